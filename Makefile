@@ -1,0 +1,71 @@
+# stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
+# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers),
+# CUDA_HOME (default: found), LUA (default lua5.4).
+MPICC   ?= mpicc
+BUILD   ?= build
+PREFIX  ?= /usr/local
+CC      ?= gcc
+LUA     ?= $(firstword $(shell command -v lua5.4 lua 2>/dev/null) lua5.4)
+LUA_INC ?= /usr/include/lua5.4
+LUA_LIB ?= $(firstword $(wildcard /usr/lib/*/liblua5.4.a /usr/lib/liblua5.4.a /usr/lib64/liblua5.4.a))
+include tests/cuda.mk
+
+CFLAGS  ?= -O2 -g
+WARN     = -Wall -Wextra -Wpedantic -Werror
+SANFLAGS = $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+comma    = ,
+ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CFLAGS) $(SANFLAGS) -MMD -MP \
+           -isystem $(CUDA_INC) -isystem $(LUA_INC)
+
+GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
+SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
+COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o
+EMBED     = $(wildcard gen/*.lua spec/*.lua templates/*)
+
+all: $(BUILD)/libstridec.so $(BUILD)/stridec
+
+$(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/libstridec.map
+	$(MPICC) -shared $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
+	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
+
+$(BUILD)/stridec: $(COMMAND_O) $(SPEC_O) $(GEN_O) $(BUILD)/libstridec.so
+	$(MPICC) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstridec -ldl -lm \
+	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
+
+# Lua's static archive is not built for shared objects: its only obstacle is the address of the three
+# standard streams, which gen/lua_streams.c provides under other names.
+$(BUILD)/liblua.a: $(LUA_LIB)
+	@mkdir -p $(@D)
+	objcopy $(foreach s,stdin stdout stderr,--redefine-sym $s=stridec_lua_$s) $< $@
+
+$(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED)
+	@mkdir -p $(@D)
+	$(LUA) gen/embed.lua $@ $(EMBED)
+$(BUILD)/runtime/stubs.c: runtime/stubs.lua runtime/calls.lua
+	@mkdir -p $(@D)
+	$(LUA) runtime/stubs.lua runtime/calls.lua > $@
+
+$(BUILD)/runtime/%.o: runtime/%.c
+	@mkdir -p $(@D)
+	$(MPICC) $(ALL) -c $< -o $@
+$(BUILD)/runtime/stubs.o: $(BUILD)/runtime/stubs.c
+	$(MPICC) $(ALL) -Iruntime -c $< -o $@
+$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
+	$(CC) $(ALL) -Igen -c $< -o $@
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL) -c $< -o $@
+
+install: all
+	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
+	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
+
+clean:
+	rm -rf $(BUILD)
+
+include tests/tests.mk
+
+.PHONY: all install clean
+.DELETE_ON_ERROR:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,32 @@
+-- embed.lua OUT FILE...: writes a C file that holds the given files as text, and a hash of them all.
+local out = table.remove(arg, 1)
+table.sort(arg)
+
+-- FNV-1a, 64 bits: the version changes whenever any embedded byte does.
+local hash = 0xcbf29ce484222325
+local function mix(s)
+  for i = 1, #s do hash = (hash ~ s:byte(i)) * 0x100000001b3 end
+end
+
+local f = assert(io.open(out, "w"))
+f:write('/* made by gen/embed.lua */\n#include "embed.h"\n#include <string.h>\n')
+for i, name in ipairs(arg) do
+  local text = assert(io.open(name, "rb")):read("a")
+  mix(name) mix("\0") mix(text)
+  f:write("static const char text", i, "[] = {")
+  for j = 1, #text do f:write(j % 24 == 1 and "\n" or "", text:byte(j), ",") end
+  f:write("0};\n")
+end
+f:write("const struct embedded embedded_files[] = {\n")
+for i, name in ipairs(arg) do f:write(string.format('    {"%s", text%d, sizeof text%d - 1},\n', name, i, i)) end
+f:write("    {NULL, NULL, 0}\n};\n")
+f:write(string.format('const char embedded_version[] = "%016x";\n', hash))
+f:write([[
+const struct embedded *embedded_find(const char *name)
+{
+    for (const struct embedded *e = embedded_files; e->name; e++)
+        if (!strcmp(e->name, name)) return e;
+    return NULL;
+}
+]])
+f:close()

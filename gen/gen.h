@@ -1,0 +1,68 @@
+/* gen.h: the compiler's face: a signature goes in, a plan and kernel source come out.
+ *
+ * Knows neither MPI nor CUDA calls. The work is done in Lua (plan.lua decides, emit.lua fills a file of
+ * templates/); a `struct gen` is one Lua state, for one thread at a time; open one per thread.
+ */
+#ifndef STRIDEC_GEN_GEN_H
+#define STRIDEC_GEN_GEN_H
+
+#include "tree.h"
+
+struct gen;
+
+/* ORDER GEN_FAMILY: names in gen_family_name. */
+enum gen_family {
+    GEN_CONTIGUOUS,   /* one dense block: a copy, no kernel, unless elements lie apart */
+    GEN_STRIDED,      /* a chain of strides over a dense block */
+    GEN_GENERIC       /* any tree, interpreted */
+};
+const char *gen_family_name(enum gen_family f);
+
+#define GEN_WORDS_MAX 5
+
+/* What a launcher must know. A module holds, for each listed word width W, the entry points
+ * stridec_pack_wW and stridec_unpack_wW. Each takes one struct stridec_launch by value (below). */
+struct gen_plan {
+    enum gen_family family;
+    int nwords;
+    int words[GEN_WORDS_MAX];    /* widths in bytes, widest first; the last is always 1 */
+    int threads;                 /* per block */
+    int words_per_thread;        /* each block moves threads * words_per_thread words */
+    int index_bits;              /* 32: one launch may cover at most 2^31 - 1 words, `begin` reduced below one
+                                    element's packed size included; 64: no limit */
+};
+
+struct gen_kernel {
+    struct gen_plan plan;
+    char *source;                /* the whole CUDA C file */
+    char *why;                   /* the plan in words, lines for `stridec inspect` */
+};
+
+/* The argument of every kernel. templates/ declare the same struct; keep them equal.
+ * The grid is one-dimensional: ceil(words / (threads * words_per_thread)) blocks. */
+struct stridec_launch {
+    uint64_t packed;    /* address of packed byte `begin` */
+    uint64_t user;      /* address of the origin of element 0 plus the root's offset */
+    int64_t extent;     /* bytes from one element to the next; read only where wrap is 1 */
+    int64_t begin;      /* first packed byte; a multiple of W */
+    int64_t end;        /* one past the last; end - begin is a multiple of W */
+    int64_t wrap;       /* 1: the range is cut into elements of the type's size, `extent` apart;
+                           0: one element, or the outermost stride simply goes on */
+    uint64_t program;   /* generic family only: device address of tree_program's words */
+};
+
+/* NULL and a line in *why on failure. */
+struct gen *gen_open(struct reason *why);
+void gen_close(struct gen *g);
+
+/* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
+ * serves elements that lie apart. target is "cuda". Returns 0, or -1 with *why. Free with gen_kernel_free. */
+int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why);
+/* The generic interpreter: one source for every type. */
+int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why);
+void gen_kernel_free(struct gen_kernel *k);
+
+/* A hash of the generator itself (Lua, templates): part of every cache key. Hex, static. */
+const char *gen_version(void);
+
+#endif

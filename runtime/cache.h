@@ -1,0 +1,28 @@
+/* cache.h: compiled modules on disk. A damaged, foreign or unreadable file counts as absent. */
+#ifndef STRIDEC_CACHE_H
+#define STRIDEC_CACHE_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The text that identifies a module: shape signature, generator version, "sm_NN", NVRTC version.
+ * malloc'd. Files are named after its hash and hold it in full. */
+char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nvrtc_minor);
+
+/* 0 and a malloc'd copy in *data, or -1. Header, length and checksum are verified; a file that fails is
+ * removed with one warning. */
+int cache_load(const char *key, void **data, size_t *bytes);
+/* Written under a temporary name and renamed. One warning per process when the folder can't be written. */
+void cache_store(const char *key, const void *data, size_t bytes);
+
+/* For `stridec inspect --cache`: calls `each` for every module of the folder. key is NULL for a file
+ * that fails its check. Returns the number of files, -1 if the folder can't be read. */
+typedef void cache_visit(void *arg, const char *file, const char *key, size_t bytes);
+int cache_list(cache_visit *each, void *arg);
+/* The folder in use, or NULL. */
+const char *cache_dir(void);
+
+/* Modules made ahead of time by `stridec gen`: the manifest of STRIDEC_AOT (aot.c).
+ * 0 and a malloc'd copy of the cubin for (shape signature, "sm_NN"), or -1. */
+int aot_load(const char *signature, const char *arch, void **data, size_t *bytes);
+
+#endif

@@ -1,0 +1,52 @@
+/* driver.h: the CUDA driver and NVRTC, loaded at run time; nothing here links to CUDA.
+ *
+ * The driver is never loaded by stridec: a process that has not loaded libcuda.so.1 by itself has no
+ * device pointers, and every MPI call goes straight down. NVRTC is loaded on demand by the compile worker. */
+#ifndef STRIDEC_DRIVER_H
+#define STRIDEC_DRIVER_H
+#include <cuda.h>
+#include <nvrtc.h>
+#include <stdbool.h>
+
+/* Every driver call that stridec makes. cuda.h maps some names to versioned symbols (cuMemAlloc to
+ * cuMemAlloc_v2); the expansion follows it, so that the prototype and the symbol agree. */
+#define DRIVER_CALLS(X) \
+    X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) \
+    X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
+    X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
+    X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize) \
+    X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
+    X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
+    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoDAsync) \
+    X(cuMemsetD8Async) \
+    X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
+    X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) \
+    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
+
+#define NVRTC_CALLS(X) \
+    X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
+    X(nvrtcCreateProgram) X(nvrtcCompileProgram) X(nvrtcDestroyProgram) \
+    X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) \
+    X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
+
+#define DRIVER_FIELD(name) __typeof__(name) *name;
+struct driver {
+    DRIVER_CALLS(DRIVER_FIELD)
+};
+struct nvrtc {
+    NVRTC_CALLS(DRIVER_FIELD)
+    int major, minor;
+};
+
+/* The driver's table if the process has loaded libcuda.so.1, else NULL. Cheap enough for every call:
+ * one atomic load once found; before that a look at the loader's counter of loaded objects. */
+const struct driver *driver_get(void);
+/* For the commands that may load the driver themselves (doctor, tune, gen): NULL if there is none. */
+const struct driver *driver_load(void);
+/* NVRTC, loaded at the first call: the dynamic linker's own search, then beside a loaded libcudart,
+ * then $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, and the NVRTC wheels of the python3 on PATH.
+ * Newest major version first. NULL if none is found; *why (may be NULL) then names the places tried. */
+struct reason;
+const struct nvrtc *nvrtc_get(struct reason *why);
+
+#endif

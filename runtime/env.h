@@ -1,0 +1,26 @@
+/* env.h: the STRIDEC_* environment variables: one table (env.c) names each, what it allows and what it does. */
+#ifndef STRIDEC_ENV_H
+#define STRIDEC_ENV_H
+#include <stdbool.h>
+#include <stddef.h>
+
+enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED };
+
+struct env {
+    bool disable;                  /* STRIDEC_DISABLE: every call goes straight down */
+    int log_level;                 /* STRIDEC_LOG=error|warn|info|debug */
+    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged */
+    const char *cache_dir;         /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
+    const char *dump;              /* STRIDEC_DUMP: folder for what is generated, or NULL */
+    bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
+    const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
+    const char *tune;              /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; NULL if none */
+    bool tune_named;               /* the user named the file: not finding it is worth a warning */
+};
+
+/* Read once, at the first call; then constant. Thread safe. */
+const struct env *env_get(void);
+/* Logs a warning for each unknown STRIDEC_* name and each value that is not allowed, saying what is. */
+void env_check(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* kernel.h: from a canonical tree to bytes moved on a GPU: compile, load, choose, launch.
+ *
+ * A struct kernel exists once per shape signature in the process. A worker thread compiles it; until it is
+ * ready the generic kernel serves, and where there is no NVRTC, or compiling fails, the copy engine
+ * (one cuMemcpy2DAsync or cuMemcpyAsync a run). So kernel_move always does its job. */
+#ifndef STRIDEC_KERNEL_H
+#define STRIDEC_KERNEL_H
+#include "../gen/gen.h"
+#include "device.h"
+
+struct kernel;
+
+/* What came of kernel requests so far in this process; read by stats. */
+struct kernel_counts {
+    uint64_t compiled, cache_hits, aot_hits, failed;
+};
+
+/* The kernel for a canonical tree; begins compiling it in the background if it is new, never waits.
+ * Contiguous shapes whose elements touch need none and get one that copies. Never NULL but for lack of
+ * memory. Keep the pointer; release with kernel_put. */
+struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
+void kernel_put(struct kernel *k);
+const char *kernel_signature(const struct kernel *k);   /* the shape signature */
+enum gen_family kernel_family(const struct kernel *k);  /* what its own module will be */
+/* How it came to be ready: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
+const char *kernel_state(const struct kernel *k);
+struct kernel_counts kernel_counts(void);
+
+enum kernel_direction { KERNEL_PACK, KERNEL_UNPACK };
+/* ORDER KERNEL_WAY: names in kernel_way_name. */
+enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };
+const char *kernel_way_name(enum kernel_way w);
+
+struct kernel_job {
+    enum kernel_direction direction;
+    uint64_t packed;      /* address of packed byte `begin`: device memory, or host memory that d can address */
+    uint64_t user;        /* address of the origin of element 0: device memory */
+    int64_t extent;       /* bytes between elements */
+    int64_t count;        /* elements */
+    int64_t begin, end;   /* range of the packed stream, in bytes; 0 <= begin <= end <= count * size */
+};
+
+/* Enqueues the job on stream s of d (which must be entered): the bytes are there when s is done.
+ * Adds the number of launches and copies to *launches, tells the way in *way (both may be NULL).
+ * Returns 0, or -1 when the driver refuses (logged). An empty range is 0 launches. */
+int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job,
+                int *launches, enum kernel_way *way);
+
+/* Waits until k is ready or has failed (tests, benchmarks, tune; never on an MPI path). */
+void kernel_wait(struct kernel *k);
+/* Stops the worker and frees all modules; at MPI_Finalize. */
+void kernel_finish(void);
+
+#endif

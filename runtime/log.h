@@ -1,0 +1,16 @@
+/* log.h: messages to standard error: "stridec[RANK]: LEVEL: text". Level from STRIDEC_LOG (default warn). */
+#ifndef STRIDEC_LOG_H
+#define STRIDEC_LOG_H
+#include <stdbool.h>
+
+/* ORDER LOG_LEVEL: names in log.c. */
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+bool log_enabled(enum log_level level);
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes the first time only, as long as the process lives; `key` tells messages apart (static storage). */
+void log_once(enum log_level level, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Before MPI_Init the rank is not known and the process id stands in. */
+void log_set_rank(int rank);
+
+#endif

@@ -1,0 +1,25 @@
+/* spec.h: reads a type spec file: Lua in a sandbox that returns a table of named types. */
+#ifndef STRIDEC_SPEC_SPEC_H
+#define STRIDEC_SPEC_SPEC_H
+
+#include "../gen/type.h"
+
+struct spec_item {
+    char *name;
+    int line;            /* of the constructor call that made the type; 0 where unknown */
+    struct type *type;
+};
+struct spec {
+    size_t count;
+    struct spec_item *item;   /* sorted by name */
+};
+
+/* Bounds of the sandbox. */
+#define SPEC_INSTRUCTIONS_MAX 50000000L
+#define SPEC_MEMORY_MAX ((size_t)256 << 20)
+
+/* Returns NULL with "FILE:LINE: message" in *why on failure. Free with spec_free. */
+struct spec *spec_load(const char *path, struct reason *why);
+void spec_free(struct spec *s);
+
+#endif
