@@ -21,7 +21,7 @@ GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedd
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o
-EMBED     = $(wildcard gen/*.lua spec/*.lua templates/*)
+EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 
 all: $(BUILD)/libstridec.so $(BUILD)/stridec
 
@@ -29,9 +29,9 @@ $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/libstridec.map
 	$(MPICC) -shared $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
 	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
-$(BUILD)/stridec: $(COMMAND_O) $(SPEC_O) $(GEN_O) $(BUILD)/libstridec.so
-	$(MPICC) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -L$(BUILD) -lstridec -ldl -lm \
-	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
+# The command holds the runtime too, so that tune and doctor see what a program would.
+$(BUILD)/stridec: $(COMMAND_O) $(SPEC_O) $(RUNTIME_O) $(GEN_O)
+	$(MPICC) $(SANFLAGS) -pthread -o $@ $^ -ldl -lm
 
 # Lua's static archive is not built for shared objects: its only obstacle is the address of the three
 # standard streams, which gen/lua_streams.c provides under other names.
@@ -42,14 +42,14 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED)
-$(BUILD)/runtime/stubs.c: runtime/stubs.lua runtime/calls.lua
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/stubs.lua runtime/calls.lua
 	@mkdir -p $(@D)
-	$(LUA) runtime/stubs.lua runtime/calls.lua > $@
+	$(LUA) runtime/stubs.lua runtime/calls.lua $(@F) > $@
 
-$(BUILD)/runtime/%.o: runtime/%.c
+$(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
-	$(MPICC) $(ALL) -c $< -o $@
-$(BUILD)/runtime/stubs.o: $(BUILD)/runtime/stubs.c
+	$(MPICC) $(ALL) -I$(BUILD)/runtime -c $< -o $@
+$(BUILD)/runtime/stubs.o: $(BUILD)/runtime/stubs.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) -Iruntime -c $< -o $@
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@

@@ -14,7 +14,7 @@ for i, name in ipairs(arg) do
   local text = assert(io.open(name, "rb")):read("a")
   mix(name) mix("\0") mix(text)
   f:write("static const char text", i, "[] = {")
-  for j = 1, #text do f:write(j % 24 == 1 and "\n" or "", text:byte(j), ",") end
+  for j = 1, #text do f:write(j % 24 == 1 and "\n" or "", (text:byte(j) ~ 128) - 128, ",") end
   f:write("0};\n")
 end
 f:write("const struct embedded embedded_files[] = {\n")

@@ -13,7 +13,8 @@
  *
  * Errors: a function that can fail returns NULL (or -1) and writes one line to *why; the cases are
  * running out of memory, an argument that is negative, and arithmetic past 2^63. Constructors consume
- * the references that they are given, also when they fail; tree_ref first if you want to keep one.
+ * the references that they are given, also when they fail; tree_ref first if you want to keep one. A NULL
+ * child is a failure already told in *why and passes through, so that constructors nest.
  */
 #ifndef STRIDEC_GEN_TREE_H
 #define STRIDEC_GEN_TREE_H
@@ -49,7 +50,7 @@ struct tree {
 
 struct tree *tree_dense(int64_t off, int64_t len, struct reason *why);
 struct tree *tree_stride(int64_t off, int64_t count, int64_t step, struct tree *child, struct reason *why);
-/* Copies the array `part`, consumes the references in it. */
+/* Copies the array `part`, consumes the references in it. A seq or an index of count 0 is dense(0, 0). */
 struct tree *tree_seq(int64_t off, int64_t count, struct tree *const part[], struct reason *why);
 /* Copies the array `at`. */
 struct tree *tree_index(int64_t off, int64_t count, const int64_t at[], struct tree *child, struct reason *why);

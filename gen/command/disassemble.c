@@ -1,0 +1,94 @@
+/* disassemble.c: runs nvdisasm or cuobjdump on a cubin. */
+#include "disassemble.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* In order of preference; NULL where the tool takes no option. */
+static const struct {
+    const char *name, *option;
+} TOOLS[] = {{"nvdisasm", NULL}, {"cuobjdump", "-sass"}};
+
+static bool found_in(const char *folder, size_t length, const char *tail, const char *name, char path[PATH_MAX])
+{
+    return length && (size_t)snprintf(path, PATH_MAX, "%.*s%s/%s", (int)length, folder, tail, name) < PATH_MAX &&
+           access(path, X_OK) == 0;
+}
+
+/* On PATH, then where a toolkit is. */
+static bool find_tool(const char *name, char path[PATH_MAX])
+{
+    for (const char *at = getenv("PATH"); at && *at;) {
+        size_t n = strcspn(at, ":");
+        if (found_in(at, n, "", name, path))
+            return true;
+        at += n + (at[n] == ':');
+    }
+    const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+        if (roots[i] && found_in(roots[i], strlen(roots[i]), "/bin", name, path))
+            return true;
+    return false;
+}
+
+static int run_tool(const char *path, const char *option, const char *cubin, struct reason *why)
+{
+    char *argv[] = {(char *)path, (char *)(option ? option : cubin), (char *)(option ? cubin : NULL), NULL};
+    pid_t child;
+    int status = 0;
+    fflush(stdout);
+    int error = posix_spawn(&child, path, NULL, NULL, argv, environ);
+    while (error == 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            error = errno;
+    if (error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    snprintf(why->text, sizeof why->text, "%.150s failed: %s", path, error ? strerror(error) : "see its message");
+    return -1;
+}
+
+static bool write_temporary(char *name, const void *cubin, size_t bytes)
+{
+    int fd = mkstemps(name, 6);
+    if (fd < 0)
+        return false;
+    FILE *f = fdopen(fd, "wb");
+    bool good = f && fwrite(cubin, 1, bytes, f) == bytes;
+    if (f)
+        good = fclose(f) == 0 && good;
+    else
+        close(fd);
+    if (!good)
+        unlink(name);
+    return good;
+}
+
+int disassemble(const void *cubin, size_t bytes, struct reason *why)
+{
+    char path[PATH_MAX], name[PATH_MAX];
+    size_t tool = 0;
+    while (tool < sizeof TOOLS / sizeof *TOOLS && !find_tool(TOOLS[tool].name, path))
+        tool++;
+    if (tool == sizeof TOOLS / sizeof *TOOLS) {
+        snprintf(why->text, sizeof why->text, "neither nvdisasm nor cuobjdump is on PATH or in CUDA_HOME/bin; "
+                                              "both come with the CUDA toolkit");
+        return -1;
+    }
+    const char *folder = getenv("TMPDIR");
+    snprintf(name, sizeof name, "%s/stridec-XXXXXX.cubin", folder && *folder ? folder : "/tmp");
+    if (!write_temporary(name, cubin, bytes)) {
+        snprintf(why->text, sizeof why->text, "no temporary file could be written: %s", strerror(errno));
+        return -1;
+    }
+    int status = run_tool(path, TOOLS[tool].option, name, why);
+    unlink(name);
+    return status;
+}

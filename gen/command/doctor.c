@@ -1,0 +1,227 @@
+/* doctor.c: stridec doctor: one line a check, with the mend where something is missing. */
+#include "command.h"
+#include "../../runtime/cache.h"
+#include "../../runtime/driver.h"
+#include "../../runtime/env.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ORDER LEVEL */
+enum level { OK, WARN, BAD };
+static const char *const LEVEL[] = {"ok  ", "warn", "bad "};
+
+/* Prints a line; returns its level, so that checks can end with it. */
+static enum level line(enum level level, const char *what, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    printf("%s %-12s ", LEVEL[level], what);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    return level;
+}
+
+/* ---- driver and GPUs ---- */
+
+/* The driver when it can be used; counts its GPUs. */
+static const struct driver *usable_driver(int *gpus)
+{
+    const struct driver *d = driver_load();
+    *gpus = 0;
+    return d && d->cuInit(0) == CUDA_SUCCESS && d->cuDeviceGetCount(gpus) == CUDA_SUCCESS ? d : NULL;
+}
+
+static enum level check_driver(void)
+{
+    const struct driver *d = driver_load();
+    int version = 0;
+    const char *text = "unknown error";
+    if (!d)
+        return line(WARN, "driver", "no usable libcuda.so.1: install NVIDIA's driver, or use `stridec run --sim`");
+    CUresult result = d->cuInit(0);
+    if (result != CUDA_SUCCESS) {
+        d->cuGetErrorString(result, &text);
+        return line(BAD, "driver", "it does not start (%s): does nvidia-smi work, and is the GPU visible here?", text);
+    }
+    d->cuDriverGetVersion(&version);
+    return line(OK, "driver", "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+static enum level check_gpu(const struct driver *d, int ordinal)
+{
+    CUdevice device;
+    char name[128] = "", label[16];
+    int major = 0, minor = 0;
+    size_t bytes = 0;
+    snprintf(label, sizeof label, "gpu %d", ordinal);
+    if (d->cuDeviceGet(&device, ordinal) != CUDA_SUCCESS ||
+        d->cuDeviceGetName(name, sizeof name, device) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS ||
+        d->cuDeviceTotalMem(&bytes, device) != CUDA_SUCCESS)
+        return line(BAD, label, "the driver does not answer about it: does nvidia-smi list it?");
+    return line(OK, label, "%s, sm_%d%d, %.1f GiB", name, major, minor, (double)bytes / (1 << 30));
+}
+
+static enum level check_gpus(void)
+{
+    int gpus;
+    const struct driver *d = usable_driver(&gpus);
+    enum level worst = OK;
+    if (!d)
+        return OK;   /* check_driver has said it */
+    if (gpus == 0)
+        return line(WARN, "gpu", "none visible: is CUDA_VISIBLE_DEVICES set to nothing?");
+    for (int i = 0; i < gpus; i++) {
+        enum level l = check_gpu(d, i);
+        worst = l > worst ? l : worst;
+    }
+    return worst;
+}
+
+static enum level check_peers(void)
+{
+    int gpus, pairs = 0, open = 0;
+    const struct driver *d = usable_driver(&gpus);
+    if (!d || gpus < 2)
+        return OK;
+    for (int a = 0; a < gpus; a++)
+        for (int b = 0; b < gpus; b++) {
+            CUdevice from, to;
+            int can = 0;
+            if (a == b)
+                continue;
+            pairs++;
+            if (d->cuDeviceGet(&from, a) == CUDA_SUCCESS && d->cuDeviceGet(&to, b) == CUDA_SUCCESS &&
+                d->cuDeviceCanAccessPeer(&can, from, to) == CUDA_SUCCESS && can)
+                open++;
+        }
+    if (open == pairs)
+        return line(OK, "peer access", "between all %d GPUs", gpus);
+    return line(WARN, "peer access", "%d of %d directions: `nvidia-smi topo -m` shows how the GPUs are connected", open,
+                pairs);
+}
+
+static enum level check_nvrtc(void)
+{
+    struct reason why;
+    const struct nvrtc *n = nvrtc_get(&why);
+    Dl_info info;
+    if (!n)
+        return line(WARN, "nvrtc", "%s; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc-cu12`; till then "
+                                   "only modules made by `stridec gen` or cached ones are used", why.text);
+    bool located = dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname;
+    return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, located ? info.dli_fname : "place unknown");
+}
+
+/* ---- MPI ---- */
+
+/* Past every implementation's MPI_MAX_LIBRARY_VERSION_STRING. */
+#define VERSION_BYTES 16384
+
+static enum level check_mpi(void)
+{
+    static char version[VERSION_BYTES];
+    int n = 0;
+    int (*get_version)(char *, int *);
+    *(void **)&get_version = dlsym(RTLD_DEFAULT, "PMPI_Get_library_version");
+    if (!get_version || get_version(version, &n) != 0)
+        return line(BAD, "mpi", "no MPI library in reach: build stridec with the mpicc that your programs use");
+    version[strcspn(version, "\n")] = '\0';
+    return line(OK, "mpi", "%.100s", version);
+}
+
+/* 1 or 0 as the MPI says; -1 where it does not say. In a child, since some end the process when they are
+ * asked before MPI_Init. */
+static int ask_cuda_aware(void)
+{
+    int (*query)(void);
+    int status;
+    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    if (!query)
+        return -1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(2);
+        _exit(query() ? 1 : 0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) > 1)
+        return -1;
+    return WEXITSTATUS(status);
+}
+
+static enum level check_cuda_aware(void)
+{
+    static const char *const answers[] = {
+        "it does not say before MPI_Init; either way works",
+        "no: stridec stages device buffers through host memory; a CUDA-aware MPI would add the device transport",
+        "yes",
+    };
+    return line(OK, "cuda-aware", "%s", answers[ask_cuda_aware() + 1]);
+}
+
+/* ---- files ---- */
+
+/* The nearest folder at or above path that exists, in place. */
+static void nearest_existing(char *path)
+{
+    struct stat st;
+    while (stat(path, &st) != 0 && errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            strcpy(path, ".");
+        else
+            slash[slash == path] = '\0';
+    }
+}
+
+static enum level check_cache(void)
+{
+    const char *folder = cache_dir();
+    char place[PATH_MAX];
+    struct stat st;
+    if (!folder)
+        return line(WARN, "cache", "no folder: set STRIDEC_CACHE_DIR or HOME; every process compiles anew");
+    snprintf(place, sizeof place, "%s", folder);
+    nearest_existing(place);
+    if (stat(place, &st) == 0 && S_ISDIR(st.st_mode) && access(place, W_OK | X_OK) == 0)
+        return line(OK, "cache", "%s%s", folder, strcmp(place, folder) == 0 ? "" : " (made when first needed)");
+    return line(WARN, "cache", "%s can't be written: mend %s or set STRIDEC_CACHE_DIR; every process compiles anew",
+                folder, place);
+}
+
+static enum level check_tune(void)
+{
+    const struct env *e = env_get();
+    if (e->tune && access(e->tune, R_OK) == 0)
+        return line(OK, "tuned table", "%s", e->tune);
+    if (e->tune && (e->tune_named || errno != ENOENT))
+        return line(BAD, "tuned table", "%s can't be read (%s): mend or unset STRIDEC_TUNE", e->tune, strerror(errno));
+    return line(WARN, "tuned table", "none%s%s: built-in figures serve; `mpirun -n 2 stridec tune` measures this system",
+                e->tune ? " at " : "", e->tune ? e->tune : "");
+}
+
+int doctor_main(int argc, char **argv)
+{
+    static enum level (*const checks[])(void) = {check_driver, check_gpus,       check_peers, check_nvrtc,
+                                                 check_mpi,    check_cuda_aware, check_cache, check_tune};
+    bool bad = false;
+    if (argc > 1)
+        return usage_error("doctor", "unexpected %s", argv[1]);
+    env_check();
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        bad = checks[i]() == BAD || bad;
+    return bad ? 1 : 0;
+}

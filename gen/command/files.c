@@ -1,0 +1,119 @@
+/* files.c: the program's own folder, architectures' names, files written whole. */
+#include "command.h"
+#include "../../runtime/compile.h"
+#include "../../runtime/driver.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool program_folder(char *folder, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", folder, bytes - 1);
+    if (n <= 0 || (size_t)n >= bytes - 1)
+        return false;
+    folder[n] = '\0';
+    *strrchr(folder, '/') = '\0';
+    return true;
+}
+
+bool arch_is_valid(const char *arch)
+{
+    if (strncmp(arch, "sm_", 3) != 0)
+        return false;
+    size_t digits = strspn(arch + 3, "0123456789");
+    const char *rest = arch + 3 + digits;
+    return digits >= 2 && digits <= 3 && (!*rest || (islower((unsigned char)*rest) && !rest[1]));
+}
+
+/* The compute capability of the first GPU, 90 for 9.0; 0 where there is none. */
+static int first_gpu_arch(void)
+{
+    const struct driver *d = driver_load();
+    CUdevice device;
+    int major = 0, minor = 0;
+    if (!d || d->cuInit(0) != CUDA_SUCCESS || d->cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
+        return 0;
+    return 10 * major + minor;
+}
+
+const char *arch_default(struct reason *why)
+{
+    static char name[16];
+    int present = first_gpu_arch();
+    if (present == 0) {
+        const char *newest = compile_newest_arch();
+        if (!newest && !nvrtc_get(why))
+            return NULL;
+        if (!newest)
+            snprintf(why->text, sizeof why->text, "NVRTC names no architecture; give one by --arch");
+        return newest;
+    }
+    snprintf(name, sizeof name, "sm_%d", present);
+    return name;
+}
+
+int folder_make(const char *path, struct reason *why)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part) {
+        snprintf(why->text, sizeof why->text, "not a folder's name: '%.100s'", path);
+        return -1;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            goto failed;
+    }
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 0;
+    errno = ENOTDIR;
+failed:
+    snprintf(why->text, sizeof why->text, "%.150s can't be made: %s", path, strerror(errno));
+    return -1;
+}
+
+static bool write_and_close(int fd, const char *data, size_t bytes)
+{
+    bool good = fd >= 0 && fchmod(fd, 0644) == 0;
+    while (good && bytes) {
+        ssize_t n = write(fd, data, bytes);
+        if (n > 0)
+            data += n, bytes -= (size_t)n;
+        else
+            good = n < 0 && errno == EINTR;
+    }
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && good)
+        return false;
+    errno = error;
+    return good;
+}
+
+int file_replace(const char *path, const void *data, size_t bytes, struct reason *why)
+{
+    char temporary[PATH_MAX];
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary) {
+        snprintf(why->text, sizeof why->text, "the name %.150s... is too long", path);
+        return -1;
+    }
+    int fd = mkstemp(temporary);
+    if (write_and_close(fd, data, bytes) && rename(temporary, path) == 0)
+        return 0;
+    snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
+    if (fd >= 0)
+        unlink(temporary);
+    return -1;
+}

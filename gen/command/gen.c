@@ -1,0 +1,189 @@
+/* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
+ *
+ * manifest: "stridec manifest 1", then one line a module: shape signature (or "generic"), architecture, file,
+ * the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
+#include "command.h"
+#include "../../runtime/compile.h"
+
+#define XXH_INLINE_ALL
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define ARCHS_MAX 32
+
+struct job {
+    const char *folder;
+    int narchs;
+    char *arch[ARCHS_MAX];
+    FILE *manifest;          /* in memory, written last: it never names a file that is not there */
+    const char **shape;      /* those done, owned by `layout` */
+    size_t nshapes;
+};
+
+/* Writes one module and its line of the manifest. */
+static int write_module(struct job *job, const char *shape, const char *source, uint64_t hash, const char *arch,
+                        struct reason *why)
+{
+    char file[64], path[PATH_MAX];
+    void *cubin = NULL;
+    size_t bytes = 0;
+    snprintf(file, sizeof file, "%016llx.%s.cubin", (unsigned long long)hash, arch);
+    snprintf(path, sizeof path, "%s/%s", job->folder, file);
+    if (compile(source, file, arch, false, &cubin, &bytes, why) != 0)
+        return -1;
+    int status = file_replace(path, cubin, bytes, why);
+    if (status == 0)
+        fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
+                (unsigned long long)XXH64(cubin, bytes, 0), gen_version());
+    free(cubin);
+    return status;
+}
+
+/* Source and modules of one shape. */
+static int write_shape(struct job *job, const char *shape, const char *source, struct reason *why)
+{
+    char path[PATH_MAX];
+    uint64_t hash = XXH64(shape, strlen(shape), 0);
+    snprintf(path, sizeof path, "%s/%016llx.cu", job->folder, (unsigned long long)hash);
+    if (file_replace(path, source, strlen(source), why) != 0)
+        return -1;
+    for (int i = 0; i < job->narchs; i++)
+        if (write_module(job, shape, source, hash, job->arch[i], why) != 0)
+            return -1;
+    return 0;
+}
+
+static bool is_done(const struct job *job, const char *shape)
+{
+    for (size_t i = 0; i < job->nshapes; i++)
+        if (strcmp(job->shape[i], shape) == 0)
+            return true;
+    return false;
+}
+
+/* The types that the interpreter serves have no module of their own. */
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, struct stages *layout)
+{
+    for (size_t i = 0; i < spec->count; i++) {
+        struct reason why;
+        struct stages *l = &layout[i];
+        if (stages_of(g, spec->item[i].type, l, &why) != 0)
+            return failure("gen", "%s: %s", spec->item[i].name, why.text);
+        if (!l->whole || is_done(job, l->shape))
+            continue;
+        job->shape[job->nshapes++] = l->shape;
+        if (write_shape(job, l->shape, l->kernel.source, &why) != 0)
+            return failure("gen", "%s: %s", spec->item[i].name, why.text);
+    }
+    return 0;
+}
+
+static int write_generic(struct job *job, struct gen *g)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (gen_generic(g, "cuda", &k, &why) != 0)
+        return failure("gen", "generic kernel: %s", why.text);
+    int status = write_shape(job, "generic", k.source, &why);
+    gen_kernel_free(&k);
+    return status == 0 ? 0 : failure("gen", "generic kernel: %s", why.text);
+}
+
+static int write_all(struct job *job, struct gen *g, const struct spec *spec)
+{
+    char *text = NULL, path[PATH_MAX];
+    size_t bytes = 0;
+    struct reason why;
+    struct stages *layout = calloc(spec->count, sizeof *layout);
+    job->shape = calloc(spec->count, sizeof *job->shape);
+    job->manifest = open_memstream(&text, &bytes);
+    int status = -1;
+    if (!layout || !job->shape || !job->manifest) {
+        failure("gen", "out of memory");
+    } else {
+        fprintf(job->manifest, "stridec manifest 1\n");
+        status = write_generic(job, g) || write_types(job, g, spec, layout);
+    }
+    if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
+        status = failure("gen", "out of memory");
+    snprintf(path, sizeof path, "%s/manifest", job->folder);
+    if (status == 0 && file_replace(path, text, bytes, &why) != 0)
+        status = failure("gen", "%s", why.text);
+    if (status == 0)
+        printf("%s: %zu types, %zu shapes and the generic kernel for %d architecture%s\n", path, spec->count,
+               job->nshapes, job->narchs, job->narchs == 1 ? "" : "s");
+    for (size_t i = 0; layout && i < spec->count; i++)
+        stages_free(&layout[i]);
+    free(layout);
+    free(job->shape);
+    free(text);
+    return status;
+}
+
+/* Splits "sm_80,sm_90" in place. */
+static int read_archs(struct job *job, char *list)
+{
+    char *rest = NULL;
+    for (char *arch = strtok_r(list, ",", &rest); arch; arch = strtok_r(NULL, ",", &rest)) {
+        if (!arch_is_valid(arch))
+            return usage_error("gen", "'%s' is not an architecture's name such as sm_90", arch);
+        bool known = false;
+        for (int i = 0; i < job->narchs; i++)
+            known = known || strcmp(job->arch[i], arch) == 0;
+        if (job->narchs == ARCHS_MAX)
+            return usage_error("gen", "more than %d architectures", ARCHS_MAX);
+        if (!known)
+            job->arch[job->narchs++] = arch;
+    }
+    return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
+}
+
+static int read_arguments(struct job *job, int argc, char **argv, const char **path)
+{
+    for (int i = 1; i < argc; i++) {
+        bool folder = strcmp(argv[i], "-o") == 0, arch = strcmp(argv[i], "--arch") == 0;
+        if ((folder || arch) && i + 1 == argc)
+            return usage_error("gen", "%s needs a value", argv[i]);
+        if (folder)
+            job->folder = argv[++i];
+        else if (arch && read_archs(job, argv[++i]) != 0)
+            return EXIT_USAGE;
+        else if (!arch && (argv[i][0] == '-' || *path))
+            return usage_error("gen", "unexpected %s", argv[i]);
+        else if (!arch)
+            *path = argv[i];
+    }
+    if (!*path || !job->folder)
+        return usage_error("gen", "%s", *path ? "-o DIR is needed" : "which spec file?");
+    if (strlen(job->folder) > PATH_MAX - 80)
+        return usage_error("gen", "the folder's name is too long");
+    return 0;
+}
+
+int gen_main(int argc, char **argv)
+{
+    struct job job = {0};
+    struct reason why;
+    const char *path = NULL;
+    int status = read_arguments(&job, argc, argv, &path);
+    if (status != 0)
+        return status;
+    struct spec *spec = spec_load(path, &why);
+    if (!spec)
+        return failure("gen", "%s", why.text);
+    struct gen *g = gen_open(&why);
+    if (job.narchs == 0 && g && (job.arch[0] = (char *)arch_default(&why)))
+        job.narchs = 1;
+    if (!g || job.narchs == 0 || folder_make(job.folder, &why) != 0)
+        status = failure("gen", "%s", why.text);
+    else
+        status = write_all(&job, g, spec) == 0 ? 0 : 1;
+    if (g)
+        gen_close(g);
+    spec_free(spec);
+    return status;
+}

@@ -1,0 +1,251 @@
+/* inspect.c: stridec inspect: what the compiler makes of each type of a spec, or what the cache holds. */
+#include "command.h"
+#include "disassemble.h"
+#include "../../runtime/cache.h"
+#include "../../runtime/compile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one type ---- */
+
+struct view {
+    const char *option;   /* NULL: everything in words */
+    bool needs_arch;
+    int (*show)(const struct spec_item *item, const struct stages *l, const char *arch);
+};
+
+static void print_indented(const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        printf("    %.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static int print_tree(const char *title, const struct tree *t)
+{
+    struct reason why;
+    char *text = tree_describe(t, &why);
+    if (!text)
+        return failure("inspect", "%s", why.text);
+    printf("  %s:\n", title);
+    print_indented(text);
+    free(text);
+    return 0;
+}
+
+static int show_words(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    const struct type *t = item->type;
+    (void)arch;
+    printf("%s  (line %d)\n", item->name, item->line);
+    if (print_tree("as built", t->tree) != 0 || print_tree("canonical", l->canonical) != 0)
+        return 1;
+    printf("  signature: %s\n  size: %lld B\n", l->signature, (long long)t->size);
+    printf("  extent: %lld B, lower bound %lld, upper bound %lld\n", (long long)(t->ub - t->lb), (long long)t->lb,
+           (long long)t->ub);
+    if (!l->kernel.source) {
+        printf("  kernel: none, the type is empty\n\n");
+        return 0;
+    }
+    printf("  kernel family: %s\n  plan:\n", gen_family_name(l->kernel.plan.family));
+    print_indented(l->kernel.why);
+    putchar('\n');
+    return 0;
+}
+
+static int show_signature(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    (void)arch;
+    printf("%s\t%s\n", item->name, l->signature);
+    return 0;
+}
+
+/* A header line for each type, as a comment in the language shown. */
+static void print_header(const struct spec_item *item, const struct stages *l)
+{
+    printf("// %s: %s\n", item->name, l->signature);
+    if (!l->kernel.source)
+        printf("// empty: no kernel\n");
+}
+
+static int show_source(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    (void)arch;
+    print_header(item, l);
+    if (l->kernel.source)
+        printf("%s\n", l->kernel.source);
+    return 0;
+}
+
+static int show_compiled(const struct spec_item *item, const struct stages *l, const char *arch, bool ptx)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    struct reason why;
+    print_header(item, l);
+    if (!l->kernel.source)
+        return 0;
+    if (compile(l->kernel.source, item->name, arch, ptx, &data, &bytes, &why) != 0)
+        return failure("inspect", "%s: %s", item->name, why.text);
+    int status = 0;
+    if (ptx)
+        printf("%s\n", (char *)data);
+    else if (disassemble(data, bytes, &why) != 0)
+        status = failure("inspect", "%s: %s", item->name, why.text);
+    free(data);
+    return status;
+}
+
+static int show_ptx(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    return show_compiled(item, l, arch, true);
+}
+
+static int show_sass(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    return show_compiled(item, l, arch, false);
+}
+
+static const struct view VIEWS[] = {
+    {NULL, false, show_words},       {"--signature", false, show_signature}, {"--source", false, show_source},
+    {"--ptx", true, show_ptx},       {"--sass", true, show_sass},
+};
+
+/* ---- the cache ---- */
+
+static void show_module(void *arg, const char *file, const char *key, size_t bytes)
+{
+    *(size_t *)arg += bytes;
+    printf("%s\t%zu B\t%s\n", file, bytes, key ? key : "damaged");
+}
+
+static int show_cache(void)
+{
+    size_t bytes = 0;
+    const char *folder = cache_dir();
+    if (!folder)
+        return failure("inspect", "no cache folder: neither STRIDEC_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
+    int n = cache_list(show_module, &bytes);
+    if (n < 0)
+        return failure("inspect", "the cache folder %s can't be read, or nothing was cached yet", folder);
+    printf("%d modules, %zu B in %s\n", n, bytes, folder);
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+struct request {
+    const char *path, *arch;
+    const struct view *view;
+    bool cache;
+    int nnames;
+    char **names;   /* argv, compacted */
+};
+
+static int read_option(struct request *r, int argc, char **argv, int *i)
+{
+    if (strcmp(argv[*i], "--cache") == 0) {
+        r->cache = true;
+        return 0;
+    }
+    if (strcmp(argv[*i], "--arch") == 0) {
+        if (++*i >= argc || !arch_is_valid(argv[*i]))
+            return usage_error("inspect", "--arch needs an architecture's name such as sm_90");
+        r->arch = argv[*i];
+        return 0;
+    }
+    for (size_t v = 1; v < sizeof VIEWS / sizeof *VIEWS; v++) {
+        if (strcmp(argv[*i], VIEWS[v].option) != 0)
+            continue;
+        if (r->view != VIEWS && r->view != &VIEWS[v])
+            return usage_error("inspect", "%s and %s at once", r->view->option, argv[*i]);
+        r->view = &VIEWS[v];
+        return 0;
+    }
+    return usage_error("inspect", "unknown option %s", argv[*i]);
+}
+
+static int read_arguments(struct request *r, int argc, char **argv)
+{
+    r->view = VIEWS;
+    r->names = argv;
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-') {
+            if (read_option(r, argc, argv, &i) != 0)
+                return EXIT_USAGE;
+        } else if (r->path) {
+            r->names[r->nnames++] = argv[i];
+        } else {
+            r->path = argv[i];
+        }
+    }
+    if (r->cache && (r->path || r->view != VIEWS))
+        return usage_error("inspect", "--cache stands alone");
+    return r->cache || r->path ? 0 : usage_error("inspect", "which spec file?");
+}
+
+/* ---- all ---- */
+
+static bool is_wanted(const struct request *r, const char *name)
+{
+    for (int i = 0; i < r->nnames; i++)
+        if (strcmp(r->names[i], name) == 0)
+            return true;
+    return r->nnames == 0;
+}
+
+static int check_names(const struct request *r, const struct spec *spec)
+{
+    for (int n = 0; n < r->nnames; n++) {
+        size_t i = 0;
+        while (i < spec->count && strcmp(spec->item[i].name, r->names[n]) != 0)
+            i++;
+        if (i == spec->count)
+            return failure("inspect", "%s has no type '%s'", r->path, r->names[n]);
+    }
+    return 0;
+}
+
+static int show_items(const struct request *r, const struct spec *spec, struct gen *g)
+{
+    int status = 0;
+    for (size_t i = 0; i < spec->count && status == 0; i++) {
+        struct stages l;
+        struct reason why;
+        if (!is_wanted(r, spec->item[i].name))
+            continue;
+        if (stages_of(g, spec->item[i].type, &l, &why) != 0)
+            status = failure("inspect", "%s: %s", spec->item[i].name, why.text);
+        else
+            status = r->view->show(&spec->item[i], &l, r->arch);
+        stages_free(&l);
+    }
+    return status;
+}
+
+int inspect_main(int argc, char **argv)
+{
+    struct request r = {0};
+    struct reason why;
+    int status = read_arguments(&r, argc, argv);
+    if (status != 0)
+        return status;
+    if (r.cache)
+        return show_cache();
+    struct spec *spec = spec_load(r.path, &why);
+    if (!spec)
+        return failure("inspect", "%s", why.text);
+    struct gen *g = gen_open(&why);
+    if (!g || (r.view->needs_arch && !r.arch && !(r.arch = arch_default(&why))))
+        status = failure("inspect", "%s", why.text);
+    else
+        status = check_names(&r, spec) || show_items(&r, spec, g);
+    if (g)
+        gen_close(g);
+    spec_free(spec);
+    return status;
+}

@@ -1,0 +1,113 @@
+/* main.c: the stridec command: finds the subcommand and answers --help. */
+#include "command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct command commands[] = {
+    {"run", "[--sim] [--stats] -- PROGRAM [ARGUMENT...]", "run a program with stridec under its MPI calls",
+     "  --sim    use the simulated GPU\n"
+     "  --stats  at the end print a table per datatype (rank 0)\n",
+     run_main},
+    {"inspect", "SPEC [NAME...] [--signature | --source | --ptx | --sass] [--arch sm_NN], or --cache",
+     "show what becomes of the types of a spec file",
+     "  --signature   only NAME<TAB>SIGNATURE, a line each\n"
+     "  --source      the CUDA C generated for each\n"
+     "  --ptx         its PTX\n"
+     "  --sass        its machine code (needs nvdisasm or cuobjdump)\n"
+     "  --arch sm_NN  for this architecture; default the GPU present, else the newest that NVRTC knows\n"
+     "  --cache       the modules in the cache folder\n",
+     inspect_main},
+    {"gen", "SPEC -o DIR [--arch sm_NN,...]", "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR",
+     "  -o DIR            the folder for sources, modules and the manifest; made if needed\n"
+     "  --arch sm_NN,...  default the GPU present, else the newest that NVRTC knows\n",
+     gen_main},
+    {"tune", "[-o FILE], or --show FILE", "measure this system (under mpirun), or show a table of measurements",
+     "  -o FILE      default: where STRIDEC_TUNE points, else the user's configuration folder\n"
+     "  --show FILE  print the table and the choices that it leads to\n",
+     stridec_tune_main},
+    {"doctor", "", "check driver, GPUs, NVRTC, MPI, cache and tuned table", "", doctor_main},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct command *find_command(const char *name)
+{
+    const struct command *c = commands;
+    while (c->name && strcmp(c->name, name) != 0)
+        c++;
+    return c->name ? c : NULL;
+}
+
+static void complain(const char *name, const char *format, va_list args)
+{
+    fprintf(stderr, "stridec%s%s: ", name ? " " : "", name ? name : "");
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int failure(const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(name, format, args);
+    va_end(args);
+    return 1;
+}
+
+int usage_error(const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(name, format, args);
+    va_end(args);
+    const struct command *c = name ? find_command(name) : NULL;
+    if (c)
+        fprintf(stderr, "usage: stridec %s %s\n", name, c->synopsis);
+    else
+        fprintf(stderr, "usage: stridec COMMAND ...; stridec --help lists the commands\n");
+    return EXIT_USAGE;
+}
+
+static int help_all(void)
+{
+    printf("stridec compiles MPI datatypes into GPU kernels.\n\n");
+    for (const struct command *c = commands; c->name; c++)
+        printf("  stridec %s %s\n      %s\n", c->name, c->synopsis, c->summary);
+    printf("\nstridec COMMAND --help says more.\n");
+    return 0;
+}
+
+static int help_one(const struct command *c)
+{
+    printf("usage: stridec %s %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    if (*c->options)
+        printf("\n%s", c->options);
+    return 0;
+}
+
+/* --help counts up to "--": what follows is for the program that is run. */
+static bool asks_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return usage_error(NULL, "which command?");
+    const struct command *c = find_command(argv[1]);
+    int status;
+    if (c)
+        status = asks_help(argc - 1, argv + 1) ? help_one(c) : c->run(argc - 1, argv + 1);
+    else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        status = help_all();
+    else
+        return usage_error(NULL, "there is no command '%s'", argv[1]);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return failure(c ? c->name : NULL, "standard output can't be written");
+    return status;
+}

@@ -1,0 +1,92 @@
+/* run.c: stridec run: the program, with libstridec.so preloaded. */
+#include "command.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where things lie relative to the program: in the build folder, and installed. */
+static const char *const LIBRARY[] = {"libstridec.so", "../lib/libstridec.so", NULL};
+static const char *const SIMULATOR[] = {"sim/libcuda.so.1", "../lib/stridec/sim/libcuda.so.1", NULL};
+
+/* The first of the places that exists, its links resolved; false if none. */
+static bool find_beside(const char *const places[], char path[PATH_MAX])
+{
+    char folder[PATH_MAX], try[PATH_MAX];
+    if (!program_folder(folder, sizeof folder))
+        return false;
+    for (int i = 0; places[i]; i++)
+        if ((size_t)snprintf(try, sizeof try, "%s/%s", folder, places[i]) < sizeof try && realpath(try, path))
+            return true;
+    return false;
+}
+
+/* Sets variable to "first:second"; an empty part is left out. */
+static int set_list(const char *variable, const char *first, const char *second)
+{
+    char *value;
+    if (asprintf(&value, "%s%s%s", first, *first && *second ? ":" : "", second) < 0)
+        return failure("run", "out of memory");
+    int status = setenv(variable, value, 1);
+    free(value);
+    return status == 0 ? 0 : failure("run", "%s can't be set: %s", variable, strerror(errno));
+}
+
+static int preload(void)
+{
+    char library[PATH_MAX];
+    if (!find_beside(LIBRARY, library))
+        return failure("run", "libstridec.so is neither beside this program nor in ../lib");
+    if (strpbrk(library, ": "))
+        return failure("run", "LD_PRELOAD can't hold a path with a space or a colon: %s", library);
+    const char *present = getenv("LD_PRELOAD");
+    if (!present)
+        present = "";
+    if (strstr(present, library))
+        return 0;
+    /* The address sanitizer insists on being the first library. */
+    bool last = strstr(present, "libasan") || strstr(present, "libclang_rt.asan");
+    return last ? set_list("LD_PRELOAD", present, library) : set_list("LD_PRELOAD", library, present);
+}
+
+static int simulate(void)
+{
+    char path[PATH_MAX];
+    if (!find_beside(SIMULATOR, path))
+        return failure("run", "--sim: the simulated GPU is not built: sim/libcuda.so.1 is neither beside this "
+                              "program nor in ../lib/stridec");
+    *strrchr(path, '/') = '\0';
+    if (strpbrk(path, ":;"))
+        return failure("run", "LD_LIBRARY_PATH can't hold a path with a colon: %s", path);
+    const char *present = getenv("LD_LIBRARY_PATH");
+    return set_list("LD_LIBRARY_PATH", path, present ? present : "");
+}
+
+int run_main(int argc, char **argv)
+{
+    bool sim = false, stats = false;
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--sim") == 0)
+            sim = true;
+        else if (strcmp(argv[i], "--stats") == 0)
+            stats = true;
+        else
+            return usage_error("run", "unknown option %s", argv[i]);
+    }
+    if (i < argc && strcmp(argv[i], "--") == 0)
+        i++;
+    if (i >= argc)
+        return usage_error("run", "which program?");
+    if ((sim && simulate() != 0) || preload() != 0)
+        return 1;
+    if (stats && setenv("STRIDEC_STATS", "1", 1) != 0)
+        return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
+    execvp(argv[i], argv + i);
+    int error = errno;
+    failure("run", "%s: %s", argv[i], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}

@@ -1,0 +1,272 @@
+/* gen.c: runs the Lua half of the compiler (plan.lua, emit.lua) on a parsed tree. */
+#include "gen.h"
+#include "embed.h"
+#include "reason.h"
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gen {
+    lua_State *L;
+};
+
+/* ORDER GEN_FAMILY; plan.lua uses the same names. */
+static const char *const family_names[] = {"contiguous", "strided", "generic", NULL};
+
+const char *gen_family_name(enum gen_family f)
+{
+    return family_names[f];
+}
+
+const char *gen_version(void)
+{
+    return embedded_version;
+}
+
+/*
+ * What Lua sees of C. Everything from here to `Faces` runs inside lua_pcall.
+ */
+
+/* read(name): the text of an embedded file, or nil. */
+static int lua_read(lua_State *L)
+{
+    const struct embedded *e = embedded_find(luaL_checkstring(L, 1));
+    if (!e) return 0;
+    lua_pushlstring(L, e->text, e->size);
+    return 1;
+}
+
+/* require(name): runs gen/NAME.lua once and returns its value. */
+static int lua_require(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    if (lua_getfield(L, -1, name) != LUA_TNIL) return 1;
+    lua_pop(L, 1);
+    const char *file = lua_pushfstring(L, "gen/%s.lua", name);
+    const struct embedded *e = embedded_find(file);
+    if (!e) return luaL_error(L, "%s is not embedded", file);
+    if (luaL_loadbufferx(L, e->text, e->size, lua_pushfstring(L, "@%s", file), "t") != LUA_OK) return lua_error(L);
+    lua_call(L, 0, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, 2, name);
+    return 1;
+}
+
+static int open_libraries(lua_State *L)
+{
+    static const luaL_Reg libraries[] = {{LUA_GNAME, luaopen_base},
+                                         {LUA_TABLIBNAME, luaopen_table},
+                                         {LUA_STRLIBNAME, luaopen_string},
+                                         {LUA_MATHLIBNAME, luaopen_math},
+                                         {NULL, NULL}};
+    for (const luaL_Reg *l = libraries; l->func; l++) {
+        luaL_requiref(L, l->name, l->func, 1);
+        lua_pop(L, 1);
+    }
+    lua_register(L, "require", lua_require);
+    static const char *const modules[] = {"plan", "emit"};
+    for (int i = 0; i < 2; i++) {
+        lua_getglobal(L, "require");
+        lua_pushstring(L, modules[i]);
+        lua_call(L, 1, 0);
+    }
+    return 0;
+}
+
+static void set_number(lua_State *L, const char *key, int64_t value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, key);
+}
+
+/* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. */
+static void push_tree(lua_State *L, const struct tree *t)
+{
+    static const char *const kinds[] = {"dense", "stride", "seq", "index"};   /* ORDER TREE_KIND */
+    luaL_checkstack(L, 4, "tree too deep");
+    lua_createtable(L, 0, 6);
+    lua_pushstring(L, kinds[t->kind]);
+    lua_setfield(L, -2, "kind");
+    set_number(L, "off", t->off);
+    set_number(L, "size", t->size);
+    set_number(L, "count", t->count);
+    if (t->kind == TREE_STRIDE) set_number(L, "step", t->step);
+    if (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) {
+        push_tree(L, t->child);
+        lua_setfield(L, -2, "child");
+    }
+    if (t->kind != TREE_SEQ && t->kind != TREE_INDEX) return;
+    lua_newtable(L);
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->kind == TREE_SEQ)
+            push_tree(L, t->part[i]);
+        else
+            lua_pushinteger(L, t->at[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, t->kind == TREE_SEQ ? "part" : "at");
+}
+
+static int plan_number(lua_State *L, int plan, const char *key)
+{
+    lua_getfield(L, plan, key);
+    lua_Integer n = luaL_checkinteger(L, -1);
+    luaL_argcheck(L, n > 0 && n <= 65536, 1, key);
+    lua_pop(L, 1);
+    return (int)n;
+}
+
+static void read_plan(lua_State *L, int plan, struct gen_plan *out)
+{
+    lua_getfield(L, plan, "family");
+    out->family = (enum gen_family)luaL_checkoption(L, -1, NULL, family_names);
+    lua_getfield(L, plan, "words");
+    out->nwords = (int)luaL_len(L, -1);
+    if (out->nwords < 1 || out->nwords > GEN_WORDS_MAX) luaL_error(L, "a plan has %d word widths", out->nwords);
+    for (int i = 0; i < out->nwords; i++) {
+        lua_geti(L, -1, i + 1);
+        out->words[i] = (int)luaL_checkinteger(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 2);
+    out->threads = plan_number(L, plan, "threads");
+    out->words_per_thread = plan_number(L, plan, "words_per_thread");
+    out->index_bits = plan_number(L, plan, "index_bits");
+}
+
+static char *copy_string(lua_State *L, int at)
+{
+    char *copy = strdup(luaL_checkstring(L, at));
+    if (!copy) luaL_error(L, "out of memory");
+    return copy;
+}
+
+struct job {
+    const struct tree *tree;   /* NULL: the interpreter */
+    const char *title;         /* the source's first comment */
+    const char *target;
+    struct gen_kernel *out;    /* what was set before an error is freed by the caller */
+};
+
+static void push_function(lua_State *L, const char *module, const char *name)
+{
+    lua_getglobal(L, "require");
+    lua_pushstring(L, module);
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+}
+
+static void push_plan(lua_State *L, const struct job *job)
+{
+    push_function(L, "plan", job->tree ? "tree" : "generic");
+    if (job->tree) push_tree(L, job->tree);
+    lua_pushstring(L, job->target);
+    lua_call(L, job->tree ? 2 : 1, 1);
+}
+
+/* The lines of plan.why, joined. */
+static void push_why(lua_State *L, int plan)
+{
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "concat");
+    lua_getfield(L, plan, "why");
+    lua_pushliteral(L, "\n");
+    lua_call(L, 2, 1);
+}
+
+static int make_kernel(lua_State *L)
+{
+    struct job *job = lua_touserdata(L, 1);
+    push_plan(L, job);
+    int plan = lua_gettop(L);
+    read_plan(L, plan, &job->out->plan);
+    push_function(L, "emit", "source");
+    lua_pushvalue(L, plan);
+    /* The interpreter's text must be the same for every tree. */
+    lua_pushstring(L, job->out->plan.family == GEN_GENERIC ? "any tree" : job->title);
+    lua_pushcfunction(L, lua_read);
+    lua_call(L, 3, 1);
+    job->out->source = copy_string(L, -1);
+    push_why(L, plan);
+    job->out->why = copy_string(L, -1);
+    return 0;
+}
+
+/*
+ * Faces: what gen.h declares.
+ */
+
+/* Runs f, with `argument` as its only one, and leaves the stack as it was. */
+static int run(lua_State *L, lua_CFunction f, void *argument, struct reason *why)
+{
+    lua_pushcfunction(L, f);
+    lua_pushlightuserdata(L, argument);
+    int status = lua_pcall(L, 1, 0, 0);
+    if (status == LUA_OK) return 0;
+    const char *message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "the generator failed";
+    reason_set(why, "%.*s", (int)strcspn(message, "\n"), message);
+    lua_settop(L, 0);
+    return -1;
+}
+
+struct gen *gen_open(struct reason *why)
+{
+    struct gen *g = malloc(sizeof *g);
+    lua_State *L = luaL_newstate();
+    if (!g || !L) {
+        reason_memory(why);
+        goto failed;
+    }
+    if (run(L, open_libraries, NULL, why)) goto failed;
+    g->L = L;
+    return g;
+failed:
+    if (L) lua_close(L);
+    free(g);
+    return NULL;
+}
+
+void gen_close(struct gen *g)
+{
+    if (!g) return;
+    lua_close(g->L);
+    free(g);
+}
+
+static int generate(struct gen *g, struct job *job, struct reason *why)
+{
+    *job->out = (struct gen_kernel){0};
+    int failed = run(g->L, make_kernel, job, why);
+    if (failed) gen_kernel_free(job->out);
+    lua_gc(g->L, LUA_GCCOLLECT);
+    return failed;
+}
+
+int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why)
+{
+    *out = (struct gen_kernel){0};
+    struct tree *t = tree_parse(signature, why);
+    if (!t) return -1;
+    struct job job = {t, signature, target, out};
+    int failed = generate(g, &job, why);
+    tree_unref(t);
+    return failed;
+}
+
+int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why)
+{
+    struct job job = {NULL, NULL, target, out};
+    return generate(g, &job, why);
+}
+
+void gen_kernel_free(struct gen_kernel *k)
+{
+    if (!k) return;
+    free(k->source);
+    free(k->why);
+    *k = (struct gen_kernel){0};
+}
