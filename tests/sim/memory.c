@@ -1,0 +1,290 @@
+/* memory.c: the table of allocations and the memory of each device.
+ *
+ * A device's memory is one sparse memory file, mapped twice: at the addresses that the program sees,
+ * without any access, and readable and writable at addresses that only the simulator knows. Copies use the
+ * second mapping; for kernels the pages that they may reach are opened for as long as they run. The file is
+ * what another process maps when it opens an IPC handle. Allocations have whole pages and a closed page
+ * behind them; freed addresses are used again as late as possible. */
+#include "sim.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct alloc *table;   /* by base */
+static size_t entries, capacity;
+static uint64_t last_id;
+static CUcontext opened;      /* whose kernels may touch device memory now */
+
+static struct arena {
+    int fd;
+    char *base, *view;
+    size_t bytes, used, cursor;
+} arenas[SIM_DEVICES_MAX];
+
+static size_t page(void)
+{
+    static size_t size;
+    if (!size) size = (size_t)sysconf(_SC_PAGESIZE);
+    return size;
+}
+
+/* --- the table --- */
+
+/* Index of the first allocation whose base is above p. */
+static size_t above(uintptr_t p)
+{
+    size_t low = 0, high = entries;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table[middle].base > p)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+struct alloc *memory_find(uintptr_t p)
+{
+    size_t i = above(p);
+    if (!i) return NULL;
+    struct alloc *a = &table[i - 1];
+    return p - a->base < a->bytes ? a : NULL;
+}
+
+static bool is_device_kind(enum alloc_kind k)
+{
+    return k == ALLOC_DEVICE || k == ALLOC_POOL || k == ALLOC_IMPORT || k == ALLOC_MANAGED;
+}
+
+static bool is_counted(const struct alloc *a)
+{
+    return is_device_kind(a->kind) && a->kind != ALLOC_IMPORT;
+}
+
+struct alloc *memory_add(const struct alloc *a)
+{
+    if (entries == capacity) {
+        size_t more = capacity ? 2 * capacity : 64;
+        struct alloc *grown = realloc(table, more * sizeof *grown);
+        if (!grown) return NULL;
+        table = grown;
+        capacity = more;
+    }
+    size_t i = above(a->base);
+    memmove(&table[i + 1], &table[i], (entries - i) * sizeof *table);
+    table[i] = *a;
+    table[i].id = ++last_id;
+    entries++;
+    if (is_counted(a)) {
+        sim_counts.allocs_live++;
+        sim_counts.bytes_live += a->bytes;
+        if (sim_counts.bytes_live > sim_counts.bytes_peak) sim_counts.bytes_peak = sim_counts.bytes_live;
+    }
+    return &table[i];
+}
+
+bool memory_is_device(uintptr_t p)
+{
+    const struct alloc *a = memory_find(p);
+    return a && is_device_kind(a->kind);
+}
+
+char *memory_view(uintptr_t p, size_t bytes)
+{
+    const struct alloc *a = memory_find(p);
+    if (!a) {
+        /* Not known: host memory, unless it lies in a device's range, where it is free memory. */
+        for (int d = 0; d < SIM_DEVICES_MAX; d++)
+            if (arenas[d].base && p - (uintptr_t)arenas[d].base < arenas[d].bytes) return NULL;
+        return (char *)p;
+    }
+    return bytes <= a->bytes - (p - a->base) ? a->view + (p - a->base) : NULL;
+}
+
+/* --- device memory --- */
+
+static CUresult arena_create(struct arena *r)
+{
+    r->bytes = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
+    r->fd = memfd_create("simulated GPU", MFD_CLOEXEC);
+    if (r->fd < 0 || ftruncate(r->fd, (off_t)r->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    char *base = mmap(NULL, r->bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
+    char *view = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
+    if (base == MAP_FAILED || view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    madvise(base, r->bytes, MADV_DONTDUMP);
+    madvise(view, r->bytes, MADV_DONTDUMP);
+    r->base = base;
+    r->view = view;
+    fault_install();
+    fault_range((uintptr_t)base, r->bytes);
+    return CUDA_SUCCESS;
+}
+
+/* The offset of `span` free bytes at or after `from`, or r->bytes. */
+static size_t arena_gap(const struct arena *r, size_t from, size_t span)
+{
+    uintptr_t start = (uintptr_t)r->base, at = start + from, end = start + r->bytes;
+    for (size_t i = above(at); i <= entries; i++) {
+        if (i) {
+            const struct alloc *below = &table[i - 1];
+            if (below->base >= start && below->base < end && below->base + below->span > at)
+                at = below->base + below->span;
+        }
+        uintptr_t limit = i < entries && table[i].base < end ? table[i].base : end;
+        if (limit >= at && limit - at >= span) return at - start;
+        if (limit == end) break;
+    }
+    return r->bytes;
+}
+
+CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind, size_t bytes, CUdeviceptr *out)
+{
+    struct arena *r = &arenas[device];
+    if (!r->base) {
+        CUresult failed = arena_create(r);
+        if (failed) return failed;
+    }
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > r->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t pages = (bytes + page() - 1) / page() * page(), span = pages + page();
+    size_t at = arena_gap(r, r->cursor, span);
+    if (at == r->bytes) at = arena_gap(r, 0, span);
+    if (at == r->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    struct alloc a = {.base = (uintptr_t)r->base + at, .bytes = bytes, .span = span, .view = r->view + at,
+                      .kind = kind, .device = device, .context = context};
+    if (!memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
+    r->cursor = at + span;
+    r->used += span;
+    memset(a.view, SIM_POISON, bytes);
+    memset(a.view + bytes, SIM_CANARY, pages - bytes);
+    *out = a.base;
+    return CUDA_SUCCESS;
+}
+
+CUresult memory_host_alloc(CUcontext context, enum alloc_kind kind, size_t bytes, void **out)
+{
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    void *p;
+    if (posix_memalign(&p, page(), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, SIM_POISON, bytes);
+    struct alloc a = {.base = (uintptr_t)p, .bytes = bytes, .view = p, .kind = kind, .device = context->device,
+                      .context = context};
+    if (!memory_add(&a)) {
+        free(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = p;
+    return CUDA_SUCCESS;
+}
+
+/* A kernel that writes behind an allocation's end is a bug in the program under test: say so and stop. */
+static void check_canary(const struct alloc *a)
+{
+    if (a->kind != ALLOC_DEVICE && a->kind != ALLOC_POOL) return;
+    for (size_t i = a->bytes; i < a->span - page(); i++) {
+        if ((unsigned char)a->view[i] == SIM_CANARY) continue;
+        fprintf(stderr, "simulated GPU: a kernel wrote %zu bytes behind the end of the %zu bytes at %p\n",
+                i - a->bytes + 1, a->bytes, (void *)a->base);
+        abort();
+    }
+}
+
+static void free_pages(const struct alloc *a)
+{
+    struct arena *r = &arenas[a->device];
+    size_t at = a->base - (uintptr_t)r->base;
+    check_canary(a);
+    mprotect((void *)a->base, a->span, PROT_NONE);
+    fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)a->span);
+    r->used -= a->span;
+}
+
+void memory_release(struct alloc *a)
+{
+    if (is_counted(a)) {
+        sim_counts.allocs_live--;
+        sim_counts.bytes_live -= a->bytes;
+    }
+    switch (a->kind) {
+    case ALLOC_DEVICE:
+    case ALLOC_POOL: free_pages(a); break;
+    case ALLOC_IMPORT:
+        /* The addresses stay reserved, so that a late access is still told from other memory. */
+        mmap((void *)a->base, a->span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        munmap(a->view, a->span);
+        break;
+    case ALLOC_MANAGED:
+    case ALLOC_PINNED: free((void *)a->base); break;
+    case ALLOC_REGISTERED: break;
+    }
+    size_t i = (size_t)(a - table);
+    memmove(&table[i], &table[i + 1], (entries - i - 1) * sizeof *table);
+    entries--;
+}
+
+void memory_release_context(CUcontext context)
+{
+    for (size_t i = entries; i-- > 0;)
+        if (table[i].context == context) memory_release(&table[i]);
+}
+
+void memory_usage(int device, size_t *used, size_t *total)
+{
+    *used = arenas[device].used;
+    *total = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
+}
+
+void memory_export(const struct alloc *a, int *fd, uint64_t *offset)
+{
+    *fd = arenas[a->device].fd;
+    *offset = a->base - (uintptr_t)arenas[a->device].base;
+}
+
+struct alloc *memory_imported(int owner, uint64_t offset, CUcontext context)
+{
+    for (size_t i = 0; i < entries; i++) {
+        struct alloc *a = &table[i];
+        if (a->kind == ALLOC_IMPORT && a->owner == owner && a->owner_offset == offset && a->context == context)
+            return a;
+    }
+    return NULL;
+}
+
+/* --- kernels --- */
+
+/* What kernels of c reach: memory of its own and of its device's pools, and that of its peers. */
+static bool reaches(CUcontext c, const struct alloc *a)
+{
+    if (!a->span) return false;
+    if (a->context == c) return true;
+    return a->kind != ALLOC_IMPORT && ((a->kind == ALLOC_POOL && a->device == c->device) || c->peer[a->device]);
+}
+
+static void protect_all(CUcontext c, int protection)
+{
+    for (size_t i = 0; i < entries; i++) {
+        const struct alloc *a = &table[i];
+        if (!reaches(c, a)) continue;
+        mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT ? 0 : page()), protection);
+        if (protection == PROT_NONE) check_canary(a);
+    }
+}
+
+void memory_open(CUcontext c)
+{
+    if (opened == c) return;
+    memory_close();
+    opened = c;
+    protect_all(c, PROT_READ | PROT_WRITE);
+}
+
+void memory_close(void)
+{
+    if (!opened) return;
+    protect_all(opened, PROT_NONE);
+    opened = NULL;
+}

@@ -1,0 +1,127 @@
+/* sim.h: the inside of the simulated driver.
+ *
+ * One lock guards all state. Exported calls take it with ENTER and give it back on return; every other
+ * function here expects it held. */
+#ifndef SIM_H
+#define SIM_H
+#include "simgpu.h"
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SIM_DEVICES_MAX 16
+#define SIM_POISON 0xCD   /* fresh device memory */
+#define SIM_CANARY 0xFD   /* between the end of an allocation and the end of its last page */
+
+/* Takes the lock; fails without cuInit, in a forked child, and where SIMGPU_FAIL says so. */
+CUresult sim_enter(const char *call);
+void sim_leave(const CUresult *entered);
+#define ENTER_ANY() \
+    __attribute__((cleanup(sim_leave))) const CUresult entered = sim_enter(__func__); \
+    if (entered != CUDA_SUCCESS) return entered
+/* As ENTER_ANY, with the current context in `ctx`; a context that has failed stays failed. */
+#define ENTER() \
+    ENTER_ANY(); \
+    CUcontext ctx = context_current(); \
+    if (!ctx) return CUDA_ERROR_INVALID_CONTEXT; \
+    if (ctx->failed) return ctx->failed
+
+/* counts.c */
+extern struct simgpu_counts sim_counts;
+CUresult sim_injected(const char *call);   /* the failure that SIMGPU_FAIL asks for, or CUDA_SUCCESS */
+long sim_number(const char *variable, long otherwise);
+
+/* device.c */
+int device_count(void);
+
+/* context.c */
+struct CUctx_st {
+    int device;
+    bool primary, live;
+    int retained;                      /* primary contexts */
+    unsigned flags;
+    CUresult failed;                   /* sticky, as on hardware */
+    bool peer[SIM_DEVICES_MAX];        /* memory of these devices is reachable */
+    struct CUstream_st *streams;       /* legacy and per-thread ones included */
+    struct CUstream_st *legacy, *per_thread;
+    struct CUctx_st *next;
+};
+extern struct CUctx_st *contexts;      /* live ones */
+CUcontext context_current(void);       /* NULL if none */
+bool context_live(CUcontext c);
+
+/* memory.c */
+enum alloc_kind {
+    ALLOC_DEVICE,      /* cuMemAlloc */
+    ALLOC_POOL,        /* cuMemAllocAsync: belongs to a device, not to a context */
+    ALLOC_IMPORT,      /* cuIpcOpenMemHandle */
+    ALLOC_MANAGED,
+    ALLOC_PINNED,
+    ALLOC_REGISTERED
+};
+struct alloc {
+    uintptr_t base;
+    size_t bytes;      /* as asked for */
+    size_t span;       /* whole pages that are protected; 0 for memory that the host may touch */
+    char *view;        /* where the simulator reads and writes it: a second mapping, or base */
+    enum alloc_kind kind;
+    int device;
+    CUcontext context; /* NULL for ALLOC_POOL */
+    uint64_t id;
+    bool dying;        /* freed in stream order, the free has not run yet */
+    int opens;         /* imports: times opened */
+    int owner;         /* imports: process and offset that tell them apart */
+    uint64_t owner_offset;
+};
+/* The allocation that holds byte p, or NULL. Valid until the next allocation or release. */
+struct alloc *memory_find(uintptr_t p);
+struct alloc *memory_add(const struct alloc *a);
+CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind, size_t bytes, CUdeviceptr *out);
+CUresult memory_host_alloc(CUcontext context, enum alloc_kind kind, size_t bytes, void **out);
+void memory_release(struct alloc *a);
+void memory_release_context(CUcontext context);
+/* Where the simulator may touch [p, p + bytes): p itself for memory that it does not know; NULL if the
+ * range leaves its allocation. */
+char *memory_view(uintptr_t p, size_t bytes);
+bool memory_is_device(uintptr_t p);   /* device, pool, import or managed */
+/* Lets kernels of c reach what they may reach, until memory_close; sim_leave closes. */
+void memory_open(CUcontext c);
+void memory_close(void);
+void memory_usage(int device, size_t *used, size_t *total);
+/* The descriptor and offset of a device allocation, for export. */
+void memory_export(const struct alloc *a, int *fd, uint64_t *offset);
+struct alloc *memory_imported(int owner, uint64_t offset, CUcontext context);
+
+/* fault.c */
+void fault_install(void);
+void fault_range(uintptr_t base, size_t bytes);   /* host accesses here are reported */
+extern _Thread_local volatile int fault_in_kernel;
+
+/* stream.c */
+struct op {
+    struct op *next;
+    uint64_t seq;                       /* order of enqueueing, over all streams */
+    CUresult (*run)(struct op *o);
+    void (*drop)(struct op *o);         /* frees what o holds, not o; may be NULL */
+    CUcontext context;
+};
+struct CUstream_st {
+    struct CUctx_st *context;
+    unsigned flags;
+    bool dead;                          /* destroyed, kept for the events that name it */
+    int refs;
+    struct op *head, **tail;
+    struct CUstream_st *next;
+};
+struct CUstream_st *stream_new(struct CUctx_st *c, unsigned flags);
+void stream_unref(struct CUstream_st *s);
+/* NULL if the handle is of no live stream. 0 and the special handles mean those of ctx. */
+struct CUstream_st *stream_find(CUstream handle, CUcontext ctx);
+/* Appends a malloc'd op, which the stream then owns. Returns its sequence number. */
+uint64_t stream_add(struct CUstream_st *s, struct op *o);
+CUresult stream_run(struct CUstream_st *s, uint64_t upto);
+CUresult context_run(struct CUctx_st *c);
+void device_run(int device);            /* everything pending in its contexts */
+#define SIM_ALL UINT64_MAX
+
+#endif

@@ -1,0 +1,28 @@
+/* simgpu.h: what tests may ask of the simulated GPU, beside the CUDA calls; exported by its libcuda.so.1.
+ *
+ * Environment:
+ *   SIMGPU_DEVICES=n         devices (default 2, at most 16)
+ *   SIMGPU_MEMORY=n          MiB of memory of each device (default 4096)
+ *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
+ *   SIMGPU_FAIL=NAME[:n],..  driver call NAME fails: at its n-th call, or always
+ *   SIMGPU_REPORT=1          one line of counters on standard error at exit
+ *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
+ *   SIMGPU_NVRTC_FAIL=1      every compile fails
+ *   SIMGPU_NVRTC_DELAY_MS=n  every compile takes that much longer */
+#ifndef SIMGPU_H
+#define SIMGPU_H
+#include <stdint.h>
+
+/* Counted when the work is enqueued, whole process. `copies` includes copies_2d (2D and 3D). Bytes of a
+ * copy between two devices or within one are d2d; managed memory counts as device memory. */
+struct simgpu_counts {
+    uint64_t launches, copies, copies_2d, bytes_h2d, bytes_d2h, bytes_d2d, syncs;
+    uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
+    uint64_t modules, stream_creates, event_creates;
+    uint64_t bytes_peak;
+};
+void simgpu_counts(struct simgpu_counts *out);
+/* Zeroes all but allocs_live and bytes_live; bytes_peak starts again from bytes_live. */
+void simgpu_reset(void);
+
+#endif
