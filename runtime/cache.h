@@ -13,6 +13,8 @@ char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nv
 int cache_load(const char *key, void **data, size_t *bytes);
 /* Written under a temporary name and renamed. One warning per process when the folder can't be written. */
 void cache_store(const char *key, const void *data, size_t bytes);
+/* For a module that is whole but that the driver refuses. */
+void cache_remove(const char *key);
 
 /* For `stridec inspect --cache`: calls `each` for every module of the folder. key is NULL for a file
  * that fails its check. Returns the number of files, -1 if the folder can't be read. */

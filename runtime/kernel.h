@@ -2,7 +2,7 @@
  *
  * A struct kernel exists once per shape signature in the process. A worker thread compiles it; until it is
  * ready the generic kernel serves, and where there is no NVRTC, or compiling fails, the copy engine
- * (one cuMemcpy2DAsync or cuMemcpyAsync a run). So kernel_move always does its job. */
+ * (cuMemcpyAsync of a run, cuMemcpy2DAsync of equal runs at an even pitch). So kernel_move always does its job. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../gen/gen.h"
@@ -34,13 +34,16 @@ const char *kernel_way_name(enum kernel_way w);
 struct kernel_job {
     enum kernel_direction direction;
     uint64_t packed;      /* address of packed byte `begin`: device memory, or host memory that d can address */
-    uint64_t user;        /* address of the origin of element 0: device memory */
-    int64_t extent;       /* bytes between elements */
+    uint64_t user;        /* address of the origin of element 0, plus the offset of the root of the caller's tree
+                             (a kernel is made for a shape, whose root has none): device memory */
+    int64_t extent;       /* bytes between elements; may be zero or negative */
     int64_t count;        /* elements */
     int64_t begin, end;   /* range of the packed stream, in bytes; 0 <= begin <= end <= count * size */
 };
 
 /* Enqueues the job on stream s of d (which must be entered): the bytes are there when s is done.
+ * While neither the kernel nor the interpreter is ready, a job of more than 4096 copies waits for the worker
+ * to make one of them, at most 2 s: compiling takes some 70 ms, that many copies longer. Nothing else waits.
  * Adds the number of launches and copies to *launches, tells the way in *way (both may be NULL).
  * Returns 0, or -1 when the driver refuses (logged). An empty range is 0 launches. */
 int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job,

@@ -1,0 +1,140 @@
+/* buffer.c: staging buffers from pools: one of device memory a device, one of pinned memory for all.
+ *
+ * Sizes are powers of two from 4 KiB. A pool keeps at most its limit: a sixteenth of the device's memory, 1 GiB of
+ * pinned memory; what is given back past that is freed at once. A buffer that the driver can only give at the
+ * size asked for (memory is short) is not a power of two, and is not kept. */
+#include "log.h"
+#include "place.h"
+#include <stdlib.h>
+
+#define SMALLEST ((size_t)4096)
+
+static struct pool pinned = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)1 << 30};
+
+static struct pool *pool_of(struct device *d, enum buffer_kind kind)
+{
+    return kind == BUFFER_PINNED ? &pinned : &place_of(d)->pool;
+}
+
+/* The class that holds `bytes`, or -1 where none does. */
+static int class_of(size_t bytes)
+{
+    for (int c = 0; c < POOL_CLASSES; c++)
+        if (SMALLEST << c >= bytes) return c;
+    return -1;
+}
+
+static struct buffer *pool_take(struct pool *pool, int class)
+{
+    pthread_mutex_lock(&pool->lock);
+    struct buffer *b = pool->free[class];
+    if (b) {
+        pool->free[class] = b->next;
+        pool->kept -= b->bytes;
+        b->next = NULL;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return b;
+}
+
+static bool pool_keep(struct pool *pool, struct buffer *b)
+{
+    int class = class_of(b->bytes);
+    if (SMALLEST << class != b->bytes) return false;
+    pthread_mutex_lock(&pool->lock);
+    bool keep = b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes;
+    if (keep) {
+        b->next = pool->free[class];
+        pool->free[class] = b;
+        pool->kept += b->bytes;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return keep;
+}
+
+/* Any context must be current for pinned memory, the buffer's own for device memory. */
+static void release(struct buffer *b)
+{
+    if (b->kind == BUFFER_PINNED)
+        driver_get()->cuMemFreeHost(b->host);
+    else
+        driver_get()->cuMemFree(b->address);
+    free(b);
+}
+
+static void pool_drop(struct pool *pool)
+{
+    struct buffer *b;
+    for (int c = 0; c < POOL_CLASSES; c++)
+        while ((b = pool_take(pool, c))) release(b);
+}
+
+static CUresult allocate(struct buffer *b, size_t bytes)
+{
+    const struct driver *driver = driver_get();
+    b->bytes = bytes;
+    if (b->kind == BUFFER_DEVICE) return driver->cuMemAlloc(&b->address, bytes);
+    CUresult r = driver->cuMemHostAlloc(&b->host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r != CUDA_SUCCESS) return r;
+    r = driver->cuMemHostGetDevicePointer(&b->address, b->host, 0);
+    if (r != CUDA_SUCCESS) driver->cuMemFreeHost(b->host);
+    return r;
+}
+
+/* The rounded size; with empty pools again; then with nothing but what was asked for. */
+static CUresult allocate_hard(struct device *d, struct buffer *b, size_t rounded, size_t bytes)
+{
+    CUresult r = allocate(b, rounded);
+    if (r == CUDA_SUCCESS) return r;
+    buffers_drop(d);
+    r = allocate(b, rounded);
+    if (r == CUDA_SUCCESS || bytes > SIZE_MAX - SMALLEST) return r;
+    return allocate(b, (bytes + SMALLEST - 1) / SMALLEST * SMALLEST);
+}
+
+/* Under unified addressing the address is the same in every context; elsewhere it is each context's own. */
+static bool move_to(struct buffer *b, struct device *d)
+{
+    if (b->device == d) return true;
+    b->device = d;
+    return driver_get()->cuMemHostGetDevicePointer(&b->address, b->host, 0) == CUDA_SUCCESS;
+}
+
+struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
+{
+    int class = class_of(bytes);
+    struct buffer *b = class < 0 ? NULL : pool_take(pool_of(d, kind), class);
+    if (b && move_to(b, d)) return b;
+    if (b) release(b);
+    b = class < 0 ? NULL : calloc(1, sizeof *b);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (b) {
+        b->kind = kind;
+        b->device = d;
+        r = allocate_hard(d, b, SMALLEST << class, bytes);
+    }
+    if (r == CUDA_SUCCESS) return b;
+    free(b);
+    log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device", bytes,
+              driver_error(r));
+    return NULL;
+}
+
+void buffer_put(struct buffer *b)
+{
+    if (!b || pool_keep(pool_of(b->device, b->kind), b)) return;
+    struct device *d = b->device;
+    /* Where its context is gone, device memory went with it. */
+    if (!device_try_enter(d)) {
+        free(b);
+        return;
+    }
+    release(b);
+    device_leave(d);
+}
+
+void buffers_drop(struct device *d)
+{
+    pool_drop(&place_of(d)->pool);
+    pool_drop(&pinned);
+}

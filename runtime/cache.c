@@ -1,0 +1,250 @@
+/* cache.c: the folder of compiled modules.
+ *
+ * A file is: "stridec cache 1\n"; the key's length and the payload's, 8 bytes each; the key; the payload; and
+ * the XXH3 hash (64 bits) of everything before it. Numbers are little endian as the host has them: a cache folder
+ * is not shared between machines of different byte order, whose files would fail the check and be replaced. */
+#include "cache.h"
+#include "env.h"
+#include "log.h"
+#include "../gen/gen.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Folder and files that can't be used share the key "cache folder" of log_once: one warning a process. */
+
+static const char magic[16] = "stridec cache 1\n";   /* no terminator: exactly 16 bytes */
+static const char suffix[] = ".cubin";
+
+struct header {
+    char magic[16];
+    uint64_t key_bytes, data_bytes;
+};
+
+/* A file read whole, and where its parts are. */
+struct image {
+    char *text;
+    size_t bytes;
+    const char *key, *data;
+    size_t key_bytes, data_bytes;
+};
+
+char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nvrtc_minor)
+{
+    char *key;
+    int made = asprintf(&key, "%s %s %s nvrtc-%d.%d", arch, gen_version(), signature, nvrtc_major, nvrtc_minor);
+    return made < 0 ? NULL : key;
+}
+
+const char *cache_dir(void)
+{
+    return env_get()->cache_dir;
+}
+
+/* malloc'd; NULL where there is no folder. */
+static char *path_of(const char *key)
+{
+    char *path;
+    if (!cache_dir()) return NULL;
+    XXH128_hash_t h = XXH3_128bits(key, strlen(key));
+    int made = asprintf(&path, "%s/%016llx%016llx%s", cache_dir(), (unsigned long long)h.high64,
+                        (unsigned long long)h.low64, suffix);
+    return made < 0 ? NULL : path;
+}
+
+/* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read. */
+static int read_file(const char *path, struct image *image)
+{
+    struct stat st;
+    *image = (struct image){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno == ENOENT || errno == ENOTDIR ? 1 : -1;
+    errno = EINVAL;   /* for what is no regular file */
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (image->text = malloc((size_t)st.st_size + 1));
+    while (ok && image->bytes < (size_t)st.st_size) {
+        ssize_t got = read(fd, image->text + image->bytes, (size_t)st.st_size - image->bytes);
+        if (got > 0) image->bytes += (size_t)got;
+        if (got == 0) break;
+        ok = got > 0 || errno == EINTR;
+    }
+    close(fd);
+    if (ok) return 0;
+    free(image->text);
+    image->text = NULL;
+    return -1;
+}
+
+/* True if the file is whole and undamaged; fills the parts. */
+static bool check(struct image *image)
+{
+    struct header h;
+    uint64_t hash;
+    if (image->bytes < sizeof h + sizeof hash) return false;
+    memcpy(&h, image->text, sizeof h);
+    size_t room = image->bytes - sizeof h - sizeof hash;
+    if (memcmp(h.magic, magic, sizeof magic) || h.key_bytes > room || h.data_bytes != room - h.key_bytes) return false;
+    memcpy(&hash, image->text + image->bytes - sizeof hash, sizeof hash);
+    if (hash != XXH3_64bits(image->text, image->bytes - sizeof hash)) return false;
+    image->key = image->text + sizeof h;
+    image->key_bytes = h.key_bytes;
+    image->data = image->key + h.key_bytes;
+    image->data_bytes = h.data_bytes;
+    return true;
+}
+
+static bool key_is(const struct image *image, const char *key)
+{
+    return image->key_bytes == strlen(key) && !memcmp(image->key, key, image->key_bytes);
+}
+
+static int load_checked(const char *path, const char *key, void **data, size_t *bytes)
+{
+    struct image image;
+    int found = read_file(path, &image);
+    if (found != 0) {
+        if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be read: %s", path, strerror(errno));
+        return -1;
+    }
+    int result = -1;
+    if (!check(&image)) {
+        log_once(LOG_WARN, "cache damaged", "cached module %s is damaged: it is removed and compiled again", path);
+        unlink(path);
+    } else if (key_is(&image, key) && (*data = malloc(image.data_bytes + 1))) {
+        /* Terminated, since PTX is text. */
+        memcpy(*data, image.data, image.data_bytes);
+        ((char *)*data)[image.data_bytes] = '\0';
+        *bytes = image.data_bytes;
+        result = 0;
+    }
+    free(image.text);
+    return result;
+}
+
+int cache_load(const char *key, void **data, size_t *bytes)
+{
+    char *path = path_of(key);
+    int result = path ? load_checked(path, key, data, bytes) : -1;
+    free(path);
+    return result;
+}
+
+void cache_remove(const char *key)
+{
+    char *path = path_of(key);
+    if (path) unlink(path);
+    free(path);
+}
+
+/* Makes the folder and those above it. */
+static bool make_folder(const char *folder)
+{
+    char *path = strdup(folder);
+    if (!path) return false;
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = '\0';
+        mkdir(path, 0777);
+        *at = '/';
+    }
+    bool ok = mkdir(path, 0777) == 0 || errno == EEXIST;
+    free(path);
+    return ok;
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t put = write(fd, at, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+static bool write_parts(int fd, const char *key, const void *data, size_t bytes)
+{
+    struct header h = {.key_bytes = strlen(key), .data_bytes = bytes};
+    memcpy(h.magic, magic, sizeof magic);
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return false;
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, &h, sizeof h);
+    XXH3_64bits_update(state, key, h.key_bytes);
+    XXH3_64bits_update(state, data, bytes);
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return write_all(fd, &h, sizeof h) && write_all(fd, key, h.key_bytes) && write_all(fd, data, bytes) &&
+           write_all(fd, &hash, sizeof hash);
+}
+
+/* Readers see the old file or the whole new one: rename is atomic, and the temporary name is this call's own. */
+static bool replace(const char *path, const char *key, const void *data, size_t bytes)
+{
+    char *temporary;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) return false;
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    bool ok = fd >= 0 && write_parts(fd, key, data, bytes);
+    if (fd >= 0) {
+        ok = close(fd) == 0 && ok;
+        ok = ok && rename(temporary, path) == 0;
+        if (!ok) {
+            int error = errno;
+            unlink(temporary);
+            errno = error;
+        }
+    }
+    free(temporary);
+    return ok;
+}
+
+void cache_store(const char *key, const void *data, size_t bytes)
+{
+    char *path = path_of(key);
+    if (!path || !make_folder(cache_dir()) || !replace(path, key, data, bytes))
+        log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
+                 cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
+    free(path);
+}
+
+static bool is_module(const char *name)
+{
+    size_t length = strlen(name);
+    return length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
+}
+
+static void visit(const char *name, cache_visit *each, void *arg)
+{
+    struct image image;
+    char *path, *key = NULL;
+    if (asprintf(&path, "%s/%s", cache_dir(), name) < 0) return;
+    if (read_file(path, &image) == 0 && check(&image)) key = strndup(image.key, image.key_bytes);
+    each(arg, name, key, key ? image.data_bytes : image.bytes);
+    free(key);
+    free(image.text);
+    free(path);
+}
+
+int cache_list(cache_visit *each, void *arg)
+{
+    DIR *folder = cache_dir() ? opendir(cache_dir()) : NULL;
+    int files = 0;
+    if (!folder) return -1;
+    for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
+        if (!is_module(e->d_name)) continue;
+        visit(e->d_name, each, arg);
+        files++;
+    }
+    closedir(folder);
+    return files;
+}

@@ -1,0 +1,192 @@
+/* device.c: which context owns a pointer; the list of the contexts in use. */
+#include "device.h"
+#include "log.h"
+#include "place.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Atomic(struct device *) devices;   /* grows at the head, never shrinks: read without a lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+const char *driver_error(CUresult r)
+{
+    const struct driver *driver = driver_get();
+    const char *text = NULL;
+    if (driver && driver->cuGetErrorString(r, &text) == CUDA_SUCCESS && text) return text;
+    return "unknown driver error";
+}
+
+struct device *device_first(void)
+{
+    return atomic_load_explicit(&devices, memory_order_acquire);
+}
+
+/* The device of a context, or, where the context is NULL, of the ordinal's primary context. */
+static struct device *find(CUcontext context, CUdevice ordinal)
+{
+    for (struct device *d = device_first(); d; d = d->next) {
+        if (context ? d->context == context
+                    : d->ordinal == ordinal && atomic_load_explicit(&place_of(d)->primary, memory_order_relaxed))
+            return d;
+    }
+    return NULL;
+}
+
+static int attribute(const struct driver *driver, CUdevice_attribute what, CUdevice ordinal)
+{
+    int value = 0;
+    return driver->cuDeviceGetAttribute(&value, what, ordinal) == CUDA_SUCCESS ? value : 0;
+}
+
+static struct place *place_new(const struct driver *driver, CUcontext context, CUdevice ordinal)
+{
+    size_t total = 0;
+    struct place *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    struct device *d = &p->device;
+    d->context = context;
+    d->ordinal = ordinal;
+    d->arch = 10 * attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal) +
+              attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
+    d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
+    if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
+    if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
+    p->pool.limit = total / 16;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->pool.lock, NULL);
+    return p;
+}
+
+static void publish(struct place *p)
+{
+    p->device.next = device_first();
+    atomic_store_explicit(&devices, &p->device, memory_order_release);
+    log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.arch);
+}
+
+static struct device *add(const struct driver *driver, CUcontext context, CUdevice ordinal)
+{
+    bool primary = !context;
+    CUresult r = primary ? driver->cuDevicePrimaryCtxRetain(&context, ordinal) : CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS) {
+        log_once(LOG_ERROR, "primary context", "device %d has no usable primary context: %s", ordinal, driver_error(r));
+        return NULL;
+    }
+    struct device *known = find(context, ordinal);
+    struct place *p = known ? place_of(known) : place_new(driver, context, ordinal);
+    if (!p) return NULL;
+    if (primary) atomic_store(&p->primary, true);
+    if (!known) publish(p);
+    return &p->device;
+}
+
+static struct device *find_or_add(const struct driver *driver, CUcontext context, CUdevice ordinal)
+{
+    struct device *d = find(context, ordinal);
+    if (d) return d;
+    pthread_mutex_lock(&lock);
+    d = find(context, ordinal);
+    if (!d) d = add(driver, context, ordinal);
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+/* What the driver says of a pointer. All zero, type included, for memory that it does not know. */
+struct origin {
+    unsigned type;
+    unsigned managed;
+    CUcontext context;
+    int ordinal;
+};
+
+/* False where there is no driver, or it was never initialized: then there are no device pointers. */
+static bool ask(const struct driver *driver, const void *p, struct origin *o)
+{
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                  CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal};
+    *o = (struct origin){0};
+    return driver && p && driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
+}
+
+static bool on_device(const struct origin *o)
+{
+    return o->type == CU_MEMORYTYPE_DEVICE || o->type == CU_MEMORYTYPE_UNIFIED || o->managed;
+}
+
+struct device *device_of(const void *p)
+{
+    const struct driver *driver = driver_get();
+    struct origin o;
+    if (!ask(driver, p, &o) || !on_device(&o)) return NULL;
+    return find_or_add(driver, o.context, o.ordinal);
+}
+
+bool device_accessible(const void *p)
+{
+    const struct driver *driver = driver_get();
+    struct origin o;
+    CUdeviceptr mapped = 0;
+    if (!ask(driver, p, &o)) return false;
+    if (on_device(&o)) return true;
+    return o.type == CU_MEMORYTYPE_HOST &&
+           driver->cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (CUdeviceptr)(uintptr_t)p) ==
+               CUDA_SUCCESS &&
+           mapped == (CUdeviceptr)(uintptr_t)p;
+}
+
+bool device_holds(struct device *d, const void *p, size_t bytes)
+{
+    const struct driver *driver = driver_get();
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    CUdeviceptr start = 0, at = (CUdeviceptr)(uintptr_t)p;
+    size_t size = 0;
+    void *where[] = {&start, &size};
+    if (device_of(p) != d) return false;
+    if (driver->cuPointerGetAttributes(2, what, where, at) != CUDA_SUCCESS) return false;
+    return at >= start && at - start <= size && bytes <= size - (at - start);
+}
+
+struct device *device_default(void)
+{
+    const struct driver *driver = driver_get();
+    CUcontext context = NULL;
+    CUdevice ordinal = 0;
+    if (!driver) return NULL;
+    if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS && context &&
+        driver->cuCtxGetDevice(&ordinal) == CUDA_SUCCESS)
+        return find_or_add(driver, context, ordinal);
+    if (driver->cuDeviceGet(&ordinal, 0) != CUDA_SUCCESS) return NULL;
+    return find_or_add(driver, NULL, ordinal);
+}
+
+bool device_try_enter(struct device *d)
+{
+    const struct driver *driver = driver_get();
+    return driver && driver->cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
+}
+
+int device_enter(struct device *d)
+{
+    CUresult r = driver_get()->cuCtxPushCurrent(d->context);
+    if (r == CUDA_SUCCESS) return 0;
+    log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
+    return -1;
+}
+
+void device_leave(struct device *d)
+{
+    CUcontext popped;
+    (void)d;
+    driver_get()->cuCtxPopCurrent(&popped);
+}
+
+void device_finish(void)
+{
+    for (struct device *d = device_first(); d; d = d->next) {
+        if (!device_try_enter(d)) continue;
+        streams_drop(d);
+        buffers_drop(d);
+        device_leave(d);
+    }
+}

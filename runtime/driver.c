@@ -1,0 +1,85 @@
+/* driver.c: finds the CUDA driver that the process has loaded and reads its calls into a table. */
+#include "driver.h"
+#include "log.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define DRIVER_SONAME "libcuda.so.1"
+
+static struct driver table;
+static _Atomic(const struct driver *) found;
+static atomic_ullong looked;      /* the loader's count of loaded objects at the last look, plus one */
+static atomic_bool unusable;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* An older driver lacks the newest versions of some calls; these older names have the same prototype. */
+static const struct {
+    const char *name, *older;
+} older_names[] = {
+    {"cuEventElapsedTime_v2", "cuEventElapsedTime"},
+};
+
+static void *find_symbol(void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    for (size_t i = 0; !symbol && i < sizeof older_names / sizeof *older_names; i++)
+        if (!strcmp(older_names[i].name, name)) symbol = dlsym(library, older_names[i].older);
+    if (!symbol)
+        log_once(LOG_WARN, "driver symbol", "the CUDA driver has no %s: it is too old, device buffers are not handled",
+                 name);
+    return symbol;
+}
+
+/* The name as cuda.h maps it: cuMemAlloc becomes cuMemAlloc_v2 before it is made text. */
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name)
+#define READ_SYMBOL(name) && (*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
+static bool read_table(void *library)
+{
+    return true DRIVER_CALLS(READ_SYMBOL);
+}
+
+static int count_loaded(struct dl_phdr_info *info, size_t size, void *count)
+{
+    (void)size;
+    *(unsigned long long *)count = info->dlpi_adds;
+    return 1;   /* every entry has the same count: the first is enough */
+}
+
+static const struct driver *take(int flags)
+{
+    pthread_mutex_lock(&lock);
+    const struct driver *driver = atomic_load(&found);
+    if (!driver && !atomic_load(&unusable)) {
+        /* The handle is kept: the driver must not go away under the table. */
+        void *library = dlopen(DRIVER_SONAME, flags | RTLD_LAZY | RTLD_LOCAL);
+        if (library && read_table(library))
+            driver = &table;
+        else if (library)
+            atomic_store(&unusable, true);
+        if (driver) atomic_store_explicit(&found, driver, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return driver;
+}
+
+const struct driver *driver_get(void)
+{
+    const struct driver *driver = atomic_load_explicit(&found, memory_order_acquire);
+    if (driver || atomic_load_explicit(&unusable, memory_order_relaxed)) return driver;
+    unsigned long long count = 0;
+    dl_iterate_phdr(count_loaded, &count);
+    if (atomic_load_explicit(&looked, memory_order_relaxed) == count + 1) return NULL;
+    driver = take(RTLD_NOLOAD);
+    atomic_store_explicit(&looked, count + 1, memory_order_relaxed);
+    return driver;
+}
+
+const struct driver *driver_load(void)
+{
+    const struct driver *driver = driver_get();
+    return driver ? driver : take(0);
+}

@@ -1,0 +1,44 @@
+/* dump.c: files of STRIDEC_DUMP. */
+#include "dump.h"
+#include "env.h"
+#include "log.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static void write_file(const char *signature, const char *suffix, const void *data, size_t bytes)
+{
+    const char *folder = env_get()->dump;
+    unsigned long long hash = XXH3_64bits(signature, strlen(signature));
+    char *path;
+    if (asprintf(&path, "%s/%016llx%s", folder, hash, suffix) < 0) return;
+    mkdir(folder, 0777);
+    FILE *f = fopen(path, "we");
+    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (f) ok = fclose(f) == 0 && ok;
+    if (!ok) log_once(LOG_WARN, "dump", "STRIDEC_DUMP: %s can't be written: %s", path, strerror(errno));
+    free(path);
+}
+
+void dump_source(const char *signature, const char *source, const char *plan)
+{
+    char *text;
+    if (!env_get()->dump) return;
+    write_file(signature, ".cu", source, strlen(source));
+    int length = asprintf(&text, "%s\n%s\n", signature, plan);
+    if (length < 0) return;
+    write_file(signature, ".txt", text, (size_t)length);
+    free(text);
+}
+
+void dump_image(const char *signature, const char *arch, bool ptx, const void *image, size_t bytes)
+{
+    char suffix[32];
+    if (!env_get()->dump) return;
+    snprintf(suffix, sizeof suffix, ".%s.%s", arch, ptx ? "ptx" : "cubin");
+    write_file(signature, suffix, image, bytes);
+}

@@ -1,0 +1,143 @@
+/* env.c: the table of STRIDEC_* variables. A new variable is a row here and a field in env.h. */
+#include "env.h"
+#include "log.h"
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+struct variable {
+    const char *name;
+    const char *const *allowed;   /* words, ended by NULL; their index is the value. NULL: any path */
+    const char *usual;            /* the default; for paths in words, found by paths_default */
+    size_t field;
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_PATH } kind;
+    const char *does;
+};
+
+static const char *const flags[] = {"0", "1", NULL};
+/* ORDER LOG_LEVEL */
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+/* ORDER env_transport */
+static const char *const transports[] = {"auto", "device", "oneshot", "staged", NULL};
+
+#define AT(field) offsetof(struct env, field)
+static const struct variable variables[] = {
+    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI"},
+    {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written"},
+    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel"},
+    {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},
+    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written"},
+    {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize"},
+    {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`"},
+    {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`"},
+};
+#define VARIABLES (sizeof variables / sizeof *variables)
+
+static struct env settings;
+
+static int word_index(const char *const *allowed, const char *text)
+{
+    for (int i = 0; allowed[i]; i++)
+        if (!strcmp(allowed[i], text)) return i;
+    return -1;
+}
+
+/* The variable's text; NULL where unset or empty, which mean the same. */
+static const char *text_of(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static void set(const struct variable *v)
+{
+    char *field = (char *)&settings + v->field;
+    const char *text = text_of(v->name);
+    if (v->kind == AS_PATH) {
+        /* A copy: the application may change its environment later. */
+        *(const char **)field = text ? strdup(text) : NULL;
+        return;
+    }
+    int value = text ? word_index(v->allowed, text) : -1;
+    if (value < 0) value = word_index(v->allowed, v->usual);
+    if (v->kind == AS_BOOL)
+        *(bool *)field = value;
+    else if (v->kind == AS_TRANSPORT)
+        *(enum env_transport *)field = (enum env_transport)value;
+    else
+        *(int *)field = value;
+}
+
+/* $xdg/tail, else $HOME/under/tail; malloc'd, NULL where neither is set. */
+static const char *user_path(const char *xdg, const char *under, const char *tail)
+{
+    const char *base = text_of(xdg), *home = text_of("HOME");
+    char *path = NULL;
+    int made = base   ? asprintf(&path, "%s/%s", base, tail)
+               : home ? asprintf(&path, "%s/%s/%s", home, under, tail)
+                      : -1;
+    return made < 0 ? NULL : path;
+}
+
+static void paths_default(void)
+{
+    settings.tune_named = settings.tune != NULL;
+    if (!settings.cache_dir) settings.cache_dir = user_path("XDG_CACHE_HOME", ".cache", "stridec");
+    if (!settings.tune) settings.tune = user_path("XDG_CONFIG_HOME", ".config", "stridec/tune");
+}
+
+static void read_all(void)
+{
+    for (size_t i = 0; i < VARIABLES; i++) set(&variables[i]);
+    paths_default();
+}
+
+const struct env *env_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_all);
+    return &settings;
+}
+
+/* Appends ", word" to text, cut where it is full. */
+static void append(char *text, size_t size, const char *word)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
+}
+
+static void check_value(const struct variable *v, const char *value)
+{
+    char list[256] = "";
+    if (!v->allowed || !*value || word_index(v->allowed, value) >= 0) return;
+    for (int i = 0; v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
+    log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,
+              list);
+}
+
+static void check_entry(const char *entry)
+{
+    const char *equals = strchr(entry, '=');
+    size_t length = equals ? (size_t)(equals - entry) : strlen(entry);
+    char list[512] = "";
+    for (size_t i = 0; i < VARIABLES; i++) {
+        const char *name = variables[i].name;
+        if (strlen(name) == length && !memcmp(name, entry, length)) {
+            check_value(&variables[i], equals ? equals + 1 : "");
+            return;
+        }
+        append(list, sizeof list, name);
+    }
+    log_write(LOG_WARN, "%.*s is not a variable of stridec; allowed: %s", (int)length, entry, list);
+}
+
+void env_check(void)
+{
+    static const char prefix[] = "STRIDEC_";
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, prefix, sizeof prefix - 1)) check_entry(*e);
+}

@@ -1,0 +1,275 @@
+/* kernel.c: the table of kernels by shape signature, and what became of each. */
+#include "kernel_inner.h"
+#include "log.h"
+#include "place.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* Kernels that no type uses stay, so that committing an equal type again costs nothing; the ones unused
+ * longest go when there are more than this. */
+#define UNUSED_MAX 4096
+
+pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
+struct kernel kernel_interpreter = {.signature = "generic", .family = GEN_GENERIC};
+
+static struct kernel *table;
+static struct kernel *unused;
+static int unused_count;
+static atomic_ullong outcomes[ORIGINS];
+
+/* ORDER ORIGIN */
+static const char *const origin_names[] = {"pending", "compiled", "cache", "aot", "copy", "failed"};
+/* ORDER KERNEL_WAY */
+static const char *const way_names[] = {"special", "interpreted", "copies"};
+
+const char *kernel_way_name(enum kernel_way w)
+{
+    return way_names[w];
+}
+
+/*
+ * Making and freeing.
+ */
+
+static enum gen_family family_of(const struct tree *t)
+{
+    return t->kind == TREE_DENSE ? GEN_CONTIGUOUS : tree_is_strided(t) ? GEN_STRIDED : GEN_GENERIC;
+}
+
+/* Gives back what k has on devices. Work that still reads it is waited for, which is why this is not done
+ * on an application's thread but at MPI_Finalize. */
+static void modules_free(struct kernel *k)
+{
+    struct module *m = atomic_exchange(&k->modules, NULL), *next;
+    for (; m; m = next) {
+        next = m->next;
+        if (device_try_enter(m->device)) {
+            driver_get()->cuCtxSynchronize();
+            if (m->handle) driver_get()->cuModuleUnload(m->handle);
+            device_leave(m->device);
+        }
+        buffer_put(atomic_load(&m->program));
+        free(m);
+    }
+}
+
+static void kernel_free(struct kernel *k)
+{
+    modules_free(k);
+    tree_unref(k->tree);
+    free(k->signature);
+    free(k);
+}
+
+/* Takes the signature. */
+static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
+{
+    struct kernel *k = calloc(1, sizeof *k);
+    struct tree *tree = tree_shift(canonical, -canonical->off, why);
+    if (!k || !tree) {
+        if (!k) snprintf(why->text, sizeof why->text, "out of memory");
+        tree_unref(tree);
+        free(k);
+        free(signature);
+        return NULL;
+    }
+    k->signature = signature;
+    k->tree = tree;
+    k->family = family_of(tree);
+    k->size = tree->size;
+    k->word = tree_word(tree, 16);
+    atomic_init(&k->origin, k->family == GEN_CONTIGUOUS ? ORIGIN_COPY : ORIGIN_PENDING);
+    return k;
+}
+
+/*
+ * The table.
+ */
+
+static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
+{
+    struct kernel *k;
+    HASH_FIND_STR(table, signature, k);
+    if (k) {
+        free(signature);
+    } else {
+        k = kernel_new(canonical, signature, why);
+        if (!k) return NULL;
+        HASH_ADD_KEYPTR(hh, table, k->signature, strlen(k->signature), k);
+        k->refs = 1;
+        return k;
+    }
+    if (k->refs++ == 0) {
+        DL_DELETE(unused, k);
+        unused_count--;
+    }
+    return k;
+}
+
+void kernel_trim(bool loaded_too)
+{
+    while (unused_count > UNUSED_MAX && (loaded_too || !atomic_load(&unused->modules))) {
+        struct kernel *k = unused;
+        DL_DELETE(unused, k);
+        unused_count--;
+        HASH_DEL(table, k);
+        pthread_mutex_unlock(&kernel_lock);
+        kernel_free(k);
+        pthread_mutex_lock(&kernel_lock);
+    }
+}
+
+void kernel_unref(struct kernel *k)
+{
+    if (k == &kernel_interpreter || --k->refs) return;
+    DL_APPEND(unused, k);
+    unused_count++;
+}
+
+void kernel_put(struct kernel *k)
+{
+    if (!k) return;
+    pthread_mutex_lock(&kernel_lock);
+    kernel_unref(k);
+    kernel_trim(false);
+    if (unused_count > UNUSED_MAX) worker_wake();
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+/*
+ * Modules: a kernel on a device.
+ */
+
+static struct module *module_find(struct kernel *k, struct device *d)
+{
+    struct module *m = atomic_load_explicit(&k->modules, memory_order_acquire);
+    while (m && m->device != d) m = m->next;
+    return m;
+}
+
+struct module *module_of(struct kernel *k, struct device *d)
+{
+    struct module *m = module_find(k, d);
+    if (m) return m;
+    pthread_mutex_lock(&kernel_lock);
+    m = module_find(k, d);
+    if (!m && (m = calloc(1, sizeof *m))) {
+        m->kernel = k;
+        m->device = d;
+        m->next = atomic_load(&k->modules);
+        atomic_store_explicit(&k->modules, m, memory_order_release);
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    return m;
+}
+
+enum stage module_request(struct module *m)
+{
+    enum stage stage = module_stage(m);
+    if (stage != STAGE_NONE) return stage;
+    pthread_mutex_lock(&kernel_lock);
+    if (module_stage(m) == STAGE_NONE) {
+        if (m->kernel->family == GEN_CONTIGUOUS) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
+        worker_push(m);
+    }
+    stage = module_stage(m);
+    pthread_mutex_unlock(&kernel_lock);
+    return stage;
+}
+
+/* The kernel whose module serves k: trees without a family of their own are interpreted. */
+static struct kernel *served_by(const struct kernel *k)
+{
+    return k->family == GEN_GENERIC ? &kernel_interpreter : (struct kernel *)k;
+}
+
+/* The devices that the process has used; before the first use, the one whose context is current. */
+static struct device *devices_likely(void)
+{
+    const struct driver *driver = driver_get();
+    CUcontext current = NULL;
+    if (!device_first() && driver && driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current) device_default();
+    return device_first();
+}
+
+struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
+{
+    char *signature = tree_shape_signature(canonical, why);
+    if (!signature) return NULL;
+    struct device *devices = devices_likely();
+    pthread_mutex_lock(&kernel_lock);
+    struct kernel *k = find_or_add(canonical, signature, why);
+    pthread_mutex_unlock(&kernel_lock);
+    /* A contiguous shape needs a module only if it is ever moved with its elements apart. */
+    for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
+        struct module *m = module_of(served_by(k), d);
+        if (m) module_request(m);
+    }
+    return k;
+}
+
+static bool any_pending(const struct kernel *k)
+{
+    for (struct module *m = atomic_load(&served_by(k)->modules); m; m = m->next)
+        if (module_stage(m) == STAGE_PENDING) return true;
+    return false;
+}
+
+void kernel_wait(struct kernel *k)
+{
+    pthread_mutex_lock(&kernel_lock);
+    while (any_pending(k)) pthread_cond_wait(&kernel_changed, &kernel_lock);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+void kernel_finish(void)
+{
+    struct kernel *k, *next;
+    worker_stop();
+    pthread_mutex_lock(&kernel_lock);
+    DL_FOREACH_SAFE (unused, k, next) {
+        DL_DELETE(unused, k);
+        HASH_DEL(table, k);
+        kernel_free(k);
+    }
+    unused_count = 0;
+    HASH_ITER (hh, table, k, next) modules_free(k);
+    modules_free(&kernel_interpreter);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+/*
+ * Questions.
+ */
+
+const char *kernel_signature(const struct kernel *k)
+{
+    return k->signature;
+}
+
+enum gen_family kernel_family(const struct kernel *k)
+{
+    return k->family;
+}
+
+const char *kernel_state(const struct kernel *k)
+{
+    return origin_names[atomic_load(&served_by(k)->origin)];
+}
+
+void kernel_count(struct kernel *k, enum origin o)
+{
+    atomic_store(&k->origin, o);
+    atomic_fetch_add(&outcomes[o], 1);
+}
+
+struct kernel_counts kernel_counts(void)
+{
+    return (struct kernel_counts){.compiled = atomic_load(&outcomes[ORIGIN_COMPILED]),
+                                  .cache_hits = atomic_load(&outcomes[ORIGIN_CACHE]),
+                                  .aot_hits = atomic_load(&outcomes[ORIGIN_AOT]),
+                                  .failed = atomic_load(&outcomes[ORIGIN_FAILED])};
+}

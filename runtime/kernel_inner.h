@@ -1,0 +1,79 @@
+/* kernel_inner.h: what kernel.c, worker.c, load.c, launch.c and copies.c share. */
+#ifndef STRIDEC_KERNEL_INNER_H
+#define STRIDEC_KERNEL_INNER_H
+#include "kernel.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uthash.h>
+
+/* STAGE_NONE: nobody asked for the module yet. A READY module never changes again. */
+enum stage { STAGE_NONE, STAGE_PENDING, STAGE_READY, STAGE_FAILED };
+
+/* ORDER ORIGIN: names in kernel.c. */
+enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
+
+/* One kernel on one device. */
+struct module {
+    struct kernel *kernel;
+    struct device *device;
+    atomic_int stage;
+    struct gen_plan plan;                    /* these three only from STAGE_READY on */
+    CUmodule handle;
+    CUfunction entry[2][GEN_WORDS_MAX];      /* by kernel_direction, then as plan.words */
+    _Atomic(struct buffer *) program;        /* the kernel's tree as the interpreter reads it, once uploaded */
+    struct module *next;                     /* the kernel on another device */
+    struct module *queued;                   /* behind this one in the worker's queue */
+};
+
+struct kernel {
+    char *signature;
+    struct tree *tree;                       /* its root's offset is 0; NULL: the interpreter itself */
+    enum gen_family family;
+    int64_t size;                            /* packed bytes of one element */
+    int word;                                /* widest word that the tree allows */
+    atomic_int origin;
+    _Atomic(struct module *) modules;        /* grows at the head; read without a lock */
+    int refs;                                /* under kernel_lock; the queue holds one for each entry */
+    struct kernel *prev, *next;              /* among the unused, oldest first, while refs is 0 */
+    UT_hash_handle hh;
+};
+
+/* Guards the table, the unused list, references, the creation of modules and the worker's queue. */
+extern pthread_mutex_t kernel_lock;
+extern pthread_cond_t kernel_changed;        /* a module left STAGE_PENDING */
+extern struct kernel kernel_interpreter;     /* for any tree; in no table */
+
+/* kernel.c. With kernel_lock held: */
+void kernel_unref(struct kernel *k);
+void kernel_trim(bool loaded_too);           /* frees unused kernels past the bound; lets go of the lock meanwhile */
+/* Without it: k on d, made at the first call; NULL without memory. */
+struct module *module_of(struct kernel *k, struct device *d);
+/* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */
+enum stage module_request(struct module *m);
+static inline enum stage module_stage(const struct module *m)
+{
+    return (enum stage)atomic_load_explicit(&m->stage, memory_order_acquire);
+}
+/* Sets what became of k, and counts it. */
+void kernel_count(struct kernel *k, enum origin o);
+
+/* worker.c. worker_push and worker_wake with kernel_lock held. */
+void worker_push(struct module *m);
+void worker_wake(void);
+void worker_stop(void);
+void worker_guard_exit(void);
+
+/* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */
+enum stage module_load(struct gen *gen, struct module *m);
+
+/* launch.c: where a launch of words of this width must end, at most `end`: a multiple of the element where several
+ * fit the limits of the plan and of the grid. The range begins in the first element. */
+int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
+
+/* copies.c: the job by the copy engine. job->begin is below k->size. */
+int copies_move(const struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job, int *launches);
+/* True if the job takes more than `many` copies. */
+bool copies_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
+int copies_one(struct device *d, CUstream s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
+
+#endif

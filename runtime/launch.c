@@ -1,0 +1,224 @@
+/* launch.c: moves a job: one copy, the special kernel, the interpreter, or copies, in that order of liking. */
+#include "kernel_inner.h"
+#include "log.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Beyond this many copies it is quicker to wait for a compile that is under way. */
+#define COPIES_MANY 4096
+#define WAIT_SECONDS 2
+
+/* A job whose `begin` lies in its first element. */
+struct move {
+    struct kernel *kernel;
+    struct device *device;
+    CUstream stream;
+    struct kernel_job job;
+    bool wrap;        /* the range goes into elements past the first that do not continue the root */
+    int launches;
+};
+
+/* Drops whole elements from the front. Two's complement makes of a negative extent a step back. */
+static void skip_elements(struct kernel_job *job, int64_t size)
+{
+    int64_t whole = job->begin / size;
+    job->user += (uint64_t)whole * (uint64_t)job->extent;
+    job->begin -= whole * size;
+    job->end -= whole * size;
+    job->count -= whole;
+}
+
+/* True if the next element begins where the root's next copy (or the block's next byte) would. */
+static bool continues(const struct tree *t, int64_t extent)
+{
+    int64_t span;
+    if (t->kind == TREE_DENSE) return extent == t->size;
+    return t->kind == TREE_STRIDE && !__builtin_mul_overflow(t->count, t->step, &span) && span == extent;
+}
+
+/*
+ * Launches of one module.
+ */
+
+/* The widest entry that the addresses, the range and `limit` allow; the last one, bytes, always does. */
+static int choose_entry(const struct gen_plan *plan, const struct kernel_job *job, bool wrap, int64_t end, int limit)
+{
+    uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
+    for (int i = 0; i < plan->nwords - 1; i++) {
+        int word = plan->words[i];
+        if (word <= limit && all % (uint64_t)word == 0 && end - job->begin >= word) return i;
+    }
+    return plan->nwords - 1;
+}
+
+int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end)
+{
+    int64_t words = INT32_MAX * ((int64_t)plan->threads * plan->words_per_thread), limit;
+    if (plan->index_bits == 32 && words > INT32_MAX) words = INT32_MAX;
+    if (__builtin_mul_overflow(words, (int64_t)word, &limit) || limit >= end) return end;
+    return limit >= size ? limit - limit % size : limit;
+}
+
+static int launch(struct move *v, const struct module *m, int entry, struct stridec_launch *a)
+{
+    int64_t words = (a->end - a->begin) / m->plan.words[entry];
+    int64_t each = (int64_t)m->plan.threads * m->plan.words_per_thread;
+    void *arguments[] = {a};
+    CUresult r = driver_get()->cuLaunchKernel(m->entry[v->job.direction][entry], (unsigned)((words + each - 1) / each),
+                                              1, 1, (unsigned)m->plan.threads, 1, 1, 0, v->stream, arguments, NULL);
+    v->launches++;
+    if (r == CUDA_SUCCESS) return 0;
+    log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", v->kernel->signature, v->device->ordinal,
+              driver_error(r));
+    return -1;
+}
+
+/* The whole range by module m: usually one launch; a second for a tail narrower than a word; more for ranges past
+ * the module's limits. */
+static int launch_all(struct move *v, const struct module *m, uint64_t program, bool wrap, int limit)
+{
+    struct kernel_job job = v->job;
+    int64_t size = v->kernel->size;
+    while (job.begin < job.end) {
+        int entry = choose_entry(&m->plan, &job, wrap, job.end, limit), word = m->plan.words[entry];
+        int64_t end = launch_end(&m->plan, word, size, job.end);
+        end -= (end - job.begin) % word;
+        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program};
+        if (launch(v, m, entry, &a)) return -1;
+        job.packed += (uint64_t)(end - job.begin);
+        job.begin = end;
+        skip_elements(&job, size);
+    }
+    return 0;
+}
+
+/* False for elements so large that one launch can't reach their end. */
+static bool reaches(const struct module *m, int64_t size, int64_t end)
+{
+    return launch_end(&m->plan, 1, size, end) >= (size < end ? size : end);
+}
+
+/*
+ * The interpreter's program.
+ */
+
+static struct buffer *upload(struct kernel *k, struct device *d)
+{
+    struct reason why;
+    size_t words = 0;
+    int64_t *program = tree_program(k->tree, &words, &why);
+    CUstream s = program ? stream_get(d) : NULL;
+    struct buffer *b = s ? buffer_get(d, BUFFER_DEVICE, words * sizeof *program) : NULL;
+    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, program, words * sizeof *program, s) == CUDA_SUCCESS;
+    /* Waited for: the next user may come on another stream. It happens once. */
+    if (s && (stream_wait(d, s) || !ok)) {
+        buffer_put(b);
+        b = NULL;
+    }
+    stream_put(d, s);
+    free(program);
+    return b;
+}
+
+/* Device address of the program, 0 where it can't be had. */
+static uint64_t program_address(struct module *m)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct buffer *b = atomic_load_explicit(&m->program, memory_order_acquire);
+    if (b) return b->address;
+    pthread_mutex_lock(&lock);
+    b = atomic_load(&m->program);
+    if (!b) {
+        b = upload(m->kernel, m->device);
+        atomic_store_explicit(&m->program, b, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return b ? b->address : 0;
+}
+
+/*
+ * Ways: each returns 1 where it can't serve now, else kernel_move's result.
+ */
+
+static int move_special(struct move *v, struct module *own)
+{
+    if (v->kernel->family == GEN_GENERIC || module_request(own) != STAGE_READY) return 1;
+    if (!reaches(own, v->kernel->size, v->job.end)) return 1;
+    return launch_all(v, own, 0, v->wrap, own->plan.words[0]);
+}
+
+/* The interpreter knows nothing of strides that go on: several elements are always elements to it. While a special
+ * kernel is on its way, the interpreter is not asked for: the worker makes it before it compiles, and a kernel that
+ * was made earlier has no need of it. */
+static int move_interpreted(struct move *v, struct module *own)
+{
+    struct module *m = module_of(&kernel_interpreter, v->device);
+    if (!m || (module_stage(own) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
+    if (!reaches(m, v->kernel->size, v->job.end)) return 1;
+    uint64_t program = program_address(own);
+    if (!program) return 1;
+    return launch_all(v, m, program, v->job.end > v->kernel->size, v->kernel->word);
+}
+
+static int move_compiled(struct move *v, struct module *own, enum kernel_way *way)
+{
+    int result = move_special(v, own);
+    *way = KERNEL_SPECIAL;
+    if (result <= 0) return result;
+    *way = KERNEL_INTERPRETED;
+    return move_interpreted(v, own);
+}
+
+/* Waits until a module that serves k on d is ready, none is coming, or time is up. */
+static void wait_for_any(struct module *own)
+{
+    struct module *m = module_of(&kernel_interpreter, own->device);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_SECONDS;
+    pthread_mutex_lock(&kernel_lock);
+    int error = 0;
+    while (error != ETIMEDOUT && m && module_stage(m) != STAGE_READY && module_stage(own) != STAGE_READY &&
+           (module_stage(m) == STAGE_PENDING || module_stage(own) == STAGE_PENDING))
+        error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+static int move_any(struct move *v, enum kernel_way *way)
+{
+    struct module *own = module_of(v->kernel, v->device);
+    int result = own ? move_compiled(v, own, way) : 1;
+    if (own && result > 0 && copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) {
+        wait_for_any(own);
+        result = move_compiled(v, own, way);
+    }
+    if (result <= 0) return result;
+    *way = KERNEL_COPIES;
+    return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
+}
+
+static int move_block(struct move *v)
+{
+    const struct kernel_job *job = &v->job;
+    uint64_t user = job->user + (uint64_t)job->begin;
+    bool pack = job->direction == KERNEL_PACK;
+    return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed,
+                      job->end - job->begin, &v->launches);
+}
+
+int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job, int *launches,
+                enum kernel_way *way)
+{
+    struct move v = {.kernel = k, .device = d, .stream = s, .job = *job};
+    enum kernel_way used = KERNEL_COPIES;
+    int result = 0;
+    if (job->begin < job->end) {
+        skip_elements(&v.job, k->size);
+        v.wrap = v.job.end > k->size && !continues(k->tree, job->extent);
+        result = k->family == GEN_CONTIGUOUS && !v.wrap ? move_block(&v) : move_any(&v, &used);
+    }
+    if (launches) *launches += v.launches;
+    if (way) *way = used;
+    return result;
+}

@@ -1,0 +1,143 @@
+/* layout.c: layouts as attributes of datatypes. */
+#include "layout.h"
+#include "log.h"
+#include "read_type.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int layout_key = MPI_KEYVAL_INVALID;
+
+struct layout *layout_ref(struct layout *l)
+{
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+void layout_unref(struct layout *l)
+{
+    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+    kernel_put(l->kernel);
+    tree_unref(l->tree);
+    free(l->signature);
+    free(l);
+}
+
+/* A duplicate has its original's layout, and is committed if that was (MPI-4.1 §5.1.10). */
+static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, void *copy, int *flag)
+{
+    (void)old, (void)key, (void)extra;
+    *(void **)copy = layout_ref(value);
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
+{
+    (void)type, (void)key, (void)extra;
+    layout_unref(value);
+    return MPI_SUCCESS;
+}
+
+int layout_start(void)
+{
+    return PMPI_Type_create_keyval(copy_attribute, delete_attribute, &layout_key, NULL) == MPI_SUCCESS ? 0 : -1;
+}
+
+void layout_finish(void)
+{
+    if (layout_key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&layout_key);
+}
+
+/* The innermost contiguous run. For trees with several leaves, their mean: it only steers a choice. */
+static int64_t mean_block(const struct tree *t)
+{
+    while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
+    return t->kind == TREE_SEQ ? t->size / t->count : t->size;
+}
+
+/* Layouts that the MPI must pack: only the numbers that it tells. */
+static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct reason *why)
+{
+    MPI_Count size, lb, extent, low, true_extent;
+    PMPI_Type_size_x(datatype, &size);
+    PMPI_Type_get_extent_x(datatype, &lb, &extent);
+    PMPI_Type_get_true_extent_x(datatype, &low, &true_extent);
+    l->size = size, l->extent = extent, l->low = low, l->high = low + true_extent, l->block = size;
+    l->signature = strdup("(unread)");
+    log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
+}
+
+static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *why)
+{
+    struct type *type = read_type(datatype, why);
+    if (!type) return false;
+    l->tree = tree_canonical(type->tree, why);
+    l->size = type->size, l->extent = type->ub - type->lb;
+    type_free(type);
+    if (!l->tree) return false;
+    l->low = l->tree->low, l->high = l->tree->high, l->block = mean_block(l->tree);
+    l->signature = tree_signature(l->tree, why);
+    if (l->size > 0) l->kernel = kernel_get(l->tree, why);
+    if (l->signature && (l->kernel || l->size == 0)) return true;
+    kernel_put(l->kernel), l->kernel = NULL;
+    free(l->signature), tree_unref(l->tree), l->tree = NULL;
+    return false;
+}
+
+static struct layout *layout_make(MPI_Datatype datatype)
+{
+    struct layout *l = calloc(1, sizeof *l);
+    struct reason why = {""};
+    if (!l) return NULL;
+    l->refs = 1;
+    if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
+    l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
+    return l;
+}
+
+static struct layout *layout_get(MPI_Datatype datatype)
+{
+    struct layout *l = NULL;
+    int found = 0;
+    return PMPI_Type_get_attr(datatype, layout_key, &l, &found) == MPI_SUCCESS && found ? l : NULL;
+}
+
+/* Setting an attribute deletes the old one: two threads that meet a type together must not both set it. */
+static struct layout *layout_attach(MPI_Datatype datatype)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    struct layout *l = layout_get(datatype);
+    if (!l && (l = layout_make(datatype)) && PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) {
+        layout_unref(l);
+        l = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return l;
+}
+
+struct layout *layout_of(MPI_Datatype datatype)
+{
+    if (datatype == MPI_DATATYPE_NULL) return NULL;
+    struct layout *l = layout_get(datatype);
+    return l ? l : layout_attach(datatype);
+}
+
+bool layout_contiguous(const struct layout *l, int64_t count)
+{
+    return l->tree && l->tree->kind == TREE_DENSE && (count == 1 || l->extent == l->size);
+}
+
+int64_t layout_bytes(const struct layout *l, int64_t count)
+{
+    int64_t bytes;
+    return __builtin_mul_overflow(l->size, count, &bytes) ? -1 : bytes;
+}
+
+void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past)
+{
+    int64_t last = (count - 1) * l->extent;
+    *first = l->low + (last < 0 ? last : 0);
+    *past = l->high + (last > 0 ? last : 0);
+}

@@ -1,0 +1,42 @@
+/* layout.h: what stridec knows of a datatype. It hangs on the datatype as an MPI attribute, so that it goes
+ * when the handle does and a reused handle never meets an old layout. */
+#ifndef STRIDEC_LAYOUT_H
+#define STRIDEC_LAYOUT_H
+#include "kernel.h"
+#include "stats.h"
+#include <mpi.h>
+#include <stdatomic.h>
+
+struct layout {
+    atomic_int refs;
+    atomic_bool committed;     /* the MPI has accepted the type in communication */
+    struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (shadow.c) */
+    struct kernel *kernel;     /* NULL with tree, and for empty types */
+    char *signature;           /* of tree, or "(unread)" */
+    int64_t size;              /* packed bytes of one element */
+    int64_t extent;            /* bytes between elements */
+    int64_t low, high;         /* lowest byte that an element touches, one past the highest */
+    int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
+    struct stats_row *stats;
+    _Atomic uint64_t choice;   /* the last transport chosen (choose.c) */
+};
+
+/* After MPI_Init, before any layout_of: makes the attribute's key. 0 or -1. */
+int layout_start(void);
+/* At MPI_Finalize. */
+void layout_finish(void);
+
+/* The layout of a datatype, read and hung on it at first use. NULL for MPI_DATATYPE_NULL and when memory is
+ * out. Borrowed: it lives as long as the datatype; layout_ref to keep it longer. */
+struct layout *layout_of(MPI_Datatype datatype);
+struct layout *layout_ref(struct layout *l);
+void layout_unref(struct layout *l);
+
+/* True if `count` elements lie in one contiguous piece. */
+bool layout_contiguous(const struct layout *l, int64_t count);
+/* The packed bytes of count elements, or -1 past 2^63. */
+int64_t layout_bytes(const struct layout *l, int64_t count);
+/* First byte touched by count > 0 elements at buf, and one past the last. */
+void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past);
+
+#endif

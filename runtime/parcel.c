@@ -1,0 +1,223 @@
+/* parcel.c: parcels: who takes a buffer, packing, unpacking. */
+#include "parcel.h"
+#include "log.h"
+#include <limits.h>
+#include <stdlib.h>
+
+int raise_error(MPI_Comm comm, int code, const char *what)
+{
+    log_write(LOG_ERROR, "%s", what);
+    PMPI_Comm_call_errhandler(comm, code);
+    return code;
+}
+
+/* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message of no
+ * elements to nobody brings it out. Asked once a type, and only where MPI_Type_commit did not pass by here. */
+static int check_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
+    int rc = PMPI_Send(NULL, 0, datatype, MPI_PROC_NULL, 0, comm);
+    if (rc == MPI_SUCCESS) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
+    return rc;
+}
+
+void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds)
+{
+    struct stats_sample sample = {
+        .bytes = bytes,
+        .nanoseconds = nanoseconds,
+        .launches = p->launches,
+        .transport = transport,
+        .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
+    };
+    stats_add(p->layout->stats, &sample);
+    p->launches = 0;
+}
+
+static bool acquire(struct parcel *p, const struct transport *t)
+{
+    p->transport = t;
+    if (t->acquire(p)) return true;
+    buffer_put(p->wire), buffer_put(p->stage);
+    p->wire = p->stage = NULL;
+    return false;
+}
+
+static const struct transport *choose(struct layout *l, int64_t count, int64_t bytes)
+{
+    return l->tree ? transport_choose(l, count, bytes) : &transport_shadow;
+}
+
+static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
+{
+    const struct transport *t = choose(p->layout, p->count, p->bytes);
+    if (device_enter(p->device)) return false;
+    if (!p->layout->tree) PMPI_Type_dup(datatype, &p->datatype);
+    bool ok = acquire(p, t) || (p->layout->tree && t != &transport_oneshot && acquire(p, &transport_oneshot));
+    device_leave(p->device);
+    return ok;
+}
+
+static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct parcel *p = malloc(sizeof *p);
+    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    *p = *what;
+    layout_ref(p->layout);
+    if (acquire_buffers(p, datatype)) {
+        *out = p;
+        return MPI_SUCCESS;
+    }
+    parcel_close(p);
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message's packed bytes");
+}
+
+/* Where a buffer's bytes lie: NULL when the MPI may have it as it is. */
+static struct device *owner(const struct layout *l, const void *buf, int64_t count)
+{
+    int64_t first, past;
+    layout_span(l, count, &first, &past);
+    return device_of((const char *)buf + first);
+}
+
+/* Types of several parts may reach from one memory into another. */
+static bool in_one_memory(const struct layout *l, struct device *d, const void *buf, int64_t count)
+{
+    int64_t first, past;
+    if (l->tree && tree_is_strided(l->tree)) return true;
+    layout_span(l, count, &first, &past);
+    return device_of((const char *)buf + past - 1) == d;
+}
+
+int parcel_check(struct layout *l, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+                 MPI_Comm comm)
+{
+    int rc = check_committed(l, datatype, comm);
+    if (rc != MPI_SUCCESS || in_one_memory(l, d, buf, count)) return rc;
+    return raise_error(comm, MPI_ERR_BUFFER, "a datatype's parts lie in different memories (host and device, or two "
+                                             "devices): not supported");
+}
+
+struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count)
+{
+    return (struct parcel){.layout = l, .device = d, .user = (char *)buf, .count = count,
+                           .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
+}
+
+struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct device *d;
+    if (count <= 0 || comm == MPI_COMM_NULL) return NULL;
+    struct layout *l = layout_of(datatype);
+    if (!l || l->size == 0 || layout_bytes(l, count) < 0 || !(d = owner(l, buf, count))) return NULL;
+    return mpi_cuda_aware() && (layout_contiguous(l, count) || !l->tree) ? NULL : d;
+}
+
+int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+                   MPI_Comm comm)
+{
+    struct layout *l = layout_of(datatype);
+    int rc = parcel_check(l, d, buf, count, datatype, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    struct parcel what = parcel_on(l, d, buf, count);
+    return parcel_make(p, &what, datatype, comm);
+}
+
+int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct device *d = parcel_taken(buf, count, datatype, comm);
+    *p = NULL;
+    return d ? parcel_open_on(p, d, buf, count, datatype, comm) : MPI_SUCCESS;
+}
+
+void parcel_close(struct parcel *p)
+{
+    if (!p) return;
+    if (p->moved) parcel_count(p, p->transport->name, p->moved, stats_now() - p->started);
+    buffer_put(p->wire), buffer_put(p->stage);
+    if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
+    layout_unref(p->layout);
+    free(p);
+}
+
+int parcel_move(struct parcel *p, CUstream s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
+{
+    int launches = 0;
+    struct kernel_job job = {
+        .direction = direction,
+        .packed = packed,
+        .user = (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off,
+        .extent = p->layout->extent,
+        .count = p->count,
+        .begin = 0,
+        .end = bytes,
+    };
+    int rc = kernel_move(p->layout->kernel, p->device, s, &job, &launches, NULL);
+    p->launches += launches;
+    return rc;
+}
+
+/* One pack or unpack on a stream of its own, waited for. bytes < 0 packs. */
+static int parcel_run(struct parcel *p, int64_t bytes)
+{
+    int64_t start = stats_now();
+    if (device_enter(p->device)) return -1;
+    CUstream s = stream_get(p->device);
+    int rc = !s ? -1 : bytes < 0 ? p->transport->pack(p, s) : p->transport->unpack(p, s, bytes);
+    if (s && stream_wait(p->device, s)) rc = -1;
+    if (s) stream_put(p->device, s);
+    device_leave(p->device);
+    parcel_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, stats_now() - start);
+    return rc;
+}
+
+int parcel_pack(struct parcel *p, MPI_Comm comm)
+{
+    return parcel_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
+}
+
+int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm)
+{
+    if (bytes == 0) return MPI_SUCCESS;
+    return parcel_run(p, bytes) ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+}
+
+/* The batch's stream on d; a batch of more devices than it holds waits for the earlier ones first. */
+static CUstream batch_stream(struct batch *b, struct device *d)
+{
+    for (int i = 0; i < b->devices; i++)
+        if (b->of[i].device == d) return b->of[i].stream;
+    if (b->devices == BATCH_DEVICES && batch_wait(b)) return NULL;
+    CUstream s = stream_get(d);
+    if (s) b->of[b->devices].device = d, b->of[b->devices++].stream = s;
+    return s;
+}
+
+int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
+{
+    if (bytes == 0) return 0;
+    int64_t start = stats_now();
+    if (device_enter(p->device)) return -1;
+    CUstream s = batch_stream(b, p->device);
+    int rc = s ? p->transport->unpack(p, s, bytes) : -1;
+    device_leave(p->device);
+    p->moved = bytes, p->started = start;
+    return rc;
+}
+
+int batch_wait(struct batch *b)
+{
+    int rc = 0;
+    for (int i = 0; i < b->devices; i++) {
+        struct device *d = b->of[i].device;
+        if (device_enter(d)) {
+            rc = -1;
+            continue;
+        }
+        if (stream_wait(d, b->of[i].stream)) rc = -1;
+        stream_put(d, b->of[i].stream);
+        device_leave(d);
+    }
+    b->devices = 0;
+    return rc;
+}

@@ -1,0 +1,55 @@
+/* parcel.h: the steps of one message's device buffer; what the interposed calls are written with. */
+#ifndef STRIDEC_PARCEL_H
+#define STRIDEC_PARCEL_H
+#include "transport.h"
+
+/* Whether stridec takes a buffer. If it does, *p is a parcel with its buffers acquired, to be closed; if it
+ * does not (host memory, nothing to move, contiguous on a CUDA-aware MPI, an argument that the MPI will
+ * refuse), *p is NULL and the call goes down as it is. Returns MPI_SUCCESS, or an error that has been
+ * raised on comm: the caller returns it. */
+int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* The device of a buffer that parcel_open would take, NULL for one that it would not. */
+struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* As parcel_open, for a buffer that is known to lie on d, whatever the MPI takes. */
+int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+                   MPI_Comm comm);
+/* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
+struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);
+/* Committed, and all in one memory: MPI_SUCCESS, or an error raised on comm. */
+int parcel_check(struct layout *l, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+                 MPI_Comm comm);
+/* Adds p's launches and these bytes to the statistics of its datatype. */
+void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds);
+void parcel_close(struct parcel *p);   /* NULL is allowed */
+
+/* Packs and waits. MPI_SUCCESS, or an error raised on comm. */
+int parcel_pack(struct parcel *p, MPI_Comm comm);
+/* Unpacks the first `bytes` packed bytes and waits. */
+int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);
+
+/* Many parcels unpacked together: one stream a device, one wait. */
+#define BATCH_DEVICES 16
+struct batch {
+    int devices;
+    struct {
+        struct device *device;
+        CUstream stream;
+    } of[BATCH_DEVICES];
+};
+int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);   /* 0 or -1 */
+int batch_wait(struct batch *b);                                      /* 0 or -1; ends the batch */
+
+/* `bytes` as an MPI count and type; past INT_MAX a derived type, which wire_done frees. */
+struct wire {
+    int count;
+    MPI_Datatype type;
+};
+int wire_of(int64_t bytes, struct wire *w);
+void wire_done(struct wire *w);
+/* The bytes that a receive brought. */
+int64_t wire_received(const MPI_Status *status);
+
+/* Raises an error of stridec's own on comm, as the MPI would, and returns it. */
+int raise_error(MPI_Comm comm, int code, const char *what);
+
+#endif

@@ -1,0 +1,142 @@
+/* request.c: side records of requests. */
+#include "request.h"
+#include "interpose.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <uthash.h>
+
+struct record {
+    MPI_Request request;
+    struct parcel *parcel;
+    bool receive;
+    struct record *next;     /* in a completion, or among the orphans */
+    UT_hash_handle hh;
+};
+
+atomic_int request_records;
+static struct record *records, *orphans;
+static atomic_int orphan_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A handle may come twice while another thread is still on its way out of completing the first: the newest
+ * record is the one that uthash finds, and records are removed by address, never by key. */
+void record_add(MPI_Request request, struct parcel *p, bool receive)
+{
+    struct record *r = calloc(1, sizeof *r);
+    if (!r) abort();   /* the MPI is already writing into the parcel: there is no way back */
+    *r = (struct record){.request = request, .parcel = p, .receive = receive};
+    pthread_mutex_lock(&lock);
+    HASH_ADD(hh, records, request, sizeof r->request, r);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
+}
+
+struct record *record_find(MPI_Request request)
+{
+    struct record *r = NULL;
+    if (request == MPI_REQUEST_NULL) return NULL;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, records, &request, sizeof request, r);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static void record_remove(struct record *r)
+{
+    pthread_mutex_lock(&lock);
+    HASH_DEL(records, r);
+    pthread_mutex_unlock(&lock);
+}
+
+static void record_free(struct record *r)
+{
+    parcel_close(r->parcel);
+    free(r);
+    atomic_fetch_sub_explicit(&request_records, 1, memory_order_release);
+}
+
+static bool brought_data(const struct record *r, const MPI_Status *status, int error)
+{
+    int cancelled = 0;
+    if (!r->receive || error != MPI_SUCCESS) return false;
+    PMPI_Test_cancelled(status, &cancelled);
+    return !cancelled;
+}
+
+static void unpack_into(struct completion *c, struct record *r, const MPI_Status *status, int error)
+{
+    if (brought_data(r, status, error) && batch_unpack(&c->batch, r->parcel, wire_received(status)))
+        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    r->next = c->done;
+    c->done = r;
+}
+
+void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error)
+{
+    record_remove(r);
+    unpack_into(c, r, status, error);
+}
+
+int completion_end(struct completion *c)
+{
+    if (batch_wait(&c->batch) && c->rc == MPI_SUCCESS)
+        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    for (struct record *r = c->done, *next; r; r = next) {
+        next = r->next;
+        record_free(r);
+    }
+    c->done = NULL;
+    record_poll();
+    return c->rc;
+}
+
+void record_orphan(struct record *r)
+{
+    record_remove(r);
+    pthread_mutex_lock(&lock);
+    r->next = orphans;
+    orphans = r;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&orphan_count, 1);
+}
+
+/* Takes out of the list the orphans that have completed; `done` receives them. */
+static void collect_orphans(struct completion *done)
+{
+    pthread_mutex_lock(&lock);
+    for (struct record **at = &orphans; *at;) {
+        struct record *r = *at;
+        MPI_Status status;
+        int flag = 0, rc = PMPI_Test(&r->request, &flag, &status);
+        if (rc == MPI_SUCCESS && !flag) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        atomic_fetch_sub(&orphan_count, 1);
+        unpack_into(done, r, &status, rc);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void record_poll(void)
+{
+    static _Thread_local bool polling;
+    if (polling || !atomic_load(&orphan_count)) return;
+    polling = true;
+    struct completion c = {0};
+    collect_orphans(&c);
+    completion_end(&c);
+    polling = false;
+}
+
+void record_finish(void)
+{
+    for (struct record *r = orphans, *next; r; r = next) {
+        next = r->next;
+        if (r->receive) PMPI_Cancel(&r->request);
+        PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
+        record_free(r);
+    }
+    orphans = NULL;
+}

@@ -1,0 +1,26 @@
+/* stats.h: what each datatype cost, for STRIDEC_STATS: one row a signature. Counting is atomic and cheap. */
+#ifndef STRIDEC_STATS_H
+#define STRIDEC_STATS_H
+#include <stdint.h>
+
+struct stats_row;
+
+/* The row for a signature, made at first use; lives as long as the process. Never NULL: without memory all
+ * types share one row. */
+struct stats_row *stats_row(const char *signature, const char *family);
+
+struct stats_sample {
+    int64_t bytes;           /* packed bytes moved */
+    int64_t nanoseconds;     /* from the first launch to its completion */
+    int launches;            /* kernels and copies */
+    const char *transport;   /* static: "device", "oneshot", "staged", "pack", ... */
+    const char *state;       /* kernel_state at the time, or NULL */
+};
+void stats_add(struct stats_row *row, const struct stats_sample *sample);
+int64_t stats_now(void);     /* nanoseconds, monotonic */
+
+/* Sums the rows of all ranks of MPI_COMM_WORLD on rank 0 and prints the table to standard error there.
+ * Collective; call before MPI_Finalize. */
+void stats_report(void);
+
+#endif

@@ -1,0 +1,51 @@
+/* transport.h: the ways in which a typed device buffer becomes bytes that the MPI can move, and back.
+ *
+ * A parcel is one message's device buffer on its way. Each transport is one file with the same skeleton:
+ * acquire its buffers, enqueue the packing, enqueue the unpacking. What the MPI sees is parcel->address:
+ * plain packed bytes in typemap order, so the peer may be anything. */
+#ifndef STRIDEC_TRANSPORT_H
+#define STRIDEC_TRANSPORT_H
+#include "layout.h"
+
+struct transport;
+
+struct parcel {
+    const struct transport *transport;
+    struct layout *layout;     /* a reference */
+    struct device *device;     /* owns the typed buffer */
+    char *user;                /* the typed buffer: the address that the application passed */
+    int64_t count;             /* elements */
+    int64_t bytes;             /* packed */
+    MPI_Datatype datatype;     /* a duplicate, for layouts that the MPI packs; else MPI_DATATYPE_NULL */
+    struct buffer *wire;       /* what the MPI sends from or receives into */
+    struct buffer *stage;      /* staged only: packed bytes on the device */
+    void *address;             /* of wire, as the MPI takes it */
+    int launches;
+    int64_t moved, started;    /* unpacked in a batch: bytes, and when; counted when the parcel is closed */
+};
+
+struct transport {
+    const char *name;
+    /* Gets the buffers and sets wire, stage and address; device entered. False when memory is out. */
+    bool (*acquire)(struct parcel *p);
+    /* Enqueue on s, device entered: once s is done, wire holds all packed bytes, or the typed buffer holds
+     * the first `bytes` packed bytes of wire. 0 or -1. */
+    int (*pack)(struct parcel *p, CUstream s);
+    int (*unpack)(struct parcel *p, CUstream s, int64_t bytes);
+};
+
+extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */
+extern const struct transport transport_oneshot;   /* kernels write and read mapped host memory */
+extern const struct transport transport_staged;    /* pack on the GPU, copy to pinned memory */
+extern const struct transport transport_shadow;    /* types stridec can't read: the MPI packs a host copy */
+
+/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. */
+const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes);
+
+/* True if the MPI takes device pointers itself (asked once). */
+bool mpi_cuda_aware(void);
+
+/* The kernel job between the typed buffer and `packed` on the range [0, bytes). 0 or -1. */
+int parcel_move(struct parcel *p, CUstream s, enum kernel_direction direction, uint64_t packed, int64_t bytes);
+
+#endif

@@ -1,0 +1,26 @@
+/* transport_staged.c: pack on the GPU, copy between device and pinned host memory (TEMPI §5, "staged"). */
+#include "transport.h"
+
+static bool acquire(struct parcel *p)
+{
+    p->stage = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    p->wire = p->stage ? buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes) : NULL;
+    if (p->wire) p->address = p->wire->host;
+    return p->wire != NULL;
+}
+
+static int pack(struct parcel *p, CUstream s)
+{
+    if (parcel_move(p, s, KERNEL_PACK, p->stage->address, p->bytes)) return -1;
+    p->launches++;
+    return driver_get()->cuMemcpyDtoHAsync(p->wire->host, p->stage->address, (size_t)p->bytes, s) ? -1 : 0;
+}
+
+static int unpack(struct parcel *p, CUstream s, int64_t bytes)
+{
+    p->launches++;
+    if (bytes && driver_get()->cuMemcpyHtoDAsync(p->stage->address, p->wire->host, (size_t)bytes, s)) return -1;
+    return parcel_move(p, s, KERNEL_UNPACK, p->stage->address, bytes);
+}
+
+const struct transport transport_staged = {"staged", acquire, pack, unpack};

@@ -1,0 +1,58 @@
+/* tune_table.h: what was measured on a system, and what it makes of a choice. Text, for people to read and
+ * edit; `stridec tune` writes it, MPI_Init reads it.
+ *
+ *   stridec tune 1
+ *   machine NVIDIA H200
+ *   mpi Open MPI v4.1.4
+ *   date 2026-11-21
+ *   curve pack_device            microseconds for one call, waited for
+ *   bytes     256  1024  4096    packed bytes, ascending
+ *   block 4   8.6  8.7   8.9     one row a block length in bytes, ascending; "any" where none matters
+ */
+#ifndef STRIDEC_TUNE_TABLE_H
+#define STRIDEC_TUNE_TABLE_H
+#include "../gen/tree.h"
+#include <stdio.h>
+
+/* ORDER TUNE_CURVE: names in tune_table.c. */
+enum tune_curve {
+    TUNE_PACK_DEVICE, TUNE_UNPACK_DEVICE,     /* kernel to and from device memory */
+    TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED,     /* kernel to and from mapped host memory */
+    TUNE_PACK_STAGED, TUNE_UNPACK_STAGED,     /* device memory and a copy from and to the host */
+    TUNE_MESSAGE_HOST, TUNE_MESSAGE_DEVICE,   /* half a round trip of a contiguous message */
+    TUNE_CURVES
+};
+
+#define TUNE_POINTS_MAX 24
+
+struct tune_grid {
+    int blocks, sizes;                        /* 0, 0: not measured */
+    double block[TUNE_POINTS_MAX], bytes[TUNE_POINTS_MAX], us[TUNE_POINTS_MAX][TUNE_POINTS_MAX];
+};
+struct tune_table {
+    char machine[96], mpi[96], date[32];
+    struct tune_grid grid[TUNE_CURVES];
+};
+
+/* ORDER TUNE_WAY: the transports that a table chooses among; names in tune_way_name. */
+enum tune_way { TUNE_DEVICE, TUNE_ONESHOT, TUNE_STAGED, TUNE_WAYS };
+
+const char *tune_curve_name(enum tune_curve c);
+const char *tune_way_name(enum tune_way w);
+
+/* The table of a file, or of text (file is then its name in messages). NULL with "FILE:LINE: message". */
+struct tune_table *tune_read(const char *file, struct reason *why);
+struct tune_table *tune_parse(const char *text, const char *file, struct reason *why);
+void tune_write(const struct tune_table *t, FILE *f);
+/* Figures measured on an H200, for systems without a table. */
+extern const char tune_builtin[];
+
+/* Microseconds off the curve: linear between the logarithms of neighbouring points, and beyond the ends.
+ * A negative number if the curve was not measured. */
+double tune_time(const struct tune_table *t, enum tune_curve c, double block, double bytes);
+/* From the sender's typed buffer to the receiver's; negative if a part was not measured. */
+double tune_way_time(const struct tune_table *t, enum tune_way w, double block, double bytes);
+/* The quickest way; TUNE_DEVICE only where `aware`. */
+enum tune_way tune_choose(const struct tune_table *t, bool aware, double block, double bytes);
+
+#endif
