@@ -1,0 +1,177 @@
+/* common.c: see common.h. */
+#include "common.h"
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PIECE ((size_t)64 << 20)
+#define SAMPLES_MAX 2000
+
+void cuda_check(cudaError_t status, const char *what)
+{
+    if (status == cudaSuccess)
+        return;
+    fprintf(stderr, "bench: %s: %s\n", what, cudaGetErrorString(status));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+bool gpu_select(int rank)
+{
+    int count;
+
+    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+        return false;
+    CUDA(cudaSetDevice(rank % count));
+    return true;
+}
+
+void *driver_symbol(const char *name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *symbol = driver ? dlsym(driver, name) : NULL;
+
+    if (!symbol) {
+        fprintf(stderr, "bench: the CUDA driver has no %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return symbol;
+}
+
+void *host_new(size_t bytes)
+{
+    void *p = malloc(bytes ? bytes : 1);
+
+    if (!p) {
+        fprintf(stderr, "bench: out of host memory (%zu bytes)\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return p;
+}
+
+void *device_new(size_t bytes)
+{
+    void *p = NULL;
+
+    CUDA(cudaMalloc(&p, bytes));
+    return p;
+}
+
+/* splitmix64, one step a word. */
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+void random_bytes(void *to, size_t bytes, uint64_t seed)
+{
+    unsigned char *p = to;
+    uint64_t state = mixed(seed + 1);
+
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = mixed(state += 0x9e3779b97f4a7c15u);
+
+        memcpy(p + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+bool device_equals(const void *device, const void *host, size_t bytes)
+{
+    size_t piece = bytes < PIECE ? bytes : PIECE;
+    char *copy = host_new(piece);
+    bool equal = true;
+
+    for (size_t at = 0; at < bytes && equal; at += piece) {
+        size_t n = bytes - at < piece ? bytes - at : piece;
+
+        CUDA(cudaMemcpy(copy, (const char *)device + at, n, cudaMemcpyDeviceToHost));
+        equal = memcmp(copy, (const char *)host + at, n) == 0;
+    }
+    free(copy);
+    return equal;
+}
+
+double now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)
+{
+    static double sample[SAMPLES_MAX];
+    double end = now_us() + budget_us;
+    int n = 0;
+
+    for (double t = now_us(); n < SAMPLES_MAX && (n < least || t < end); n++) {
+        double next;
+
+        run(arg);
+        next = now_us();
+        sample[n] = next - t;
+        t = next;
+    }
+    qsort(sample, (size_t)n, sizeof(double), ascending);
+    return sample[n / 2];
+}
+
+/* text as a JSON string, up to its first line's end. */
+static void json_string(FILE *f, const char *text)
+{
+    putc('"', f);
+    for (; *text && *text != '\n'; text++)
+        if (*text == '"' || *text == '\\')
+            fprintf(f, "\\%c", *text);
+        else if ((unsigned char)*text >= ' ')
+            putc(*text, f);
+    putc('"', f);
+}
+
+void json_head(FILE *f, int argc, char **argv)
+{
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING], command[1024] = "", date[32];
+    CUresult (*get_name)(char *, int, CUdevice);
+    char gpu[128] = "";
+    int device, count, driver, runtime, multiprocessors, length;
+    size_t unused, memory;
+    time_t now = time(NULL);
+
+    CUDA(cudaGetDevice(&device));
+    CUDA(cudaGetDeviceCount(&count));
+    *(void **)&get_name = driver_symbol("cuDeviceGetName");
+    get_name(gpu, sizeof(gpu), device);
+    CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    CUDA(cudaMemGetInfo(&unused, &memory));
+    CUDA(cudaDriverGetVersion(&driver));
+    CUDA(cudaRuntimeGetVersion(&runtime));
+    MPI_Get_library_version(mpi, &length);
+    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    for (int i = 0; i < argc; i++) {
+        size_t used = strlen(command);
+        const char *word = i ? argv[i] : strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+
+        snprintf(command + used, sizeof(command) - used, "%s%s", i ? " " : "", word);
+    }
+    fprintf(f, "\"machine\": {\"gpu\": ");
+    json_string(f, gpu);
+    fprintf(f, ", \"gpus\": %d, \"multiprocessors\": %d, \"memory_bytes\": %zu},\n", count, multiprocessors,
+            memory);
+    fprintf(f, "\"versions\": {\"mpi\": ");
+    json_string(f, mpi);
+    fprintf(f, ", \"cuda_driver\": \"%d.%d\", \"cuda_runtime\": \"%d.%d\"},\n", driver / 1000, driver % 1000 / 10,
+            runtime / 1000, runtime % 1000 / 10);
+    fprintf(f, "\"date\": \"%s\",\n\"command\": ", date);
+    json_string(f, command);
+    fprintf(f, ",\n");
+}

@@ -1,0 +1,37 @@
+/* common.h: what the benchmarks share: GPU memory, random bytes, comparing, timing, the head of a results file. */
+#ifndef STRIDEC_BENCH_COMMON_H
+#define STRIDEC_BENCH_COMMON_H
+#include <cuda_runtime_api.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Ends the run with a message where the CUDA call fails. */
+#define CUDA(call) cuda_check((call), #call)
+void cuda_check(cudaError_t status, const char *what);
+
+/* Selects the GPU of this rank: rank modulo the number of GPUs. False where there is none. */
+bool gpu_select(int rank);
+
+/* A function of libcuda.so.1; ends the run where there is none. */
+void *driver_symbol(const char *name);
+
+void *host_new(size_t bytes);     /* end the run when memory is out */
+void *device_new(size_t bytes);
+
+/* The same bytes for the same seed. */
+void random_bytes(void *to, size_t bytes, uint64_t seed);
+/* True if device memory holds the bytes of `host`; reads it back in pieces. */
+bool device_equals(const void *device, const void *host, size_t bytes);
+
+double now_us(void);
+/* The median of the times of run(arg), in microseconds: as many calls as fit in `budget_us`, between
+ * `least` and 2000 of them. */
+double median_us(void (*run)(void *arg), void *arg, double budget_us, int least);
+
+/* The first members of a results object: "machine", "versions", "date", "command" (each with a comma). */
+void json_head(FILE *f, int argc, char **argv);
+
+#endif

@@ -1,0 +1,149 @@
+/* layouts.c: the tables of layouts and how each kind becomes an MPI datatype. */
+#include "layouts.h"
+
+#define KiB 1024
+#define MiB (1024 * KiB)
+
+/* One row: a name, the function that builds it, and that function's numbers. */
+struct row {
+    const char *name;
+    int (*make)(const int a[3], MPI_Datatype *type);   /* returns the number of elements */
+    int a[3];
+};
+
+/* {packed bytes, bytes of a block, bytes from block to block} */
+static int vector(const int a[3], MPI_Datatype *type)
+{
+    MPI_Type_create_hvector(a[0] / a[1], a[1] / 4, a[2], MPI_FLOAT, type);
+    return 1;
+}
+
+/* {elements, bytes from element to element}: one double each, as elements of a contiguous type ... */
+static int contiguous_of_resized(const int a[3], MPI_Datatype *type)
+{
+    MPI_Datatype element;
+
+    MPI_Type_create_resized(MPI_DOUBLE, 0, a[1], &element);
+    MPI_Type_contiguous(a[0], element, type);
+    MPI_Type_free(&element);
+    return 1;
+}
+
+/* ... or as the count of the call. */
+static int elements_of_resized(const int a[3], MPI_Datatype *type)
+{
+    MPI_Type_create_resized(MPI_DOUBLE, 0, a[1], type);
+    return a[0];
+}
+
+/* {n, axis}: the plane at index 0 of an axis of n^3 doubles; axis 2 varies fastest. */
+static int face(const int a[3], MPI_Datatype *type)
+{
+    const int sizes[3] = { a[0], a[0], a[0] }, starts[3] = { 0, 0, 0 };
+    int subsizes[3] = { a[0], a[0], a[0] };
+
+    subsizes[a[1]] = 1;
+    MPI_Type_create_subarray(3, sizes, subsizes, starts, MPI_ORDER_C, MPI_DOUBLE, type);
+    return 1;
+}
+
+/* {n, m}: the m^4 doubles in the middle of n^4. */
+static int middle4(const int a[3], MPI_Datatype *type)
+{
+    int sizes[4], subsizes[4], starts[4];
+
+    for (int i = 0; i < 4; i++) {
+        sizes[i] = a[0];
+        subsizes[i] = a[1];
+        starts[i] = (a[0] - a[1]) / 2;
+    }
+    MPI_Type_create_subarray(4, sizes, subsizes, starts, MPI_ORDER_C, MPI_DOUBLE, type);
+    return 1;
+}
+
+/* {n}: n^2 doubles read column by column. */
+static int transpose(const int a[3], MPI_Datatype *type)
+{
+    MPI_Datatype column, next;
+
+    MPI_Type_vector(a[0], 1, a[0], MPI_DOUBLE, &column);
+    MPI_Type_create_resized(column, 0, sizeof(double), &next);
+    MPI_Type_contiguous(a[0], next, type);
+    MPI_Type_free(&column);
+    MPI_Type_free(&next);
+    return 1;
+}
+
+static const struct row pack_rows[] = {
+    { "vector 1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 } },
+    { "vector 1 MiB, 4 B blocks", vector, { 1 * MiB, 4, 512 } },
+    { "vector 1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 } },
+    { "vector 1 MiB, 32 B blocks", vector, { 1 * MiB, 32, 512 } },
+    { "vector 1 MiB, 128 B blocks", vector, { 1 * MiB, 128, 512 } },
+    { "vector 1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 } },
+    { "vector 4 MiB, 4 B blocks", vector, { 4 * MiB, 4, 512 } },
+    { "vector 4 MiB, 8 B blocks", vector, { 4 * MiB, 8, 512 } },
+    { "vector 4 MiB, 32 B blocks", vector, { 4 * MiB, 32, 512 } },
+    { "vector 4 MiB, 128 B blocks", vector, { 4 * MiB, 128, 512 } },
+    { "vector 64 MiB, 4 B blocks", vector, { 64 * MiB, 4, 512 } },
+    { "vector 64 MiB, 16 B blocks", vector, { 64 * MiB, 16, 512 } },
+    { "vector 64 MiB, 32 B blocks", vector, { 64 * MiB, 32, 512 } },
+    { "vector 64 MiB, 128 B blocks", vector, { 64 * MiB, 128, 512 } },
+    { "vector 64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 } },
+    { "vector 64 MiB, 512 B blocks, pitch 1 KiB", vector, { 64 * MiB, 512, 1024 } },
+    { "contiguous of resized, 1 MiB", contiguous_of_resized, { 131072, 512, 0 } },
+    { "131,072 elements of an 8 B resized type", elements_of_resized, { 131072, 512, 0 } },
+    { "x-z face of 512^3 doubles", face, { 512, 1, 0 } },
+    { "y-z face of 512^3 doubles", face, { 512, 2, 0 } },
+    { "16^4 of 64^4 doubles", middle4, { 64, 16, 0 } },
+    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 } },
+    { "transpose type, 512^2 doubles", transpose, { 512, 0, 0 } },
+};
+
+static const struct row pingpong_rows[] = {
+    { "1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 } },
+    { "64 KiB, 8 B blocks", vector, { 64 * KiB, 8, 512 } },
+    { "64 KiB, 256 B blocks", vector, { 64 * KiB, 256, 512 } },
+    { "1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 } },
+    { "1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 } },
+    { "4 MiB, 256 B blocks", vector, { 4 * MiB, 256, 512 } },
+    { "64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 } },
+    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 } },
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+/* ORDER LAYOUT_SET */
+static const struct {
+    const struct row *row;
+    size_t total;
+} set_rows[] = {
+    { pack_rows, LENGTH(pack_rows) },
+    { pingpong_rows, LENGTH(pingpong_rows) },
+};
+
+size_t layout_total(enum layout_set set)
+{
+    return set_rows[set].total;
+}
+
+struct layout layout_make(enum layout_set set, size_t i)
+{
+    const struct row *row = &set_rows[set].row[i];
+    struct layout l = { .name = row->name };
+    MPI_Count size, true_lb, true_extent, lb, extent;
+
+    l.count = row->make(row->a, &l.type);
+    MPI_Type_commit(&l.type);
+    MPI_Type_size_x(l.type, &size);
+    MPI_Type_get_extent_x(l.type, &lb, &extent);
+    MPI_Type_get_true_extent_x(l.type, &true_lb, &true_extent);
+    l.packed_bytes = (size_t)(size * l.count);
+    l.span_bytes = (size_t)(true_lb + true_extent + extent * (l.count - 1));
+    return l;
+}
+
+void layout_free(struct layout *l)
+{
+    MPI_Type_free(&l->type);
+}

@@ -1,0 +1,21 @@
+# examples.mk: builds the examples the way a user would: mpicc, mpifort, -lcudart; nothing of stridec.
+# The Fortran wrapper of the MPI of MPICC: mpicc.mpich -> mpifort.mpich.
+MPIFORT ?= $(dir $(filter /%,$(MPICC)))$(subst mpicc,mpifort,$(notdir $(MPICC)))
+# MPICH's MPI_STATUSES_IGNORE looks like an array of no elements to gcc.
+EXAMPLE_C = -std=c11 $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
+EXAMPLES = $(BUILD)/examples/halo3d $(BUILD)/examples/halo3d_f
+
+examples: $(EXAMPLES)
+
+$(BUILD)/examples/halo3d: examples/halo3d.c
+	@mkdir -p $(@D)
+	$(MPICC) $(EXAMPLE_C) $< -o $@ -L$(CUDA_LIB) -lcudart
+$(BUILD)/examples/halo3d_f: examples/halo3d.f90
+	@mkdir -p $(@D)
+	$(MPIFORT) -std=f2018 -Wall -O2 -J$(@D) $< -o $@ -L$(CUDA_LIB) -lcudart
+# Whether this machine has a GPU; asked by tests/demo.sh, tests/gpu.sh and bench/run.sh.
+$(BUILD)/tests/gpu_count: tests/gpu_count.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra $< -o $@ -ldl
+
+.PHONY: examples

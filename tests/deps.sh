@@ -1,0 +1,159 @@
+#!/bin/sh
+# deps.sh: makes sure that what a goal of the Makefile needs is installed.
+#   tests/deps.sh [build|demo|check]       installs what is missing, or says in one line what to install
+#   tests/deps.sh --missing build|...      prints that line only where something is missing; installs nothing
+# Debian and Ubuntu: apt. Where no CUDA toolkit is found: NVIDIA's wheels, unpacked into $BUILD/cuda.
+# Variables: MPICC, BUILD, CUDA_HOME as in the Makefile.
+set -u
+MPICC=${MPICC:-mpicc}
+BUILD=${BUILD:-build}
+only_list=
+[ "${1:-}" = --missing ] && { only_list=1; shift; }
+goal=${1:-build}
+
+# goal | package | how to see that it is there: cmd NAME, header NAME, file PATTERN, python MODULE
+table() {
+    cat <<'TABLE'
+build gcc cmd gcc
+build libc6-dev header stdio.h
+build make cmd make
+build binutils cmd objcopy
+build lua5.4 cmd lua5.4
+build liblua5.4-dev file /usr/include/lua5.4/lua.h
+build libxxhash-dev header xxhash.h
+build uthash-dev header uthash.h
+build openmpi-bin mpirun -
+build libopenmpi-dev mpicc -
+demo g++ cmd g++
+check g++ cmd g++
+check gfortran cmd gfortran
+check libcmocka-dev header cmocka.h
+check lua-busted cmd busted
+check mpich cmd mpirun.mpich
+check libmpich-dev cmd mpicc.mpich
+check python3-numpy python numpy
+check python3-mpi4py python mpi4py
+TABLE
+}
+
+# Exit status 0 where the thing is there.
+present() {
+    case $1 in
+    cmd) command -v "$2" ;;
+    mpicc) command -v "$MPICC" ;;
+    mpirun) command -v mpirun || command -v mpirun.openmpi || command -v mpirun.mpich ;;
+    header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] ||
+        { command -v gcc && echo "#include <$2>" | gcc -E -x c - ; } ;;
+    file) [ -e "$2" ] ;;
+    python) /usr/bin/python3 -c "import $2" || python3 -c "import $2" ;;
+    esac >/dev/null 2>&1
+}
+
+wanted() {   # is a line of this goal part of what was asked for?
+    case "$goal:$1" in *:build | demo:demo | check:check) return 0 ;; esac
+    return 1
+}
+
+missing_packages() {
+    table | while read -r of package how what; do
+        wanted "$of" && { present "$how" "$what" || printf '%s ' "$package"; }
+    done
+}
+
+# A toolkit, or the unpacked wheels: headers that compile, and both libraries.
+cuda_home() {
+    nvcc=$(readlink -f "$(command -v nvcc 2>/dev/null)" 2>/dev/null)
+    for p in ${CUDA_HOME:-${nvcc:+"${nvcc%/bin/nvcc}"} /usr/local/cuda} "$BUILD/cuda"; do
+        for h in cuda.h cuda_runtime_api.h nvrtc.h crt/host_defines.h; do
+            [ -e "$p/include/$h" ] || continue 2
+        done
+        for l in cudart nvrtc; do
+            ls "$p"/lib64/lib$l.so "$p"/lib/lib$l.so "$p"/targets/*/lib/lib$l.so "$p"/lib/*-linux-gnu/lib$l.so 2>/dev/null |
+                grep -q . || continue 2
+        done
+        echo "$p"
+        return 0
+    done
+    return 1
+}
+
+# The wheels of one release, so that headers and libraries agree. CUDA 12 serves drivers from 525 on.
+wheels="nvidia-cuda-runtime-cu12==12.9.* nvidia-cuda-nvrtc-cu12==12.9.* nvidia-cuda-nvcc-cu12==12.9.*"
+
+fetch_cuda() {
+    mkdir -p "$BUILD" && t=$(mktemp -d "$BUILD/cuda.XXXXXX") || return 1
+    trap 'rm -rf "$t"' EXIT
+    echo "deps: no CUDA toolkit found: fetching NVIDIA's wheels into $BUILD/cuda"
+    # shellcheck disable=SC2086
+    "$python" -m pip download -q --no-deps --disable-pip-version-check -d "$t/whl" $wheels || return 1
+    "$python" - "$t" <<'PYTHON' || return 1
+import glob, os, sys, zipfile
+top = sys.argv[1]
+for wheel in glob.glob(top + "/whl/*.whl"):
+    with zipfile.ZipFile(wheel) as z:
+        for name in z.namelist():
+            part = name.split("/")
+            if part[0] != "nvidia" or len(part) < 4 or part[2] not in ("include", "lib"):
+                continue
+            if ".alt." in name or name.endswith((".a", "/", ".py")):
+                continue
+            path = os.path.join(top, "out", *part[2:])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with z.open(name) as f, open(path, "wb") as g:
+                g.write(f.read())
+for name in ("cudart", "nvrtc"):
+    full = glob.glob(f"{top}/out/lib/lib{name}.so.*")[0]
+    os.symlink(os.path.basename(full), f"{top}/out/lib/lib{name}.so")
+PYTHON
+    rm -rf "$BUILD/cuda"
+    mv "$t/out" "$BUILD/cuda"
+}
+
+as_root=
+[ "$(id -u)" = 0 ] || as_root="sudo -n"
+can_apt() {
+    command -v apt-get >/dev/null 2>&1 && { [ -z "$as_root" ] || sudo -n true 2>/dev/null; }
+}
+
+apt_updated=
+apt_install() {
+    echo "deps: installing $*"
+    # A broken third-party list must not stop us: what counts is whether the packages install.
+    [ -n "$apt_updated" ] || $as_root apt-get update -qq >/dev/null 2>&1
+    apt_updated=1
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$log" 2>&1
+}
+
+packages=$(missing_packages)
+cuda=$(cuda_home)
+[ -z "$packages" ] && [ -n "$cuda" ] && exit 0
+
+line="missing: ${packages}${cuda:+}$([ -n "$cuda" ] || echo "CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)")"
+if [ -n "$only_list" ]; then
+    echo "$line; 'tests/deps.sh $goal' installs it on Debian and Ubuntu, elsewhere install it by hand"
+    exit 1
+fi
+
+if [ -n "$packages" ]; then
+    can_apt || { echo "deps: $line: install it (Debian and Ubuntu, as root: apt-get install $packages)" >&2; exit 1; }
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    apt_install $packages || { echo "deps: apt-get install $packages failed: $(grep -m1 '^E:' "$log")" >&2; exit 1; }
+    rm -f "$log"
+fi
+if [ -z "$cuda" ]; then
+    python=
+    for p in python3 /usr/bin/python3; do
+        [ -n "$python" ] || { "$p" -m pip --version >/dev/null 2>&1 && python=$p; }
+    done
+    if [ -z "$python" ]; then
+        log=$(mktemp)
+        can_apt && apt_install python3 python3-pip && python=/usr/bin/python3
+        rm -f "$log"
+    fi
+    if [ -z "$python" ] || ! fetch_cuda; then
+        echo "deps: missing: a CUDA toolkit (12 or 13): install one, or set CUDA_HOME, or let 'python3 -m pip' reach a package index" >&2
+        exit 1
+    fi
+fi
+exit 0

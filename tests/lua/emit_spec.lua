@@ -1,0 +1,88 @@
+-- emit_spec.lua: index arithmetic and the text of whole kernels.
+package.path = "tests/lua/?.lua;" .. package.path
+local emit = require "emit"
+local index = require "index"
+local plan = require "plan"
+local shape = require "shape"
+local trees = require "trees"
+local dense, stride = trees.dense, trees.stride
+
+local function read(name)
+  local file = io.open(name)
+  return file and file:read("a")
+end
+
+local function source(tree) return emit.source(plan.tree(tree, "cuda"), "a title", read) end
+
+describe("index", function()
+  it("divides by literal counts, innermost first, and leaves the outermost digit whole", function()
+    local body = index.body(shape.of(stride(3, -4096, stride(25, 64, dense(32)))), 16, 32)
+    assert.same({
+      "const index q1 = word_index / 2u;",
+      "const index q2 = q1 / 25u;",
+      "const index element = WRAP ? q2 / 3u : 0;",
+      "return (long long)(int)(word_index - q1 * 2u) * 16LL\n               "
+        .. "+ (long long)(int)(q1 - q2 * 25u) * 64LL\n               "
+        .. "+ (long long)(int)(q2 - element * 3u) * -4096LL\n               "
+        .. "+ (long long)(int)(element) * a.extent;",
+    }, body)
+  end)
+
+  it("does not count inside a block of one word", function()
+    local body = index.body(shape.of(stride(3, 64, dense(16))), 16, 32)
+    assert.equal("const index element = WRAP ? word_index / 3u : 0;", body[1])
+  end)
+
+  it("keeps the block of a contiguous type", function()
+    assert.equal("const index element = WRAP ? word_index / 1u : 0;", index.body(shape.of(dense(8)), 8, 32)[1])
+  end)
+
+  it("counts in 64 bits where asked", function()
+    assert.equal("const index q1 = word_index / 2ull;", index.body(shape.of(stride(3, 64, dense(32))), 16, 64)[1])
+  end)
+
+  it("adds inner offsets and never divides by 0", function()
+    local body = index.body(shape.of(stride(0, 64, dense(0, 24))), 8, 32)
+    assert.matches("/ 1u", body[1])
+    assert.matches("+ 24LL;$", body[#body])
+  end)
+
+  it("writes the lowest number as C can read it", function()
+    assert.equal("(-9223372036854775807LL - 1)", index.literal(math.mininteger))
+    assert.equal("9223372036854775807LL", index.literal(math.maxinteger))
+  end)
+end)
+
+describe("emit", function()
+  it("writes a pack and an unpack entry for each word", function()
+    local text = source(stride(3, 64, dense(32)))
+    for _, width in ipairs { 16, 4, 1 } do
+      for _, way in ipairs { "pack", "unpack" } do
+        local entry = ("stridec_%s_w%d(const struct stridec_launch a)"):format(way, width)
+        assert.truthy(text:find(entry, 1, true), entry)
+      end
+    end
+    assert.falsy(text:find("_w8(", 1, true))
+  end)
+
+  it("titles its source and leaves no template marks", function()
+    local text = source(stride(3, 64, dense(32)))
+    assert.matches("^/%* a title: strided family", text)
+    assert.falsy(text:find("@", 1, true))
+  end)
+
+  it("writes the interpreter for trees without a family, the same each time", function()
+    local one = emit.source(plan.tree(trees.index({ 0, 9 }, dense(8)), "cuda"), "any tree", read)
+    local other = emit.source(plan.generic("cuda"), "any tree", read)
+    assert.equal(one, other)
+    assert.falsy(one:find("@", 1, true))
+    assert.truthy(one:find("stridec_unpack_w8(", 1, true))
+  end)
+
+  it("handles 63 dimensions", function()
+    local tree = dense(4)
+    for _ = 1, 63 do tree = stride(2, 8, tree) end
+    tree.size = 4
+    assert.matches("q63 = q62 / 2", source(tree))
+  end)
+end)

@@ -1,0 +1,154 @@
+/* check.c: start, finish and the reports of the multi-rank tests. */
+#include "check.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WHY_MAX 400
+
+int my_rank, num_ranks;
+bool host_mode;
+uint64_t test_seed;
+
+static MPI_Comm report_comm;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int failures;                /* of the present check, on this rank */
+static char first_why[WHY_MAX];
+static int passed, failed;          /* counted on rank 0 */
+static uint64_t random_state;
+
+static uint64_t pick_seed(void)
+{
+    const char *s = getenv("TEST_SEED");
+    uint64_t seed = s ? strtoull(s, NULL, 0) : (uint64_t)time(NULL) * 2654435761u + (uint64_t)getpid();
+    MPI_Bcast(&seed, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    return seed;
+}
+
+int check_start(int *argc, char ***argv, int level)
+{
+    int provided = MPI_THREAD_SINGLE;
+    if (level < 0)
+        MPI_Init(argc, argv);
+    else
+        MPI_Init_thread(argc, argv, level, &provided);
+    for (int i = 1; i < *argc; i++)
+        if (!strcmp((*argv)[i], "--host")) host_mode = true;
+    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &num_ranks);
+    MPI_Comm_dup(MPI_COMM_WORLD, &report_comm);
+    test_seed = random_state = pick_seed();
+    note("TEST_SEED=%llu, %d ranks, %s", (unsigned long long)test_seed, num_ranks,
+         host_mode ? "host memory only" : "device memory");
+    return provided;
+}
+
+int check_finish(void)
+{
+    MPI_Bcast(&failed, 1, MPI_INT, 0, report_comm);
+    if (my_rank == 0) {
+        printf("# %d passed, %d failed\n", passed, failed);
+        fflush(stdout);
+    }
+    MPI_Comm_free(&report_comm);
+    MPI_Finalize();
+    return failed != 0;
+}
+
+void fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&lock);
+    if (failures++ == 0) vsnprintf(first_why, sizeof first_why, format, args);
+    pthread_mutex_unlock(&lock);
+    va_end(args);
+}
+
+void report(const char *format, ...)
+{
+    char name[256], *whys = NULL;
+    int *counts = NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (my_rank == 0) {
+        counts = calloc((size_t)num_ranks, sizeof *counts);
+        whys = calloc((size_t)num_ranks, WHY_MAX);
+    }
+    MPI_Gather(&failures, 1, MPI_INT, counts, 1, MPI_INT, 0, report_comm);
+    MPI_Gather(first_why, WHY_MAX, MPI_CHAR, whys, WHY_MAX, MPI_CHAR, 0, report_comm);
+    if (my_rank == 0) {
+        int r = 0;
+        while (r < num_ranks && counts[r] == 0) r++;
+        if (r == num_ranks) {
+            passed++;
+            printf("ok %s\n", name);
+        } else {
+            failed++;
+            printf("not ok %s: rank %d (failure 1 of %d): %s\n", name, r, counts[r], whys + (size_t)r * WHY_MAX);
+        }
+        fflush(stdout);
+    }
+    MPI_Barrier(report_comm);   /* nobody's next message may meet a wildcard of this check */
+    free(counts);
+    free(whys);
+    failures = 0;
+    memset(first_why, 0, sizeof first_why);
+}
+
+void note(const char *format, ...)
+{
+    va_list args;
+    if (my_rank != 0) return;
+    printf("# ");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    fflush(stdout);
+}
+
+bool within(double *since, double seconds)
+{
+    double now = MPI_Wtime();
+    if (*since == 0) *since = now;
+    return now - *since < seconds;
+}
+
+int error_class(int code)
+{
+    int class = code;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    return class;
+}
+
+const char *error_name(int class)
+{
+    static const struct {
+        int class;
+        const char *name;
+    } names[] = {{MPI_SUCCESS, "MPI_SUCCESS"},     {MPI_ERR_BUFFER, "MPI_ERR_BUFFER"},
+                 {MPI_ERR_COUNT, "MPI_ERR_COUNT"}, {MPI_ERR_TYPE, "MPI_ERR_TYPE"},
+                 {MPI_ERR_TAG, "MPI_ERR_TAG"},     {MPI_ERR_COMM, "MPI_ERR_COMM"},
+                 {MPI_ERR_RANK, "MPI_ERR_RANK"},   {MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE"},
+                 {MPI_ERR_ARG, "MPI_ERR_ARG"},     {MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS"},
+                 {MPI_ERR_OTHER, "MPI_ERR_OTHER"}, {MPI_ERR_PENDING, "MPI_ERR_PENDING"},
+                 {MPI_ERR_INTERN, "MPI_ERR_INTERN"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].class == class) return names[i].name;
+    return "another class";
+}
+
+uint32_t roll(uint32_t n)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15u;   /* splitmix64 */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)((z ^ z >> 31) % n);
+}

@@ -1,0 +1,17 @@
+# mpi.mk: the multi-rank test programs, one from each tests/mpi/NAME.c and the common files.
+MPI_COMMON = check memory types
+MPI_TESTS  = $(filter-out $(MPI_COMMON),$(patsubst tests/mpi/%.c,%,$(wildcard tests/mpi/*.c)))
+MPI_OUT    = $(BUILD)/tests/mpi
+# MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
+MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -MMD -MP -isystem $(CUDA_INC)
+
+mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%)
+
+$(MPI_OUT)/%.o: tests/mpi/%.c
+	@mkdir -p $(@D)
+	$(MPICC) $(MPI_CFLAGS) -c $< -o $@
+$(MPI_TESTS:%=$(MPI_OUT)/%): $(MPI_OUT)/%: $(MPI_OUT)/%.o $(MPI_COMMON:%=$(MPI_OUT)/%.o)
+	$(MPICC) -pthread -o $@ $^ -L$(CUDA_LIB) -lcudart -lpthread -ldl
+
+.PHONY: mpi-tests
+.SECONDARY: $(MPI_TESTS:%=$(MPI_OUT)/%.o) $(MPI_COMMON:%=$(MPI_OUT)/%.o)

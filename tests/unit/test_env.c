@@ -1,0 +1,141 @@
+/* test_env.c: STRIDEC_* variables: what they set, and the warnings for what is not allowed.
+ * Settings are read once a process, so that each case runs in a child. */
+#include "../../runtime/env.h"
+#include "../../runtime/log.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char said[8192];   /* what the last child wrote to standard error */
+
+/* Runs `body` in a child with these settings ("NAME=value"); its result must be true. */
+static void in_child(const char *const settings[], bool (*body)(void))
+{
+    int out[2], status;
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(out[1], STDERR_FILENO);
+        clearenv();
+        for (; *settings; settings++) putenv((char *)*settings);
+        _exit(body() ? 0 : 1);
+    }
+    close(out[1]);
+    size_t used = 0;
+    ssize_t got;
+    while ((got = read(out[0], said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
+    said[used] = '\0';
+    close(out[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static bool are_defaults(void)
+{
+    const struct env *e = env_get();
+    env_check();
+    return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO && !e->cache_dir && !e->dump &&
+           !e->stats && !e->aot && !e->tune && !e->tune_named;
+}
+
+static void defaults(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){NULL}, are_defaults);
+    assert_string_equal(said, "");
+    in_child((const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", NULL}, are_defaults);
+    assert_string_equal(said, "");
+}
+
+static bool are_set(void)
+{
+    const struct env *e = env_get();
+    env_check();
+    return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED && !strcmp(e->cache_dir, "/c") &&
+           !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named;
+}
+
+static void all_set(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
+                                   "STRIDEC_CACHE_DIR=/c", "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a",
+                                   "STRIDEC_TUNE=/t", NULL},
+             are_set);
+    assert_string_equal(said, "");
+}
+
+static bool under_home(void)
+{
+    return !strcmp(env_get()->cache_dir, "/home/u/.cache/stridec") &&
+           !strcmp(env_get()->tune, "/home/u/.config/stridec/tune") && !env_get()->tune_named;
+}
+
+static bool under_xdg(void)
+{
+    return !strcmp(env_get()->cache_dir, "/x/stridec") && !strcmp(env_get()->tune, "/y/stridec/tune");
+}
+
+static void usual_folders(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){"HOME=/home/u", NULL}, under_home);
+    in_child((const char *const[]){"HOME=/home/u", "XDG_CACHE_HOME=/x", "XDG_CONFIG_HOME=/y", NULL}, under_xdg);
+}
+
+static void wrong_values(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){"STRIDEC_TRANSPORT=pigeon", "STRIDEC_DISABLE=yes", NULL}, are_defaults);
+    assert_non_null(strstr(said, "STRIDEC_TRANSPORT=pigeon is not allowed"));
+    assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged\n"));
+    assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
+    assert_non_null(strstr(said, "allowed: 0, 1\n"));
+}
+
+static void wrong_names(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_=", "STRIDE=1", NULL}, are_defaults);
+    assert_non_null(strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
+    assert_non_null(strstr(said, "STRIDEC_TUNE\n"));
+    assert_null(strstr(said, "STRIDE "));
+}
+
+static bool logs(void)
+{
+    log_set_rank(3);
+    log_write(LOG_INFO, "%s", "hidden");
+    log_write(LOG_ERROR, "%d apples", 2);
+    for (int i = 0; i < 3; i++) log_once(LOG_WARN, "key", "once %d", i);
+    char *longer = malloc(10001);
+    memset(longer, 'x', 10000);
+    longer[10000] = '\0';
+    log_write(LOG_ERROR, "%s", longer);
+    free(longer);
+    return log_enabled(LOG_WARN) && !log_enabled(LOG_INFO);
+}
+
+static void messages(void **state)
+{
+    (void)state;
+    in_child((const char *const[]){NULL}, logs);
+    assert_memory_equal(said, "stridec[3]: error: 2 apples\nstridec[3]: warn: once 0\nstridec[3]: error: xxx", 70);
+    assert_true(said[strlen(said) - 1] == '\n' && strlen(said) < 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(usual_folders),
+        cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,478 @@
+/* test_kernel.c: every way of moving bytes, against a naive enumeration, on the simulated GPU (its folder is on
+ * LD_LIBRARY_PATH): random trees, counts, extents, ranges and alignments. Also places, buffers and kernel states. */
+#include "../../runtime/kernel_inner.h"
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { SPACE = 1 << 18, MARGIN = 64 };   /* bytes of the user's and of the packed buffer */
+
+static const struct driver *driver;
+static struct device *device;
+static CUstream stream;
+static CUdeviceptr user_memory, packed_memory;
+static uint64_t seed = 88172645463325252u;
+
+static int64_t random_below(int64_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (int64_t)(seed % (uint64_t)n);
+}
+
+static void fill(unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)random_below(256);
+}
+
+static void upload(CUdeviceptr to, const void *from, size_t bytes)
+{
+    assert_int_equal(driver->cuMemcpyHtoDAsync(to, from, bytes, stream), CUDA_SUCCESS);
+    assert_int_equal(stream_wait(device, stream), 0);
+}
+
+static void download(void *to, CUdeviceptr from, size_t bytes)
+{
+    assert_int_equal(driver->cuMemcpyDtoHAsync(to, from, bytes, stream), CUDA_SUCCESS);
+    assert_int_equal(stream_wait(device, stream), 0);
+}
+
+/*
+ * Random layouts, and what they mean.
+ */
+
+static struct tree *random_tree(int depth, int64_t unit, bool strided)
+{
+    struct reason why;
+    struct tree *part[3], *t;
+    int64_t at[4], n = 1 + random_below(4);
+    int kind = depth ? (int)random_below(strided ? 3 : 5) : 0;
+    if (kind == 0) return tree_dense(unit * random_below(9), unit * (1 + random_below(9)), &why);
+    if (kind <= 2) {
+        t = random_tree(depth - 1, unit, strided);
+        return tree_stride(unit * random_below(5), n, unit * (random_below(60) - 15), t, &why);
+    }
+    if (kind == 3) {
+        n = 1 + random_below(3);
+        for (int i = 0; i < n; i++) part[i] = random_tree(depth - 1, unit, strided);
+        return tree_seq(unit * random_below(5), n, part, &why);
+    }
+    for (int i = 0; i < n; i++) at[i] = unit * random_below(100);
+    return tree_index(unit * random_below(5), n, at, random_tree(depth - 1, unit, strided), &why);
+}
+
+static void enumerate(const struct tree *t, int64_t base, int64_t *out, int64_t *used)
+{
+    base += t->off;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->kind == TREE_DENSE) out[(*used)++] = base + i;
+        if (t->kind == TREE_STRIDE) enumerate(t->child, base + i * t->step, out, used);
+        if (t->kind == TREE_SEQ) enumerate(t->part[i], base, out, used);
+        if (t->kind == TREE_INDEX) enumerate(t->child, base + t->at[i], out, used);
+    }
+}
+
+/* Offsets of every packed byte, and the least and largest of them. */
+struct layout {
+    int64_t at[SPACE], n, low, high;
+    bool overlaps;
+};
+
+static void lay_out(struct layout *l, const struct tree *t, int64_t count, int64_t extent)
+{
+    static unsigned char seen[4 * SPACE];
+    l->n = 0;
+    l->overlaps = false;
+    for (int64_t e = 0; e < count; e++) enumerate(t, e * extent, l->at, &l->n);
+    l->low = l->high = l->n ? l->at[0] : 0;
+    for (int64_t i = 0; i < l->n; i++) {
+        if (l->at[i] < l->low) l->low = l->at[i];
+        if (l->at[i] > l->high) l->high = l->at[i];
+    }
+    assert_true(l->high - l->low < SPACE - 2 * MARGIN);
+    memset(seen, 0, sizeof seen);
+    for (int64_t i = 0; i < l->n; i++) l->overlaps |= seen[l->at[i] - l->low]++ > 0;
+}
+
+static int64_t random_extent(const struct tree *t, int64_t unit)
+{
+    switch (random_below(6)) {
+    case 0: return t->kind == TREE_STRIDE ? t->count * t->step : t->size;
+    case 1: return t->size;
+    case 2: return -(t->high - t->low) - unit * random_below(4);
+    case 3: return t->high - t->low + random_below(40);
+    case 4: return 0;
+    default: return t->high - t->low + unit * random_below(20);
+    }
+}
+
+/* One move of a random part of `count` elements, checked byte by byte, with its surroundings. */
+static void check_move(struct kernel *k, const struct tree *t, int64_t unit, enum kernel_direction direction,
+                       enum kernel_way expected)
+{
+    static struct layout l;
+    static unsigned char user[SPACE], packed[SPACE], result[SPACE];
+    int64_t count = 1 + random_below(6), extent = random_extent(t, unit);
+    lay_out(&l, t, count, extent);
+    if (direction == KERNEL_UNPACK && l.overlaps) return;
+    int64_t begin = random_below(3) ? 0 : random_below(l.n + 1);
+    int64_t end = random_below(3) ? l.n : begin + random_below(l.n - begin + 1);
+    if (random_below(2)) begin -= begin % 16;
+    int64_t origin = MARGIN - l.low + (16 - unit) * random_below(2) + random_below(3) / 2;
+    int64_t start = 16 + unit * random_below(3) + random_below(3) / 2;
+    origin += random_below(2) ? 16 - (MARGIN - l.low) % 16 : 0;
+    fill(user, SPACE);
+    fill(packed, SPACE);
+    upload(user_memory, user, SPACE);
+    upload(packed_memory, packed, SPACE);
+    struct kernel_job job = {direction, packed_memory + (uint64_t)start, user_memory + (uint64_t)(origin + t->off),
+                             extent, count, begin, end};
+    int launches = 0;
+    enum kernel_way way;
+    assert_int_equal(kernel_move(k, device, stream, &job, &launches, &way), 0);
+    for (int64_t i = begin; i < end; i++) {
+        unsigned char *in = &packed[start + i - begin], *out = &user[origin + l.at[i]];
+        if (direction == KERNEL_PACK)
+            *in = *out;
+        else
+            *out = *in;
+    }
+    download(result, packed_memory, SPACE);
+    assert_memory_equal(result, packed, SPACE);
+    download(result, user_memory, SPACE);
+    assert_memory_equal(result, user, SPACE);
+    bool one_copy = k->family == GEN_CONTIGUOUS && way == KERNEL_COPIES && launches == 1;
+    if (begin == end) {
+        assert_int_equal(launches, 0);
+    } else if (!one_copy) {
+        assert_int_equal(way, expected);
+        if (way != KERNEL_COPIES) assert_in_range(launches, 1, 2);
+    }
+}
+
+static void check_moves(struct kernel *k, const struct tree *t, int64_t unit, enum kernel_way expected, int times)
+{
+    for (int i = 0; i < times; i++) check_move(k, t, unit, i % 2 ? KERNEL_UNPACK : KERNEL_PACK, expected);
+}
+
+/* As if the module had failed to compile. */
+static void disable(struct kernel *k)
+{
+    kernel_wait(k);
+    atomic_store(&module_of(k, device)->stage, STAGE_FAILED);
+}
+
+static struct tree *random_canonical(int64_t *unit, bool strided)
+{
+    struct reason why;
+    *unit = (int64_t)1 << random_below(5);
+    struct tree *built = random_tree(3, *unit, strided), *t = tree_canonical(built, &why);
+    tree_unref(built);
+    assert_non_null(t);
+    return t;
+}
+
+/*
+ * Tests.
+ */
+
+static void special(void **state)
+{
+    (void)state;
+    struct reason why;
+    for (int i = 0; i < 10; i++) {
+        int64_t unit;
+        struct tree *t = random_canonical(&unit, true);
+        struct kernel *k = kernel_get(t, &why);
+        assert_non_null(k);
+        if (k->family == GEN_CONTIGUOUS) module_request(module_of(k, device));
+        kernel_wait(k);
+        assert_true(!strcmp(kernel_state(k), "compiled") || !strcmp(kernel_state(k), "cache"));
+        check_moves(k, t, unit, KERNEL_SPECIAL, 30);
+        kernel_put(k);
+        tree_unref(t);
+    }
+}
+
+static void interpreted(void **state)
+{
+    (void)state;
+    struct reason why;
+    kernel_wait(&kernel_interpreter);
+    for (int i = 0; i < 60; i++) {
+        int64_t unit;
+        struct tree *t = random_canonical(&unit, false);
+        struct kernel *k = kernel_get(t, &why);
+        assert_non_null(k);
+        if (k->family != GEN_GENERIC) disable(k);
+        check_moves(k, t, unit, KERNEL_INTERPRETED, 10);
+        kernel_put(k);
+        tree_unref(t);
+    }
+}
+
+static void copies(void **state)
+{
+    (void)state;
+    struct reason why;
+    disable(&kernel_interpreter);
+    for (int i = 0; i < 60; i++) {
+        int64_t unit;
+        struct tree *t = random_canonical(&unit, false);
+        struct kernel *k = kernel_get(t, &why);
+        assert_non_null(k);
+        if (k->family != GEN_GENERIC) disable(k);
+        check_moves(k, t, unit, KERNEL_COPIES, 10);
+        kernel_put(k);
+        tree_unref(t);
+    }
+}
+
+static void gathered_copies(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tree *row = tree_stride(0, 100, 64, tree_dense(0, 8, &why), &why);
+    struct tree *t = tree_stride(0, 3, 64 * 200, row, &why);
+    struct kernel *k = kernel_get(t, &why);
+    struct kernel_job job = {KERNEL_PACK, packed_memory, user_memory, t->high, 1, 4, 2400};
+    int launches = 0;
+    enum kernel_way way;
+    disable(k);
+    disable(&kernel_interpreter);
+    assert_int_equal(kernel_move(k, device, stream, &job, &launches, &way), 0);
+    assert_int_equal(stream_wait(device, stream), 0);
+    assert_int_equal(way, KERNEL_COPIES);
+    assert_int_equal(launches, 4);   /* half a block, then the rows of each plane together */
+    kernel_put(k);
+    tree_unref(t);
+}
+
+static void states(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tree *t = tree_stride(0, 7, 48, tree_dense(0, 16, &why), &why), *moved = tree_shift(t, 80, &why);
+    struct kernel *k = kernel_get(t, &why), *same = kernel_get(moved, &why);
+    assert_ptr_equal(k, same);
+    assert_string_equal(kernel_signature(k), "s(7,48,d(16))");
+    assert_int_equal(kernel_family(k), GEN_STRIDED);
+    kernel_wait(k);
+    assert_string_equal(kernel_state(k), "compiled");
+    uint64_t compiled = kernel_counts().compiled, hits = kernel_counts().cache_hits;
+    kernel_put(k);
+    kernel_put(same);
+    k = kernel_get(t, &why);
+    assert_ptr_equal(k, same);   /* kept while unused */
+    assert_string_equal(kernel_state(k), "compiled");
+    kernel_put(k);
+    kernel_finish();
+    k = kernel_get(t, &why);
+    kernel_wait(k);
+    assert_string_equal(kernel_state(k), "cache");
+    assert_int_equal(kernel_counts().compiled, compiled);
+    assert_int_equal(kernel_counts().cache_hits, hits + 1);
+    check_moves(k, t, 16, KERNEL_SPECIAL, 4);
+    kernel_put(k);
+    tree_unref(moved);
+    tree_unref(t);
+    t = tree_dense(0, 100, &why);
+    k = kernel_get(t, &why);
+    assert_string_equal(kernel_state(k), "copy");
+    kernel_put(k);
+    tree_unref(t);
+}
+
+static void places(void **state)
+{
+    (void)state;
+    char local;
+    CUcontext before, after;
+    driver->cuCtxGetCurrent(&before);
+    assert_null(device_of(NULL));
+    assert_null(device_of(&local));
+    assert_ptr_equal(device_of((void *)(uintptr_t)(user_memory + 5)), device);
+    assert_true(device_holds(device, (void *)(uintptr_t)user_memory, SPACE));
+    assert_false(device_holds(device, (void *)(uintptr_t)user_memory, (size_t)1 << 40));
+    assert_false(device_holds(device, &local, 1));
+    assert_ptr_equal(device_default(), device);
+    assert_int_equal(device_enter(device), 0);
+    struct buffer *pinned = buffer_get(device, BUFFER_PINNED, 5000), *b = buffer_get(device, BUFFER_DEVICE, 5000);
+    device_leave(device);
+    assert_true(pinned && b && pinned->bytes == 8192 && b->bytes == 8192);
+    memset(pinned->host, 1, pinned->bytes);
+    assert_null(device_of(pinned->host));
+    assert_true(device_accessible(pinned->host));
+    assert_false(device_accessible(&local));
+    buffer_put(pinned);
+    buffer_put(b);
+    assert_ptr_equal(buffer_get(device, BUFFER_DEVICE, 8192), b);
+    buffer_put(b);
+    assert_null(buffer_get(device, BUFFER_DEVICE, SIZE_MAX));
+    driver->cuCtxGetCurrent(&after);
+    assert_ptr_equal(before, after);
+}
+
+static void limits(void **state)
+{
+    (void)state;
+    const int64_t most = INT32_MAX;
+    struct gen_plan narrow = {.threads = 256, .words_per_thread = 4, .index_bits = 32}, wide = narrow;
+    wide.index_bits = 64;
+    assert_int_equal(launch_end(&narrow, 4, 100, 1000), 1000);
+    assert_int_equal(launch_end(&narrow, 1, 100, most), most);
+    assert_int_equal(launch_end(&narrow, 1, 100, most + 1), most / 100 * 100);
+    assert_int_equal(launch_end(&narrow, 8, 96, 100 * most), 8 * most / 96 * 96);
+    assert_int_equal(launch_end(&wide, 8, 96, 100 * most), 100 * most);
+    assert_int_equal(launch_end(&wide, 1, 96, INT64_MAX), most * 1024 / 96 * 96);
+}
+
+/* Many threads take, use and drop the same few kernels while the worker makes them. */
+static void *churn(void *own)
+{
+    struct reason why;
+    driver->cuCtxPushCurrent(device->context);
+    CUstream s = stream_get(device);
+    bool ok = s != NULL;
+    for (int i = 0; i < 60; i++) {
+        struct tree *t = tree_stride(0, 2 + i % 3, 40, tree_dense(0, 8, &why), &why);
+        struct kernel *k = kernel_get(t, &why);
+        struct kernel_job job = {KERNEL_PACK, packed_memory + 1024 * (uint64_t)(uintptr_t)own, user_memory, 200, 3, 0,
+                                 3 * t->size};
+        ok = ok && k && kernel_move(k, device, s, &job, NULL, NULL) == 0 && stream_wait(device, s) == 0;
+        kernel_put(k);
+        tree_unref(t);
+    }
+    stream_put(device, s);
+    return ok ? own : NULL;
+}
+
+static void threads(void **state)
+{
+    (void)state;
+    pthread_t thread[4];
+    void *result;
+    for (uintptr_t i = 0; i < 4; i++) pthread_create(&thread[i], NULL, churn, (void *)(i + 1));
+    for (uintptr_t i = 0; i < 4; i++) {
+        pthread_join(thread[i], &result);
+        assert_ptr_equal(result, (void *)(i + 1));
+    }
+}
+
+/*
+ * Processes of their own: the program again, with a word for what to do and settings.
+ */
+
+static bool in_process(const char *what, const char *setting, const char *value)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv(setting, value, 1);
+        execl("/proc/self/exe", "test_kernel", what, NULL);
+        _exit(9);
+    }
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    CUdevice ordinal;
+    CUcontext context;
+    if (driver_get()) return -1;   /* nothing has loaded it yet */
+    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) return -1;
+    driver = driver_get();
+    if (!driver) return -1;
+    if (device_of(&ordinal)) return -1;   /* before cuInit: no device pointers, no failure */
+    if (driver->cuInit(0) || driver->cuDeviceGet(&ordinal, 0) ||
+        driver->cuDevicePrimaryCtxRetain(&context, ordinal) || driver->cuCtxPushCurrent(context) ||
+        driver->cuMemAlloc(&user_memory, SPACE) || driver->cuMemAlloc(&packed_memory, SPACE))
+        return -1;
+    device = device_of((void *)(uintptr_t)user_memory);
+    stream = device ? stream_get(device) : NULL;
+    return stream ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stream_put(device, stream);
+    kernel_finish();
+    device_finish();
+    return 0;
+}
+
+/* No compiler: every way but copies is closed, and the bytes are right all the same. */
+static void failing(void **state)
+{
+    (void)state;
+    struct reason why;
+    int64_t unit = 8;
+    struct tree *t = tree_stride(0, 20, 24, tree_dense(0, 8, &why), &why);
+    struct kernel *k = kernel_get(t, &why);
+    kernel_wait(k);
+    assert_string_equal(kernel_state(k), "failed");
+    check_moves(k, t, unit, KERNEL_COPIES, 10);
+    kernel_put(k);
+    tree_unref(t);
+}
+
+/* Exits while a slow compile is on its way, without kernel_finish. */
+static int leave_early(void)
+{
+    struct reason why;
+    if (setup(NULL)) return 1;
+    struct tree *t = tree_stride(0, 20, 24, tree_dense(0, 8, &why), &why);
+    struct kernel *k = kernel_get(t, &why);
+    tree_unref(t);
+    if (!k) return 1;
+    pid_t child = fork();
+    if (child == 0) exit(0);   /* has no worker; must not wait for one */
+    int status;
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
+static void without_nvrtc(void **state)
+{
+    (void)state;
+    assert_true(in_process("failing", "SIMGPU_NVRTC_FAIL", "1"));
+}
+
+static void early_exit(void **state)
+{
+    (void)state;
+    assert_true(in_process("leave", "SIMGPU_NVRTC_DELAY_MS", "300"));
+}
+
+static int run_failing(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failing)};
+    return cmocka_run_group_tests_name("without a compiler", tests, setup, teardown);
+}
+
+int main(int argc, char **argv)
+{
+    char folder[] = "/tmp/stridec-kernel-XXXXXX", command[64];
+    if (!mkdtemp(folder)) return 1;
+    setenv("STRIDEC_CACHE_DIR", folder, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits),  cmocka_unit_test(places),      cmocka_unit_test(states),
+        cmocka_unit_test(special), cmocka_unit_test(interpreted), cmocka_unit_test(threads),
+        cmocka_unit_test(copies),  cmocka_unit_test(gathered_copies), cmocka_unit_test(without_nvrtc),
+        cmocka_unit_test(early_exit),
+    };
+    const char *what = argc > 1 ? argv[1] : "";
+    int failed = !strcmp(what, "failing") ? run_failing()
+                 : !strcmp(what, "leave") ? leave_early()
+                                          : cmocka_run_group_tests(tests, setup, teardown);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) || failed;
+}

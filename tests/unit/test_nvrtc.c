@@ -1,0 +1,191 @@
+/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC for each architecture that it supports. */
+#include "../../gen/gen.h"
+#include <dlfcn.h>
+#include <nvrtc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define FOLD4(child) "s(2,3,s(2,5,s(2,7,s(2,11," child "))))"
+#define FOLD20(child) FOLD4(FOLD4(FOLD4(FOLD4(FOLD4(child)))))
+static const char *const signatures[] = {
+    "d(0)", "d(1)", "d(4096)",
+    "s(131072,512,d(8))",
+    "s(100,-512,d(6))",
+    "s(2,-9223372036854775807,d(1))",
+    "s(1000,4096,s(100,16,d(4)))",
+    "s(32,2097152,s(32,32768,s(32,512,d(256))))",
+    "s(65536,65552,d(65536))",              /* 4 GiB: 64-bit index arithmetic, several words a thread */
+    "s(3,0,s(5,1,d(16)))",
+    FOLD4("d(1)"), FOLD20(FOLD20(FOLD20("d(1)"))),
+    "q(d(8),d(4)@12)",                      /* interpreted */
+};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define CALLS(X) \
+    X(nvrtcVersion) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) X(nvrtcCreateProgram) \
+    X(nvrtcCompileProgram) X(nvrtcDestroyProgram) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) \
+    X(nvrtcGetCUBINSize) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
+#define FIELD(name) __typeof__(name) *name;
+static struct { CALLS(FIELD) } rtc;
+static bool found;
+static struct gen *generator;
+
+static void *open_nvrtc(void)
+{
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
+    for (size_t f = 0; f < COUNT(folders); f++) {
+        for (size_t n = 0; n < COUNT(names); n++) {
+            char path[256];
+            snprintf(path, sizeof path, "%s%s", folders[f], names[n]);
+            void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            if (library) return library;
+        }
+    }
+    return NULL;
+}
+
+static int setup(void **state)
+{
+    struct reason why = {""};
+    generator = gen_open(&why);
+    if (!generator) fail_msg("%s", why.text);
+    const char *named = getenv("TEST_NVRTC");
+    void *library = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : open_nvrtc();
+    if (!library) {
+        print_message("NO NVRTC FOUND: the emitted kernels are not compiled here (TEST_NVRTC=FILE names one)\n");
+        return 0;
+    }
+#define LOOK_UP(name) *(void **)&rtc.name = dlsym(library, #name); found = rtc.name != NULL;
+    CALLS(LOOK_UP)
+    int major, minor;
+    rtc.nvrtcVersion(&major, &minor);
+    print_message("NVRTC %d.%d\n", major, minor);
+    (void)state;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    gen_close(generator);
+    (void)state;
+    return 0;
+}
+
+/* The program, compiled for `arch`; an error or a warning fails the test. */
+static nvrtcProgram build(const char *source, const char *arch)
+{
+    char option[64];
+    snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
+    const char *options[] = {option, "-std=c++17"};
+    nvrtcProgram p;
+    assert_int_equal(rtc.nvrtcCreateProgram(&p, source, "stridec.cu", 0, NULL, NULL), NVRTC_SUCCESS);
+    nvrtcResult result = rtc.nvrtcCompileProgram(p, COUNT(options), options);
+    size_t size = 0;
+    assert_int_equal(rtc.nvrtcGetProgramLogSize(p, &size), NVRTC_SUCCESS);
+    if (result != NVRTC_SUCCESS || size > 1) {
+        char *log = malloc(size + 1);
+        rtc.nvrtcGetProgramLog(p, log);
+        fail_msg("%s\n%.2000s", arch, log);
+    }
+    return p;
+}
+
+static void compile_everywhere(const char *source)
+{
+    int n = 0, archs[64];
+    assert_int_equal(rtc.nvrtcGetNumSupportedArchs(&n), NVRTC_SUCCESS);
+    assert_in_range(n, 1, COUNT(archs));
+    assert_int_equal(rtc.nvrtcGetSupportedArchs(archs), NVRTC_SUCCESS);
+    for (int i = 0; i < n; i++) {
+        char arch[16];
+        size_t bytes = 0;
+        snprintf(arch, sizeof arch, "sm_%d", archs[i]);
+        nvrtcProgram p = build(source, arch);
+        assert_int_equal(rtc.nvrtcGetCUBINSize(p, &bytes), NVRTC_SUCCESS);
+        assert_true(bytes > 0);
+        rtc.nvrtcDestroyProgram(&p);
+    }
+}
+
+static void test_every_architecture(void **state)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (!found) skip();
+    for (size_t i = 0; i < COUNT(signatures); i++) {
+        if (gen_kernel(generator, signatures[i], "cuda", &k, &why)) fail_msg("%s: %s", signatures[i], why.text);
+        print_message("  %s: %s\n", signatures[i], gen_family_name(k.plan.family));
+        compile_everywhere(k.source);
+        gen_kernel_free(&k);
+    }
+    (void)state;
+}
+
+/* The PTX of one entry of a signature's kernel; the caller frees it. */
+static char *entry_ptx(const char *signature, const char *entry)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (gen_kernel(generator, signature, "cuda", &k, &why)) fail_msg("%s", why.text);
+    nvrtcProgram p = build(k.source, "compute_90");
+    size_t size = 0;
+    assert_int_equal(rtc.nvrtcGetPTXSize(p, &size), NVRTC_SUCCESS);
+    char *ptx = malloc(size), name[64];
+    assert_int_equal(rtc.nvrtcGetPTX(p, ptx), NVRTC_SUCCESS);
+    rtc.nvrtcDestroyProgram(&p);
+    gen_kernel_free(&k);
+    snprintf(name, sizeof name, ".entry %s(", entry);
+    char *start = strstr(ptx, name);
+    assert_non_null(start);
+    char *end = strstr(start, "\n}");
+    char *copy = strndup(start, end ? (size_t)(end - start) : strlen(start));
+    free(ptx);
+    return copy;
+}
+
+/* The most loads of global memory without a store between them. */
+static int longest_batch(const char *ptx)
+{
+    int longest = 0, run = 0;
+    for (const char *line = ptx; line; line = strchr(line, '\n')) {
+        line += strspn(line, "\n\t ");
+        if (!strncmp(line, "ld.global", 9)) run++;
+        if (!strncmp(line, "st.", 3)) run = 0;
+        if (run > longest) longest = run;
+    }
+    return longest;
+}
+
+/* 64 MiB in blocks of 400 B: 16-byte words, several loads in flight, divisions as multiplications. */
+static void test_code(void **state)
+{
+    static const char *const entries[] = {"stridec_pack_w16", "stridec_unpack_w16"};
+    if (!found) skip();
+    for (size_t i = 0; i < COUNT(entries); i++) {
+        char *ptx = entry_ptx("s(167772,4096,d(400))", entries[i]);
+        assert_non_null(strstr(ptx, "ld.global.v4."));
+        assert_non_null(strstr(ptx, "st.global.v4."));
+        assert_int_equal(longest_batch(ptx), 4);
+        assert_null(strstr(ptx, "div."));
+        assert_null(strstr(ptx, "rem."));
+        assert_null(strstr(ptx, ".local"));
+        assert_null(strstr(ptx, "ld.v4"));   /* no generic addressing */
+        assert_null(strstr(ptx, "st.v4"));
+        free(ptx);
+    }
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_architecture),
+        cmocka_unit_test(test_code),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
