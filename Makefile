@@ -1,8 +1,8 @@
 # stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
-# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers),
+# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers), V=1 (say all),
 # CUDA_HOME (default: found), LUA (default lua5.4).
 MPICC   ?= mpicc
-BUILD   ?= build
+BUILD   ?= $(if $(SAN),build-san,build)
 PREFIX  ?= /usr/local
 CC      ?= gcc
 LUA     ?= $(firstword $(shell command -v lua5.4 lua 2>/dev/null) lua5.4)
@@ -68,4 +68,5 @@ include tests/tests.mk
 
 .PHONY: all install clean
 .DELETE_ON_ERROR:
+$(if $V,,.SILENT:)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -15,7 +15,7 @@ if [ "$gpus" -eq 0 ]; then
     echo "bench: no GPU found: nothing to measure"
     exit 0
 fi
-name=${NAME:-$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n '1{s/.* //;p;}' | tr 'A-Z' 'a-z')}
+name=${NAME:-$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n '1{s/.* //;p;}' | tr '[:upper:]' '[:lower:]')}
 name=${name:-gpu}
 
 # measure RANKS PROGRAM NAME: in OUT_DIR, so that the recorded command is the same everywhere.

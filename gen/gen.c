@@ -85,7 +85,7 @@ static void set_number(lua_State *L, const char *key, int64_t value)
 /* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. */
 static void push_tree(lua_State *L, const struct tree *t)
 {
-    static const char *const kinds[] = {"dense", "stride", "seq", "index"};   /* ORDER TREE_KIND */
+    static const char *const kinds[] = {"dense", "stride", "seq", "index"}; /* ORDER TREE_KIND */
     luaL_checkstack(L, 4, "tree too deep");
     lua_createtable(L, 0, 6);
     lua_pushstring(L, kinds[t->kind]);
@@ -145,10 +145,10 @@ static char *copy_string(lua_State *L, int at)
 }
 
 struct job {
-    const struct tree *tree;   /* NULL: the interpreter */
-    const char *title;         /* the source's first comment */
+    const struct tree *tree; /* NULL: the interpreter */
+    const char *title;       /* the source's first comment */
     const char *target;
-    struct gen_kernel *out;    /* what was set before an error is freed by the caller */
+    struct gen_kernel *out; /* what was set before an error is freed by the caller */
 };
 
 static void push_function(lua_State *L, const char *module, const char *name)

@@ -1,9 +1,11 @@
 -- calls.lua: the MPI functions that stridec takes, with their arguments. stubs.lua makes the stubs from it.
 --
--- Every other function reaches the MPI untouched. So do Probe, Mprobe, Get_count, Pack_size, Type_free and
+-- Every other function reaches the MPI untouched. So do Get_count, Pack_size, Type_free and
 -- their like: what stridec sends and receives are plain messages of the payload's size, and what belongs to
 -- a datatype hangs on it as an attribute.
 --
+-- poll: the call is the MPI's own, but freed receives that have completed are unpacked before it returns: it
+--       may be what tells the application that they have.
 -- when: "always", "device" (the process has loaded a CUDA driver), "pending" (stridec holds side records of
 --       requests); otherwise the stub is a straight call.
 -- args: one string an argument, ROLE: C declaration. Roles: in (buffer that is read), out (buffer that is
@@ -72,4 +74,13 @@ return {
   { name = "Request_get_status", when = "pending", args = { "request: MPI_Request request", "int *flag",
                                                             "status: MPI_Status *status" } },
   { name = "Request_free", when = "pending", args = { "request: MPI_Request *request" } },
+
+  { name = "Barrier", poll = true, args = { "MPI_Comm comm" } },
+  { name = "Probe",   poll = true, args = { "int source", "int tag", "MPI_Comm comm", "status: MPI_Status *status" } },
+  { name = "Iprobe",  poll = true, args = { "int source", "int tag", "MPI_Comm comm", "int *flag",
+                                            "status: MPI_Status *status" } },
+  { name = "Mprobe",  poll = true, args = { "int source", "int tag", "MPI_Comm comm", "MPI_Message *message",
+                                            "status: MPI_Status *status" } },
+  { name = "Improbe", poll = true, args = { "int source", "int tag", "MPI_Comm comm", "int *flag",
+                                            "MPI_Message *message", "status: MPI_Status *status" } },
 }

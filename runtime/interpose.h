@@ -35,4 +35,14 @@ static inline void interpose_leave(void)
     interpose_depth--;
 }
 
+/* Number of freed requests that the MPI has not completed yet, and what looks after them (request.c). */
+extern atomic_int request_orphans;
+void record_poll(void);
+static inline void interpose_poll(void)
+{
+    if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || !interpose_enter(WHEN_PENDING)) return;
+    record_poll();
+    interpose_leave();
+}
+
 #endif

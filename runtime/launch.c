@@ -8,6 +8,7 @@
 /* Beyond this many copies it is quicker to wait for a compile that is under way. */
 #define COPIES_MANY 4096
 #define WAIT_SECONDS 2
+#define TAIL_WORTH 16
 
 /* A job whose `begin` lies in its first element. */
 struct move {
@@ -41,13 +42,15 @@ static bool continues(const struct tree *t, int64_t extent)
  * Launches of one module.
  */
 
-/* The widest entry that the addresses, the range and `limit` allow; the last one, bytes, always does. */
+/* The widest entry that the addresses, the range and `limit` allow; the last one, bytes, always does. A range that
+ * is no whole number of words needs a second launch, which must be worth it: never a third. */
 static int choose_entry(const struct gen_plan *plan, const struct kernel_job *job, bool wrap, int64_t end, int limit)
 {
+    int64_t bytes = end - job->begin;
     uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
     for (int i = 0; i < plan->nwords - 1; i++) {
         int word = plan->words[i];
-        if (word <= limit && all % (uint64_t)word == 0 && end - job->begin >= word) return i;
+        if (word <= limit && all % (uint64_t)word == 0 && (bytes % word == 0 || bytes >= TAIL_WORTH * word)) return i;
     }
     return plan->nwords - 1;
 }

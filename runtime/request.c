@@ -13,9 +13,8 @@ struct record {
     UT_hash_handle hh;
 };
 
-atomic_int request_records;
+atomic_int request_records, request_orphans;
 static struct record *records, *orphans;
-static atomic_int orphan_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A handle may come twice while another thread is still on its way out of completing the first: the newest
@@ -97,7 +96,7 @@ void record_orphan(struct record *r)
     r->next = orphans;
     orphans = r;
     pthread_mutex_unlock(&lock);
-    atomic_fetch_add(&orphan_count, 1);
+    atomic_fetch_add(&request_orphans, 1);
 }
 
 /* Takes out of the list the orphans that have completed; `done` receives them. */
@@ -113,7 +112,7 @@ static void collect_orphans(struct completion *done)
             continue;
         }
         *at = r->next;
-        atomic_fetch_sub(&orphan_count, 1);
+        atomic_fetch_sub(&request_orphans, 1);
         unpack_into(done, r, &status, rc);
     }
     pthread_mutex_unlock(&lock);
@@ -122,7 +121,7 @@ static void collect_orphans(struct completion *done)
 void record_poll(void)
 {
     static _Thread_local bool polling;
-    if (polling || !atomic_load(&orphan_count)) return;
+    if (polling || !atomic_load(&request_orphans)) return;
     polling = true;
     struct completion c = {0};
     collect_orphans(&c);

@@ -15,15 +15,18 @@ end
 
 local function emit(text, values) io.write((text:gsub("%$(%w+)", values))) end
 
-local function each(template)
+-- The template for every call that it is meant for: all, those with a call_X, or those that only poll.
+local function each(template, kind)
   for _, call in ipairs(calls) do
+    if kind and (kind == "poll") ~= (call.poll or false) then goto continue end
     local declarations, names = arguments(call)
     emit(template, {
-      name = call.name, upper = call.when:upper(), names = names,
+      name = call.name, upper = (call.when or ""):upper(), names = names,
       declarations = declarations == "" and "void" or declarations,
       more = declarations == "" and "" or ", " .. declarations,
       pass = names == "" and "" or ", " .. names,
     })
+    ::continue::
   end
 end
 
@@ -34,7 +37,7 @@ if what == "next.h" then
            "struct next {\n")
   each "    int (*$name)($declarations);\n"
   io.write("};\n\n")
-  each "int call_$name(const struct next *next$more);\n"
+  each("int call_$name(const struct next *next$more);\n", "act")
   io.write("\n#endif\n")
 else
   io.write('#include "interpose.h"\n#include "next.h"\n#include <dlfcn.h>\n\n',
@@ -44,7 +47,7 @@ else
     *(void **)&next_pmpi.$name = dlsym(RTLD_NEXT, "PMPI_$name");
 ]]
   io.write("}\n")
-  each [[
+  each([[
 
 EXPORT int MPI_$name($declarations)
 {
@@ -60,5 +63,20 @@ EXPORT int PMPI_$name($declarations)
     interpose_leave();
     return rc;
 }
-]]
+]], "act")
+  each([[
+
+EXPORT int MPI_$name($declarations)
+{
+    int rc = next_mpi.$name($names);
+    interpose_poll();
+    return rc;
+}
+EXPORT int PMPI_$name($declarations)
+{
+    int rc = next_pmpi.$name($names);
+    interpose_poll();
+    return rc;
+}
+]], "poll")
 end

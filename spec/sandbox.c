@@ -43,7 +43,7 @@ int sandbox_raise(lua_State *L, int line, const char *format, ...)
 int sandbox_message(lua_State *L)
 {
     const struct sandbox *s = sandbox_of(L);
-    const char *text = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : NULL;
+    const char *text = lua_isstring(L, 1) ? lua_tostring(L, 1) : NULL;
     size_t n = strlen(s->file);
     if (text && strncmp(text, s->file, n) == 0 && text[n] == ':')
         return 1;

@@ -11,19 +11,22 @@ only_list=
 [ "${1:-}" = --missing ] && { only_list=1; shift; }
 goal=${1:-build}
 
-# goal | package | how to see that it is there: cmd NAME, header NAME, file PATTERN, python MODULE
+mpi_run=openmpi-bin mpi_dev=libopenmpi-dev
+case $MPICC in *mpich*) mpi_run=mpich mpi_dev=libmpich-dev ;; esac
+
+# goal | package | how to see that it is there: cmd NAME, header NAME, file PATH, python MODULE
 table() {
-    cat <<'TABLE'
+    cat <<TABLE
 build gcc cmd gcc
 build libc6-dev header stdio.h
 build make cmd make
 build binutils cmd objcopy
-build lua5.4 cmd lua5.4
-build liblua5.4-dev file /usr/include/lua5.4/lua.h
+build lua5.4 lua -
+build liblua5.4-dev file ${LUA_INC:-/usr/include/lua5.4}/lua.h
 build libxxhash-dev header xxhash.h
 build uthash-dev header uthash.h
-build openmpi-bin mpirun -
-build libopenmpi-dev mpicc -
+build $mpi_run mpirun -
+build $mpi_dev mpicc -
 demo g++ cmd g++
 check g++ cmd g++
 check gfortran cmd gfortran
@@ -44,6 +47,7 @@ present() {
     mpirun) command -v mpirun || command -v mpirun.openmpi || command -v mpirun.mpich ;;
     header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] ||
         { command -v gcc && echo "#include <$2>" | gcc -E -x c - ; } ;;
+    lua) command -v lua5.4 || command -v lua ;;
     file) [ -e "$2" ] ;;
     python) /usr/bin/python3 -c "import $2" || python3 -c "import $2" ;;
     esac >/dev/null 2>&1
@@ -60,6 +64,13 @@ missing_packages() {
     done
 }
 
+has_library() {   # PREFIX NAME
+    for so in "$1"/lib64/lib"$2".so "$1"/lib/lib"$2".so "$1"/targets/*/lib/lib"$2".so "$1"/lib/*-linux-gnu/lib"$2".so; do
+        [ -e "$so" ] && return 0
+    done
+    return 1
+}
+
 # A toolkit, or the unpacked wheels: headers that compile, and both libraries.
 cuda_home() {
     nvcc=$(readlink -f "$(command -v nvcc 2>/dev/null)" 2>/dev/null)
@@ -67,10 +78,7 @@ cuda_home() {
         for h in cuda.h cuda_runtime_api.h nvrtc.h crt/host_defines.h; do
             [ -e "$p/include/$h" ] || continue 2
         done
-        for l in cudart nvrtc; do
-            ls "$p"/lib64/lib$l.so "$p"/lib/lib$l.so "$p"/targets/*/lib/lib$l.so "$p"/lib/*-linux-gnu/lib$l.so 2>/dev/null |
-                grep -q . || continue 2
-        done
+        has_library "$p" cudart && has_library "$p" nvrtc || continue
         echo "$p"
         return 0
     done
@@ -128,7 +136,8 @@ packages=$(missing_packages)
 cuda=$(cuda_home)
 [ -z "$packages" ] && [ -n "$cuda" ] && exit 0
 
-line="missing: ${packages}${cuda:+}$([ -n "$cuda" ] || echo "CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)")"
+line="missing: $packages"
+[ -n "$cuda" ] || line="${line}a CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)"
 if [ -n "$only_list" ]; then
     echo "$line; 'tests/deps.sh $goal' installs it on Debian and Ubuntu, elsewhere install it by hand"
     exit 1

@@ -1,4 +1,44 @@
+# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make demo`, `make fuzz`.
 include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
 include tests/mpi/mpi.mk
+
+MPICH_BUILD = $(BUILD)/mpich
+
+# Unit tests link what they use; the stubs stay out, so that a test's MPI calls are the MPI's.
+UNIT   = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+CORE_O = $(filter-out $(BUILD)/runtime/stubs.o $(BUILD)/liblua.a,$(GEN_O) $(SPEC_O) $(RUNTIME_O))
+
+$(BUILD)/libcore.a: $(CORE_O)
+	rm -f $@
+	ar rcs $@ $^
+$(BUILD)/tests/unit/%.o: tests/unit/%.c
+	@mkdir -p $(@D)
+	$(MPICC) $(ALL) -Wno-stringop-overflow -c $< -o $@
+$(UNIT): %: %.o $(BUILD)/libcore.a $(BUILD)/liblua.a
+	$(MPICC) $(SANFLAGS) -pthread -o $@ $^ -lcmocka -ldl -lm
+
+unit-tests: $(UNIT)
+.SECONDARY: $(UNIT:%=%.o)
+
+# Everything that `make check` runs, for one MPI.
+check-build: all sim examples mpi-tests $(BUILD)/tests/gpu_count
+check-build-all: check-build unit-tests $(SIM)/selftest
+	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) check-build
+
+check:
+	tests/deps.sh check
+	+$(MAKE) --no-print-directory check-build-all
+	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
+
+demo:
+	tests/deps.sh demo
+	+$(MAKE) --no-print-directory all sim examples $(BUILD)/tests/gpu_count
+	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/demo.sh
+
+# Runs from what is built, without a compiler: the machine with the GPU may have none.
+check-gpu:
+	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
+
+.PHONY: check check-build check-build-all check-gpu demo unit-tests

@@ -39,7 +39,7 @@ $(SIM)/$(SIM_NVRTC): $(SIM_NVRTC_O)
 	ln -sf $(SIM_NVRTC) $(SIM)/libnvrtc.so
 
 # The test of the simulator itself, linked as a user's program would be.
-$(SIM)/selftest: $(SIM_DIR)/selftest.c $(SIM_DIR)/selftest_kernel.c $(SIM_LIBS)
+$(SIM)/selftest: $(wildcard $(SIM_DIR)/selftest*.c $(SIM_DIR)/selftest.h) $(SIM_LIBS)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -O2 -g $(SANFLAGS) -isystem $(CUDA_INC) \
 	  -o $@ $(filter %.c,$^) $(SIM_LIBS) -lcmocka -ldl -pthread -Wl,-rpath,'$$ORIGIN'
 

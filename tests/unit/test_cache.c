@@ -186,7 +186,7 @@ static void concurrent(void **state)
     }
     while (wait(&status) > 0) failures += status != 0;
     assert_int_equal(failures, 0);
-    assert_string_not_equal(only_file(), "");   /* no temporary file is left */
+    assert_string_not_equal(only_file(), ""); /* no temporary file is left */
     free(text);
 }
 
@@ -213,7 +213,7 @@ static void unwritable(void **state)
     close(out[0]);
     assert_int_equal(status, 0);
     assert_non_null(strstr(said, "warn: compiled modules can't be kept in"));
-    assert_true(strchr(said, '\n') == said + strlen(said) - 1);   /* one line, for two stores */
+    assert_true(strchr(said, '\n') == said + strlen(said) - 1); /* one line, for two stores */
 }
 
 static int store_twice(void)
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "store")) return store_twice();
     if (!mkdtemp(base)) return 1;
-    snprintf(folder, sizeof folder, "%s/a/b", base);   /* made by the first store */
+    snprintf(folder, sizeof folder, "%s/a/b", base); /* made by the first store */
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),

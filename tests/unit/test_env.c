@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char said[8192];   /* what the last child wrote to standard error */
+static char said[8192]; /* what the last child wrote to standard error */
 
 /* Runs `body` in a child with these settings ("NAME=value"); its result must be true. */
 static void in_child(const char *const settings[], bool (*body)(void))
@@ -104,7 +104,8 @@ static void wrong_names(void **state)
 {
     (void)state;
     in_child((const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_=", "STRIDE=1", NULL}, are_defaults);
-    assert_non_null(strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
+    assert_non_null(
+        strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
     assert_non_null(strstr(said, "STRIDEC_TUNE\n"));
     assert_null(strstr(said, "STRIDE "));
 }

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "layout.h"
 
 /* What CUDA C++ has that host C++ has not. */
 static const char prelude[] = "#define __global__\n"
@@ -20,16 +21,30 @@ static const char prelude[] = "#define __global__\n"
                               "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx; }\n";
 
 static const char *const fixed[] = {
-    "d(1)", "d(48)", "d(6)", "d(70000)",
-    "s(100,512,d(8))", "s(100,-512,d(8))", "s(33,24,d(16))", "s(7,7,d(3))", "s(300,0,d(4))", "s(20,4,d(16))",
-    "s(9,4096,s(10,208,d(112)))", "s(9,-4096,s(10,208,d(52)))", "s(5,8,s(6,64,s(7,1024,d(8))))",
-    "s(1100,1003,d(1001))",   /* several words a thread */
-    "s(3,64,d(16)@32)@5",     /* not canonical: an inner offset counts, the root's does not */
+    "d(1)",
+    "d(48)",
+    "d(6)",
+    "d(70000)",
+    "s(100,512,d(8))",
+    "s(100,-512,d(8))",
+    "s(33,24,d(16))",
+    "s(7,7,d(3))",
+    "s(300,0,d(4))",
+    "s(20,4,d(16))",
+    "s(9,4096,s(10,208,d(112)))",
+    "s(9,-4096,s(10,208,d(52)))",
+    "s(5,8,s(6,64,s(7,1024,d(8))))",
+    "s(1100,1003,d(1001))", /* several words a thread */
+    "s(3,64,d(16)@32)@5",   /* not canonical: an inner offset counts, the root's does not */
 };
 /* Interpreted whatever the generator knows. */
 static const char *const irregular[] = {
-    "q(d(16),d(8)@24,d(4)@40)", "i(d(24);0,40,104,300)", "s(50,128,q(d(8),s(3,16,d(8))@32))",
-    "i(s(3,32,d(16));512,0,256)", "q(i(d(3);9,0,20),d(5)@31)", "s(6,96,s(2,48,i(d(8);0,16,32)))",
+    "q(d(16),d(8)@24,d(4)@40)",
+    "i(d(24);0,40,104,300)",
+    "s(50,128,q(d(8),s(3,16,d(8))@32))",
+    "i(s(3,32,d(16));512,0,256)",
+    "q(i(d(3);9,0,20),d(5)@31)",
+    "s(6,96,s(2,48,i(d(8);0,16,32)))",
     "q(s(40,32,d(16)),i(s(2,-8,d(4))@8;2000,4000),q(d(1)@5000,d(2)@5003))@7",
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -58,8 +73,10 @@ static const struct far {
 static struct gen_kernel far_kernels[COUNT(far)];
 static struct gen_kernel generic;
 static void *module;
-static struct { unsigned x, y, z; } *block_index, *thread_index;
-static const char *current;   /* the signature being tested */
+static struct {
+    unsigned x, y, z;
+} * block_index, *thread_index;
+static const char *current; /* the signature being tested */
 static uint64_t seed = 1;
 
 static int64_t draw(int64_t low, int64_t high)
@@ -93,7 +110,8 @@ static void write_kernel(FILE *f, const char *source, const char *tag)
 {
     static const int widths[] = {16, 8, 4, 2, 1};
     for (size_t i = 0; i < COUNT(widths); i++)
-        fprintf(f, "#undef stridec_pack_w%d\n#undef stridec_unpack_w%d\n"
+        fprintf(f,
+                "#undef stridec_pack_w%d\n#undef stridec_unpack_w%d\n"
                 "#define stridec_pack_w%d pack_w%d_%s\n#define stridec_unpack_w%d unpack_w%d_%s\n",
                 widths[i], widths[i], widths[i], widths[i], tag, widths[i], widths[i], tag);
     fprintf(f, "namespace kernel_%s {\n%s}\n", tag, source);
@@ -130,8 +148,10 @@ static void build_all(void)
 #else
     const char *flags = "";
 #endif
-    snprintf(command, sizeof command, "g++ -std=c++17 -O1 -fno-strict-aliasing -Wall -Wextra -Werror "
-             "-Wno-unknown-pragmas -fPIC -shared %s -o %s %s", flags, object, source);
+    snprintf(command, sizeof command,
+             "g++ -std=c++17 -O1 -fno-strict-aliasing -Wall -Wextra -Werror "
+             "-Wno-unknown-pragmas -fPIC -shared %s -o %s %s",
+             flags, object, source);
     assert_int_equal(system(command), 0);
     module = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!module) fail_msg("%s", dlerror());
@@ -149,14 +169,16 @@ static int setup(void **state)
     if (!g) fail_msg("%s", why.text);
     if (getenv("TEST_SEED")) seed = strtoull(getenv("TEST_SEED"), NULL, 10);
     for (size_t i = 0; i < CASES; i++) {
-        cases[i].signature = i < COUNT(fixed) ? strdup(fixed[i])
-                             : i < COUNT(fixed) + COUNT(irregular) ? strdup(irregular[i - COUNT(fixed)]) : random_chain();
+        cases[i].signature = i < COUNT(fixed)                      ? strdup(fixed[i])
+                             : i < COUNT(fixed) + COUNT(irregular) ? strdup(irregular[i - COUNT(fixed)])
+                                                                   : random_chain();
         cases[i].tree = tree_parse(cases[i].signature, &why);
         if (!cases[i].tree || gen_kernel(g, cases[i].signature, "cuda", &cases[i].k, &why))
             fail_msg("%s: %s", cases[i].signature, why.text);
     }
     for (size_t i = 0; i < COUNT(far); i++)
-        if (gen_kernel(g, far[i].signature, "cuda", &far_kernels[i], &why)) fail_msg("%s: %s", far[i].signature, why.text);
+        if (gen_kernel(g, far[i].signature, "cuda", &far_kernels[i], &why))
+            fail_msg("%s: %s", far[i].signature, why.text);
     if (gen_generic(g, "cuda", &generic, &why)) fail_msg("%s", why.text);
     gen_close(g);
     build_all();
@@ -199,48 +221,6 @@ static void launch(const char *way, int width, const char *tag, const struct gen
     }
 }
 
-/* ---- what a layout means: typemap order, depth first, left to right ---- */
-
-struct stream {
-    int64_t *at;            /* offset from the origin of each packed byte */
-    int64_t bytes;
-    int64_t low, high;      /* lowest, one past the highest */
-    bool overlaps;
-};
-
-/* `copies` stands in for the node's own count (of bytes in a dense one). */
-static void enumerate(struct stream *s, const struct tree *t, int64_t copies, int64_t origin)
-{
-    for (int64_t i = 0; i < copies; i++) {
-        if (t->kind == TREE_DENSE) s->at[s->bytes++] = origin + i;
-        if (t->kind == TREE_STRIDE) enumerate(s, t->child, t->child->count, origin + i * t->step + t->child->off);
-        if (t->kind == TREE_INDEX) enumerate(s, t->child, t->child->count, origin + t->at[i] + t->child->off);
-        if (t->kind == TREE_SEQ) enumerate(s, t->part[i], t->part[i]->count, origin + t->part[i]->off);
-    }
-}
-
-static void survey(struct stream *s)
-{
-    s->low = s->high = s->at[0];
-    for (int64_t i = 0; i < s->bytes; i++) {
-        if (s->at[i] < s->low) s->low = s->at[i];
-        if (s->at[i] >= s->high) s->high = s->at[i] + 1;
-    }
-    char *seen = calloc(1, (size_t)(s->high - s->low));
-    for (int64_t i = 0; i < s->bytes; i++) s->overlaps |= seen[s->at[i] - s->low]++ != 0;
-    free(seen);
-}
-
-/* `count` elements: `extent` apart, or with extent 0 the root's own stride going on. */
-static struct stream stream_of(const struct tree *t, int64_t count, int64_t extent)
-{
-    struct stream s = {malloc((size_t)(t->size * count) * sizeof *s.at), 0, 0, 0, false};
-    for (int64_t e = 0; e < (extent ? count : 1); e++) enumerate(&s, t, extent ? t->count : t->count * count, e * extent);
-    assert_int_equal(s.bytes, t->size * count);
-    survey(&s);
-    return s;
-}
-
 /* ---- one comparison ---- */
 
 static unsigned char *random_bytes(size_t n)
@@ -258,7 +238,8 @@ static void same(const void *want, const void *got, size_t bytes, const char *wa
 }
 
 /* An entry of width W on packed bytes [begin, end), both ways, in buffers at multiples of W. */
-static void compare(const struct stream *s, const char *tag, const struct gen_plan *plan, int width, struct stridec_launch a)
+static void compare(const struct stream *s, const char *tag, const struct gen_plan *plan, int width,
+                    struct stridec_launch a)
 {
     size_t span = (size_t)(s->high - s->low) + 64, bytes = (size_t)(a.end - a.begin);
     unsigned char *user = random_bytes(span), *want = malloc(bytes), *got = malloc(bytes);
@@ -274,7 +255,8 @@ static void compare(const struct stream *s, const char *tag, const struct gen_pl
     if (!s->overlaps) {
         unsigned char *after = malloc(span);
         memcpy(after, user, span);
-        for (size_t i = 0; i < bytes; i++) after[origin + s->at[a.begin + (int64_t)i]] = got[i] = (unsigned char)draw(0, 255);
+        for (size_t i = 0; i < bytes; i++)
+            after[origin + s->at[a.begin + (int64_t)i]] = got[i] = (unsigned char)draw(0, 255);
         launch("unpack", width, tag, plan, a);
         same(after, user, span, "unpack", width, a);
         free(after);
@@ -352,13 +334,6 @@ static void test_interpreter(void **state)
     (void)state;
 }
 
-/* Where packed byte p of one element lies. */
-static int64_t place(const struct tree *t, int64_t p)
-{
-    if (t->kind == TREE_DENSE) return p;
-    return p / t->child->size * t->step + t->child->off + place(t->child, p % t->child->size);
-}
-
 /* In sparse memory, of which a launch touches a few pages. */
 static void look_far(const struct far *f, const char *tag, const struct gen_plan *plan, const struct tree *t)
 {
@@ -370,8 +345,10 @@ static void look_far(const struct far *f, const char *tag, const struct gen_plan
     for (int i = 0; i < plan->nwords; i++) {
         memset(got, 0, bytes);
         launch("pack", plan->words[i], tag, plan,
-               (struct stridec_launch){.packed = (uint64_t)(uintptr_t)got, .user = (uint64_t)(uintptr_t)origin,
-                                       .begin = f->begin, .end = f->end});
+               (struct stridec_launch){.packed = (uint64_t)(uintptr_t)got,
+                                       .user = (uint64_t)(uintptr_t)origin,
+                                       .begin = f->begin,
+                                       .end = f->end});
         for (size_t b = 0; b < bytes; b++) assert_int_equal(got[b], origin[place(t, f->begin + (int64_t)b)]);
     }
     free(got);

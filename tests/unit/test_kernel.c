@@ -1,5 +1,7 @@
 /* test_kernel.c: every way of moving bytes, against a naive enumeration, on the simulated GPU (its folder is on
- * LD_LIBRARY_PATH): random trees, counts, extents, ranges and alignments. Also places, buffers and kernel states. */
+ * LD_LIBRARY_PATH): random trees, counts, extents, ranges and alignments. Also places, buffers and kernel states.
+ * TEST_SEED=N tries other random layouts. */
+#include "../../runtime/cache.h"
 #include "../../runtime/kernel_inner.h"
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -8,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { SPACE = 1 << 18, MARGIN = 64 };   /* bytes of the user's and of the packed buffer */
+enum { SPACE = 1 << 18, MARGIN = 64 }; /* bytes of the user's and of the packed buffer */
 
 static const struct driver *driver;
 static struct device *device;
@@ -104,12 +107,18 @@ static void lay_out(struct layout *l, const struct tree *t, int64_t count, int64
 static int64_t random_extent(const struct tree *t, int64_t unit)
 {
     switch (random_below(6)) {
-    case 0: return t->kind == TREE_STRIDE ? t->count * t->step : t->size;
-    case 1: return t->size;
-    case 2: return -(t->high - t->low) - unit * random_below(4);
-    case 3: return t->high - t->low + random_below(40);
-    case 4: return 0;
-    default: return t->high - t->low + unit * random_below(20);
+    case 0:
+        return t->kind == TREE_STRIDE ? t->count * t->step : t->size;
+    case 1:
+        return t->size;
+    case 2:
+        return -(t->high - t->low) - unit * random_below(4);
+    case 3:
+        return t->high - t->low + random_below(40);
+    case 4:
+        return 0;
+    default:
+        return t->high - t->low + unit * random_below(20);
     }
 }
 
@@ -132,8 +141,9 @@ static void check_move(struct kernel *k, const struct tree *t, int64_t unit, enu
     fill(packed, SPACE);
     upload(user_memory, user, SPACE);
     upload(packed_memory, packed, SPACE);
-    struct kernel_job job = {direction, packed_memory + (uint64_t)start, user_memory + (uint64_t)(origin + t->off),
-                             extent, count, begin, end};
+    struct kernel_job job = {
+        direction, packed_memory + (uint64_t)start, user_memory + (uint64_t)(origin + t->off), extent, count, begin,
+        end};
     int launches = 0;
     enum kernel_way way;
     assert_int_equal(kernel_move(k, device, stream, &job, &launches, &way), 0);
@@ -250,7 +260,7 @@ static void gathered_copies(void **state)
     assert_int_equal(kernel_move(k, device, stream, &job, &launches, &way), 0);
     assert_int_equal(stream_wait(device, stream), 0);
     assert_int_equal(way, KERNEL_COPIES);
-    assert_int_equal(launches, 4);   /* half a block, then the rows of each plane together */
+    assert_int_equal(launches, 4); /* half a block, then the rows of each plane together */
     kernel_put(k);
     tree_unref(t);
 }
@@ -270,7 +280,7 @@ static void states(void **state)
     kernel_put(k);
     kernel_put(same);
     k = kernel_get(t, &why);
-    assert_ptr_equal(k, same);   /* kept while unused */
+    assert_ptr_equal(k, same); /* kept while unused */
     assert_string_equal(kernel_state(k), "compiled");
     kernel_put(k);
     kernel_finish();
@@ -288,6 +298,32 @@ static void states(void **state)
     assert_string_equal(kernel_state(k), "copy");
     kernel_put(k);
     tree_unref(t);
+}
+
+/* A module that passes the cache's check but that the driver refuses is compiled anew, and replaced. */
+static void refused(void **state)
+{
+    (void)state;
+    struct reason why;
+    char arch[16];
+    snprintf(arch, sizeof arch, "sm_%d", device->arch);
+    const struct nvrtc *n = nvrtc_get(&why);
+    assert_non_null(n);
+    char *key = cache_key("s(9,48,d(8))", arch, n->major, n->minor);
+    cache_store(key, "rubbish", 7);
+    struct tree *t = tree_stride(0, 9, 48, tree_dense(0, 8, &why), &why);
+    struct kernel *k = kernel_get(t, &why);
+    kernel_wait(k);
+    assert_string_equal(kernel_state(k), "compiled");
+    check_moves(k, t, 8, KERNEL_SPECIAL, 4);
+    void *data;
+    size_t bytes;
+    assert_int_equal(cache_load(key, &data, &bytes), 0);
+    assert_true(bytes > 7);
+    free(data);
+    kernel_put(k);
+    tree_unref(t);
+    free(key);
 }
 
 static void places(void **state)
@@ -387,14 +423,14 @@ static int setup(void **state)
     (void)state;
     CUdevice ordinal;
     CUcontext context;
-    if (driver_get()) return -1;   /* nothing has loaded it yet */
+    if (driver_get()) return -1; /* nothing has loaded it yet */
     if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) return -1;
     driver = driver_get();
     if (!driver) return -1;
-    if (device_of(&ordinal)) return -1;   /* before cuInit: no device pointers, no failure */
-    if (driver->cuInit(0) || driver->cuDeviceGet(&ordinal, 0) ||
-        driver->cuDevicePrimaryCtxRetain(&context, ordinal) || driver->cuCtxPushCurrent(context) ||
-        driver->cuMemAlloc(&user_memory, SPACE) || driver->cuMemAlloc(&packed_memory, SPACE))
+    if (device_of(&ordinal)) return -1; /* before cuInit: no device pointers, no failure */
+    if (driver->cuInit(0) || driver->cuDeviceGet(&ordinal, 0) || driver->cuDevicePrimaryCtxRetain(&context, ordinal) ||
+        driver->cuCtxPushCurrent(context) || driver->cuMemAlloc(&user_memory, SPACE) ||
+        driver->cuMemAlloc(&packed_memory, SPACE))
         return -1;
     device = device_of((void *)(uintptr_t)user_memory);
     stream = device ? stream_get(device) : NULL;
@@ -425,6 +461,39 @@ static void failing(void **state)
     tree_unref(t);
 }
 
+static enum kernel_way pack_first(struct kernel *k, int64_t bytes)
+{
+    struct kernel_job job = {KERNEL_PACK, packed_memory, user_memory, 1 << 20, 1, 0, bytes};
+    enum kernel_way way;
+    assert_int_equal(kernel_move(k, device, stream, &job, NULL, &way), 0);
+    return way;
+}
+
+/* Every compile takes long: commit does not wait; few copies do not either; many wait for the interpreter. */
+static void slow(void **state)
+{
+    (void)state;
+    struct reason why;
+    static unsigned char user[SPACE], packed[SPACE];
+    struct timespec start, now;
+    struct tree *t = tree_stride(0, 5000, 40, tree_stride(0, 2, 8, tree_dense(0, 4, &why), &why), &why);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    struct kernel *k = kernel_get(t, &why);
+    assert_string_equal(kernel_state(k), "pending");
+    assert_int_equal(pack_first(k, 800), KERNEL_COPIES);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    assert_true((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < 250);
+    fill(user, SPACE);
+    upload(user_memory, user, SPACE);
+    assert_int_equal(pack_first(k, t->size), KERNEL_INTERPRETED);
+    download(packed, packed_memory, SPACE);
+    for (int64_t i = 0; i < t->size; i++) assert_int_equal(packed[i], user[i / 8 * 40 + i / 4 % 2 * 8 + i % 4]);
+    kernel_wait(k);
+    assert_int_equal(pack_first(k, t->size), KERNEL_SPECIAL);
+    kernel_put(k);
+    tree_unref(t);
+}
+
 /* Exits while a slow compile is on its way, without kernel_finish. */
 static int leave_early(void)
 {
@@ -435,7 +504,7 @@ static int leave_early(void)
     tree_unref(t);
     if (!k) return 1;
     pid_t child = fork();
-    if (child == 0) exit(0);   /* has no worker; must not wait for one */
+    if (child == 0) exit(0); /* has no worker; must not wait for one */
     int status;
     return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
 }
@@ -446,16 +515,22 @@ static void without_nvrtc(void **state)
     assert_true(in_process("failing", "SIMGPU_NVRTC_FAIL", "1"));
 }
 
+static void with_slow_nvrtc(void **state)
+{
+    (void)state;
+    assert_true(in_process("slow", "SIMGPU_NVRTC_DELAY_MS", "300"));
+}
+
 static void early_exit(void **state)
 {
     (void)state;
     assert_true(in_process("leave", "SIMGPU_NVRTC_DELAY_MS", "300"));
 }
 
-static int run_failing(void)
+static int run_one(const struct CMUnitTest *test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failing)};
-    return cmocka_run_group_tests_name("without a compiler", tests, setup, teardown);
+    const struct CMUnitTest tests[] = {*test};
+    return cmocka_run_group_tests_name(test->name, tests, setup, teardown);
 }
 
 int main(int argc, char **argv)
@@ -464,13 +539,16 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),  cmocka_unit_test(places),      cmocka_unit_test(states),
-        cmocka_unit_test(special), cmocka_unit_test(interpreted), cmocka_unit_test(threads),
-        cmocka_unit_test(copies),  cmocka_unit_test(gathered_copies), cmocka_unit_test(without_nvrtc),
-        cmocka_unit_test(early_exit),
+        cmocka_unit_test(limits),        cmocka_unit_test(places),     cmocka_unit_test(states),
+        cmocka_unit_test(refused),       cmocka_unit_test(special),    cmocka_unit_test(interpreted),
+        cmocka_unit_test(threads),       cmocka_unit_test(copies),     cmocka_unit_test(gathered_copies),
+        cmocka_unit_test(without_nvrtc), cmocka_unit_test(early_exit), cmocka_unit_test(with_slow_nvrtc),
     };
-    const char *what = argc > 1 ? argv[1] : "";
-    int failed = !strcmp(what, "failing") ? run_failing()
+    const struct CMUnitTest inner[] = {cmocka_unit_test(failing), cmocka_unit_test(slow)};
+    const char *what = argc > 1 ? argv[1] : "", *number = getenv("TEST_SEED");
+    if (number) seed ^= strtoull(number, NULL, 0) << 20;
+    int failed = !strcmp(what, "failing") ? run_one(&inner[0])
+                 : !strcmp(what, "slow")  ? run_one(&inner[1])
                  : !strcmp(what, "leave") ? leave_early()
                                           : cmocka_run_group_tests(tests, setup, teardown);
     snprintf(command, sizeof command, "rm -rf %s", folder);

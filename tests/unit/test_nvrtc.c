@@ -12,25 +12,32 @@
 #define FOLD4(child) "s(2,3,s(2,5,s(2,7,s(2,11," child "))))"
 #define FOLD20(child) FOLD4(FOLD4(FOLD4(FOLD4(FOLD4(child)))))
 static const char *const signatures[] = {
-    "d(0)", "d(1)", "d(4096)",
+    "d(0)",
+    "d(1)",
+    "d(4096)",
     "s(131072,512,d(8))",
     "s(100,-512,d(6))",
     "s(2,-9223372036854775807,d(1))",
     "s(1000,4096,s(100,16,d(4)))",
     "s(32,2097152,s(32,32768,s(32,512,d(256))))",
-    "s(65536,65552,d(65536))",              /* 4 GiB: 64-bit index arithmetic, several words a thread */
+    "s(65536,65552,d(65536))", /* 4 GiB: 64-bit index arithmetic, several words a thread */
     "s(3,0,s(5,1,d(16)))",
-    FOLD4("d(1)"), FOLD20(FOLD20(FOLD20("d(1)"))),
-    "q(d(8),d(4)@12)",                      /* interpreted */
+    FOLD4("d(1)"),
+    FOLD20(FOLD20(FOLD20("d(1)"))),
+    "q(d(8),d(4)@12)", /* interpreted */
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+/* clang-format off */
 #define CALLS(X) \
     X(nvrtcVersion) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) X(nvrtcCreateProgram) \
     X(nvrtcCompileProgram) X(nvrtcDestroyProgram) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) \
     X(nvrtcGetCUBINSize) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
+/* clang-format on */
 #define FIELD(name) __typeof__(name) *name;
-static struct { CALLS(FIELD) } rtc;
+static struct {
+    CALLS(FIELD)
+} rtc;
 static bool found;
 static struct gen *generator;
 
@@ -60,8 +67,10 @@ static int setup(void **state)
         print_message("NO NVRTC FOUND: the emitted kernels are not compiled here (TEST_NVRTC=FILE names one)\n");
         return 0;
     }
-#define LOOK_UP(name) *(void **)&rtc.name = dlsym(library, #name); found = rtc.name != NULL;
+    found = true;
+#define LOOK_UP(name) found = (*(void **)&rtc.name = dlsym(library, #name)) && found;
     CALLS(LOOK_UP)
+    if (!found) fail_msg("NVRTC lacks a function that every version has");
     int major, minor;
     rtc.nvrtcVersion(&major, &minor);
     print_message("NVRTC %d.%d\n", major, minor);
@@ -174,7 +183,7 @@ static void test_code(void **state)
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
         assert_null(strstr(ptx, ".local"));
-        assert_null(strstr(ptx, "ld.v4"));   /* no generic addressing */
+        assert_null(strstr(ptx, "ld.v4")); /* no generic addressing */
         assert_null(strstr(ptx, "st.v4"));
         free(ptx);
     }

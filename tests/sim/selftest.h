@@ -1,0 +1,44 @@
+/* selftest.h: shared by the two files of the simulator's own test. */
+#ifndef SELFTEST_H
+#define SELFTEST_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <cuda.h>
+#include <stdbool.h>
+
+#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+
+extern bool eager;
+extern const char *program;   /* argv[0] */
+/* Makes device 0's primary context current. */
+CUcontext start(void);
+
+/* selftest_process.c. run_scenario runs this program again for one scenario: its wait status, and the start
+ * of what it wrote to standard error; `scenario` is the other side. */
+int scenario(const char *name);
+int run_scenario(const char *name, const void *input, size_t bytes, char *text, size_t text_bytes);
+void test_host_access_dies(void **state);
+void test_ipc(void **state);
+void test_forked_child_has_no_driver(void **state);
+
+/* selftest_order.c */
+void test_work_is_deferred(void **state);
+void test_events_order_streams(void **state);
+void test_legacy_stream(void **state);
+void test_copies_2d(void **state);
+
+/* selftest_kernel.c */
+CUmodule load_source(const char *source, CUresult expected);
+void scenario_kernel(const char *source);
+void test_kernel(void **state);
+void test_kernel_arguments_are_copied(void **state);
+void test_module_of_another_context(void **state);
+void test_bad_images(void **state);
+void test_compile_errors(void **state);
+void test_injected_failures(void **state);
+void test_kernel_faults(void **state);
+extern const char overrun_source[], misaligned_source[], wild_source[];
+#endif
