@@ -93,6 +93,18 @@ bool device_equals(const void *device, const void *host, size_t bytes)
     return equal;
 }
 
+void device_write(void *device, const void *host, size_t bytes)
+{
+    CUDA(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+    CUDA(cudaDeviceSynchronize());
+}
+
+void device_set(void *device, int byte, size_t bytes)
+{
+    CUDA(cudaMemset(device, byte, bytes));
+    CUDA(cudaDeviceSynchronize());
+}
+
 double now_us(void)
 {
     struct timespec t;

@@ -26,6 +26,10 @@ void random_bytes(void *to, size_t bytes, uint64_t seed);
 /* True if device memory holds the bytes of `host`; reads it back in pieces. */
 bool device_equals(const void *device, const void *host, size_t bytes);
 
+/* Fills device memory, and waits until it is done: MPI may look at it from another stream. */
+void device_write(void *device, const void *host, size_t bytes);
+void device_set(void *device, int byte, size_t bytes);
+
 double now_us(void);
 /* The median of the times of run(arg), in microseconds: as many calls as fit in `budget_us`, between
  * `least` and 2000 of them. */

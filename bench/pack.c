@@ -94,8 +94,8 @@ static bool check(struct work *w, uint64_t seed)
     struct layout *l = w->l;
 
     random_bytes(w->host, l->span_bytes, seed);
-    CUDA(cudaMemcpy(w->user, w->host, l->span_bytes, cudaMemcpyHostToDevice));
-    CUDA(cudaMemset(w->packed, 0xa5, l->packed_bytes));
+    device_write(w->user, w->host, l->span_bytes);
+    device_set(w->packed, 0xa5, l->packed_bytes);
     host_pack(w);
     pack(w);
     right = device_equals(w->packed, w->host_packed, l->packed_bytes);
@@ -103,7 +103,7 @@ static bool check(struct work *w, uint64_t seed)
         fprintf(stderr, "pack: %s: MPI_Pack made wrong bytes\n", l->name);
 
     random_bytes(w->host_packed, l->packed_bytes, seed + 1);
-    CUDA(cudaMemcpy(w->packed, w->host_packed, l->packed_bytes, cudaMemcpyHostToDevice));
+    device_write(w->packed, w->host_packed, l->packed_bytes);
     host_unpack(w);
     unpack(w);
     if (!device_equals(w->user, w->host, l->span_bytes)) {

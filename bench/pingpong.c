@@ -101,7 +101,7 @@ static bool check(struct side *s, uint64_t seed)
     bool right = true;
 
     random_bytes(host, s->l->span_bytes, seed + (uint64_t)s->rank);
-    CUDA(cudaMemcpy(s->user, host, s->l->span_bytes, cudaMemcpyHostToDevice));
+    device_write(s->user, host, s->l->span_bytes);
     free(host);
     if (s->rank == 0) {
         MPI_Send(s->user, s->l->count, s->l->type, 1, TAG, MPI_COMM_WORLD);

@@ -60,6 +60,7 @@ class DeviceArray:
 
     def _copy(self, to, source, kind):
         _call("cudaMemcpy", ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(self.nbytes), kind)
+        _call("cudaDeviceSynchronize")   # MPI may look at the array from another stream
 
     def set(self, array):
         array = np.ascontiguousarray(array, self.dtype)

@@ -129,10 +129,12 @@ static void fill(struct halo *h, int iteration)
             for (int k = 0; k < h->side; k++, cell++)
                 *cell = inside(h, i) && inside(h, j) && inside(h, k)
                     ? value(global(h, 0, i), global(h, 1, j), global(h, 2, k), (uint32_t)iteration) : -1;
-    if (h->host)
+    if (h->host) {
         memcpy(h->block, h->copy, h->cells * sizeof(float));
-    else
+    } else {
         CUDA(cudaMemcpy(h->block, h->copy, h->cells * sizeof(float), cudaMemcpyHostToDevice));
+        CUDA(cudaDeviceSynchronize());   /* MPI may look at the block from another stream */
+    }
 }
 
 /* The number of cells that are wrong; the first one is shown. */

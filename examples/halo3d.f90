@@ -25,6 +25,9 @@ module cuda_runtime
             integer(c_size_t), value :: bytes
             integer(c_int), value :: kind
         end function
+        integer(c_int) function cudaDeviceSynchronize() bind(c, name="cudaDeviceSynchronize")
+            import :: c_int
+        end function
         integer(c_int) function cudaGetDeviceCount(count) bind(c, name="cudaGetDeviceCount")
             import :: c_int
             integer(c_int), intent(out) :: count
@@ -233,6 +236,7 @@ contains
             block = copy
         else
             call cuda("cudaMemcpy", cudaMemcpy(memory, c_loc(copy), bytes, host_to_device))
+            call cuda("cudaDeviceSynchronize", cudaDeviceSynchronize())   ! MPI may look from another stream
         end if
     end subroutine
 

@@ -39,7 +39,11 @@ class CupyBlock:
 
         cupy.cuda.Device(local_rank % cupy.cuda.runtime.getDeviceCount()).use()
         self.buffer = cupy.empty(shape, cupy.float32)
-        self.set = self.buffer.set
+        self.synchronize = cupy.cuda.runtime.deviceSynchronize
+
+    def set(self, array):
+        self.buffer.set(array)
+        self.synchronize()   # MPI may look at the array from another stream
 
     def get(self):
         return self.buffer.get()

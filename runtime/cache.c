@@ -21,7 +21,7 @@
 
 /* Folder and files that can't be used share the key "cache folder" of log_once: one warning a process. */
 
-static const char magic[16] = "stridec cache 1\n";   /* no terminator: exactly 16 bytes */
+static const char magic[16] = "stridec cache 1\n"; /* no terminator: exactly 16 bytes */
 static const char suffix[] = ".cubin";
 
 struct header {
@@ -67,7 +67,7 @@ static int read_file(const char *path, struct image *image)
     *image = (struct image){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno == ENOENT || errno == ENOTDIR ? 1 : -1;
-    errno = EINVAL;   /* for what is no regular file */
+    errno = EINVAL; /* for what is no regular file */
     bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (image->text = malloc((size_t)st.st_size + 1));
     while (ok && image->bytes < (size_t)st.st_size) {
         ssize_t got = read(fd, image->text + image->bytes, (size_t)st.st_size - image->bytes);

@@ -17,8 +17,8 @@ struct copier {
     CUstream stream;
     const struct kernel_job *job;
     int64_t pitch_max;
-    struct block open;       /* rows is 0 where none is */
-    int64_t copies, many;    /* counting only: stops past `many`; many is -1 when copying */
+    struct block open;    /* rows is 0 where none is */
+    int64_t copies, many; /* counting only: stops past `many`; many is -1 when copying */
 };
 
 static int64_t pitch_max(const struct driver *driver, struct device *d)
@@ -32,8 +32,9 @@ static int64_t pitch_max(const struct driver *driver, struct device *d)
 static bool extends(struct copier *c, int64_t user, int64_t packed, int64_t len)
 {
     struct block *b = &c->open;
-    int64_t pitch = user - b->user;
-    if (!b->rows || len != b->len || packed != b->packed + b->rows * len) return false;
+    int64_t pitch;
+    if (!b->rows || __builtin_sub_overflow(user, b->user, &pitch)) return false;
+    if (len != b->len || packed != b->packed + b->rows * len) return false;
     if (b->rows == 1) {
         if (pitch < len || pitch > c->pitch_max) return false;
         b->pitch = pitch;
@@ -77,9 +78,9 @@ static int flush(struct copier *c)
     if (c->many >= 0) return c->copies > c->many;
     CUdeviceptr user = c->job->user + (uint64_t)b->user, packed = c->job->packed + (uint64_t)b->packed;
     bool pack = c->job->direction == KERNEL_PACK;
-    CUresult r = b->rows > 1 ? copy_rows(c, user, packed)
-                             : c->driver->cuMemcpyAsync(pack ? packed : user, pack ? user : packed, (size_t)b->len,
-                                                        c->stream);
+    CUresult r = b->rows > 1
+                     ? copy_rows(c, user, packed)
+                     : c->driver->cuMemcpyAsync(pack ? packed : user, pack ? user : packed, (size_t)b->len, c->stream);
     if (r == CUDA_SUCCESS) return 0;
     log_write(LOG_ERROR, "a copy on device %d was refused: %s", c->device->ordinal, driver_error(r));
     return -1;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Atomic(struct device *) devices;   /* grows at the head, never shrinks: read without a lock */
+static _Atomic(struct device *) devices; /* grows at the head, never shrinks: read without a lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *driver_error(CUresult r)

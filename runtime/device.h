@@ -35,7 +35,8 @@ struct device *device_default(void);
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
-/* A stream of d from its pool, created non-blocking; d must be entered. NULL on failure (logged). */
+/* A stream of d from its pool, ordered after earlier work of the default stream; d must be entered. NULL on
+ * failure (logged). */
 CUstream stream_get(struct device *d);
 void stream_put(struct device *d, CUstream s);
 /* Waits for all work on s. 0 or -1 (logged). */

@@ -11,7 +11,7 @@
 
 static struct driver table;
 static _Atomic(const struct driver *) found;
-static atomic_ullong looked;      /* the loader's count of loaded objects at the last look, plus one */
+static atomic_ullong looked; /* the loader's count of loaded objects at the last look, plus one */
 static atomic_bool unusable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -36,7 +36,7 @@ static void *find_symbol(void *library, const char *name)
 /* The name as cuda.h maps it: cuMemAlloc becomes cuMemAlloc_v2 before it is made text. */
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
-#define READ_SYMBOL(name) && (*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
+#define READ_SYMBOL(name) &&(*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
 static bool read_table(void *library)
 {
     return true DRIVER_CALLS(READ_SYMBOL);
@@ -46,7 +46,7 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *count)
 {
     (void)size;
     *(unsigned long long *)count = info->dlpi_adds;
-    return 1;   /* every entry has the same count: the first is enough */
+    return 1; /* every entry has the same count: the first is enough */
 }
 
 static const struct driver *take(int flags)

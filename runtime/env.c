@@ -11,8 +11,8 @@ extern char **environ;
 
 struct variable {
     const char *name;
-    const char *const *allowed;   /* words, ended by NULL; their index is the value. NULL: any path */
-    const char *usual;            /* the default; for paths in words, found by paths_default */
+    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path */
+    const char *usual;          /* the default; for paths in words, found by paths_default */
     size_t field;
     enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_PATH } kind;
     const char *does;
@@ -77,9 +77,7 @@ static const char *user_path(const char *xdg, const char *under, const char *tai
 {
     const char *base = text_of(xdg), *home = text_of("HOME");
     char *path = NULL;
-    int made = base   ? asprintf(&path, "%s/%s", base, tail)
-               : home ? asprintf(&path, "%s/%s/%s", home, under, tail)
-                      : -1;
+    int made = base ? asprintf(&path, "%s/%s", base, tail) : home ? asprintf(&path, "%s/%s/%s", home, under, tail) : -1;
     return made < 0 ? NULL : path;
 }
 

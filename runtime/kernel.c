@@ -68,10 +68,15 @@ static void kernel_free(struct kernel *k)
 static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
 {
     struct kernel *k = calloc(1, sizeof *k);
-    struct tree *tree = tree_shift(canonical, -canonical->off, why);
-    if (!k || !tree) {
-        if (!k) snprintf(why->text, sizeof why->text, "out of memory");
-        tree_unref(tree);
+    int64_t back;
+    struct tree *tree = NULL;
+    if (!k)
+        snprintf(why->text, sizeof why->text, "out of memory");
+    else if (__builtin_sub_overflow((int64_t)0, canonical->off, &back))
+        snprintf(why->text, sizeof why->text, "an offset is past 2^63");
+    else
+        tree = tree_shift(canonical, back, why);
+    if (!tree) {
         free(k);
         free(signature);
         return NULL;
@@ -230,13 +235,14 @@ void kernel_finish(void)
     struct kernel *k, *next;
     worker_stop();
     pthread_mutex_lock(&kernel_lock);
-    DL_FOREACH_SAFE (unused, k, next) {
+    DL_FOREACH_SAFE(unused, k, next)
+    {
         DL_DELETE(unused, k);
         HASH_DEL(table, k);
         kernel_free(k);
     }
     unused_count = 0;
-    HASH_ITER (hh, table, k, next) modules_free(k);
+    HASH_ITER(hh, table, k, next) modules_free(k);
     modules_free(&kernel_interpreter);
     pthread_mutex_unlock(&kernel_lock);
 }

@@ -17,35 +17,35 @@ struct module {
     struct kernel *kernel;
     struct device *device;
     atomic_int stage;
-    struct gen_plan plan;                    /* these three only from STAGE_READY on */
+    struct gen_plan plan; /* these three only from STAGE_READY on */
     CUmodule handle;
-    CUfunction entry[2][GEN_WORDS_MAX];      /* by kernel_direction, then as plan.words */
-    _Atomic(struct buffer *) program;        /* the kernel's tree as the interpreter reads it, once uploaded */
-    struct module *next;                     /* the kernel on another device */
-    struct module *queued;                   /* behind this one in the worker's queue */
+    CUfunction entry[2][GEN_WORDS_MAX]; /* by kernel_direction, then as plan.words */
+    _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
+    struct module *next;                /* the kernel on another device */
+    struct module *queued;              /* behind this one in the worker's queue */
 };
 
 struct kernel {
     char *signature;
-    struct tree *tree;                       /* its root's offset is 0; NULL: the interpreter itself */
+    struct tree *tree; /* its root's offset is 0; NULL: the interpreter itself */
     enum gen_family family;
-    int64_t size;                            /* packed bytes of one element */
-    int word;                                /* widest word that the tree allows */
+    int64_t size; /* packed bytes of one element */
+    int word;     /* widest word that the tree allows */
     atomic_int origin;
-    _Atomic(struct module *) modules;        /* grows at the head; read without a lock */
-    int refs;                                /* under kernel_lock; the queue holds one for each entry */
-    struct kernel *prev, *next;              /* among the unused, oldest first, while refs is 0 */
+    _Atomic(struct module *) modules; /* grows at the head; read without a lock */
+    int refs;                         /* under kernel_lock; the queue holds one for each entry */
+    struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0 */
     UT_hash_handle hh;
 };
 
 /* Guards the table, the unused list, references, the creation of modules and the worker's queue. */
 extern pthread_mutex_t kernel_lock;
-extern pthread_cond_t kernel_changed;        /* a module left STAGE_PENDING */
-extern struct kernel kernel_interpreter;     /* for any tree; in no table */
+extern pthread_cond_t kernel_changed;    /* a module left STAGE_PENDING */
+extern struct kernel kernel_interpreter; /* for any tree; in no table */
 
 /* kernel.c. With kernel_lock held: */
 void kernel_unref(struct kernel *k);
-void kernel_trim(bool loaded_too);           /* frees unused kernels past the bound; lets go of the lock meanwhile */
+void kernel_trim(bool loaded_too); /* frees unused kernels past the bound; lets go of the lock meanwhile */
 /* Without it: k on d, made at the first call; NULL without memory. */
 struct module *module_of(struct kernel *k, struct device *d);
 /* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */

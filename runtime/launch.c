@@ -16,7 +16,7 @@ struct move {
     struct device *device;
     CUstream stream;
     struct kernel_job job;
-    bool wrap;        /* the range goes into elements past the first that do not continue the root */
+    bool wrap; /* the range goes into elements past the first that do not continue the root */
     int launches;
 };
 
@@ -173,29 +173,35 @@ static int move_compiled(struct move *v, struct module *own, enum kernel_way *wa
     return move_interpreted(v, own);
 }
 
-/* Waits until a module that serves k on d is ready, none is coming, or time is up. */
-static void wait_for_any(struct module *own)
+/* True while the worker is to make a module that serves k on d, and none is there yet. */
+static bool awaited(const struct module *own, const struct module *interpreter)
 {
-    struct module *m = module_of(&kernel_interpreter, own->device);
+    enum stage a = module_stage(own), b = module_stage(interpreter);
+    return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
+}
+
+/* Waits until one is ready, none is coming, or time is up. False if there was nothing to wait for. */
+static bool wait_for_any(struct move *v, const struct module *own)
+{
+    const struct module *interpreter = module_of(&kernel_interpreter, v->device);
+    if (!interpreter || !awaited(own, interpreter) || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+        return false;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_SECONDS;
-    pthread_mutex_lock(&kernel_lock);
     int error = 0;
-    while (error != ETIMEDOUT && m && module_stage(m) != STAGE_READY && module_stage(own) != STAGE_READY &&
-           (module_stage(m) == STAGE_PENDING || module_stage(own) == STAGE_PENDING))
+    pthread_mutex_lock(&kernel_lock);
+    while (error != ETIMEDOUT && awaited(own, interpreter))
         error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
     pthread_mutex_unlock(&kernel_lock);
+    return true;
 }
 
 static int move_any(struct move *v, enum kernel_way *way)
 {
     struct module *own = module_of(v->kernel, v->device);
     int result = own ? move_compiled(v, own, way) : 1;
-    if (own && result > 0 && copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) {
-        wait_for_any(own);
-        result = move_compiled(v, own, way);
-    }
+    if (own && result > 0 && wait_for_any(v, own)) result = move_compiled(v, own, way);
     if (result <= 0) return result;
     *way = KERNEL_COPIES;
     return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
@@ -206,8 +212,8 @@ static int move_block(struct move *v)
     const struct kernel_job *job = &v->job;
     uint64_t user = job->user + (uint64_t)job->begin;
     bool pack = job->direction == KERNEL_PACK;
-    return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed,
-                      job->end - job->begin, &v->launches);
+    return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed, job->end - job->begin,
+                      &v->launches);
 }
 
 int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job, int *launches,

@@ -12,10 +12,10 @@ struct build {
     struct gen *gen;
     struct module *module;
     struct gen_kernel code;
-    char arch[16];         /* the device's: "sm_90" */
-    char target[16];       /* what NVRTC compiles for: an older one than arch if it does not know arch */
-    bool ptx;              /* the target's PTX, which the driver compiles for arch */
-    char *key;             /* in the disk cache; NULL until known */
+    char arch[16];   /* the device's: "sm_90" */
+    char target[16]; /* what NVRTC compiles for: an older one than arch if it does not know arch */
+    bool ptx;        /* the target's PTX, which the driver compiles for arch */
+    char *key;       /* in the disk cache; NULL until known */
     void *image;
     size_t bytes;
 };
@@ -85,7 +85,7 @@ static bool from_source(struct build *b)
 
 static CUresult find_entries(struct module *m, CUmodule handle)
 {
-    static const char *const directions[] = {"pack", "unpack"};   /* ORDER kernel_direction */
+    static const char *const directions[] = {"pack", "unpack"}; /* ORDER kernel_direction */
     CUresult r = CUDA_SUCCESS;
     char name[64];
     for (int i = 0; i < 2 * m->plan.nwords && r == CUDA_SUCCESS; i++) {
@@ -111,7 +111,10 @@ static bool load_image(struct build *b, enum origin o)
     }
     if (r == CUDA_SUCCESS) return true;
     log_once(LOG_WARN, "load", "the driver refuses the module of %s (%s): %s", m->kernel->signature,
-             o == ORIGIN_COMPILED ? "compiled" : o == ORIGIN_CACHE ? "cached" : "made ahead of time", driver_error(r));
+             o == ORIGIN_COMPILED ? "compiled"
+             : o == ORIGIN_CACHE  ? "cached"
+                                  : "made ahead of time",
+             driver_error(r));
     if (o == ORIGIN_CACHE) cache_remove(b->key);
     return false;
 }
@@ -154,8 +157,8 @@ enum stage module_load(struct gen *gen, struct module *m)
     struct reason why;
     const char *signature = m->kernel->signature;
     if (module_stage(m) == STAGE_READY) return STAGE_READY;
-    int error = m->kernel->tree ? gen_kernel(gen, signature, "cuda", &b.code, &why)
-                                : gen_generic(gen, "cuda", &b.code, &why);
+    int error =
+        m->kernel->tree ? gen_kernel(gen, signature, "cuda", &b.code, &why) : gen_generic(gen, "cuda", &b.code, &why);
     if (error) {
         log_once(LOG_WARN, "generate", "no kernel was generated for %s: %s", signature, why.text);
         return STAGE_FAILED;

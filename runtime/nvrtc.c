@@ -23,18 +23,17 @@ static const struct {
 #define VERSIONS (sizeof versions / sizeof *versions)
 
 struct search {
-    char tried[200];    /* places, for the message */
-    int newest;         /* major versions past the driver's own make modules that it can't load */
+    char tried[200]; /* places, for the message */
+    int newest;      /* major versions past the driver's own make modules that it can't load */
     struct nvrtc table;
 };
 
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
-#define READ_SYMBOL(name) && (*(void **)&s->table.name = dlsym(library, TEXT(name))) != NULL
+#define READ_SYMBOL(name) &&(*(void **)&s->table.name = dlsym(library, TEXT(name))) != NULL
 static bool read_table(struct search *s, void *library)
 {
-    return true NVRTC_CALLS(READ_SYMBOL) &&
-           s->table.nvrtcVersion(&s->table.major, &s->table.minor) == NVRTC_SUCCESS;
+    return true NVRTC_CALLS(READ_SYMBOL) && s->table.nvrtcVersion(&s->table.major, &s->table.minor) == NVRTC_SUCCESS;
 }
 
 /* prefix is "" (the linker's own search) or ends with a slash. */
@@ -42,7 +41,8 @@ static bool try_place(struct search *s, const char *prefix)
 {
     char path[PATH_MAX];
     size_t used = strlen(s->tried);
-    snprintf(s->tried + used, sizeof s->tried - used, "%s%s", used ? ", " : "", *prefix ? prefix : "the linker's search");
+    snprintf(s->tried + used, sizeof s->tried - used, "%s%s", used ? ", " : "",
+             *prefix ? prefix : "the linker's search");
     for (size_t i = 0; i < VERSIONS; i++) {
         if (versions[i].major > s->newest) continue;
         if ((size_t)snprintf(path, sizeof path, "%s%s", prefix, versions[i].soname) >= sizeof path) continue;
@@ -97,9 +97,12 @@ static bool try_toolkit(struct search *s, const char *root)
 static bool try_wheels(struct search *s, const char *bin)
 {
     static const char *const wheels[] = {
-        "../lib/python3*/site-packages/nvidia/cu1*/lib",        "../lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
-        "../lib/python3*/dist-packages/nvidia/cu1*/lib",        "../lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
-        "../local/lib/python3*/dist-packages/nvidia/cu1*/lib",  "../local/lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
+        "../lib/python3*/site-packages/nvidia/cu1*/lib",
+        "../lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
+        "../lib/python3*/dist-packages/nvidia/cu1*/lib",
+        "../lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
+        "../local/lib/python3*/dist-packages/nvidia/cu1*/lib",
+        "../local/lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
     };
     char pattern[PATH_MAX];
     for (size_t i = 0; i < sizeof wheels / sizeof *wheels; i++)

@@ -8,18 +8,18 @@
 #define POOL_CLASSES 48
 struct pool {
     pthread_mutex_t lock;
-    struct buffer *free[POOL_CLASSES];   /* by size: 4 KiB << class */
-    size_t kept, limit;                  /* bytes in the free lists, and how many may stay there */
+    struct buffer *free[POOL_CLASSES]; /* by size: 4 KiB << class */
+    size_t kept, limit;                /* bytes in the free lists, and how many may stay there */
 };
 
 #define STREAMS_KEPT 32
 struct place {
-    struct device device;   /* first, so that the address of one is the address of the other */
-    atomic_bool primary;    /* its context is the primary one of its ordinal */
-    pthread_mutex_t lock;   /* of the streams */
+    struct device device; /* first, so that the address of one is the address of the other */
+    atomic_bool primary;  /* its context is the primary one of its ordinal */
+    pthread_mutex_t lock; /* of the streams */
     CUstream streams[STREAMS_KEPT];
     int stream_count;
-    struct pool pool;       /* BUFFER_DEVICE */
+    struct pool pool; /* BUFFER_DEVICE */
 };
 
 static inline struct place *place_of(struct device *d)

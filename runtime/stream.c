@@ -10,7 +10,9 @@ CUstream stream_get(struct device *d)
     if (p->stream_count) s = p->streams[--p->stream_count];
     pthread_mutex_unlock(&p->lock);
     if (s) return s;
-    CUresult r = driver_get()->cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+    /* A stream that waits for the context's default stream: a cudaMemcpy from pageable memory returns before its
+     * bytes have arrived, and the application may rightly pass the buffer to MPI at once. */
+    CUresult r = driver_get()->cuStreamCreate(&s, CU_STREAM_DEFAULT);
     if (r == CUDA_SUCCESS) return s;
     log_once(LOG_ERROR, "stream", "no stream on device %d: %s", d->ordinal, driver_error(r));
     return NULL;

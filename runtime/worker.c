@@ -47,8 +47,7 @@ static void work_one(struct module *m, struct gen **gen)
     enum stage stage = STAGE_FAILED;
     at_work = m;
     pthread_mutex_unlock(&kernel_lock);
-    if (!*gen && !(*gen = gen_open(&why)))
-        log_once(LOG_WARN, "generator", "no kernels are generated: %s", why.text);
+    if (!*gen && !(*gen = gen_open(&why))) log_once(LOG_WARN, "generator", "no kernels are generated: %s", why.text);
     if (*gen && device_enter(m->device) == 0) {
         stage = module_load(*gen, m);
         device_leave(m->device);

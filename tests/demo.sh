@@ -29,7 +29,7 @@ fi
 
 echo "Found $gpus GPU(s): $ranks ranks of an unmodified MPI program run on real hardware."
 echo
-show $ranks "$stridec" run --stats -- "$halo" 256 2 30 || exit
+show $ranks "$stridec" run --stats -- "$halo" 256 2 20 || exit
 echo
 if mpi_is_cuda_aware; then
     echo "The same program on the plain MPI, which is CUDA-aware and packs these datatypes by itself:"

@@ -28,8 +28,7 @@ build uthash-dev header uthash.h
 build $mpi_run mpirun -
 build $mpi_dev mpicc -
 demo g++ cmd g++
-check g++ cmd g++
-check gfortran cmd gfortran
+demo gfortran cmd gfortran
 check libcmocka-dev header cmocka.h
 check lua-busted cmd busted
 check mpich cmd mpirun.mpich
@@ -54,7 +53,7 @@ present() {
 }
 
 wanted() {   # is a line of this goal part of what was asked for?
-    case "$goal:$1" in *:build | demo:demo | check:check) return 0 ;; esac
+    case "$goal:$1" in *:build | demo:demo | check:demo | check:check) return 0 ;; esac
     return 1
 }
 
@@ -78,7 +77,7 @@ cuda_home() {
         for h in cuda.h cuda_runtime_api.h nvrtc.h crt/host_defines.h; do
             [ -e "$p/include/$h" ] || continue 2
         done
-        has_library "$p" cudart && has_library "$p" nvrtc || continue
+        { has_library "$p" cudart && has_library "$p" nvrtc; } || continue
         echo "$p"
         return 0
     done
@@ -93,7 +92,8 @@ fetch_cuda() {
     trap 'rm -rf "$t"' EXIT
     echo "deps: no CUDA toolkit found: fetching NVIDIA's wheels into $BUILD/cuda"
     # shellcheck disable=SC2086
-    "$python" -m pip download -q --no-deps --disable-pip-version-check -d "$t/whl" $wheels || return 1
+    "$python" -m pip download -q --retries 2 --no-deps --disable-pip-version-check -d "$t/whl" $wheels >"$t/log" 2>&1 ||
+        { grep -m1 ERROR "$t/log" | sed 's/^/deps: pip: /' >&2; return 1; }
     "$python" - "$t" <<'PYTHON' || return 1
 import glob, os, sys, zipfile
 top = sys.argv[1]
@@ -136,8 +136,8 @@ packages=$(missing_packages)
 cuda=$(cuda_home)
 [ -z "$packages" ] && [ -n "$cuda" ] && exit 0
 
-line="missing: $packages"
-[ -n "$cuda" ] || line="${line}a CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)"
+line="missing: ${packages% }"
+[ -n "$cuda" ] || line="missing: ${packages:+${packages% } and }a CUDA toolkit (cuda.h, nvrtc.h, libcudart, libnvrtc)"
 if [ -n "$only_list" ]; then
     echo "$line; 'tests/deps.sh $goal' installs it on Debian and Ubuntu, elsewhere install it by hand"
     exit 1

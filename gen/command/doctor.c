@@ -108,8 +108,8 @@ static enum level check_peers(void)
         }
     if (open == pairs)
         return line(OK, "peer access", "between all %d GPUs", gpus);
-    return line(WARN, "peer access", "%d of %d directions: `nvidia-smi topo -m` shows how the GPUs are connected", open,
-                pairs);
+    return line(WARN, "peer access", "%d of %d directions: `nvidia-smi topo -m` shows how the GPUs are connected",
+                open, pairs);
 }
 
 static enum level check_nvrtc(void)
@@ -118,8 +118,10 @@ static enum level check_nvrtc(void)
     const struct nvrtc *n = nvrtc_get(&why);
     Dl_info info;
     if (!n)
-        return line(WARN, "nvrtc", "%s; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc-cu12`; till then "
-                                   "only modules made by `stridec gen` or cached ones are used", why.text);
+        return line(WARN, "nvrtc",
+                    "%s; install the CUDA toolkit, or its wheel: pip install nvidia-cuda-nvrtc-cu12; till then "
+                    "only modules of `stridec gen` and of the cache are used",
+                    why.text);
     bool located = dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname;
     return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, located ? info.dli_fname : "place unknown");
 }
@@ -187,16 +189,29 @@ static void nearest_existing(char *path)
     }
 }
 
+/* By trying: root may write where the file system does not let anyone. */
+static bool can_write_in(const char *folder)
+{
+    char name[PATH_MAX];
+    if ((size_t)snprintf(name, sizeof name, "%s/.stridec-XXXXXX", folder) >= sizeof name)
+        return false;
+    int fd = mkstemp(name);
+    if (fd < 0)
+        return false;
+    close(fd);
+    unlink(name);
+    return true;
+}
+
 static enum level check_cache(void)
 {
     const char *folder = cache_dir();
     char place[PATH_MAX];
-    struct stat st;
     if (!folder)
         return line(WARN, "cache", "no folder: set STRIDEC_CACHE_DIR or HOME; every process compiles anew");
     snprintf(place, sizeof place, "%s", folder);
     nearest_existing(place);
-    if (stat(place, &st) == 0 && S_ISDIR(st.st_mode) && access(place, W_OK | X_OK) == 0)
+    if (can_write_in(place))
         return line(OK, "cache", "%s%s", folder, strcmp(place, folder) == 0 ? "" : " (made when first needed)");
     return line(WARN, "cache", "%s can't be written: mend %s or set STRIDEC_CACHE_DIR; every process compiles anew",
                 folder, place);
@@ -209,7 +224,8 @@ static enum level check_tune(void)
         return line(OK, "tuned table", "%s", e->tune);
     if (e->tune && (e->tune_named || errno != ENOENT))
         return line(BAD, "tuned table", "%s can't be read (%s): mend or unset STRIDEC_TUNE", e->tune, strerror(errno));
-    return line(WARN, "tuned table", "none%s%s: built-in figures serve; `mpirun -n 2 stridec tune` measures this system",
+    return line(WARN, "tuned table",
+                "none%s%s: built-in figures serve; `mpirun -n 2 stridec tune` measures this system",
                 e->tune ? " at " : "", e->tune ? e->tune : "");
 }
 

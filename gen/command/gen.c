@@ -20,7 +20,7 @@ struct job {
     int narchs;
     char *arch[ARCHS_MAX];
     FILE *manifest;          /* in memory, written last: it never names a file that is not there */
-    const char **shape;      /* those done, owned by `layout` */
+    const char **shape;      /* those done, owned by `stages` */
     size_t nshapes;
 };
 
@@ -66,11 +66,11 @@ static bool is_done(const struct job *job, const char *shape)
 }
 
 /* The types that the interpreter serves have no module of their own. */
-static int write_types(struct job *job, struct gen *g, const struct spec *spec, struct stages *layout)
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, struct stages *stages)
 {
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
-        struct stages *l = &layout[i];
+        struct stages *l = &stages[i];
         if (stages_of(g, spec->item[i].type, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         if (!l->whole || is_done(job, l->shape))
@@ -98,15 +98,15 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     char *text = NULL, path[PATH_MAX];
     size_t bytes = 0;
     struct reason why;
-    struct stages *layout = calloc(spec->count, sizeof *layout);
+    struct stages *stages = calloc(spec->count, sizeof *stages);
     job->shape = calloc(spec->count, sizeof *job->shape);
     job->manifest = open_memstream(&text, &bytes);
     int status = -1;
-    if (!layout || !job->shape || !job->manifest) {
+    if (!stages || !job->shape || !job->manifest) {
         failure("gen", "out of memory");
     } else {
         fprintf(job->manifest, "stridec manifest 1\n");
-        status = write_generic(job, g) || write_types(job, g, spec, layout);
+        status = write_generic(job, g) || write_types(job, g, spec, stages);
     }
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
@@ -116,9 +116,9 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     if (status == 0)
         printf("%s: %zu types, %zu shapes and the generic kernel for %d architecture%s\n", path, spec->count,
                job->nshapes, job->narchs, job->narchs == 1 ? "" : "s");
-    for (size_t i = 0; layout && i < spec->count; i++)
-        stages_free(&layout[i]);
-    free(layout);
+    for (size_t i = 0; stages && i < spec->count; i++)
+        stages_free(&stages[i]);
+    free(stages);
     free(job->shape);
     free(text);
     return status;

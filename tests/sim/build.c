@@ -2,7 +2,7 @@
  *
  * Two runs: the preprocessor alone, so that kernels that macros make are seen too, then the compiler on the
  * prelude, that text, and an entry point for each kernel found in it. */
-#include "nvrtc.h"
+#include "build.h"
 #include "image.h"
 #include <ctype.h>
 #include <errno.h>

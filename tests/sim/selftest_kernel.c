@@ -2,6 +2,7 @@
 #include "selftest.h"
 #include "simgpu.h"
 #include <nvrtc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,9 +192,17 @@ void test_compile_errors(void **state)
     setenv("SIMGPU_NVRTC_FAIL", "1", 1);
     compile_source(source, "--gpu-architecture=sm_90", NVRTC_ERROR_COMPILATION);
     unsetenv("SIMGPU_NVRTC_FAIL");
+    char log_path[] = "/tmp/simgpu-log-XXXXXX", line[64];
+    FILE *file = fdopen(mkstemp(log_path), "r");
+    setenv("SIMGPU_NVRTC_LOG", log_path, 1);
     setenv("SIMGPU_CXX", "/nonexistent/c++", 1);
     compile_source(source, "--gpu-architecture=sm_90", NVRTC_ERROR_COMPILATION);
     unsetenv("SIMGPU_CXX");
+    unsetenv("SIMGPU_NVRTC_LOG");
+    assert_string_equal(fgets(line, sizeof line, file), "kernel.cu\n");
+    assert_null(fgets(line, sizeof line, file));
+    fclose(file);
+    remove(log_path);
 }
 
 void test_injected_failures(void **state)

@@ -8,7 +8,8 @@
  *   SIMGPU_REPORT=1          one line of counters on standard error at exit
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
  *   SIMGPU_NVRTC_FAIL=1      every compile fails
- *   SIMGPU_NVRTC_DELAY_MS=n  every compile takes that much longer */
+ *   SIMGPU_NVRTC_DELAY_MS=n  every compile takes that much longer
+ *   SIMGPU_NVRTC_LOG=FILE    every compile appends the program's name, a line each */
 #ifndef SIMGPU_H
 #define SIMGPU_H
 #include <stdint.h>

@@ -150,7 +150,8 @@ static void libraries(void **state)
                           "assert(table.concat(l, ',') == '7,3,2,1,9')\n"
                           "assert(table.remove(l, 1) == 7 and table.remove(l) == 9 and #l == 3)\n"
                           "assert(table.remove({}) == nil and select('#', table.unpack({1, 2})) == 2)\n"
-                          "assert(('ab'):rep(3, '-') == 'ab-ab-ab' and ('x'):rep(0) == '' and (''):rep(1 << 62) == '')\n"
+                          "assert(('ab'):rep(3, '-') == 'ab-ab-ab' and ('x'):rep(0) == '')\n"
+                          "assert((''):rep(1 << 62) == '')\n"
                           "assert(not pcall(contiguous, -1, int) and tostring(int):len() > 4)\n"
                           "assert(math.max(1, 2) == 2 and ('%d'):format(3) == '3' and tonumber('4') == 4)\n"
                           "return {t = int}");
@@ -270,7 +271,8 @@ static void results(void **state)
     refused("", 1, "this one returns nil");
     refused("local t = int\nreturn t", 2, "a single type");
     refused("return {}", 1, "no types");
-    refused("return {\n  a = int,\n  b = {int}\n}", 4, "'b' is a table, not a type; the returned table may not be nested");
+    refused("return {\n  a = int,\n  b = {int}\n}", 4,
+            "'b' is a table, not a type; the returned table may not be nested");
     refused("local t = {}\nt.t = t\nreturn t", 3, "'t' is a table");
     refused("return {a = 5}", 1, "'a' is a number, not a type");
     refused("return {int, double}", 1, "name must be a string");
@@ -321,12 +323,11 @@ static void endless(void **state)
     (void)state;
     refused("while true do end", 1, "still running after");
     refused("\nwhile true do\n  pcall(function() while true do end end)\nend", 3, "still running after");
-    refused("local function f()\n  pcall(f) pcall(f)\n  return f()\nend\nf()", 2, "still running after");
     refused("local f\nf = function() pcall(pcall, f) return f() end\nf()", 2, "still running after");
-    refused("for i = 1, math.huge do local t = contiguous(2, int) end", 1, "still running after");
     refused("local l = {}\nfor i = 1, 1000 do l[i] = i end\n"
             "table.sort(l, function() while true do end end)", 3, "still running after");
-    refused("local t = {1, 1, 1, 1}\nfor i = 0, 60 do t[5 << i] = 1 end\ntable.insert(t, 1, 5)", 3, "still running after");
+    refused("local t = {n = 1}\nfor i = 62, 0, -1 do t[1 << i] = 1 end\nassert(#t == 1 << 62)\n"
+            "table.insert(t, 1, 5)", 4, "still running after");
     refused("goto a ::a:: ::b:: goto b", 1, "still running after");
 }
 
@@ -350,11 +351,10 @@ static void long_calls(void **state)
     (void)state;
     time_t begin = time(NULL);
     refused("local p = ('a'):rep(40)\nreturn p:find(('a-'):rep(40) .. 'b')", 2, "find");
-    refused("local s, l = ('x'):rep(1 << 20 - 1), {}\nfor i = 1, 1 << 20 do l[i] = s end\ntable.sort(l)", 3, "");
-    spec_free(load("local s = string.rep('', math.maxinteger)\nreturn {t = int}"));
-    refused("local l = table.pack(('x'):rep(900000):byte(1, 900000))\nwhile true do table.unpack(l) end", 2,
+    refused("local s, l = ('x'):rep(1 << 20 - 1), {}\nfor i = 1, 1 << 20 do l[i] = s end\ntable.sort(l)", 3,
             "still running after 10 seconds");
-    assert_true(time(NULL) - begin < 60);
+    spec_free(load("local s = string.rep('', math.maxinteger)\nreturn {t = int}"));
+    assert_true(time(NULL) - begin < 40);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
-/* nvrtc.h: the inside of the simulated NVRTC: nvrtc.c has the calls, build.c runs the host compiler. */
-#ifndef SIM_NVRTC_H
-#define SIM_NVRTC_H
+/* build.h: the inside of the simulated NVRTC: nvrtc.c has the calls, build.c runs the host compiler. */
+#ifndef SIM_BUILD_H
+#define SIM_BUILD_H
 #include <stddef.h>
 
 /* Runs the host compiler on CUDA C; options are NULL-terminated and already in its own language. Returns 0

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# cli.sh STRIDEC: checks what the command prints, writes and returns. One line a check, "ok NAME" or
+# "not ok NAME"; exits 1 if any is not. Needs NVRTC (SKIP where there is none), no GPU.
+set -u
+stridec=$(readlink -f "$1")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export STRIDEC_CACHE_DIR=$work/cache
+unset LD_PRELOAD STRIDEC_STATS STRIDEC_TUNE
+failed=0
+
+check() {   # check NAME COMMAND...: ok if the command succeeds
+    local name=$1
+    shift
+    if "$@" >"$work/check.out" 2>&1; then
+        echo "ok $name"
+    else
+        echo "not ok $name"
+        sed 's/^/  # /' "$work/check.out" | head -n 8
+        failed=1
+    fi
+}
+
+# returns STATUS STREAM PATTERN ARGUMENT...: stridec ends so, and the stream (out, err) holds the pattern.
+returns() {
+    local status=$1 stream=$2 pattern=$3 got
+    shift 3
+    "$stridec" "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    cat "$work/out" "$work/err"
+    [ "$got" -eq "$status" ] || { echo "status $got, expected $status"; return 1; }
+    grep -qE -- "$pattern" "$work/$stream"
+}
+
+# ---- usage ----
+check "help lists the commands" returns 0 out 'stridec inspect SPEC' --help
+check "help of a command" returns 0 out '--signature' inspect --help
+check "help after -- is the program's" returns 127 err 'no-such-program' run -- no-such-program --help
+check "no command" returns 2 err 'which command'
+check "unknown command" returns 2 err "no command 'frob'" frob
+check "unknown option" returns 2 err 'unknown option --frob' inspect --frob
+check "inspect without a spec" returns 2 err 'which spec' inspect
+check "gen without a folder" returns 2 err '-o DIR' gen "$root/spec/tempi.lua"
+check "gen with a bad architecture" returns 2 err "'90'" gen "$root/spec/tempi.lua" -o "$work/x" --arch 90
+check "a full disk is noticed" bash -c '! "$0" --help >/dev/full 2>/dev/null' "$stridec"
+
+# ---- inspect ----
+one_signature() {   # of all types whose names begin with $1
+    "$stridec" inspect --signature "$root/spec/tempi.lua" >"$work/signatures" || return 1
+    grep "^$1_" "$work/signatures"
+    [ "$(grep "^$1_" "$work/signatures" | cut -f2 | sort -u | wc -l)" -eq 1 ]
+}
+for kind in row plane cuboid; do
+    check "equivalent ${kind}s have one signature" one_signature $kind
+done
+names_match() {
+    [ "$("$stridec" inspect --signature "$root/spec/tempi.lua" row_hvector)" = $'row_hvector\td(400)' ]
+}
+check "a name's signature" names_match
+check "an unknown name" returns 1 err "no type 'nil_'" inspect "$root/spec/tempi.lua" nil_
+check "a missing spec" returns 1 err 'gone.lua:0: No such file' inspect "$work/gone.lua"
+check "trees and plan in words" returns 0 out 'extent: 524288 B' inspect "$root/spec/tempi.lua" plane_subarray_float
+check "the source" returns 0 out 'stridec_pack_w' inspect --source "$root/spec/faces.lua" face_yz
+check "two views at once" returns 2 err 'at once' inspect --source --ptx "$root/spec/faces.lua"
+for spec in halo faces; do
+    check "$spec.lua loads" returns 0 out . inspect --signature "$root/spec/$spec.lua"
+done
+halo_has_26() {
+    [ "$("$stridec" inspect --signature "$root/spec/halo.lua" | grep -c '^send_')" -eq 26 ]
+}
+check "a halo has 26 parts" halo_has_26
+cat >"$work/bad.lua" <<'EOF'
+return {
+    a = contiguous(-1, int),
+}
+EOF
+check "a malformed spec names file and line" returns 1 err 'bad\.lua:2: contiguous: count' inspect "$work/bad.lua"
+cat >"$work/mixed.lua" <<'EOF'
+return {
+    empty = contiguous(0, int),
+    irregular = hindexed({1, 2, 1}, {0, 16, 100}, int),
+    fields = struct({1, 1, 1}, {0, 8, 16}, {double, int, char}),
+    apart = resized(0, 64, contiguous(4, int)),
+    same = vector(1, 4, 9, int),
+}
+EOF
+check "types that the interpreter serves" returns 0 out 'family: generic' inspect "$work/mixed.lua" irregular
+check "an empty type" returns 0 out 'none, the type is empty' inspect "$work/mixed.lua" empty
+check "an absent cache" returns 1 err 'cache folder' inspect --cache
+
+# ---- what needs NVRTC ----
+if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/ptx" 2>"$work/err"; then
+    check "PTX" grep -q 'entry stridec_pack_w' "$work/ptx"
+    check "gen" returns 0 out 'manifest: 5 types' gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90,sm_80
+    manifest=$work/new/aot/manifest
+    check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
+    lines() {   # generic and d(16), each for two architectures
+        cat "$manifest"
+        [ "$(wc -l <"$manifest")" -eq 5 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 3 ] &&
+            awk -F'\t' 'NR > 1 && NF != 5 { exit 1 }' "$manifest"
+    }
+    check "one line a shape and architecture" lines
+    files_are_there() {
+        local file
+        for file in $(tail -n +2 "$manifest" | cut -f3); do
+            [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%%.*}.cu" ] || return 1
+        done
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 7 ]   # no temporary file is left
+    }
+    check "the manifest's files are there" files_are_there
+    again() {
+        cp "$manifest" "$work/first" && "$stridec" gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90 &&
+            cmp "$work/first" "$manifest"
+    }
+    check "gen twice writes the same" again
+    touch "$work/plain"
+    check "gen into a file" returns 1 err 'plain' gen "$work/mixed.lua" -o "$work/plain/x" --arch sm_90
+    check "gen of a malformed spec" returns 1 err 'bad\.lua:2' gen "$work/bad.lua" -o "$work/never"
+    check "gen of a malformed spec makes nothing" test ! -e "$work/never"
+    check "gen for an unknown architecture" returns 1 err 'generic kernel' \
+        gen "$work/mixed.lua" -o "$work/a" --arch sm_11
+    check "no manifest after a failure" test ! -e "$work/a/manifest"
+    if "$stridec" inspect --sass "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/sass" 2>"$work/err"; then
+        check "machine code" grep -q 'EXIT' "$work/sass"
+    else
+        check "machine code, or what is missing" grep -q 'nvdisasm' "$work/err"
+    fi
+else
+    echo "ok # SKIP no NVRTC: $(head -n 1 "$work/err")"
+fi
+
+# ---- run ----
+environment_has() {   # environment_has PATTERN ARGUMENT...: of `env` run so
+    local pattern=$1
+    shift
+    "$stridec" run "$@" env >"$work/env" 2>"$work/err"
+    grep -E 'LD_|STRIDEC' "$work/env"
+    cat "$work/err"
+    grep -qE -- "$pattern" "$work/env"
+}
+library=$(dirname "$stridec")/libstridec.so
+[ -e "$library" ] || library=$(readlink -f "$(dirname "$stridec")/../lib/libstridec.so")
+asan=$(ldd "$library" "$stridec" | awk '/libasan/ { print $3; exit }')
+if [ -n "$asan" ]; then
+    export LD_PRELOAD=$asan ASAN_OPTIONS=detect_leaks=0
+    check "the sanitizer stays first" environment_has "^LD_PRELOAD=$asan:$library\$" --
+else
+    check "the library is preloaded" environment_has "^LD_PRELOAD=$library\$" --
+    with_others() { LD_PRELOAD=libm.so.6 environment_has "^LD_PRELOAD=$library:libm.so.6\$" --; }
+    check "other preloads are kept" with_others
+    twice() { LD_PRELOAD=$library environment_has "^LD_PRELOAD=$library\$" --; }
+    check "it is preloaded once" twice
+fi
+check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
+no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
+check "no statistics unless asked" no_stats   # STRIDEC_CACHE_DIR is this script's
+check "the program's status is the command's" returns 7 out '^a b$' run -- sh -c 'echo "$1 $2"; exit 7' sh a b
+check "options after the program are its own" returns 0 out '^--stats$' run echo --stats
+check "no such program" returns 127 err 'no-such-program: No such file' run -- no-such-program
+check "a program that is no program" returns 126 err 'Permission denied' run -- "$work/bad.lua"
+check "no program" returns 2 err 'which program' run --stats --
+check "unknown option of run" returns 2 err 'unknown option --simm' run --simm -- true
+if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] || [ -e "$(dirname "$library")/stridec/sim/libcuda.so.1" ]; then
+    check "the simulated GPU's folder" environment_has '^LD_LIBRARY_PATH=[^:]*/sim(:|$)' --sim --
+    check "doctor sees the simulated GPU" returns 0 out '^ok +gpu 0' run --sim -- "$stridec" doctor
+else
+    check "no simulated GPU" returns 1 err 'not built' run --sim -- true
+fi
+
+# ---- doctor, tune ----
+check "doctor tells of the MPI" returns 0 out '^ok +mpi' doctor
+unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
+check "doctor finds a missing table" unreadable
+unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
+check "doctor finds an unwritable cache" unwritable
+unknown() { STRIDEC_FROB=1 returns 0 err 'STRIDEC_FROB' doctor; }
+check "doctor warns of unknown variables" unknown
+exit $failed

@@ -1,0 +1,85 @@
+#!/bin/sh
+# run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
+# "run:" comments each, and prints "ok" or "not ok" for it.
+#   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns]
+# @NEW is a new empty folder, @KEEP one folder for all lines of a program. "warns": standard error must hold a
+# warning of stridec's, and no line of one rank's twice.
+# MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60).
+build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
+MPICC=${2:-${MPICC:-mpicc}}
+export MPICC
+here=$(cd "$(dirname "$0")" && pwd)
+[ $# -gt 2 ] && shift 2 || set --
+limit=${MPI_TEST_TIMEOUT:-60}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' INT TERM
+export STRIDEC_CACHE_DIR="$work/cache"
+
+run_lines() {   # of a program
+    sed -n '/\*\//q; s/^ \* run: //p' "$here/$1.c"
+}
+
+start() {   # PROGRAM RANKS ARGUMENT...
+    program=$build/tests/mpi/$1 ranks=$2
+    shift 2
+    if [ -n "$MPI_TEST_HOST" ]; then
+        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$program" --host "$@"
+    elif [ "$MPI_TEST_SIM" = 0 ]; then
+        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$build/stridec" run -- "$program" "$@"
+    else
+        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$build/stridec" run --sim -- "$program" "$@"
+    fi
+}
+
+warned() {   # standard error holds a warning, and none twice
+    grep -q '^stridec\[[0-9]*\]: warn' "$work/err" && ! grep '^stridec\[[0-9]*\]: warn' "$work/err" | sort | uniq -d | grep -q .
+}
+
+one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end with it
+    name=$1 warns=
+    shift
+    while [ "$1" != -n ]; do
+        value=${1#*=}
+        case $value in
+        @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
+        @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
+        esac
+        export "${1%%=*}=$value"
+        shift
+    done
+    ranks=$2
+    shift 2
+    case "$*" in *"=> warns") warns=yes ;; esac
+    # shellcheck disable=SC2046
+    set -- $(echo "$*" | sed 's/ *=> warns$//')
+    start "$name" "$ranks" "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    [ $status = 124 ] && echo "timeout after $limit s" >>"$work/out"
+    [ $status != 0 ] && return 1
+    grep -q '^# [1-9][0-9]* passed, 0 failed' "$work/out" || return 1
+    if [ -n "$warns" ] && [ -z "$MPI_TEST_HOST" ] && ! warned; then
+        echo "not ok the warnings on standard error: none, or one twice" >>"$work/out"
+        return 1
+    fi
+}
+
+passed=0 failed=0
+[ $# -gt 0 ] || set -- pack p2p requests errors devices handles fallback
+for name in "$@"; do
+    run_lines "$name" >"$work/lines.$name"
+    [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
+    while read -r line; do
+        # shellcheck disable=SC2086
+        if (one_line "$name" $line) </dev/null; then
+            passed=$((passed + 1))
+            echo "ok $name $line"
+        else
+            failed=$((failed + 1))
+            echo "not ok $name $line"
+            { grep -E '^(# TEST_SEED|not ok|timeout)' "$work/out"; head -40 "$work/err"; } | sed 's/^/    /'
+        fi
+    done <"$work/lines.$name"
+done
+echo "# $MPICC: $passed passed, $failed failed"
+[ $failed = 0 ]
