@@ -73,11 +73,12 @@ static int move_typed(struct layout *l, struct device *d, const void *typed, int
     return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
 }
 
-/* What stridec needs to know of a call before it takes it: sizes that fit, a layout, at least one device. */
+/* What stridec needs to know of a call before it takes it: a layout, and at least one device. */
 struct sides {
     struct layout *layout;
     struct device *typed, *packed;
     int64_t bytes;
+    bool fits;
 };
 
 static bool sides_of(struct sides *s, const void *typed, int count, MPI_Datatype datatype, const char *packed, int room,
@@ -88,11 +89,18 @@ static bool sides_of(struct sides *s, const void *typed, int count, MPI_Datatype
     s->layout = layout_of(datatype);
     if (!s->layout || s->layout->size == 0) return false;
     s->bytes = layout_bytes(s->layout, count);
-    if (s->bytes < 0 || s->bytes > (int64_t)room - *position) return false;
+    if (s->bytes < 0) return false;
+    s->fits = s->bytes <= (int64_t)room - *position;
     layout_span(s->layout, count, &first, &past);
     s->typed = device_of((const char *)typed + first);
     s->packed = device_of(packed + *position);
     return s->typed || s->packed;
+}
+
+/* Not every MPI looks: MPICH would write past the end. */
+static int too_small(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
 }
 
 /* Typed side on the host, packed side on a device: the MPI packs in host memory, and a copy does the rest. */
@@ -124,6 +132,7 @@ int call_Pack(const struct next *next, const void *inbuf, int incount, MPI_Datat
     struct sides s;
     if (!sides_of(&s, inbuf, incount, datatype, outbuf, outsize, position, comm))
         return next->Pack(inbuf, incount, datatype, outbuf, outsize, position, comm);
+    if (!s.fits) return too_small(comm);
     struct packed k = {(char *)outbuf + *position, s.bytes, s.packed};
     int rc = s.typed ? move_typed(s.layout, s.typed, inbuf, incount, datatype, &k, KERNEL_PACK, comm)
                      : pack_from_host(next, &s, inbuf, incount, datatype, k.address, comm);
@@ -137,6 +146,7 @@ int call_Unpack(const struct next *next, const void *inbuf, int insize, int *pos
     struct sides s;
     if (!sides_of(&s, outbuf, outcount, datatype, inbuf, insize, position, comm))
         return next->Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm);
+    if (!s.fits) return too_small(comm);
     struct packed k = {(char *)inbuf + *position, s.bytes, s.packed};
     int rc = s.typed ? move_typed(s.layout, s.typed, outbuf, outcount, datatype, &k, KERNEL_UNPACK, comm)
                      : unpack_to_host(next, &s, k.address, outbuf, outcount, datatype, comm);

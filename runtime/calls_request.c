@@ -1,5 +1,5 @@
-/* calls_request.c: completing requests. Each call finds the records of its requests, lets the MPI complete
- * them, and finishes what completed. */
+/* calls_request.c: completing requests. Each call takes the records of its requests, lets the MPI complete
+ * them, finishes what completed and keeps the rest. */
 #include "next.h"
 #include "request.h"
 #include <stdlib.h>
@@ -15,8 +15,11 @@ struct finder {
     MPI_Status few_statuses[32];
 };
 
+/* What did not complete goes back into the table. */
 static void finder_close(struct finder *f)
 {
+    for (int i = 0; i < f->count; i++)
+        if (f->records[i]) record_keep(f->records[i]);
     if (f->records != f->few) free(f->records);
     if (f->own != f->few_statuses) free(f->own);
 }
@@ -34,7 +37,7 @@ static bool finder_open(struct finder *f, int count, const MPI_Request requests[
     f->statuses = statuses == MPI_STATUSES_IGNORE ? f->own : statuses;
     if (!f->records || !f->own) abort();   /* without records the data would be lost without a word */
     for (size_t i = 0; i < n; i++) {
-        f->records[i] = record_find(requests[i]);
+        f->records[i] = record_take(requests[i]);
         any |= f->records[i] != NULL;
     }
     if (!any) finder_close(f);
@@ -44,6 +47,7 @@ static bool finder_open(struct finder *f, int count, const MPI_Request requests[
 static void finish_at(struct completion *c, struct finder *f, int i, const MPI_Status *status, int error)
 {
     if (f->records[i]) completion_add(c, f->records[i], status, error);
+    f->records[i] = NULL;
 }
 
 static int end(struct completion *c, int rc)
@@ -165,11 +169,14 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
 /* A request that is seen to be complete has its data in place, though it is not freed yet. */
 int call_Request_get_status(const struct next *next, MPI_Request request, int *flag, MPI_Status *status)
 {
-    struct record *r = record_find(request);
+    struct record *r = record_take(request);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!r) return next->Request_get_status(request, flag, status);
     int rc = next->Request_get_status(request, flag, s);
-    if (rc != MPI_SUCCESS || !*flag) return rc;
+    if (rc != MPI_SUCCESS || !*flag) {
+        record_keep(r);
+        return rc;
+    }
     struct completion c = {0};
     completion_add(&c, r, s, MPI_SUCCESS);
     return completion_end(&c);
@@ -177,7 +184,7 @@ int call_Request_get_status(const struct next *next, MPI_Request request, int *f
 
 int call_Request_free(const struct next *next, MPI_Request *request)
 {
-    struct record *r = request ? record_find(*request) : NULL;
+    struct record *r = request ? record_take(*request) : NULL;
     if (!r) return next->Request_free(request);
     record_orphan(r);
     *request = MPI_REQUEST_NULL;

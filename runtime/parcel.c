@@ -11,12 +11,13 @@ int raise_error(MPI_Comm comm, int code, const char *what)
     return code;
 }
 
-/* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message of no
- * elements to nobody brings it out. Asked once a type, and only where MPI_Type_commit did not pass by here. */
+/* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message to nobody
+ * brings it out. Its buffer is never read, but NULL would be complained of, and a message of no elements is not
+ * looked at by MPICH. Asked once a type, and only where MPI_Type_commit did not pass by here. */
 static int check_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
-    int rc = PMPI_Send(NULL, 0, datatype, MPI_PROC_NULL, 0, comm);
+    int rc = PMPI_Send(l, 1, datatype, MPI_PROC_NULL, 0, comm);
     if (rc == MPI_SUCCESS) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
     return rc;
 }

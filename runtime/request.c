@@ -17,34 +17,31 @@ atomic_int request_records, request_orphans;
 static struct record *records, *orphans;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A handle may come twice while another thread is still on its way out of completing the first: the newest
- * record is the one that uthash finds, and records are removed by address, never by key. */
+void record_keep(struct record *r)
+{
+    pthread_mutex_lock(&lock);
+    HASH_ADD(hh, records, request, sizeof r->request, r);
+    pthread_mutex_unlock(&lock);
+}
+
 void record_add(MPI_Request request, struct parcel *p, bool receive)
 {
     struct record *r = calloc(1, sizeof *r);
     if (!r) abort();   /* the MPI is already writing into the parcel: there is no way back */
     *r = (struct record){.request = request, .parcel = p, .receive = receive};
-    pthread_mutex_lock(&lock);
-    HASH_ADD(hh, records, request, sizeof r->request, r);
-    pthread_mutex_unlock(&lock);
     atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
+    record_keep(r);
 }
 
-struct record *record_find(MPI_Request request)
+struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, records, &request, sizeof request, r);
+    if (r) HASH_DEL(records, r);
     pthread_mutex_unlock(&lock);
     return r;
-}
-
-static void record_remove(struct record *r)
-{
-    pthread_mutex_lock(&lock);
-    HASH_DEL(records, r);
-    pthread_mutex_unlock(&lock);
 }
 
 static void record_free(struct record *r)
@@ -62,18 +59,12 @@ static bool brought_data(const struct record *r, const MPI_Status *status, int e
     return !cancelled;
 }
 
-static void unpack_into(struct completion *c, struct record *r, const MPI_Status *status, int error)
+void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error)
 {
     if (brought_data(r, status, error) && batch_unpack(&c->batch, r->parcel, wire_received(status)))
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     r->next = c->done;
     c->done = r;
-}
-
-void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error)
-{
-    record_remove(r);
-    unpack_into(c, r, status, error);
 }
 
 int completion_end(struct completion *c)
@@ -91,7 +82,6 @@ int completion_end(struct completion *c)
 
 void record_orphan(struct record *r)
 {
-    record_remove(r);
     pthread_mutex_lock(&lock);
     r->next = orphans;
     orphans = r;
@@ -113,7 +103,7 @@ static void collect_orphans(struct completion *done)
         }
         *at = r->next;
         atomic_fetch_sub(&request_orphans, 1);
-        unpack_into(done, r, &status, rc);
+        completion_add(done, r, &status, rc);
     }
     pthread_mutex_unlock(&lock);
 }

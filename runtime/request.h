@@ -1,8 +1,9 @@
 /* request.h: side records: what stridec has to do when a native request completes.
  *
  * The application holds the MPI's own request handle. A record is found by that handle; where none is, the
- * request is none of stridec's business. Records are looked up before the MPI completes a request, since
- * afterwards its handle may be anyone's. Thread safe: MPI lets one thread at a time complete a request. */
+ * request is none of stridec's business. Once the MPI has completed a request its handle may be anyone's, another
+ * thread's at once: so a record is taken out of the table before the MPI may complete its request, and kept again
+ * if it did not. Thread safe: MPI lets one thread at a time complete a request. */
 #ifndef STRIDEC_REQUEST_H
 #define STRIDEC_REQUEST_H
 #include "parcel.h"
@@ -11,8 +12,10 @@ struct record;
 
 /* Takes the parcel: of a send it is closed when the request completes; of a receive it is unpacked first. */
 void record_add(MPI_Request request, struct parcel *p, bool receive);
-/* NULL if there is none. */
-struct record *record_find(MPI_Request request);
+/* Out of the table; NULL if there is none. Then either completion_add, record_keep or record_orphan. */
+struct record *record_take(MPI_Request request);
+/* Back into the table: the request is still active. */
+void record_keep(struct record *r);
 
 /* A set of requests that one call completed. */
 struct completion {

@@ -219,6 +219,18 @@ static int say(int rank, const char *what)
     return 1;
 }
 
+/* Ranks share the GPUs of their node round robin. */
+static struct device *take_gpu(int rank)
+{
+    const struct driver *cu = driver_load();
+    int count = 0;
+    CUdevice gpu;
+    CUcontext context;
+    if (!cu || cu->cuInit(0) || cu->cuDeviceGetCount(&count) || !count) return NULL;
+    if (cu->cuDeviceGet(&gpu, rank % count) || cu->cuDevicePrimaryCtxRetain(&context, gpu)) return NULL;
+    return cu->cuCtxPushCurrent(context) ? NULL : device_default();
+}
+
 /* All ranks go on, or none does. */
 static bool all_ready(bool ready)
 {
@@ -232,7 +244,7 @@ static int measure(const char *file, int rank, int ranks)
     struct tune_table t = {0};
     if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
     if (!file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
-    struct device *d = driver_load() ? device_default() : NULL;
+    struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
     describe(&t, d);
     int rc = rank == 0 ? measure_kernels(&t, d) : 0;

@@ -17,7 +17,7 @@ $(BUILD)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -Wno-stringop-overflow -c $< -o $@
 $(UNIT): %: %.o $(BUILD)/libcore.a $(BUILD)/liblua.a
-	$(MPICC) $(SANFLAGS) -pthread -o $@ $^ -lcmocka -ldl -lm
+	$(MPICC) $(SANFLAGS) -pthread -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka -ldl -lm
 
 unit-tests: $(UNIT)
 .SECONDARY: $(UNIT:%=%.o)

@@ -16,9 +16,9 @@ uint64_t test_seed;
 
 static MPI_Comm report_comm;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int failures;                /* of the present check, on this rank */
+static int failures; /* of the present check, on this rank */
 static char first_why[WHY_MAX];
-static int passed, failed;          /* counted on rank 0 */
+static int passed, failed; /* counted on rank 0 */
 static uint64_t random_state;
 
 static uint64_t pick_seed(void)
@@ -95,7 +95,7 @@ void report(const char *format, ...)
         }
         fflush(stdout);
     }
-    MPI_Barrier(report_comm);   /* nobody's next message may meet a wildcard of this check */
+    MPI_Barrier(report_comm); /* nobody's next message may meet a wildcard of this check */
     free(counts);
     free(whys);
     failures = 0;
@@ -133,12 +133,12 @@ const char *error_name(int class)
     static const struct {
         int class;
         const char *name;
-    } names[] = {{MPI_SUCCESS, "MPI_SUCCESS"},     {MPI_ERR_BUFFER, "MPI_ERR_BUFFER"},
-                 {MPI_ERR_COUNT, "MPI_ERR_COUNT"}, {MPI_ERR_TYPE, "MPI_ERR_TYPE"},
-                 {MPI_ERR_TAG, "MPI_ERR_TAG"},     {MPI_ERR_COMM, "MPI_ERR_COMM"},
-                 {MPI_ERR_RANK, "MPI_ERR_RANK"},   {MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE"},
-                 {MPI_ERR_ARG, "MPI_ERR_ARG"},     {MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS"},
-                 {MPI_ERR_OTHER, "MPI_ERR_OTHER"}, {MPI_ERR_PENDING, "MPI_ERR_PENDING"},
+    } names[] = {{MPI_SUCCESS, "MPI_SUCCESS"},      {MPI_ERR_BUFFER, "MPI_ERR_BUFFER"},
+                 {MPI_ERR_COUNT, "MPI_ERR_COUNT"},  {MPI_ERR_TYPE, "MPI_ERR_TYPE"},
+                 {MPI_ERR_TAG, "MPI_ERR_TAG"},      {MPI_ERR_COMM, "MPI_ERR_COMM"},
+                 {MPI_ERR_RANK, "MPI_ERR_RANK"},    {MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE"},
+                 {MPI_ERR_ARG, "MPI_ERR_ARG"},      {MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS"},
+                 {MPI_ERR_OTHER, "MPI_ERR_OTHER"},  {MPI_ERR_PENDING, "MPI_ERR_PENDING"},
                  {MPI_ERR_INTERN, "MPI_ERR_INTERN"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].class == class) return names[i].name;
@@ -147,7 +147,7 @@ const char *error_name(int class)
 
 uint32_t roll(uint32_t n)
 {
-    uint64_t z = random_state += 0x9e3779b97f4a7c15u;   /* splitmix64 */
+    uint64_t z = random_state += 0x9e3779b97f4a7c15u; /* splitmix64 */
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return (uint32_t)((z ^ z >> 31) % n);

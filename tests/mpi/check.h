@@ -49,17 +49,17 @@ enum family { FAMILY_A, FAMILY_B };
 struct layout {
     MPI_Datatype type;
     int count;
-    int64_t low, span;     /* bytes touched: [low, low + span) from the origin */
-    int bytes;             /* packed */
-    int32_t *map;          /* packed byte i lies at low + map[i]: found by packing on the host */
-    bool overlaps;         /* a byte occurs twice: it may be sent, not received into */
-    char text[TEXT_MAX];   /* how it was built */
+    int64_t low, span;   /* bytes touched: [low, low + span) from the origin */
+    int bytes;           /* packed */
+    int32_t *map;        /* packed byte i lies at low + map[i]: found by packing on the host */
+    bool overlaps;       /* a byte occurs twice: it may be sent, not received into */
+    char text[TEXT_MAX]; /* how it was built */
 };
 /* Consumes a committed or named type. */
 void layout_of(struct layout *l, MPI_Datatype type, int count, const char *text);
 /* A random one, span at most 256 KiB, not empty; without overlap if `receivable`. */
 void layout_random(struct layout *l, enum family family, int count, bool receivable);
-void layout_free(struct layout *l);   /* frees the type too */
+void layout_free(struct layout *l); /* frees the type too */
 void type_commit(MPI_Datatype *type);
 
 /* LAYOUTS different layouts of one signature: LAYOUT_DOUBLES doubles per element. 0 is contiguous; from
@@ -73,7 +73,7 @@ void layout_number(struct layout *l, int number, int count);
 
 enum mem_kind { MEM_HOST, MEM_DEVICE, MEM_MANAGED, MEM_PINNED, MEM_KINDS };
 extern const char *const mem_name[MEM_KINDS];
-void *mem_alloc(enum mem_kind kind, size_t bytes);   /* aborts the run when there is none */
+void *mem_alloc(enum mem_kind kind, size_t bytes); /* aborts the run when there is none */
 void mem_free(enum mem_kind kind, void *p);
 void mem_write(enum mem_kind kind, void *to, const void *from, size_t bytes);
 void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes);
@@ -83,14 +83,14 @@ void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes);
 struct buf {
     enum mem_kind kind;
     unsigned char *base, *shadow;
-    size_t bytes, lead;    /* whole size; bytes before the span */
+    size_t bytes, lead; /* whole size; bytes before the span */
     int64_t low;
     uint64_t salt;
-    void *origin;          /* the address to give to MPI */
+    void *origin; /* the address to give to MPI */
 };
 /* Filled with pattern(salt); its span begins `misalign` bytes past an aligned address. */
 void buf_make(struct buf *b, enum mem_kind kind, const struct layout *l, int misalign, uint64_t salt);
-void buf_bytes(struct buf *b, enum mem_kind kind, size_t bytes, int misalign, uint64_t salt);   /* of plain bytes */
+void buf_bytes(struct buf *b, enum mem_kind kind, size_t bytes, int misalign, uint64_t salt); /* of plain bytes */
 void buf_fill(struct buf *b, uint64_t salt);
 void buf_free(struct buf *b);
 /* Writes packed bytes [0, n) of the layout into the shadow. */

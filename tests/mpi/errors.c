@@ -17,7 +17,7 @@ static struct layout vector;
 struct args {
     void *at;
     int count, peer, tag;
-    MPI_Datatype type, other;   /* other: not committed */
+    MPI_Datatype type, other; /* other: not committed */
     MPI_Comm comm;
 };
 
@@ -130,20 +130,28 @@ static const struct {
     const char *name;
     spoil *spoil;
     bool needs_envelope, needs_buffer;
-} cases[] = {{"negative count", negative_count, false, false}, {"uncommitted type", not_committed, false, true},
-             {"MPI_DATATYPE_NULL", no_type, false, false},      {"MPI_COMM_NULL", no_comm, false, false},
-             {"bad tag", bad_tag, true, true},                  {"bad rank", bad_rank, true, true},
+} cases[] = {{"negative count", negative_count, false, false},
+             {"uncommitted type", not_committed, false, true},
+             {"MPI_DATATYPE_NULL", no_type, false, false},
+             {"MPI_COMM_NULL", no_comm, false, false},
+             {"bad tag", bad_tag, true, true},
+             {"bad rank", bad_rank, true, true},
              {"null buffer", null_buffer, false, true}};
 
 static const struct {
     const char *name;
     call *call;
     bool envelope, buffer;
-} calls[] = {{"MPI_Send", call_send, true, true},         {"MPI_Ssend", call_ssend, true, true},
-             {"MPI_Bsend", call_bsend, true, true},       {"MPI_Recv", call_recv, true, true},
-             {"MPI_Isend", call_isend, true, true},       {"MPI_Issend", call_issend, true, true},
-             {"MPI_Irecv", call_irecv, true, true},       {"MPI_Sendrecv", call_sendrecv, true, true},
-             {"MPI_Pack", call_pack, false, true},        {"MPI_Unpack", call_unpack, false, true},
+} calls[] = {{"MPI_Send", call_send, true, true},
+             {"MPI_Ssend", call_ssend, true, true},
+             {"MPI_Bsend", call_bsend, true, true},
+             {"MPI_Recv", call_recv, true, true},
+             {"MPI_Isend", call_isend, true, true},
+             {"MPI_Issend", call_issend, true, true},
+             {"MPI_Irecv", call_irecv, true, true},
+             {"MPI_Sendrecv", call_sendrecv, true, true},
+             {"MPI_Pack", call_pack, false, true},
+             {"MPI_Unpack", call_unpack, false, true},
              {"MPI_Pack_size", call_pack_size, false, false}};
 
 /* What a wrong call gives with a buffer in that memory; the buffer must not change. */
@@ -165,7 +173,8 @@ static void wrong_arguments(void)
     MPI_Type_vector(4, 2, 3, MPI_DOUBLE, &uncommitted);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-            if ((cases[k].needs_envelope && !calls[i].envelope) || (cases[k].needs_buffer && !calls[i].buffer)) continue;
+            if ((cases[k].needs_envelope && !calls[i].envelope) || (cases[k].needs_buffer && !calls[i].buffer))
+                continue;
             int host = class_of(i, k, MEM_HOST, uncommitted);
             /* MPICH 4.0 takes an uncommitted type, or a null buffer, in some calls; what it then does is its own. */
             if (host == MPI_SUCCESS) {
@@ -175,6 +184,7 @@ static void wrong_arguments(void)
             int device = class_of(i, k, MEM_DEVICE, uncommitted);
             expect(host == device, "%s: %s with a device buffer, %s with a host buffer", calls[i].name,
                    error_name(device), error_name(host));
+            if (device == MPI_SUCCESS) break; /* the next call might wait for a partner */
         }
         report("%s", cases[k].name);
     }
@@ -220,7 +230,7 @@ static int truncated_class(enum mem_kind kind, int way)
 static void truncation(void)
 {
     static const char *const ways[] = {"Recv", "Irecv and Wait", "Mrecv"};
-    static const int counts[] = {2, 400};   /* eager and not */
+    static const int counts[] = {2, 400}; /* eager and not */
     for (int way = 0; way < 3; way++)
         for (int c = 0; c < 2; c++)
             for (int sender_kind = 0; sender_kind < 2; sender_kind++)
@@ -265,12 +275,14 @@ static void in_status(void)
     expect(class == MPI_ERR_IN_STATUS, "Waitall gives %s", error_name(class));
     for (int i = 0; i < 3; i++) {
         int got = error_class(s[i].MPI_ERROR);
-        if (i != 1 && got == MPI_ERR_PENDING) {   /* allowed: it goes on */
+        if (i != 1 && got == MPI_ERR_PENDING) { /* allowed: it goes on */
             MPI_Wait(&recv[i], &s[i]);
             got = MPI_SUCCESS;
         }
         expect(got == (i == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS), "status %d says %s", i, error_name(got));
         if (i != 1) {
+            expect(s[i].MPI_SOURCE == peer && s[i].MPI_TAG == i, "status %d has source %d, tag %d", i, s[i].MPI_SOURCE,
+                   s[i].MPI_TAG);
             buf_expect_from(&in[i], &one, &one, 5);
             buf_check(&in[i], "a good receive beside a truncated one");
         }

@@ -38,7 +38,8 @@ static void freed_while_pending(void)
         MPI_Datatype send_type, recv_type;
         MPI_Request r[2];
         layout_number(&l, number, 400);
-        layout_number(&other, (number + 1) % LAYOUTS, 400);
+        /* Past five elements the column overlaps itself, which MPI forbids to a receive. */
+        layout_number(&other, number == 4 ? 0 : (number + 1) % LAYOUTS, 400);
         MPI_Type_dup(l.type, &send_type);
         MPI_Type_dup(other.type, &recv_type);
         buf_make(&a, MEM_DEVICE, &l, 0, salt + (uint64_t)my_rank);
@@ -188,7 +189,7 @@ static void halo(void)
     for (int i = 0; i < 26; i++) MPI_Irecv(b.origin, 1, recv[i].type, peer, i, MPI_COMM_WORLD, &r[i]);
     for (int i = 0; i < 26; i++) MPI_Isend(b.origin, 1, send[i].type, peer, i, MPI_COMM_WORLD, &r[26 + i]);
     MPI_Waitall(52, r, MPI_STATUSES_IGNORE);
-    struct buf theirs;   /* what the peer's array held */
+    struct buf theirs; /* what the peer's array held */
     buf_make(&theirs, MEM_HOST, &whole, 0, salt + (uint64_t)peer);
     for (int i = 0; i < 26; i++)
         for (int k = 0; k < recv[i].bytes; k++)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD 512   /* bytes on each side; a multiple of every word width */
+#define GUARD 512 /* bytes on each side; a multiple of every word width */
 
 const char *const mem_name[MEM_KINDS] = {"host", "device", "managed", "pinned"};
 

@@ -25,7 +25,7 @@ struct message {
     enum send_mode send;
     enum recv_mode recv;
     int sender, tag;
-    bool wild;    /* the receiver names neither source nor tag */
+    bool wild; /* the receiver names neither source nor tag */
 };
 
 static void send_it(const struct message *m, int to)
@@ -34,16 +34,26 @@ static void send_it(const struct message *m, int to)
     MPI_Request r = MPI_REQUEST_NULL;
     int rc = MPI_SUCCESS;
     switch (m->send) {
-    case SEND: rc = MPI_Send(m->source->origin, l->count, l->type, to, m->tag, comm); break;
-    case SSEND: rc = MPI_Ssend(m->source->origin, l->count, l->type, to, m->tag, comm); break;
-    case BSEND: rc = MPI_Bsend(m->source->origin, l->count, l->type, to, m->tag, comm); break;
-    case ISEND: rc = MPI_Isend(m->source->origin, l->count, l->type, to, m->tag, comm, &r); break;
-    case ISSEND: rc = MPI_Issend(m->source->origin, l->count, l->type, to, m->tag, comm, &r); break;
+    case SEND:
+        rc = MPI_Send(m->source->origin, l->count, l->type, to, m->tag, comm);
+        break;
+    case SSEND:
+        rc = MPI_Ssend(m->source->origin, l->count, l->type, to, m->tag, comm);
+        break;
+    case BSEND:
+        rc = MPI_Bsend(m->source->origin, l->count, l->type, to, m->tag, comm);
+        break;
+    case ISEND:
+        rc = MPI_Isend(m->source->origin, l->count, l->type, to, m->tag, comm, &r);
+        break;
+    case ISSEND:
+        rc = MPI_Issend(m->source->origin, l->count, l->type, to, m->tag, comm, &r);
+        break;
     case SENDRECV:
         rc = MPI_Sendrecv(m->source->origin, l->count, l->type, to, m->tag, NULL, 0, MPI_INT, MPI_PROC_NULL, 0, comm,
                           MPI_STATUS_IGNORE);
         break;
-    default:   /* RSEND: the receiver says that its receive is posted */
+    default: /* RSEND: the receiver says that its receive is posted */
         MPI_Recv(NULL, 0, MPI_INT, to, m->tag + 1, comm, MPI_STATUS_IGNORE);
         rc = MPI_Rsend(m->source->origin, l->count, l->type, to, m->tag, comm);
     }
@@ -70,8 +80,12 @@ static void receive_it(const struct message *m, MPI_Status *status)
     MPI_Status probed;
     void *at = m->target->origin;
     switch (m->recv) {
-    case RECV: MPI_Recv(at, l->count, l->type, from, tag, comm, status); return;
-    case IRECV: MPI_Irecv(at, l->count, l->type, from, tag, comm, &r); break;
+    case RECV:
+        MPI_Recv(at, l->count, l->type, from, tag, comm, status);
+        return;
+    case IRECV:
+        MPI_Irecv(at, l->count, l->type, from, tag, comm, &r);
+        break;
     case MRECV:
         MPI_Mprobe(from, tag, comm, &handle, &probed);
         check_probed(m, &probed);
@@ -132,7 +146,7 @@ static bool pair_of(int *low, int *high)
 
 #define COUNT 3
 static struct layout layouts[LAYOUTS];
-static struct buf sources[2][LAYOUTS], targets[2][LAYOUTS];   /* host, device */
+static struct buf sources[2][LAYOUTS], targets[2][LAYOUTS]; /* host, device */
 
 static void make_all(void)
 {
@@ -165,8 +179,9 @@ static void mode_pair(enum send_mode send, enum recv_mode recv)
     for (int turn = 0; turn < 4 * LAYOUTS; turn++) {
         int from_kind = turn & 1, to_kind = turn >> 1 & 1, to = turn / 4, from = (int)roll(LAYOUTS);
         bool wild = roll(3) == 0, back = roll(2);
-        struct message m = {&layouts[from], &layouts[to], &sources[from_kind][from], &targets[to_kind][to], send, recv,
-                            back ? high : low, 10, wild};
+        struct message m = {&layouts[from],        &layouts[to], &sources[from_kind][from],
+                            &targets[to_kind][to], send,         recv,
+                            back ? high : low,     10,           wild};
         uint64_t salt = next_salt++;
         if (!paired) continue;
         snprintf(what, sizeof what, "%s on the %s from %s on the %s", m.to->text, to_kind ? "device" : "host",
@@ -272,7 +287,8 @@ static void nothing(void)
     MPI_Send(b->origin, COUNT, l->type, MPI_PROC_NULL, 0, comm);
     MPI_Recv(b->origin, COUNT, l->type, MPI_PROC_NULL, 0, comm, &s);
     MPI_Get_count(&s, l->type, &n);
-    expect(s.MPI_SOURCE == MPI_PROC_NULL && s.MPI_TAG == MPI_ANY_TAG && n == 0, "status of a receive from MPI_PROC_NULL");
+    expect(s.MPI_SOURCE == MPI_PROC_NULL && s.MPI_TAG == MPI_ANY_TAG && n == 0,
+           "status of a receive from MPI_PROC_NULL");
     MPI_Irecv(b->origin, COUNT, l->type, MPI_PROC_NULL, 0, comm, &r);
     MPI_Wait(&r, MPI_STATUS_IGNORE);
     MPI_Isend(b->origin, COUNT, l->type, MPI_PROC_NULL, 0, comm, &r);

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TYPES 10    /* a family and pair of memory kinds */
+#define TYPES 10 /* a family and pair of memory kinds */
 #define REPEATS 3
 
 static const struct {
     enum mem_kind user, packed;
-} pairs[] = {{MEM_DEVICE, MEM_DEVICE}, {MEM_DEVICE, MEM_HOST},    {MEM_HOST, MEM_DEVICE},     {MEM_HOST, MEM_HOST},
-             {MEM_DEVICE, MEM_PINNED}, {MEM_PINNED, MEM_DEVICE},  {MEM_MANAGED, MEM_DEVICE},  {MEM_DEVICE, MEM_MANAGED},
+} pairs[] = {{MEM_DEVICE, MEM_DEVICE}, {MEM_DEVICE, MEM_HOST},    {MEM_HOST, MEM_DEVICE},    {MEM_HOST, MEM_HOST},
+             {MEM_DEVICE, MEM_PINNED}, {MEM_PINNED, MEM_DEVICE},  {MEM_MANAGED, MEM_DEVICE}, {MEM_DEVICE, MEM_MANAGED},
              {MEM_MANAGED, MEM_HOST},  {MEM_MANAGED, MEM_MANAGED}};
 #define PAIRS ((int)(sizeof pairs / sizeof *pairs))
 
@@ -33,7 +33,8 @@ static void try_pack(const struct layout *l, int pair, int lead, int slack)
     buf_bytes(&packed, pairs[pair].packed, (size_t)outsize, (int)roll(16), 2);
     int rc = MPI_Pack(user.origin, l->count, l->type, packed.origin, outsize, &position, MPI_COMM_WORLD);
     expect(rc == MPI_SUCCESS, "MPI_Pack of %s returns %s", l->text, error_name(error_class(rc)));
-    expect(position == lead + l->bytes, "MPI_Pack of %s leaves position %d, not %d", l->text, position, lead + l->bytes);
+    expect(position == lead + l->bytes, "MPI_Pack of %s leaves position %d, not %d", l->text, position,
+           lead + l->bytes);
     unsigned char *want = layout_packed(l, 1);
     memcpy(packed.shadow + packed.lead + lead, want, (size_t)l->bytes);
     free(want);
@@ -51,7 +52,8 @@ static void try_unpack(const struct layout *l, int pair, int lead, int slack)
     buf_bytes(&packed, pairs[pair].packed, (size_t)insize, (int)roll(16), 4);
     int rc = MPI_Unpack(packed.origin, insize, &position, user.origin, l->count, l->type, MPI_COMM_WORLD);
     expect(rc == MPI_SUCCESS, "MPI_Unpack of %s returns %s", l->text, error_name(error_class(rc)));
-    expect(position == lead + l->bytes, "MPI_Unpack of %s leaves position %d, not %d", l->text, position, lead + l->bytes);
+    expect(position == lead + l->bytes, "MPI_Unpack of %s leaves position %d, not %d", l->text, position,
+           lead + l->bytes);
     buf_expect(&user, l, packed.shadow + packed.lead + lead, l->bytes);
     buf_check(&user, l->text);
     buf_check(&packed, l->text);
@@ -106,7 +108,7 @@ static int short_class(const struct layout *l, enum mem_kind kind, int lead, int
                     : MPI_Pack(user.origin, l->count, l->type, packed.origin, size, &position, MPI_COMM_WORLD);
     if (unpack)
         buf_check(&packed, "packed bytes after a refused MPI_Unpack");
-    else if (kind == MEM_DEVICE && !host_mode)   /* MPICH itself writes past the end */
+    else if (kind == MEM_DEVICE && !host_mode) /* MPICH itself writes past the end */
         buf_check_but(&packed, (size_t)lead, (size_t)size, "MPI_Pack wrote past its buffer");
     if (!unpack) buf_check(&user, l->text);
     buf_free(&user);
@@ -125,8 +127,8 @@ static void too_small(bool unpack)
             int host = short_class(&l, MEM_HOST, lead, size, unpack);
             int device = short_class(&l, MEM_DEVICE, lead, size, unpack);
             /* MPICH does not check, and packs what fits. */
-            expect(host == device || host == MPI_SUCCESS, "%s, %d bytes short: %s on the device, %s on the host", what, missing,
-                   error_name(device), error_name(host));
+            expect(host == device || host == MPI_SUCCESS, "%s, %d bytes short: %s on the device, %s on the host", what,
+                   missing, error_name(device), error_name(host));
         }
     layout_free(&l);
     report("%s with a buffer that is too small", what);

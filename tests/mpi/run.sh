@@ -9,7 +9,7 @@ build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
 export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 2 ] && shift 2 || set --
+if [ $# -gt 2 ]; then shift 2; else set --; fi
 limit=${MPI_TEST_TIMEOUT:-60}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -65,7 +65,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- pack p2p requests errors devices handles fallback
+[ $# -gt 0 ] || set -- pack p2p requests lifetimes errors devices handles fallback
 for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
@@ -77,7 +77,7 @@ for name in "$@"; do
         else
             failed=$((failed + 1))
             echo "not ok $name $line"
-            { grep -E '^(# TEST_SEED|not ok|timeout)' "$work/out"; head -40 "$work/err"; } | sed 's/^/    /'
+            { grep -E '^(# TEST_SEED|not ok|timeout)' "$work/out"; head -20 "$work/err"; } | sed 's/^/    /'
         fi
     done <"$work/lines.$name"
 done

@@ -85,7 +85,8 @@ static char *stage(const struct copy *c)
     return staged;
 }
 
-/* Enqueues; waits where the call is one that waits (device to device never does) or memory is pageable. */
+/* Enqueues; waits where the call is one that waits, or writes pageable memory. As in CUDA, a copy within devices
+ * never waits, and one from pageable memory only until its source is read: the bytes arrive in stream order. */
 static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
 {
     if (!c->width || !c->height || !c->depth) return CUDA_SUCCESS;
@@ -102,7 +103,7 @@ static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
     }
     count_copy(c);
     bool on_device = memory_is_device(c->to) && memory_is_device(c->from);
-    bool complete = (wait && !on_device) || pageable(c->to);
+    bool complete = (wait && !on_device && !o->staged) || pageable(c->to);
     uint64_t seq = stream_add(s, &o->op);
     return complete ? stream_run(s, seq) : CUDA_SUCCESS;
 }

@@ -129,6 +129,7 @@ void test_ipc(void **state)
     OK(cuMemAlloc(&p, sizeof bytes));
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)i;
     OK(cuMemcpyHtoD(p, bytes, sizeof bytes));
+    OK(cuCtxSynchronize());
     OK(cuIpcGetMemHandle(&h, p + 50));
     assert_int_equal(cuIpcOpenMemHandle(&q, h, 1), CUDA_ERROR_INVALID_CONTEXT);
     int status = run_scenario("ipc", &h, sizeof h, (char *)text, sizeof text);
