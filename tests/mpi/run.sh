@@ -2,7 +2,7 @@
 # run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns]
-# @NEW is a new empty folder, @KEEP one folder for all lines of a program. "warns": standard error must hold a
+# @AWARE is the library that makes the MPI CUDA-aware, @NEW a new empty folder, @KEEP one folder for all lines of a program. "warns": standard error must hold a
 # warning of stridec's, and no line of one rank's twice.
 # MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
@@ -42,6 +42,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
     while [ "$1" != -n ]; do
         value=${1#*=}
         case $value in
+        @AWARE) value=$(cd "$build" && pwd)/sim/libaware.so ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
         esac

@@ -140,7 +140,7 @@ static void vector(const struct made *old, struct made *new, char *args, size_t 
 static void hvector(const struct made *old, struct made *new, char *args, size_t room)
 {
     int n = some(5), b = some(3), s = (int)extent_of(old->type) * (b + (int)roll(3)) + (int)roll(12);
-    if (roll(8) == 0) s = -s;
+    if (roll(8) == 0) s = s == 1 ? -2 : -s;   /* not -1: see vector */
     MPI_Type_create_hvector(n, b, s, old->type, &new->type);
     snprintf(args, room, "hvector(%d,%d,%d", n, b, s);
 }

@@ -107,12 +107,18 @@ char *memory_view(uintptr_t p, size_t bytes)
 
 /* --- device memory --- */
 
+/* The protection of device memory outside kernels. SIMGPU_OPEN=1 leaves it open, as it is to a CUDA-aware MPI. */
+static int closed(void)
+{
+    return sim_number("SIMGPU_OPEN", 0) ? PROT_READ | PROT_WRITE : PROT_NONE;
+}
+
 static CUresult arena_create(struct arena *r)
 {
     r->bytes = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
     r->fd = memfd_create("simulated GPU", MFD_CLOEXEC);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)r->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    char *base = mmap(NULL, r->bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
+    char *base = mmap(NULL, r->bytes, closed(), MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     char *view = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     if (base == MAP_FAILED || view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     madvise(base, r->bytes, MADV_DONTDUMP);
@@ -198,7 +204,7 @@ static void free_pages(const struct alloc *a)
     struct arena *r = &arenas[a->device];
     size_t at = a->base - (uintptr_t)r->base;
     check_canary(a);
-    mprotect((void *)a->base, a->span, PROT_NONE);
+    mprotect((void *)a->base, a->span, closed());
     fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)a->span);
     r->used -= a->span;
 }
@@ -264,13 +270,14 @@ static bool reaches(CUcontext c, const struct alloc *a)
     return a->kind != ALLOC_IMPORT && ((a->kind == ALLOC_POOL && a->device == c->device) || c->peer[a->device]);
 }
 
-static void protect_all(CUcontext c, int protection)
+static void protect_all(CUcontext c, bool open)
 {
+    const int protection = open ? PROT_READ | PROT_WRITE : closed();
     for (size_t i = 0; i < entries; i++) {
         const struct alloc *a = &table[i];
         if (!reaches(c, a)) continue;
         mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT ? 0 : page()), protection);
-        if (protection == PROT_NONE) check_canary(a);
+        if (!open) check_canary(a);
     }
 }
 
@@ -279,12 +286,12 @@ void memory_open(CUcontext c)
     if (opened == c) return;
     memory_close();
     opened = c;
-    protect_all(c, PROT_READ | PROT_WRITE);
+    protect_all(c, true);
 }
 
 void memory_close(void)
 {
     if (!opened) return;
-    protect_all(opened, PROT_NONE);
+    protect_all(opened, false);
     opened = NULL;
 }

@@ -4,6 +4,7 @@
  *   SIMGPU_DEVICES=n         devices (default 2, at most 16)
  *   SIMGPU_MEMORY=n          MiB of memory of each device (default 4096)
  *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
+ *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n],..  driver call NAME fails: at its n-th call, or always
  *   SIMGPU_REPORT=1          one line of counters on standard error at exit
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
