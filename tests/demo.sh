@@ -21,7 +21,7 @@ mpi_is_cuda_aware() {
 if [ "$gpus" -eq 0 ]; then
     echo "No GPU found: $ranks ranks of an unmodified MPI program run on the simulated GPU. Times mean nothing."
     echo
-    show $ranks "$stridec" run --sim --stats -- "$halo" 32 2 3 || exit
+    show $ranks "$stridec" run --sim --stats -- "$halo" 32 2 300 || exit
     echo
     echo "No GPU found: this ran on the simulated GPU (every halo cell was checked; times mean nothing)."
     exit 0
