@@ -1,14 +1,17 @@
 /* stats.c: rows of counters, and the table at the end. */
 #include "stats.h"
-#include "kernel.h"
+#include "env.h"
+#define XXH_INLINE_ALL
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <uthash.h>
+#include <xxhash.h>
 
 /* Transports seen with a type, in the order of the table. */
 #define STATS_WAYS 8
@@ -26,14 +29,26 @@ static struct stats_row *rows;
 static struct stats_row shared_row = {.signature = "(other)", .family = "-"};
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Signatures of long lists are shown by their beginning and a hash of the whole. */
+#define BRIEF_CHARS 120
+
+static void brief(char *out, size_t size, const char *signature)
+{
+    size_t n = strlen(signature);
+    if (n < size) memcpy(out, signature, n + 1);
+    else snprintf(out, size, "%.*s...#%016llx", BRIEF_CHARS, signature, (unsigned long long)XXH64(signature, n, 0));
+}
+
 struct stats_row *stats_row(const char *signature, const char *family)
 {
     struct stats_row *row = NULL;
-    if (!signature) return &shared_row;
+    char key[BRIEF_CHARS + 24];
+    if (!signature || !env_get()->stats) return &shared_row;
+    brief(key, sizeof key, signature);
     pthread_mutex_lock(&rows_lock);
-    HASH_FIND_STR(rows, signature, row);
+    HASH_FIND_STR(rows, key, row);
     if (!row && (row = calloc(1, sizeof *row))) {
-        row->signature = strdup(signature);
+        row->signature = strdup(key);
         row->family = family;
         if (row->signature) HASH_ADD_KEYPTR(hh, rows, row->signature, strlen(row->signature), row);
         else free(row), row = NULL;

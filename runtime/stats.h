@@ -5,8 +5,8 @@
 
 struct stats_row;
 
-/* The row for a signature, made at first use; lives as long as the process. Never NULL: without memory all
- * types share one row. */
+/* The row for a signature, made at first use; lives as long as the process. Never NULL: without STRIDEC_STATS, and
+ * without memory, all types share one row that nobody reads. */
 struct stats_row *stats_row(const char *signature, const char *family);
 
 struct stats_sample {
