@@ -1,6 +1,6 @@
 /* aot.c: modules compiled ahead of time: reads the manifest in STRIDEC_AOT, once, and its files when asked.
  *
- * manifest: "stridec manifest 1", then one line a module: shape signature (or "generic"), architecture, file in
+ * manifest: "stridec manifest 1", then one line a module: form signature (or "generic"), architecture, file in
  * the same folder, the file's XXH64 as 16 hex digits, generator version; tabs between. `stridec gen` writes it. */
 #include "cache.h"
 #include "env.h"

@@ -53,6 +53,7 @@ const char *cache_dir(void)
 static char *path_of(const char *key)
 {
     char *path;
+    errno = ENOENT;
     if (!cache_dir()) return NULL;
     XXH128_hash_t h = XXH3_128bits(key, strlen(key));
     int made = asprintf(&path, "%s/%016llx%016llx%s", cache_dir(), (unsigned long long)h.high64,

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The text that identifies a module: shape signature, generator version, "sm_NN", NVRTC version.
+/* The text that identifies a module: form signature, generator version, "sm_NN", NVRTC version.
  * malloc'd. Files are named after its hash and hold it in full. */
 char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nvrtc_minor);
 
@@ -24,7 +24,7 @@ int cache_list(cache_visit *each, void *arg);
 const char *cache_dir(void);
 
 /* Modules made ahead of time by `stridec gen`: the manifest of STRIDEC_AOT (aot.c).
- * 0 and a malloc'd copy of the cubin for (shape signature, "sm_NN"), or -1. */
+ * 0 and a malloc'd copy of the cubin for (form signature, "sm_NN"), or -1. */
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes);
 
 #endif

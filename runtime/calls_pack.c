@@ -47,6 +47,11 @@ static int copy_wire(struct parcel *p, enum kernel_direction direction, const st
     return 0;
 }
 
+static int copy_failed(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
+}
+
 /* By way of a transport's buffers. */
 static int by_parcel(struct device *d, const void *typed, int count, MPI_Datatype datatype, const struct packed *k,
                      enum kernel_direction direction, MPI_Comm comm)
@@ -58,14 +63,14 @@ static int by_parcel(struct device *d, const void *typed, int count, MPI_Datatyp
     if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);
     if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_wire(p, direction, k);
     parcel_close(p);
-    return copied ? rc : raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
+    return copied ? rc : copy_failed(comm);
 }
 
 /* Typed buffer on a device. The kernel addresses the packed side itself where it can. */
 static int move_typed(struct layout *l, struct device *d, const void *typed, int count, MPI_Datatype datatype,
                       const struct packed *k, enum kernel_direction direction, MPI_Comm comm)
 {
-    bool reaches = k->device ? k->device == d : device_accessible(k->address);
+    bool reaches = k->device ? k->device == d : device_accessible(k->address, (size_t)k->bytes);
     if (!l->tree || !reaches) return by_parcel(d, typed, count, datatype, k, direction, comm);
     int rc = parcel_check(l, d, typed, count, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
@@ -109,8 +114,9 @@ static int pack_from_host(const struct next *next, const struct sides *s, const 
 {
     int position = 0;
     char *scratch = malloc((size_t)s->bytes);
-    int rc = scratch ? next->Pack(inbuf, incount, datatype, scratch, (int)s->bytes, &position, comm) : MPI_ERR_NO_MEM;
-    if (rc == MPI_SUCCESS && copy(s->packed, packed, scratch, s->bytes)) rc = MPI_ERR_OTHER;
+    if (!scratch) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    int rc = next->Pack(inbuf, incount, datatype, scratch, (int)s->bytes, &position, comm);
+    if (rc == MPI_SUCCESS && copy(s->packed, packed, scratch, s->bytes)) rc = copy_failed(comm);
     free(scratch);
     return rc;
 }
@@ -120,7 +126,8 @@ static int unpack_to_host(const struct next *next, const struct sides *s, const 
 {
     int position = 0;
     char *scratch = malloc((size_t)s->bytes);
-    int rc = !scratch ? MPI_ERR_NO_MEM : copy(s->packed, scratch, packed, s->bytes) ? MPI_ERR_OTHER : MPI_SUCCESS;
+    if (!scratch) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    int rc = copy(s->packed, scratch, packed, s->bytes) ? copy_failed(comm) : MPI_SUCCESS;
     if (rc == MPI_SUCCESS) rc = next->Unpack(scratch, (int)s->bytes, &position, outbuf, outcount, datatype, comm);
     free(scratch);
     return rc;

@@ -132,6 +132,7 @@ int call_Waitany(const struct next *next, int count, MPI_Request requests[], int
     struct finder f;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!finder_open(&f, count, requests, MPI_STATUSES_IGNORE)) return next->Waitany(count, requests, index, status);
+    *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
     int rc = next->Waitany(count, requests, index, s);
     return finish_one(&f, *index, s, rc);
 }
@@ -142,6 +143,7 @@ int call_Testany(const struct next *next, int count, MPI_Request requests[], int
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!finder_open(&f, count, requests, MPI_STATUSES_IGNORE))
         return next->Testany(count, requests, index, flag, status);
+    *index = MPI_UNDEFINED;
     int rc = next->Testany(count, requests, index, flag, s);
     return finish_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
 }

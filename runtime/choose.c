@@ -2,6 +2,7 @@
 #include "choose.h"
 #include "env.h"
 #include "log.h"
+#include "place.h"
 #include "transport.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -62,10 +63,11 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* A table that was measured on another GPU is worth a word, once a GPU is known. */
+/* A table that was measured on another GPU is worth a word. Only GPUs in use are looked at: asking for the default one
+ * would make a context on a GPU that the process may not use. */
 static void check_machine(void)
 {
-    struct device *d = table_file ? device_default() : NULL;
+    struct device *d = table_file ? device_first() : NULL;
     if (d && strcmp(d->name, table->machine))
         log_once(LOG_WARN, "table machine", "%s was measured on %s, this is %s: run `stridec tune` again", table_file,
                  table->machine, d->name);

@@ -122,7 +122,18 @@ struct device *device_of(const void *p)
     return find_or_add(driver, o.context, o.ordinal);
 }
 
-bool device_accessible(const void *p)
+/* [p, p + bytes) in one allocation or registration: a buffer may be registered in part. */
+static bool in_one_range(const struct driver *driver, const void *p, size_t bytes)
+{
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    CUdeviceptr start = 0, at = (CUdeviceptr)(uintptr_t)p;
+    size_t size = 0;
+    void *where[] = {&start, &size};
+    if (driver->cuPointerGetAttributes(2, what, where, at) != CUDA_SUCCESS) return false;
+    return at >= start && at - start <= size && bytes <= size - (at - start);
+}
+
+bool device_accessible(const void *p, size_t bytes)
 {
     const struct driver *driver = driver_get();
     struct origin o;
@@ -132,19 +143,7 @@ bool device_accessible(const void *p)
     return o.type == CU_MEMORYTYPE_HOST &&
            driver->cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (CUdeviceptr)(uintptr_t)p) ==
                CUDA_SUCCESS &&
-           mapped == (CUdeviceptr)(uintptr_t)p;
-}
-
-bool device_holds(struct device *d, const void *p, size_t bytes)
-{
-    const struct driver *driver = driver_get();
-    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    CUdeviceptr start = 0, at = (CUdeviceptr)(uintptr_t)p;
-    size_t size = 0;
-    void *where[] = {&start, &size};
-    if (device_of(p) != d) return false;
-    if (driver->cuPointerGetAttributes(2, what, where, at) != CUDA_SUCCESS) return false;
-    return at >= start && at - start <= size && bytes <= size - (at - start);
+           mapped == (CUdeviceptr)(uintptr_t)p && in_one_range(driver, p, bytes);
 }
 
 struct device *device_default(void)

@@ -23,11 +23,9 @@ struct device {
 /* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for
  * NULL. Managed memory counts as device memory. */
 struct device *device_of(const void *p);
-/* True if kernels may address this host or device pointer as it is (device, managed, or pinned and
- * mapped host memory with one unified address). */
-bool device_accessible(const void *p);
-/* True if the bytes [p, p + bytes) lie in one allocation of one device. */
-bool device_holds(struct device *d, const void *p, size_t bytes);
+/* True if kernels may address [p, p + bytes) as it is: device or managed memory, or one allocation of pinned and
+ * mapped host memory with one unified address. */
+bool device_accessible(const void *p, size_t bytes);
 /* The device of the current context, else the first device's primary context; NULL without a driver. */
 struct device *device_default(void);
 

@@ -13,14 +13,12 @@
 #define DRIVER_CALLS(X) \
     X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) \
     X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
-    X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
+    X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
     X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize) \
     X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
-    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoDAsync) \
-    X(cuMemsetD8Async) \
-    X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
-    X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) \
+    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
+    X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 
 #define NVRTC_CALLS(X) \

@@ -34,11 +34,6 @@ const char *kernel_way_name(enum kernel_way w)
  * Making and freeing.
  */
 
-static enum gen_family family_of(const struct tree *t)
-{
-    return t->kind == TREE_DENSE ? GEN_CONTIGUOUS : tree_is_strided(t) ? GEN_STRIDED : GEN_GENERIC;
-}
-
 /* Gives back what k has on devices. Work that still reads it is waited for, which is why this is not done
  * on an application's thread but at MPI_Finalize. */
 static void modules_free(struct kernel *k)
@@ -52,6 +47,7 @@ static void modules_free(struct kernel *k)
             device_leave(m->device);
         }
         buffer_put(atomic_load(&m->program));
+        buffer_put(atomic_load(&m->lists));
         free(m);
     }
 }
@@ -59,34 +55,45 @@ static void modules_free(struct kernel *k)
 static void kernel_free(struct kernel *k)
 {
     modules_free(k);
+    form_free(k->form);
     tree_unref(k->tree);
     free(k->signature);
     free(k);
 }
 
-/* Takes the signature. */
-static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
+/* Takes the signature; tree's root is at 0. */
+static struct kernel *kernel_of_tree(struct tree *tree, char *signature, struct reason *why)
 {
     struct kernel *k = calloc(1, sizeof *k);
-    int64_t back;
-    struct tree *tree = NULL;
-    if (!k)
-        snprintf(why->text, sizeof why->text, "out of memory");
-    else if (__builtin_sub_overflow((int64_t)0, canonical->off, &back))
-        snprintf(why->text, sizeof why->text, "an offset is past 2^63");
-    else
-        tree = tree_shift(canonical, back, why);
-    if (!tree) {
+    struct form *form = k && signature ? form_of(tree, why) : NULL;
+    if (!form) {
+        if (!k || !signature) snprintf(why->text, sizeof why->text, "out of memory");
         free(k);
         free(signature);
         return NULL;
     }
-    k->signature = signature;
-    k->tree = tree;
-    k->family = family_of(tree);
+    *k = (struct kernel){.signature = signature, .tree = tree_ref(tree), .form = form, .family = form_family(form)};
     k->size = tree->size;
     k->word = tree_word(tree, 16);
     atomic_init(&k->origin, k->family == GEN_CONTIGUOUS ? ORIGIN_COPY : ORIGIN_PENDING);
+    return k;
+}
+
+/* Takes the signature. */
+static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
+{
+    int64_t back;
+    struct tree *tree = NULL;
+    if (__builtin_sub_overflow((int64_t)0, canonical->off, &back))
+        snprintf(why->text, sizeof why->text, "an offset is past 2^63");
+    else
+        tree = tree_shift(canonical, back, why);
+    if (!tree) {
+        free(signature);
+        return NULL;
+    }
+    struct kernel *k = kernel_of_tree(tree, signature, why);
+    tree_unref(tree);
     return k;
 }
 
@@ -94,42 +101,98 @@ static struct kernel *kernel_new(const struct tree *canonical, char *signature, 
  * The table.
  */
 
-static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
+/* False, and k is gone, without memory. */
+static bool table_add(struct kernel *k, struct reason *why)
+{
+    HASH_ADD_KEYPTR(hh, table, k->signature, strlen(k->signature), k);
+    if (k->hh.tbl) {
+        k->refs = 1;
+        return true;
+    }
+    snprintf(why->text, sizeof why->text, "out of memory");
+    kernel_free(k);
+    return false;
+}
+
+/* With a reference for the caller; NULL where there is none. */
+static struct kernel *table_find(const char *signature)
 {
     struct kernel *k;
     HASH_FIND_STR(table, signature, k);
-    if (k) {
-        free(signature);
-    } else {
-        k = kernel_new(canonical, signature, why);
-        if (!k) return NULL;
-        HASH_ADD_KEYPTR(hh, table, k->signature, strlen(k->signature), k);
-        k->refs = 1;
-        return k;
-    }
-    if (k->refs++ == 0) {
+    if (k && k->refs++ == 0) {
         DL_DELETE(unused, k);
         unused_count--;
     }
     return k;
 }
 
+/* The kernel that k's form has modules under, its own tree the first that had the form. */
+static bool add_code(struct kernel *k, struct reason *why)
+{
+    if (k->family == GEN_GENERIC) k->code = &kernel_interpreter;
+    if (k->code || !strcmp(form_signature(k->form), k->signature)) return true;
+    struct kernel *code = table_find(form_signature(k->form));
+    if (!code) {
+        code = kernel_of_tree(k->tree, strdup(form_signature(k->form)), why);
+        if (!code || !table_add(code, why)) return false;
+    }
+    k->code = code;
+    return true;
+}
+
+static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
+{
+    struct kernel *k = table_find(signature);
+    if (k) {
+        free(signature);
+        return k;
+    }
+    k = kernel_new(canonical, signature, why);
+    if (!k) return NULL;
+    if (!add_code(k, why)) {
+        kernel_free(k);
+        return NULL;
+    }
+    struct kernel *code = k->code;
+    if (table_add(k, why)) return k;
+    if (code) kernel_unref(code);
+    return NULL;
+}
+
+/* Takes the unused kernel out of the table, and out of its code's users. */
+static void table_remove(struct kernel *k)
+{
+    DL_DELETE(unused, k);
+    unused_count--;
+    HASH_DEL(table, k);
+    if (k->code) kernel_unref(k->code);
+    k->code = NULL;
+}
+
 void kernel_trim(bool loaded_too)
 {
     while (unused_count > UNUSED_MAX && (loaded_too || !atomic_load(&unused->modules))) {
         struct kernel *k = unused;
-        DL_DELETE(unused, k);
-        unused_count--;
-        HASH_DEL(table, k);
+        table_remove(k);
         pthread_mutex_unlock(&kernel_lock);
         kernel_free(k);
         pthread_mutex_lock(&kernel_lock);
     }
 }
 
+/* Device memory for a type goes with the type; who moves bytes holds a reference until they have arrived. */
+static void forget_lists(struct kernel *k)
+{
+    for (struct module *m = atomic_load(&k->modules); m; m = m->next) {
+        buffer_put(atomic_exchange(&m->program, NULL));
+        buffer_put(atomic_exchange(&m->lists, NULL));
+    }
+}
+
 void kernel_unref(struct kernel *k)
 {
     if (k == &kernel_interpreter || --k->refs) return;
+    forget_lists(k);
     DL_APPEND(unused, k);
     unused_count++;
 }
@@ -185,12 +248,6 @@ enum stage module_request(struct module *m)
     return stage;
 }
 
-/* The kernel whose module serves k: trees without a family of their own are interpreted. */
-static struct kernel *served_by(const struct kernel *k)
-{
-    return k->family == GEN_GENERIC ? &kernel_interpreter : (struct kernel *)k;
-}
-
 /* The devices that the process has used; before the first use, the one whose context is current. */
 static struct device *devices_likely(void)
 {
@@ -210,7 +267,7 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
     pthread_mutex_unlock(&kernel_lock);
     /* A contiguous shape needs a module only if it is ever moved with its elements apart. */
     for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
-        struct module *m = module_of(served_by(k), d);
+        struct module *m = module_of(kernel_code(k), d);
         if (m) module_request(m);
     }
     return k;
@@ -218,7 +275,7 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
 
 static bool any_pending(const struct kernel *k)
 {
-    for (struct module *m = atomic_load(&served_by(k)->modules); m; m = m->next)
+    for (struct module *m = atomic_load(&kernel_code(k)->modules); m; m = m->next)
         if (module_stage(m) == STAGE_PENDING) return true;
     return false;
 }
@@ -235,13 +292,10 @@ void kernel_finish(void)
     struct kernel *k, *next;
     worker_stop();
     pthread_mutex_lock(&kernel_lock);
-    DL_FOREACH_SAFE(unused, k, next)
-    {
-        DL_DELETE(unused, k);
-        HASH_DEL(table, k);
+    while ((k = unused)) {
+        table_remove(k);
         kernel_free(k);
     }
-    unused_count = 0;
     HASH_ITER(hh, table, k, next) modules_free(k);
     modules_free(&kernel_interpreter);
     pthread_mutex_unlock(&kernel_lock);
@@ -263,7 +317,7 @@ enum gen_family kernel_family(const struct kernel *k)
 
 const char *kernel_state(const struct kernel *k)
 {
-    return origin_names[atomic_load(&served_by(k)->origin)];
+    return origin_names[atomic_load(&kernel_code(k)->origin)];
 }
 
 void kernel_count(struct kernel *k, enum origin o)

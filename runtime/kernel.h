@@ -1,6 +1,7 @@
 /* kernel.h: from a canonical tree to bytes moved on a GPU: compile, load, choose, launch.
  *
- * A struct kernel exists once per shape signature in the process. A worker thread compiles it; until it is
+ * A struct kernel exists once per shape signature in the process, its module once per form signature (gen/form.h):
+ * types that differ in their lists alone share it. A worker thread compiles it; until it is
  * ready the generic kernel serves, and where there is no NVRTC, or compiling fails, the copy engine
  * (cuMemcpyAsync of a run, cuMemcpy2DAsync of equal runs at an even pitch). So kernel_move always does its job. */
 #ifndef STRIDEC_KERNEL_H

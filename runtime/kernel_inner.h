@@ -4,6 +4,7 @@
 #include "kernel.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#define HASH_NONFATAL_OOM 1 /* the default ends the process */
 #include <uthash.h>
 
 /* STAGE_NONE: nobody asked for the module yet. A READY module never changes again. */
@@ -21,6 +22,7 @@ struct module {
     CUmodule handle;
     CUfunction entry[2][GEN_WORDS_MAX]; /* by kernel_direction, then as plan.words */
     _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
+    _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
     struct module *next;                /* the kernel on another device */
     struct module *queued;              /* behind this one in the worker's queue */
 };
@@ -28,6 +30,9 @@ struct module {
 struct kernel {
     char *signature;
     struct tree *tree; /* its root's offset is 0; NULL: the interpreter itself */
+    struct form *form; /* of tree */
+    struct kernel *code; /* whose modules serve this one: NULL for its own, the interpreter's for GEN_GENERIC, else that of
+                            the form signature, of which it holds a reference */
     enum gen_family family;
     int64_t size; /* packed bytes of one element */
     int word;     /* widest word that the tree allows */
@@ -46,6 +51,11 @@ extern struct kernel kernel_interpreter; /* for any tree; in no table */
 /* kernel.c. With kernel_lock held: */
 void kernel_unref(struct kernel *k);
 void kernel_trim(bool loaded_too); /* frees unused kernels past the bound; lets go of the lock meanwhile */
+/* The kernel whose modules serve k. */
+static inline struct kernel *kernel_code(const struct kernel *k)
+{
+    return k->code ? k->code : (struct kernel *)k;
+}
 /* Without it: k on d, made at the first call; NULL without memory. */
 struct module *module_of(struct kernel *k, struct device *d);
 /* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */

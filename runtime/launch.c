@@ -87,7 +87,8 @@ static int launch_all(struct move *v, const struct module *m, uint64_t program, 
         int entry = choose_entry(&m->plan, &job, wrap, job.end, limit), word = m->plan.words[entry];
         int64_t end = launch_end(&m->plan, word, size, job.end);
         end -= (end - job.begin) % word;
-        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program};
+        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program, {0}};
+        if (m->kernel->form) form_numbers(v->kernel->form, word, a.number);
         if (launch(v, m, entry, &a)) return -1;
         job.packed += (uint64_t)(end - job.begin);
         job.begin = end;
@@ -103,38 +104,53 @@ static bool reaches(const struct module *m, int64_t size, int64_t end)
 }
 
 /*
- * The interpreter's program.
+ * What a kernel reads of its type: the interpreter's program, or lists.
  */
 
-static struct buffer *upload(struct kernel *k, struct device *d)
+static void *make_program(struct kernel *k, size_t *bytes)
 {
     struct reason why;
     size_t words = 0;
     int64_t *program = tree_program(k->tree, &words, &why);
-    CUstream s = program ? stream_get(d) : NULL;
-    struct buffer *b = s ? buffer_get(d, BUFFER_DEVICE, words * sizeof *program) : NULL;
-    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, program, words * sizeof *program, s) == CUDA_SUCCESS;
+    *bytes = words * sizeof *program;
+    return program;
+}
+
+static void *make_lists(struct kernel *k, size_t *bytes)
+{
+    struct reason why;
+    return form_lists(k->form, bytes, &why);
+}
+
+/* Takes the bytes. */
+static struct buffer *upload(struct device *d, void *data, size_t bytes)
+{
+    CUstream s = data ? stream_get(d) : NULL;
+    struct buffer *b = s ? buffer_get(d, BUFFER_DEVICE, bytes) : NULL;
+    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, s) == CUDA_SUCCESS;
     /* Waited for: the next user may come on another stream. It happens once. */
     if (s && (stream_wait(d, s) || !ok)) {
         buffer_put(b);
         b = NULL;
     }
     stream_put(d, s);
-    free(program);
+    free(data);
     return b;
 }
 
-/* Device address of the program, 0 where it can't be had. */
-static uint64_t program_address(struct module *m)
+/* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
+static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, void *(*make)(struct kernel *, size_t *))
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct buffer *b = atomic_load_explicit(&m->program, memory_order_acquire);
+    struct buffer *b = atomic_load_explicit(slot, memory_order_acquire);
     if (b) return b->address;
     pthread_mutex_lock(&lock);
-    b = atomic_load(&m->program);
+    b = atomic_load(slot);
     if (!b) {
-        b = upload(m->kernel, m->device);
-        atomic_store_explicit(&m->program, b, memory_order_release);
+        size_t bytes;
+        void *data = make(m->kernel, &bytes);
+        b = upload(m->device, data, bytes);
+        atomic_store_explicit(slot, b, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     return b ? b->address : 0;
@@ -144,54 +160,57 @@ static uint64_t program_address(struct module *m)
  * Ways: each returns 1 where it can't serve now, else kernel_move's result.
  */
 
-static int move_special(struct move *v, struct module *own)
+/* `own` holds what the kernel has on the device, `special` the code that serves it. */
+static int move_special(struct move *v, struct module *own, struct module *special)
 {
-    if (v->kernel->family == GEN_GENERIC || module_request(own) != STAGE_READY) return 1;
-    if (!reaches(own, v->kernel->size, v->job.end)) return 1;
-    return launch_all(v, own, 0, v->wrap, own->plan.words[0]);
+    uint64_t lists = 0;
+    if (v->kernel->family == GEN_GENERIC || module_request(special) != STAGE_READY) return 1;
+    if (!reaches(special, v->kernel->size, v->job.end)) return 1;
+    if (form_has_lists(v->kernel->form) && !(lists = address_of(own, &own->lists, make_lists))) return 1;
+    return launch_all(v, special, lists, v->wrap, special->plan.words[0]);
 }
 
 /* The interpreter knows nothing of strides that go on: several elements are always elements to it. While a special
  * kernel is on its way, the interpreter is not asked for: the worker makes it before it compiles, and a kernel that
  * was made earlier has no need of it. */
-static int move_interpreted(struct move *v, struct module *own)
+static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
-    if (!m || (module_stage(own) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
+    if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
     if (!reaches(m, v->kernel->size, v->job.end)) return 1;
-    uint64_t program = program_address(own);
+    uint64_t program = address_of(own, &own->program, make_program);
     if (!program) return 1;
     return launch_all(v, m, program, v->job.end > v->kernel->size, v->kernel->word);
 }
 
-static int move_compiled(struct move *v, struct module *own, enum kernel_way *way)
+static int move_compiled(struct move *v, struct module *own, struct module *special, enum kernel_way *way)
 {
-    int result = move_special(v, own);
+    int result = move_special(v, own, special);
     *way = KERNEL_SPECIAL;
     if (result <= 0) return result;
     *way = KERNEL_INTERPRETED;
-    return move_interpreted(v, own);
+    return move_interpreted(v, own, special);
 }
 
 /* True while the worker is to make a module that serves k on d, and none is there yet. */
-static bool awaited(const struct module *own, const struct module *interpreter)
+static bool awaited(const struct module *special, const struct module *interpreter)
 {
-    enum stage a = module_stage(own), b = module_stage(interpreter);
+    enum stage a = module_stage(special), b = module_stage(interpreter);
     return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
 }
 
 /* Waits until one is ready, none is coming, or time is up. False if there was nothing to wait for. */
-static bool wait_for_any(struct move *v, const struct module *own)
+static bool wait_for_any(struct move *v, const struct module *special)
 {
     const struct module *interpreter = module_of(&kernel_interpreter, v->device);
-    if (!interpreter || !awaited(own, interpreter) || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+    if (!interpreter || !awaited(special, interpreter) || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_SECONDS;
     int error = 0;
     pthread_mutex_lock(&kernel_lock);
-    while (error != ETIMEDOUT && awaited(own, interpreter))
+    while (error != ETIMEDOUT && awaited(special, interpreter))
         error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
     pthread_mutex_unlock(&kernel_lock);
     return true;
@@ -200,8 +219,9 @@ static bool wait_for_any(struct move *v, const struct module *own)
 static int move_any(struct move *v, enum kernel_way *way)
 {
     struct module *own = module_of(v->kernel, v->device);
-    int result = own ? move_compiled(v, own, way) : 1;
-    if (own && result > 0 && wait_for_any(v, own)) result = move_compiled(v, own, way);
+    struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
+    int result = special ? move_compiled(v, own, special, way) : 1;
+    if (special && result > 0 && wait_for_any(v, special)) result = move_compiled(v, own, special, way);
     if (result <= 0) return result;
     *way = KERNEL_COPIES;
     return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);

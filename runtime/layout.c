@@ -131,8 +131,10 @@ bool layout_contiguous(const struct layout *l, int64_t count)
 
 int64_t layout_bytes(const struct layout *l, int64_t count)
 {
-    int64_t bytes;
-    return __builtin_mul_overflow(l->size, count, &bytes) ? -1 : bytes;
+    int64_t bytes, last, end;
+    bool over = __builtin_mul_overflow(l->size, count, &bytes) || __builtin_mul_overflow(l->extent, count - 1, &last)
+                || __builtin_add_overflow(last, last < 0 ? l->low : l->high, &end);
+    return over ? -1 : bytes;
 }
 
 void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past)

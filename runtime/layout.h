@@ -34,9 +34,9 @@ void layout_unref(struct layout *l);
 
 /* True if `count` elements lie in one contiguous piece. */
 bool layout_contiguous(const struct layout *l, int64_t count);
-/* The packed bytes of count elements, or -1 past 2^63. */
+/* The packed bytes of count > 0 elements, or -1 where these or the span pass 2^63. */
 int64_t layout_bytes(const struct layout *l, int64_t count);
-/* First byte touched by count > 0 elements at buf, and one past the last. */
+/* First byte touched by count > 0 elements at buf, and one past the last; for counts that layout_bytes accepts. */
 void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past);
 
 #endif

@@ -157,8 +157,8 @@ enum stage module_load(struct gen *gen, struct module *m)
     struct reason why;
     const char *signature = m->kernel->signature;
     if (module_stage(m) == STAGE_READY) return STAGE_READY;
-    int error =
-        m->kernel->tree ? gen_kernel(gen, signature, "cuda", &b.code, &why) : gen_generic(gen, "cuda", &b.code, &why);
+    int error = m->kernel->form ? gen_kernel_form(gen, m->kernel->form, "cuda", &b.code, &why)
+                                : gen_generic(gen, "cuda", &b.code, &why);
     if (error) {
         log_once(LOG_WARN, "generate", "no kernel was generated for %s: %s", signature, why.text);
         return STAGE_FAILED;

@@ -61,9 +61,15 @@ static int64_t take_count(struct contents *c)
 {
     return c->nlarge ? (int64_t)*c->large_at++ : *c->int_at++;
 }
+/* The combiners of Fortran's old calls (*_INTEGER) have their addresses among the integers. */
 static int64_t take_address(struct contents *c)
 {
-    return c->nlarge ? (int64_t)*c->large_at++ : (int64_t)*c->address_at++;
+    return c->nlarge || !c->naddresses ? take_count(c) : (int64_t)*c->address_at++;
+}
+
+static int64_t take_int64(struct contents *c)
+{
+    return take_int(c);
 }
 
 typedef int64_t take(struct contents *c);
@@ -167,11 +173,48 @@ static struct type *read_subarray(struct contents *c, struct type *const old[], 
     return t;
 }
 
+static int64_t take_darg(struct contents *c)
+{
+    int64_t darg = take_int(c);
+    return darg == MPI_DISTRIBUTE_DFLT_DARG ? TYPE_DARG_DEFAULT : darg;
+}
+
+static int64_t take_distribution(struct contents *c)
+{
+    int distrib = take_int(c);
+    return distrib == MPI_DISTRIBUTE_BLOCK    ? TYPE_DISTRIBUTE_BLOCK
+           : distrib == MPI_DISTRIBUTE_CYCLIC ? TYPE_DISTRIBUTE_CYCLIC
+                                              : TYPE_DISTRIBUTE_NONE;
+}
+
+static struct type *read_darray(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t size = take_int(c), rank = take_int(c);
+    int ndims = take_int(c);
+    int64_t *gsizes = take_list(c, ndims, take_count), *distribs = take_list(c, ndims, take_distribution);
+    int64_t *dargs = take_list(c, ndims, take_darg), *psizes = take_list(c, ndims, take_int64);
+    enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
+    enum type_distribution kinds[TREE_DEPTH_MAX];
+    for (int d = 0; distribs && d < ndims && d < TREE_DEPTH_MAX; d++) kinds[d] = (enum type_distribution)distribs[d];
+    struct type *t = gsizes && distribs && dargs && psizes
+                         ? type_darray(size, rank, ndims, gsizes, kinds, dargs, psizes, order, old[0], why)
+                         : NULL;
+    free(gsizes), free(distribs), free(dargs), free(psizes);
+    return t;
+}
+
 static struct type *read_resized(struct contents *c, struct type *const old[], struct reason *why)
 {
     int64_t lb = take_address(c), extent = take_address(c);
     return type_resized(lb, extent, old[0], why);
 }
+
+/* Headers that keep these combiners for old libraries' sake only may have renamed them. */
+#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 && !OMPI_ENABLE_MPI1_COMPAT
+#define OLD_COMBINER(name) OMPI_WAS_MPI_COMBINER_##name
+#elif defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 || defined MPICH_VERSION
+#define OLD_COMBINER(name) MPI_COMBINER_##name
+#endif
 
 static const struct {
     int combiner;
@@ -187,7 +230,13 @@ static const struct {
     {MPI_COMBINER_HINDEXED_BLOCK, read_hindexed_block},
     {MPI_COMBINER_STRUCT, read_struct},
     {MPI_COMBINER_SUBARRAY, read_subarray},
+    {MPI_COMBINER_DARRAY, read_darray},
     {MPI_COMBINER_RESIZED, read_resized},
+#ifdef OLD_COMBINER
+    {OLD_COMBINER(HVECTOR_INTEGER), read_hvector},
+    {OLD_COMBINER(HINDEXED_INTEGER), read_hindexed},
+    {OLD_COMBINER(STRUCT_INTEGER), read_struct},
+#endif
 };
 
 static reader *find_reader(int combiner)
@@ -256,7 +305,13 @@ static void free_handle(MPI_Datatype *datatype)
     if (contents_envelope(*datatype, &c) == MPI_SUCCESS && !is_named(c.combiner)) PMPI_Type_free(datatype);
 }
 
-static struct type *read_derived(MPI_Datatype datatype, struct contents *c, struct reason *why)
+/* Open MPI hands out copies of the inner types, so one that occurs twice cannot be told from two: types nested n
+ * deep, each holding two of the one below, take 2^n reads. More than this many are left to the MPI. */
+#define READS_MAX (1 << 22)
+
+static struct type *read_some(MPI_Datatype datatype, int *left, struct reason *why);
+
+static struct type *read_derived(MPI_Datatype datatype, struct contents *c, int *left, struct reason *why)
 {
     reader *read = find_reader(c->combiner);
     if (!read) {
@@ -266,7 +321,7 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, stru
     struct type **old = calloc((size_t)c->ntypes + 1, sizeof(struct type *)), *t = NULL;
     if (old && contents_read(datatype, c)) {
         int n = 0;
-        while (n < c->ntypes && (old[n] = read_type(c->types[n], why))) n++;
+        while (n < c->ntypes && (old[n] = read_some(c->types[n], left, why))) n++;
         if (n == c->ntypes) t = read(c, old, why);
         for (int i = 0; i < n; i++) type_free(old[i]);
         for (int i = 0; i < c->ntypes; i++) free_handle(&c->types[i]);
@@ -276,7 +331,7 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, stru
     return trust_mpi(datatype, t, why);
 }
 
-struct type *read_type(MPI_Datatype datatype, struct reason *why)
+static struct type *read_some(MPI_Datatype datatype, int *left, struct reason *why)
 {
     struct contents c = {0};
     snprintf(why->text, sizeof why->text, "out of memory");
@@ -284,5 +339,14 @@ struct type *read_type(MPI_Datatype datatype, struct reason *why)
         snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
         return NULL;
     }
-    return is_named(c.combiner) ? read_named(datatype, why) : read_derived(datatype, &c, why);
+    if (is_named(c.combiner)) return read_named(datatype, why);
+    if ((*left)-- > 0) return read_derived(datatype, &c, left, why);
+    snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
+    return NULL;
+}
+
+struct type *read_type(MPI_Datatype datatype, struct reason *why)
+{
+    int left = READS_MAX;
+    return read_some(datatype, &left, why);
 }

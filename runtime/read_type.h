@@ -6,7 +6,7 @@
 
 /* A type that lays out bytes as `datatype` does, with the lower bound and extent that the MPI reports at
  * every level; the caller frees it. NULL with *why for what cannot be read: combiners that have no reader
- * here (darray, the `_integer` ones), and any type for which the tree's size differs from the MPI's. */
+ * here, and any type for which the tree's size differs from the MPI's. */
 struct type *read_type(MPI_Datatype datatype, struct reason *why);
 
 #endif

@@ -51,17 +51,20 @@ static void record_free(struct record *r)
     atomic_fetch_sub_explicit(&request_records, 1, memory_order_release);
 }
 
-static bool brought_data(const struct record *r, const MPI_Status *status, int error)
+/* The packed bytes to unpack: 0 for what failed, was cancelled, or was cut short. Open MPI's status of a truncated
+ * receive has the whole message's size, and MPI_Request_get_status reports no error with it. */
+static int64_t brought(const struct record *r, const MPI_Status *status, int error)
 {
     int cancelled = 0;
-    if (!r->receive || error != MPI_SUCCESS) return false;
+    if (!r->receive || error != MPI_SUCCESS) return 0;
     PMPI_Test_cancelled(status, &cancelled);
-    return !cancelled;
+    int64_t bytes = cancelled ? 0 : wire_received(status);
+    return bytes <= r->parcel->bytes ? bytes : 0;
 }
 
 void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error)
 {
-    if (brought_data(r, status, error) && batch_unpack(&c->batch, r->parcel, wire_received(status)))
+    if (batch_unpack(&c->batch, r->parcel, brought(r, status, error)))
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     r->next = c->done;
     c->done = r;

@@ -37,7 +37,6 @@ static double median(double *v, int n)
 
 struct bench {
     struct device *device;
-    struct kernel *kernel;
     struct parcel parcel;
     bool pack;
 };
@@ -95,6 +94,15 @@ static void put_point(struct tune_table *t, enum tune_curve c, int i, int j, dou
     g->blocks = i + 1, g->sizes = SIZES, g->block[i] = blocks[i], g->bytes[j] = sizes[j], g->us[i][j] = us;
 }
 
+/* One direction of a transport; false if it failed. */
+static bool measure_way(struct tune_table *t, struct bench *b, bool pack, enum tune_curve c, CUstream s, int i, int j)
+{
+    b->pack = pack;
+    double us = time_kernel(b, s);
+    put_point(t, c, i, j, us);
+    return us > 0;
+}
+
 static int measure_layout(struct tune_table *t, struct device *d, CUstream s, int i, int j)
 {
     struct reason why;
@@ -102,14 +110,13 @@ static int measure_layout(struct tune_table *t, struct device *d, CUstream s, in
     struct buffer *user = buffer_get(d, BUFFER_DEVICE, (size_t)l->high);
     int rc = user ? 0 : -1;
     for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
-        struct bench b = {.device = d, .kernel = l->kernel};
+        struct bench b = {.device = d};
         b.parcel = (struct parcel){.transport = measured[m].transport, .layout = l, .device = d, .count = 1,
                                    .user = (char *)(uintptr_t)user->address, .bytes = l->size};
-        if (!b.parcel.transport->acquire(&b.parcel)) return -1;
-        b.pack = true, put_point(t, measured[m].pack, i, j, time_kernel(&b, s));
-        b.pack = false, put_point(t, measured[m].unpack, i, j, time_kernel(&b, s));
-        if (t->grid[measured[m].pack].us[i][j] <= 0 || t->grid[measured[m].unpack].us[i][j] <= 0) rc = -1;
+        bool ok = b.parcel.transport->acquire(&b.parcel) && measure_way(t, &b, true, measured[m].pack, s, i, j) &&
+                  measure_way(t, &b, false, measured[m].unpack, s, i, j);
         buffer_put(b.parcel.wire), buffer_put(b.parcel.stage);
+        rc = ok ? 0 : -1;
     }
     buffer_put(user);
     layout_unref(l);
@@ -187,7 +194,7 @@ static int make_folders(const char *file)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s", file);
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = *path ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         if (mkdir(path, 0777) && errno != EEXIST) return -1;
         *slash = '/';

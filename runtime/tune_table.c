@@ -144,7 +144,7 @@ static bool read_line(struct parser *p, char *line)
     return fail(p, "unknown line:", line);
 }
 
-/* Every curve that was begun has rows, and the legs that each host path needs are there. */
+/* The legs that each host path needs are there; a curve of the device path without rows counts as not measured. */
 static bool complete(struct parser *p)
 {
     static const enum tune_curve needed[] = {TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED, TUNE_PACK_STAGED,

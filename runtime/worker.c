@@ -152,6 +152,7 @@ void worker_push(struct module *m)
 {
     m->kernel->refs++;
     if (exiting || (!running && start())) {
+        kernel_count(m->kernel, ORIGIN_FAILED);
         settle(m, STAGE_FAILED);
         return;
     }

@@ -2,15 +2,16 @@
 # run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns]
-# @AWARE is the library that makes the MPI CUDA-aware, @NEW a new empty folder, @KEEP one folder for all lines of a program. "warns": standard error must hold a
-# warning of stridec's, and no line of one rank's twice.
-# MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60).
+# @AWARE is the library that makes the MPI CUDA-aware, @NEW a new empty folder, @KEEP one folder for all lines of a
+# program. "warns": standard error must hold a warning of stridec's, and no line of one rank's twice.
+# MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
+# SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
 export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 2 ]; then shift 2; else set --; fi
-limit=${MPI_TEST_TIMEOUT:-60}
+limit=${MPI_TEST_TIMEOUT:-${SAN:+3}60}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
@@ -23,12 +24,15 @@ run_lines() {   # of a program
 start() {   # PROGRAM RANKS ARGUMENT...
     program=$build/tests/mpi/$1 ranks=$2
     shift 2
+    # The sanitizer's runtime comes before all other libraries, but not into mpirun.
+    san=${SAN:+env LD_PRELOAD=$(gcc -print-file-name=libasan.so)${LD_PRELOAD:+:$LD_PRELOAD}}
+    # shellcheck disable=SC2086
     if [ -n "$MPI_TEST_HOST" ]; then
         timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$program" --host "$@"
     elif [ "$MPI_TEST_SIM" = 0 ]; then
-        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$build/stridec" run -- "$program" "$@"
+        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" $san "$build/stridec" run -- "$program" "$@"
     else
-        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$build/stridec" run --sim -- "$program" "$@"
+        timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" $san "$build/stridec" run --sim -- "$program" "$@"
     fi
 }
 
@@ -66,7 +70,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- pack p2p requests lifetimes errors devices handles fallback
+[ $# -gt 0 ] || set -- pack p2p requests lifetimes errors devices handles fallback tuned
 for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }

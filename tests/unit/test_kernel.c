@@ -482,10 +482,12 @@ static void slow(void **state)
     assert_string_equal(kernel_state(k), "pending");
     assert_int_equal(pack_first(k, 800), KERNEL_COPIES);
     clock_gettime(CLOCK_MONOTONIC, &now);
-    assert_true((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < 250);
+    assert_true((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < 900);
     fill(user, SPACE);
     upload(user_memory, user, SPACE);
-    assert_int_equal(pack_first(k, t->size), KERNEL_INTERPRETED);
+    enum kernel_way way;   /* the wait is bounded: a busy machine may need several */
+    for (int i = 0; (way = pack_first(k, t->size)) == KERNEL_COPIES && i < 10;) i++;
+    assert_int_equal(way, KERNEL_INTERPRETED);
     download(packed, packed_memory, SPACE);
     for (int64_t i = 0; i < t->size; i++) assert_int_equal(packed[i], user[i / 8 * 40 + i / 4 % 2 * 8 + i % 4]);
     kernel_wait(k);
@@ -527,7 +529,7 @@ static void with_slow_nvrtc(void **state)
 {
     (void)state;
     need_simulation();
-    assert_true(in_process("slow", "SIMGPU_NVRTC_DELAY_MS", "300"));
+    assert_true(in_process("slow", "SIMGPU_NVRTC_DELAY_MS", "1000"));
 }
 
 static void early_exit(void **state)
