@@ -1,14 +1,22 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/pingpong
+BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/pingpong $(BUILD)/bench/search
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
 bench-build: all $(BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
 bench: bench-build
 	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' bench/run.sh $(BUILD)
 
-$(BUILD)/bench/%: bench/%.c bench/common.c bench/layouts.c bench/common.h bench/layouts.h
+LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
+$(BUILD)/bench/%: bench/%.c bench/common.c $(LAYOUTS_C) bench/common.h bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
+
+# The kernel search needs no MPI: the compiler, and what loads NVRTC.
+SEARCH_C = bench/search.c bench/search_beside.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c
+SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,nvrtc driver log env)
+$(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/search_kernels.cu $(SEARCH_O)
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_C) -pthread $(SEARCH_C) -o $@ -Wl,--start-group $(SEARCH_O) -Wl,--end-group -ldl -lm
 
 .PHONY: bench bench-build

@@ -18,7 +18,8 @@
     X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
     X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
-    X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
+    X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) \
+    X(cuStreamSynchronize) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 
 #define NVRTC_CALLS(X) \

@@ -63,6 +63,7 @@ static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct 
     PMPI_Type_size_x(datatype, &size);
     PMPI_Type_get_extent_x(datatype, &lb, &extent);
     PMPI_Type_get_true_extent_x(datatype, &low, &true_extent);
+    if (size == 0) low = true_extent = 0;   /* MPICH tells of an empty type's bytes with the ends of the number line */
     l->size = size, l->extent = extent, l->low = low, l->high = low + true_extent, l->block = size;
     l->signature = strdup("(unread)");
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);

@@ -120,6 +120,14 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, i
     return create(ctx, out, flags);
 }
 
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    ENTER();
+    if (least) *least = 0;
+    if (greatest) *greatest = -5;
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamDestroy(CUstream stream)
 {
     ENTER();
