@@ -57,9 +57,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) -c $< -o $@
 
+# With the simulated GPU, where it has been built.
+SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim
 install: all
 	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
 	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
+	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 
 clean:
 	rm -rf $(BUILD)

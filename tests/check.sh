@@ -19,10 +19,10 @@ run() {
     local name=$1 file ok bad rc start=$SECONDS
     shift
     file=$log/${name//[^A-Za-z0-9_.-]/_}
-    timeout -k 5 "${LIMIT:-120}" "$@" >"$file" 2>&1 </dev/null
+    timeout -k 5 "${LIMIT:-300}" "$@" >"$file" 2>&1 </dev/null
     rc=$?
     ok=$(grep -c '^ok ' "$file") bad=$(grep -c '^not ok ' "$file")
-    [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "not ok $name ran past ${LIMIT:-120} s" >>"$file"
+    [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "not ok $name ran past ${LIMIT:-300} s" >>"$file"
     [ $((ok + bad)) -eq 0 ] && echo "not ok $name checked nothing (exit status $rc)" >>"$file"
     [ $rc -ne 0 ] && [ "$bad" -eq 0 ] && echo "not ok $name: exit status $rc" >>"$file"
     bad=$(grep -c '^not ok ' "$file")
@@ -38,34 +38,48 @@ yes() {
     run "$name" sh -c '"$@" && echo "ok $0" || { echo "not ok $0"; exit 1; }' "$name" "$@"
 }
 
-san=
+export san=
 if [ -n "${SAN:-}" ]; then
-    # Programs are not instrumented, the library is: its runtime must come first. MPIs leak; unit tests don't.
-    san="env LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0"
+    # The library is instrumented, the programs are not: the sanitizer's runtime must come first.
+    export SAN LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+    export ASAN_OPTIONS=use_sigaltstack=0
+    san="env LD_PRELOAD=$(gcc -print-file-name=libasan.so)"
 fi
+# MPIs are built without frame pointers: only the slow unwinder sees whose an allocation is.
+slow=fast_unwind_on_malloc=0
 
 for t in "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
-    n=$(basename "$t") path=$CUDA_LIB
+    n=$(basename "$t") path=$CUDA_LIB unwind=
     [ "$n" = test_kernel ] && path=$PWD/$build/sim
-    LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} OMPI_MCA_plm_rsh_agent=/bin/false run "unit $n" "$t"
+    [ "$n" = test_type_mpi ] && unwind=$slow
+    ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
+        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" "$t"
 done
 run "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 run "simulated GPU, eager" "$build/sim/selftest"
 run "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
 run "command" tests/cli/cli.sh "$build/stridec"
 
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow
 for b in "$build" "$mpich"; do
     if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich; else mpi=$MPICC; fi
     export MPICC BUILD=$b
-    mpirun() { echo tests/mpirun.sh "$@"; }
-    LIMIT=600 run "$mpi programs" tests/mpi/run.sh "$b"
+    # Some packages (Ubuntu 24.04's MPICH 4.2.0) start every rank alone: no fault of what is tested here.
+    if tests/mpirun.sh -n 2 "$b/examples/halo3d" --host 8 1 1 2>&1 | grep -q '^halo3d: 1 rank'; then
+        echo "$mpi: left out: its mpirun starts each rank as a job of its own"
+        continue
+    fi
+    LIMIT=${SAN:+2}600 run "$mpi programs" tests/mpi/run.sh "$b"
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done
-    yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san "$b/stridec" run --sim -- "$b/examples/halo3d_f"
+    yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
+        "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     if [ "$b" = "$build" ]; then
-        yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
+        run "ahead of time" tests/cli/aot.sh "$b"
+        yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
+            "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     fi
 done
 

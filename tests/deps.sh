@@ -144,7 +144,11 @@ if [ -n "$only_list" ]; then
 fi
 
 if [ -n "$packages" ]; then
-    can_apt || { echo "deps: $line: install it (Debian and Ubuntu, as root: apt-get install $packages)" >&2; exit 1; }
+    can_apt || {
+        [ -n "$cuda" ] || packages="${packages}python3-pip (for CUDA's wheels)"
+        echo "deps: packages are missing: as root, on Debian and Ubuntu: apt-get install ${packages% }" >&2
+        exit 1
+    }
     log=$(mktemp)
     # shellcheck disable=SC2086
     apt_install $packages || { echo "deps: apt-get install $packages failed: $(grep -m1 '^E:' "$log")" >&2; exit 1; }

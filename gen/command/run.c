@@ -48,8 +48,15 @@ static int preload(void)
     if (strstr(present, library))
         return 0;
     /* The address sanitizer insists on being the first library. */
-    bool last = strstr(present, "libasan") || strstr(present, "libclang_rt.asan");
-    return last ? set_list("LD_PRELOAD", present, library) : set_list("LD_PRELOAD", library, present);
+    const char *rest = strchr(present, ':');
+    size_t first = rest ? (size_t)(rest - present) : strlen(present);
+    const char *asan = strstr(present, "asan");
+    if (!asan || asan >= present + first)
+        return set_list("LD_PRELOAD", library, present);
+    char list[2 * PATH_MAX];
+    if ((size_t)snprintf(list, sizeof list, "%.*s:%s", (int)first, present, library) >= sizeof list)
+        return failure("run", "LD_PRELOAD is too long");
+    return set_list("LD_PRELOAD", list, rest ? rest + 1 : "");
 }
 
 static int simulate(void)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # aot.sh BUILD: a program whose types `stridec gen` compiled ahead of time runs on those modules, and NVRTC is not
-# called once; with a damaged module it says so and runs all the same. On the simulated GPU.
+# called once; with a damaged module it says so and runs all the same. On the simulated GPU. $san: see tests/check.sh.
 build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -16,7 +16,7 @@ result "stridec gen compiles the halo's types"
 # halo NAME: runs the example with the modules, an empty cache, and a log of every compile.
 halo() {
     STRIDEC_AOT=$work/aot STRIDEC_CACHE_DIR=$work/cache.$1 SIMGPU_NVRTC_LOG=$work/compiles.$1 \
-        tests/mpirun.sh -n 2 "$build/stridec" run --sim --stats -- "$build/examples/halo3d" 16 2 50 >"$work/out" 2>&1
+        tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim --stats -- "$build/examples/halo3d" 16 2 50 >"$work/out" 2>&1
 }
 halo whole && grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
 result "no NVRTC call for types in the manifest"

@@ -85,7 +85,7 @@ return {
     same = vector(1, 4, 9, int),
 }
 EOF
-check "types that the interpreter serves" returns 0 out 'family: generic' inspect "$work/mixed.lua" irregular
+check "a type of a few parts" returns 0 out 'family: struct' inspect "$work/mixed.lua" irregular
 check "an empty type" returns 0 out 'none, the type is empty' inspect "$work/mixed.lua" empty
 check "an absent cache" returns 1 err 'cache folder' inspect --cache
 
@@ -95,9 +95,9 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     check "gen" returns 0 out 'manifest: 5 types' gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90,sm_80
     manifest=$work/new/aot/manifest
     check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
-    lines() {   # generic and d(16), each for two architectures
+    lines() {   # generic and three forms, each for two architectures
         cat "$manifest"
-        [ "$(wc -l <"$manifest")" -eq 5 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 3 ] &&
+        [ "$(wc -l <"$manifest")" -eq 9 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 5 ] &&
             awk -F'\t' 'NR > 1 && NF != 5 { exit 1 }' "$manifest"
     }
     check "one line a shape and architecture" lines
@@ -106,7 +106,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         for file in $(tail -n +2 "$manifest" | cut -f3); do
             [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%%.*}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 7 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 13 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     again() {
