@@ -1,25 +1,46 @@
 /* canon.c: the canonical form of a stride tree.
  *
- * Children first, then the rules for the node itself until none fires. Every rule leaves a tree of fewer
- * nodes or list entries, except those that hoist an offset, and an offset is hoisted only where it is not
- * 0 yet; so the process ends. No rule changes the packed byte sequence: none reorders copies.
+ * Children first, then the node itself. No step changes the packed byte sequence: none reorders copies.
  *
- * What the rules establish:
+ * What holds of every canonical tree:
  * - An empty tree is dense(0, 0), and no child is empty.
  * - The offset of a node is the place of its first packed byte: the child of a stride or an index, the
  *   first offset of an index and the first part of a seq are at 0. Only the root of a tree and the later
  *   parts of a seq have offsets.
  *
- * Uniqueness for chains of stride over dense. Read the chain as dimensions (n, s), outermost first: a
- * stride is (count, step), a dense block is (length, 1), left out if its length is 1. The rules leave
- * n >= 2 throughout (stride_one) and, for a dimension (N, S) just outside (n, s), S != n * s
- * (stride_fold where (n, s) is a dense block, of length 1 too; stride_merge otherwise). Let a(0), a(1), ...
- * be the byte offsets in pack order. Then s = a(1) - a(0) for the innermost dimension, and n is where
- * a(n) - a(n-1) first differs from s (it is S - (n-1) * s, equal to s only if S == n * s), or the number
- * of bytes. So the sequence alone gives the innermost dimension, and a(0), a(n), a(2n), ... the others in
- * the same way. Last, an innermost dimension with s == 1 can only be written as the dense block, since a
- * stride of step 1 over dense(1) is folded; and a(0) is the root's offset. The argument nowhere needs
- * s > 0: steps of 0 or below, and overlaps, are included.
+ * What is guaranteed. The result depends on the packed byte sequence alone (equal layouts in equal order
+ * give equal trees, one signature, one kernel), however the tree was built, if every seq in it unfolds to at
+ * most CANON_RUNS_MAX contiguous runs, or to at most two runs for each of its parts. Strides and lists of
+ * offsets may be of any length. The form of a sequence of bytes is, whichever comes first:
+ * 1. dense, if it is one run;
+ * 2. stride over the form of its least period, if it is made of evenly spaced copies of its beginning;
+ * 3. index over the form of the greatest block that all of it is made of, wherever the copies lie, if that block
+ *    is of two runs or more, or all runs of the sequence are of one length: so touching blocks make longer runs
+ *    first, and an outer list over regular planes is a list of planes. Where neighbours among the listed lie evenly
+ *    spaced, so that this leaves a quarter of the entries or less, a seq of strides comes instead;
+ * 4. a seq of its runs; where evenly spaced neighbours of one length, level upon level, leave half the parts
+ *    or less, a seq of strides; where neighbours of one length leave a quarter or less, a seq of lists.
+ *
+ * What is not guaranteed. A seq of more runs, say a struct of two large arrays of vectors, keeps the parts that
+ * it was built of, but for these rewrites: empty parts go, nested parts come up, blocks that touch are one,
+ * strides that go on in the next part are one, offsets move to the root, equal parts are a list, and
+ * repeated groups are a stride. Trees of more than CANON_RUNS_MAX runs in which copies of an index touch may stay
+ * different from the same bytes given as a list of runs. No search is made for a smaller tree than these steps
+ * give: a seq is not split to find an index in a part of it, and overlapping blocks are never merged.
+ *
+ * Why rules 1 and 2 are unique on strides, without unfolding them. Write the sequence as a word: letter i is
+ * the distance from byte i to byte i + 1. A period p that divides the number of bytes N is a p with letter i =
+ * letter i + p throughout. Two of them have their greatest common divisor as a third, since N - 1 >= p + q - gcd
+ * (Fine and Wilf), so the least one divides all. Hence n copies of a child in its form have a lesser period
+ * than the child's size only if the child itself is a stride that the outer step goes on with (stride_merge), or a
+ * dense block that the next one touches (stride_fold). The argument needs no positive steps: overlaps, steps
+ * of 0 and below are included.
+ * Why rule 3 is: block sizes b and c of a sequence without a period have their least common multiple as another,
+ * since all letters within it but the last are forced equal at distance gcd(b, c); so the greatest is a multiple
+ * of all, and an index over a child in its form finds it among groups of its own entries.
+ *
+ * Cost: O(n d) for a list of n entries, where d is the number of divisors of n (at most 448 below 10^7), and
+ * near n unless entries agree for long before they differ.
  */
 #include "canon.h"
 
@@ -27,6 +48,7 @@
 
 #include "map.h"
 #include "reason.h"
+#include "tree_inner.h"
 
 enum canon canon_replace(struct tree **t, struct tree *with)
 {
@@ -35,16 +57,6 @@ enum canon canon_replace(struct tree **t, struct tree *with)
     tree_unref(*t);
     *t = with;
     return CANON_FIRED;
-}
-
-/* ---- rules for every kind ---- */
-
-/* Nothing is packed, so neither the offset nor how the nothing is repeated can matter. */
-static enum canon any_empty(struct tree **t, struct reason *why)
-{
-    if ((*t)->size > 0 || ((*t)->kind == TREE_DENSE && (*t)->off == 0))
-        return CANON_KEPT;
-    return canon_replace(t, tree_dense(0, 0, why));
 }
 
 /* ---- rules for stride ---- */
@@ -92,42 +104,104 @@ static enum canon stride_merge(struct tree **t, struct reason *why)
 }
 
 static canon_rule *const stride_rules[] = {stride_one, stride_hoist, stride_fold, stride_merge, NULL};
-static canon_rule *const dense_rules[] = {NULL};
+
+/* ---- index ---- */
+
+/* Every copy moves by the child's offset, and the first copy lies at the index's own offset. */
+static struct tree *index_settle(const struct tree *x, struct reason *why)
+{
+    int64_t off, *at = NULL;
+    struct tree *child = NULL, *list = NULL, *t = NULL;
+    if (__builtin_add_overflow(x->off, x->at[0], &off) || __builtin_add_overflow(off, x->child->off, &off) ||
+        x->child->off == INT64_MIN)
+        return reason_overflow(why, "an offset");
+    at = malloc((size_t)x->count * sizeof *at);
+    if (!at)
+        return reason_memory(why);
+    bool far = false;
+    for (int64_t i = 0; i < x->count; i++)
+        far |= __builtin_sub_overflow(x->at[i], x->at[0], &at[i]);
+    if (far)
+        reason_overflow(why, "a distance between offsets");
+    else
+        child = tree_shift(x->child, -x->child->off, why);
+    list = child ? canon_offsets(child, x->count, at, false, why) : NULL;
+    t = list ? tree_shift(list, off, why) : NULL;
+    tree_unref(list);
+    free(at);
+    return t;
+}
 
 /* ---- applying them ---- */
 
-static canon_rule *const *const rules[] = {   /* ORDER TREE_KIND */
-    dense_rules, stride_rules, canon_seq_rules, canon_index_rules,
-};
-
-/* One round: the first rule that does not keep the node ends it. */
-static enum canon try_rules(struct tree **t, struct reason *why)
+/* The first rule that does not keep the node ends the round. */
+static enum canon try_rules(struct tree **t, canon_rule *const *rule, struct reason *why)
 {
-    enum canon result = any_empty(t, why);
-    canon_rule *const *rule = rules[(*t)->kind];
+    enum canon result = CANON_KEPT;
     while (result == CANON_KEPT && *rule)
         result = (*rule++)(t, why);
     return result;
 }
 
+/* True if the runs of a seq are few, or about as many as its parts. */
+static bool few_runs(const struct tree *q)
+{
+    int64_t most = q->count > CANON_RUNS_MAX / 2 && q->count < INT64_MAX / 2 ? 2 * q->count : CANON_RUNS_MAX;
+    return canon_leaves(q, most) <= most;
+}
+
+/* True if a block listed by the index begins where the one before it ended. */
+static bool blocks_touch(const struct tree *x)
+{
+    for (int64_t i = 1; x->child->kind == TREE_DENSE && i < x->count; i++) {
+        if (wrap_sub(x->at[i], x->at[i - 1]) == x->child->count)
+            return true;
+    }
+    return false;
+}
+
+/* The canonical form of what needs no rules: NULL on failure, or t itself. */
+static struct tree *settle_list(struct tree *t, struct reason *why)
+{
+    if (t->kind == TREE_INDEX)
+        return blocks_touch(t) ? canon_runs(t, why) : index_settle(t, why);
+    return t->kind == TREE_SEQ && few_runs(t) ? canon_runs(t, why) : t;
+}
+
 struct tree *canon_settle(struct tree *t, struct reason *why)
 {
-    while (t) {
-        enum canon result = try_rules(&t, why);
-        if (result == CANON_KEPT)
-            return t;
-        if (result == CANON_FAILED) {
+    enum canon result = CANON_FIRED;
+    while (t && t->size > 0 && t->kind != TREE_DENSE && result == CANON_FIRED) {
+        struct tree *form = settle_list(t, why);
+        if (form != t) {
             tree_unref(t);
-            return NULL;
+            return form;
         }
+        result = try_rules(&t, t->kind == TREE_STRIDE ? stride_rules : canon_seq_rules, why);
     }
-    return NULL;
+    if (t && (result == CANON_FAILED || t->size == 0)) {
+        tree_unref(t);
+        return result == CANON_FAILED ? NULL : tree_dense(0, 0, why);
+    }
+    return t;
 }
 
 static struct tree *canonical(const struct tree *t, struct map *done, struct reason *why);
 
+/* True if all parts are blocks already, as they are in a long list of blocks. */
+static bool parts_dense(const struct tree *t)
+{
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->part[i]->kind != TREE_DENSE || t->part[i]->size == 0)
+            return false;
+    }
+    return true;
+}
+
 static struct tree *canonical_parts(const struct tree *t, struct map *done, struct reason *why)
 {
+    if (parts_dense(t))
+        return tree_ref((struct tree *)t);   /* nodes are never changed, only owned */
     struct tree **part = malloc((size_t)t->count * sizeof *part);
     if (!part)
         return reason_memory(why);
@@ -152,10 +226,8 @@ static struct tree *canonical_children(const struct tree *t, struct map *done, s
         return tree_stride(t->off, t->count, t->step, canonical(t->child, done, why), why);
     case TREE_INDEX:
         return tree_index(t->off, t->count, t->at, canonical(t->child, done, why), why);
-    case TREE_SEQ:
-        return canonical_parts(t, done, why);
     default:
-        return tree_shift(t, 0, why);
+        return canonical_parts(t, done, why);
     }
 }
 
@@ -166,6 +238,8 @@ static struct tree *canonical(const struct tree *t, struct map *done, struct rea
     uintptr_t known;
     if (t->size == 0)
         return tree_dense(0, 0, why);
+    if (t->kind == TREE_DENSE)
+        return tree_ref((struct tree *)t);
     bool shared = __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1;
     if (shared && map_get(done, t, &known))
         return tree_ref((struct tree *)known);

@@ -62,9 +62,9 @@ bool tree_equal(const struct tree *a, const struct tree *b);   /* same nodes, sa
 /* The same tree `by` bytes further on: a new root, shared children. Does not consume t. */
 struct tree *tree_shift(const struct tree *t, int64_t by, struct reason *why);
 
-/* The canonical form: an equal layout in the same pack order, as small as the rules of canon.c make
- * it, with all offsets hoisted to the root where a single child allows. For trees of dense and stride
- * nodes alone the result is unique: equal layouts give equal trees. Does not consume t. */
+/* The canonical form: an equal layout in the same pack order, with all offsets hoisted to the root where a
+ * single child allows. Equal layouts give equal trees, however they were built, up to the limits that
+ * canon.c opens with. Does not consume t. */
 struct tree *tree_canonical(const struct tree *t, struct reason *why);
 
 /* True if the tree is a chain of strides over one dense block (a plain dense block included): the

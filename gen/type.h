@@ -19,6 +19,8 @@ struct type {
 };
 
 enum type_order { TYPE_ORDER_C, TYPE_ORDER_FORTRAN };
+enum type_distribution { TYPE_DISTRIBUTE_NONE, TYPE_DISTRIBUTE_BLOCK, TYPE_DISTRIBUTE_CYCLIC };
+#define TYPE_DARG_DEFAULT 0
 
 /* A named type: size contiguous bytes (extent == size). */
 struct type *type_named(int64_t size, int align, struct reason *why);
@@ -39,6 +41,10 @@ struct type *type_struct(int64_t count, const int64_t blocklengths[], const int6
                          const struct type *const old[], struct reason *why);
 struct type *type_subarray(int ndims, const int64_t sizes[], const int64_t subsizes[], const int64_t starts[],
                            enum type_order order, const struct type *old, struct reason *why);
+/* The part of process `rank` of `size`; arrays of ndims entries, dargs as MPI has them or TYPE_DARG_DEFAULT. */
+struct type *type_darray(int64_t size, int64_t rank, int ndims, const int64_t gsizes[],
+                         const enum type_distribution distribs[], const int64_t dargs[], const int64_t psizes[],
+                         enum type_order order, const struct type *old, struct reason *why);
 struct type *type_resized(int64_t lb, int64_t extent, const struct type *old, struct reason *why);
 struct type *type_dup(const struct type *old, struct reason *why);
 void type_free(struct type *t);   /* NULL is allowed */

@@ -64,14 +64,38 @@ static struct type *equal_blocks(const struct blocks *l, const int64_t at[], str
     return type_over(tree_index(0, l->count, at, block, why), &b, why);
 }
 
+/* length copies of o from `at` on: one node where they touch, as in most of the longest lists. */
+static struct tree *block_of(int64_t at, int64_t length, const struct type *o, struct reason *why)
+{
+    int64_t bytes;
+    if (o->tree->kind == TREE_DENSE && o->tree->off == 0 && type_extent(o) == o->size &&
+        !__builtin_mul_overflow(length, o->size, &bytes))
+        return tree_dense(at, bytes, why);
+    return tree_stride(at, length, type_extent(o), tree_ref(o->tree), why);
+}
+
+static int64_t first_offset(int64_t count, const int64_t at[], const int64_t lengths[])
+{
+    int64_t first = 0, i = 0, by;
+    while (i < count && lengths[i] == 0)
+        i++;
+    first = i < count ? at[i] : 0;
+    for (; i < count; i++) {
+        if (__builtin_sub_overflow(at[i], first, &by))
+            return 0;
+    }
+    return first;
+}
+
 /* The seq of `count` blocks (at, length, type), those of length 0 left out: they contribute nothing, no
- * markers and no alignment either. one_old: all are of type old[0]. */
+ * markers and no alignment either. one_old: all are of type old[0]. The seq lies where its first block does, if
+ * that leaves the others in reach. */
 static struct type *seq_of_blocks(int64_t count, const int64_t at[], const int64_t lengths[],
                                   const struct type *const old[], bool one_old, struct reason *why)
 {
     struct bounds b = BOUNDS_NONE;
     struct tree **part = malloc((size_t)count * sizeof *part);
-    int64_t n = 0;
+    int64_t n = 0, first = first_offset(count, at, lengths);
     if (!part)
         return reason_memory(why);
     for (int64_t i = 0; i < count; i++) {
@@ -79,11 +103,11 @@ static struct type *seq_of_blocks(int64_t count, const int64_t at[], const int64
         if (lengths[i] == 0)
             continue;
         bounds_block(&b, o, at[i], lengths[i]);
-        part[n] = tree_stride(at[i], lengths[i], type_extent(o), tree_ref(o->tree), why);
+        part[n] = block_of(at[i] - first, lengths[i], o, why);
         if (!part[n++])
             break;
     }
-    struct type *t = type_over(tree_seq(0, n, part, why), &b, why);
+    struct type *t = type_over(tree_seq(first, n, part, why), &b, why);
     free(part);
     return t;
 }

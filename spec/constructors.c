@@ -227,15 +227,18 @@ static const char *const SUBARRAY_KEYS[] = {"sizes", "subsizes", "starts", "orde
 
 static void check_keys(lua_State *L, const char *name, const char *const keys[])
 {
+    char fields[96] = "";
+    for (int i = 0; keys[i]; i++)
+        snprintf(fields + strlen(fields), sizeof fields - strlen(fields), "%s%s", i ? ", " : "", keys[i]);
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
-        spec_fail(L, name, "takes one table, as in %s{sizes=, subsizes=, starts=, order=, of=}", name);
+        spec_fail(L, name, "takes one table with the fields %s", fields);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "[unnamed]";
         int i = 0;
         while (keys[i] && strcmp(keys[i], key) != 0)
             i++;
         if (!keys[i])
-            spec_fail(L, name, "unknown field %.40s; the fields are sizes, subsizes, starts, order, of", key);
+            spec_fail(L, name, "unknown field %.40s; the fields are %s", key, fields);
     }
 }
 
@@ -286,9 +289,68 @@ static int subarray(lua_State *L)
                   &why);
 }
 
+static const char *const DARRAY_KEYS[] = {"size", "rank", "gsizes", "distribs", "dargs", "psizes", "order", "of", NULL};
+
+/* One name of a list; the list's table is at stack index `list`. */
+static enum type_distribution distribution(lua_State *L, int list, int64_t i)
+{
+    static const char *const names[] = {"none", "block", "cyclic"};   /* ORDER type_distribution */
+    lua_rawgeti(L, list, i + 1);
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    int k = 0;
+    while (k < 3 && strcmp(names[k], name) != 0)
+        k++;
+    if (k == 3)
+        spec_fail(L, "darray", "distribs[%lld] must be \"block\", \"cyclic\" or \"none\"", (long long)i + 1);
+    lua_pop(L, 1);
+    return (enum type_distribution)k;
+}
+
+/* The list of the field `key`, as long as there are dimensions; 0 says how many there are. */
+static struct spec_list dimension_list(lua_State *L, const char *key, int64_t ndims)
+{
+    lua_getfield(L, 1, key);
+    struct spec_list list = spec_integers(L, "darray", lua_gettop(L), key);
+    if (list.count < 1 || list.count > TREE_DEPTH_MAX || (ndims && list.count != ndims))
+        spec_fail(L, "darray", "%s has %lld entries, not one for each of 1 to %d dimensions", key,
+                  (long long)list.count, TREE_DEPTH_MAX);
+    return list;
+}
+
 static int darray(lua_State *L)
 {
-    return spec_fail(L, "darray", "not compiled yet; use subarray for this rank's part");
+    check_keys(L, "darray", DARRAY_KEYS);
+    lua_getfield(L, 1, "size");
+    int64_t size = spec_count(L, "darray", lua_gettop(L), "size");
+    lua_getfield(L, 1, "rank");
+    int64_t rank = spec_count(L, "darray", lua_gettop(L), "rank");
+    struct spec_list gsizes = dimension_list(L, "gsizes", 0), dargs = gsizes;
+    struct spec_list psizes = dimension_list(L, "psizes", gsizes.count);
+    int64_t defaults[TREE_DEPTH_MAX] = {0};   /* TYPE_DARG_DEFAULT */
+    dargs.number = defaults;
+    lua_getfield(L, 1, "dargs");
+    if (!lua_isnil(L, -1))
+        dargs = dimension_list(L, "dargs", gsizes.count);
+    lua_getfield(L, 1, "distribs");
+    int list = lua_gettop(L);
+    if (spec_list_length(L, "darray", list, "distribs") != gsizes.count)
+        spec_fail(L, "darray", "distribs must have as many entries as gsizes, %lld", (long long)gsizes.count);
+    enum type_distribution distribs[TREE_DEPTH_MAX];
+    for (int64_t i = 0; i < gsizes.count; i++)
+        distribs[i] = distribution(L, list, i);
+    lua_getfield(L, 1, "order");
+    enum type_order order = array_order(L, "darray");
+    lua_getfield(L, 1, "of");
+    const struct spec_type *old = spec_oldtype(L, "darray", lua_gettop(L), "of");
+    int64_t nodes = old->nodes + 1;   /* a dimension has its full blocks and a part of one */
+    for (int64_t i = 0; i < gsizes.count; i++)
+        nodes = unfolded(2, nodes + 2);
+    struct spec_type *t = push_type(L, "darray", nodes, 4 * gsizes.count + 1);
+    struct reason why = {""};
+    return pushed(L, "darray", t,
+                  type_darray(size, rank, (int)gsizes.count, gsizes.number, distribs, dargs.number, psizes.number,
+                              order, old->type, &why),
+                  &why);
 }
 
 /* ---- the language ---- */

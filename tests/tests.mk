@@ -3,6 +3,7 @@ include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
 include tests/mpi/mpi.mk
+include tests/fuzz.mk
 
 MPICH_BUILD = $(BUILD)/mpich
 
@@ -25,7 +26,7 @@ unit-tests: $(UNIT)
 # Everything that `make check` runs, for one MPI.
 check-build: all sim examples mpi-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest
-	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) check-build
+	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) check-build
 
 check:
 	tests/deps.sh check

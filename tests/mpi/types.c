@@ -251,24 +251,52 @@ static void structure(const struct made *old, struct made *new, char *args, size
 
 static void darray(const struct made *old, struct made *new, char *args, size_t room)
 {
-    int order = roll(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, rank = (int)roll(4), psizes[2] = {2, 2};
-    int gsizes[2] = {some(4) + 3, some(4) + 3}, dargs[2], distribs[2];
-    for (int i = 0; i < 2; i++) {
-        distribs[i] = roll(2) ? MPI_DISTRIBUTE_BLOCK : MPI_DISTRIBUTE_CYCLIC;
-        dargs[i] = distribs[i] == MPI_DISTRIBUTE_CYCLIC ? some(2) : MPI_DISTRIBUTE_DFLT_DARG;
+    static const int kinds[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE};
+    int order = roll(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN, nd = some(3), size = 1;
+    int gsizes[3], distribs[3], dargs[3], psizes[3];
+    char g[64], d[64], k[64], q[64];
+    for (int i = 0; i < nd; i++) {
+        gsizes[i] = some(7);
+        distribs[i] = kinds[roll(3)];
+        psizes[i] = distribs[i] == MPI_DISTRIBUTE_NONE ? 1 : some(3);
+        dargs[i] = distribs[i] == MPI_DISTRIBUTE_CYCLIC && roll(2) ? some(3) : MPI_DISTRIBUTE_DFLT_DARG;
+        size *= psizes[i];
     }
-    MPI_Type_create_darray(4, rank, 2, gsizes, distribs, dargs, psizes, order, old->type, &new->type);
-    snprintf(args, room, "darray(4,%d,{%d,%d},{%s,%s},{%d,%d},%s", rank, gsizes[0], gsizes[1],
-             distribs[0] == MPI_DISTRIBUTE_BLOCK ? "block" : "cyclic",
-             distribs[1] == MPI_DISTRIBUTE_BLOCK ? "block" : "cyclic", dargs[0], dargs[1],
-             order == MPI_ORDER_C ? "C" : "Fortran");
+    int rank = (int)roll((uint32_t)size);
+    MPI_Type_create_darray(size, rank, nd, gsizes, distribs, dargs, psizes, order, old->type, &new->type);
+    write_list(g, sizeof g, "", nd, gsizes);
+    write_list(d, sizeof d, "", nd, distribs);
+    write_list(k, sizeof k, "", nd, dargs);
+    write_list(q, sizeof q, "", nd, psizes);
+    snprintf(args, room, "darray(%d,%d,%s,%s,%s,%s,%s", size, rank, g, d, k, q, order == MPI_ORDER_C ? "C" : "Fortran");
+}
+
+/* Levels that leave the layout as it is. MPICH 4.0's own MPI_Pack crashes where they are many. */
+#ifdef MPICH_VERSION
+#define LEVELS 4
+#else
+#define LEVELS 64
+#endif
+static void deep(const struct made *old, struct made *new, char *args, size_t room)
+{
+    MPI_Datatype t;
+    MPI_Type_dup(old->type, &new->type);
+    for (int i = 0; i < LEVELS; i++) {
+        if (i % 2)
+            MPI_Type_contiguous(1, new->type, &t);
+        else
+            MPI_Type_create_hvector(1, 1, 8 * i, new->type, &t);
+        MPI_Type_free(&new->type);
+        new->type = t;
+    }
+    snprintf(args, room, "deep(");
 }
 
 #define FAMILY_A_CONSTRUCTS 8 /* the first ones; the common ones are listed twice */
 
 static construct *const constructs[] = {vector,        subarray,  contiguous, hvector,       vector,
                                         subarray,      resized,   dup,        indexed,       hindexed,
-                                        indexed_block, structure, darray,     hindexed_block};
+                                        indexed_block, structure, darray,     hindexed_block, deep};
 
 /* Some darrays are refused by Open MPI 4.1: then the type stays as it is. */
 static void grow(struct made *m, enum family family)

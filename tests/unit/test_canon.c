@@ -47,6 +47,22 @@ static const struct {
     {"q(d(4),d(8)@8,d(4)@32,d(8)@40)", "s(2,32,q(d(4),d(8)@8))"},
     {"q(d(4),d(8)@8,d(4)@32,d(8)@41)", "q(d(4),d(8)@8,d(4)@32,d(8)@41)"},
     {"q(d(4),d(8)@8,d(4)@32,d(9)@40)", "q(d(4),d(8)@8,d(4)@32,d(9)@40)"},
+    /* blocks that touch are one run first */
+    {"i(d(4);0,4,20)", "q(d(8),d(4)@20)"}, {"i(d(8);0,8,40,56,64,99)", "q(d(16),d(8)@40,d(16)@56,d(8)@99)"},
+    {"i(s(2,8,d(4));0,12,40)", "i(s(2,8,d(4));0,12,40)"}, {"q(d(4),d(8)@8,d(8)@20,d(4)@32)", "s(3,12,s(2,8,d(4)))"},
+    /* irregular lists of regular parts, however written */
+    {"i(s(3,8,d(4));0,100,250)", "i(s(3,8,d(4));0,100,250)"},
+    {"i(d(4);0,8,16,100,108,116,250,258,266)", "i(s(3,8,d(4));0,100,250)"},
+    {"q(s(3,8,d(4)),i(d(4);100,108,116,250,258,266))", "i(s(3,8,d(4));0,100,250)"},
+    {"i(d(4);0,8,20,100,108,120,207,215,227)", "i(i(d(4);0,8,20);0,100,207)"},
+    {"q(s(5,8,d(4)),s(7,12,d(4))@100)", "q(s(5,8,d(4)),s(7,12,d(4))@100)"},
+    {"q(s(5,8,d(4)),d(4)@100,s(6,12,d(4))@112)", "q(s(5,8,d(4)),s(7,12,d(4))@100)"},
+    {"q(s(5,8,d(4)),s(4,99,s(3,12,d(6)))@100)", "q(s(5,8,d(4)),s(4,99,s(3,12,d(6)))@100)"},
+    {"q(i(d(4);0,8,17,26,37,46,58),d(6)@70)", "q(i(d(4);0,8,17,26,37,46,58),d(6)@70)"},
+    /* a subarray as a struct of vectors */
+    {"q(s(4,16,d(8)),s(4,16,d(8))@100,s(4,16,d(8))@200)", "s(3,100,s(4,16,d(8)))"},
+    /* more runs than are looked at: parts stay, but for what needs no look */
+    {"q(s(9000,8,d(4)),s(9000,8,d(4))@72000,s(9999,9,d(3))@200000,d(0))", "q(s(18000,8,d(4)),s(9999,9,d(3))@200000)"},
 };
 
 static void rules_one_by_one(void **state)
@@ -230,7 +246,7 @@ static void long_lists(void **state)
     static const struct {
         int64_t (*at)(int64_t i);
         enum tree_kind kind;
-    } cases[] = {{even, TREE_STRIDE}, {irregular, TREE_INDEX}, {nearly_even, TREE_INDEX}, {periodic, TREE_STRIDE},
+    } cases[] = {{even, TREE_STRIDE}, {irregular, TREE_INDEX}, {nearly_even, TREE_SEQ}, {periodic, TREE_STRIDE},
                  {nearly_periodic, TREE_INDEX}};
     int64_t *at = malloc(MANY * sizeof *at);
     struct tree **part = malloc(MANY * sizeof *part);

@@ -101,6 +101,8 @@ static void each_constructor(void **state)
     check_numbers("hindexed_block(2, {0, 40}, int)", 16, 0, 48);
     check_numbers("struct({1, 1}, {0, 8}, {double, char})", 9, 0, 16);
     check_numbers("subarray{sizes = {4, 6}, subsizes = {2, 3}, starts = {1, 2}, of = float}", 24, 0, 96);
+    check_numbers("darray{size = 4, rank = 3, gsizes = {7, 5}, distribs = {'cyclic', 'block'}, dargs = {2, 0}, "
+                  "psizes = {2, 2}, of = float}", 24, 0, 140);
     check_numbers("subarray{sizes = {6, 4}, subsizes = {3, 2}, starts = {2, 1}, order = 'Fortran', of = float}", 24,
                   0, 96);
     check_numbers("resized(-4, 32, int)", 4, -4, 32);
@@ -193,7 +195,6 @@ static void wrong_arguments(void **state)
     refused("return {a = dup()}", 1, "dup: oldtype must be a type, is nil");
     refused("return {a = resized(0, 'x', int)}", 1, "resized: extent must be");
     refused("return {a = vectr(2, int)}", 1, "vectr");
-    refused("return {a = darray{}}", 1, "darray: not compiled yet");
 }
 
 static void wrong_lists(void **state)
@@ -209,6 +210,22 @@ static void wrong_lists(void **state)
             "displacements must");
     refused("return {a = struct({1}, {0}, {1})}", 1, "types[1] must be a type, is 1");
     refused("return {a = struct({1}, {0}, {int, int})}", 1, "blocklengths has 1 entries, types has 2");
+}
+
+static void wrong_darrays(void **state)
+{
+    (void)state;
+    refused("return {a = darray{}}", 1, "size must be a whole number");
+    refused("return {a = darray{size = 2, rank = 2, gsizes = {4}, distribs = {'block'}, psizes = {2}, of = int}}", 1,
+            "rank 2 of size 2 does not lie in a grid of 2");
+    refused("return {a = darray{size = 2, rank = 0, gsizes = {4}, distribs = {'blok'}, psizes = {2}, of = int}}", 1,
+            "distribs[1] must be");
+    refused("return {a = darray{size = 2, rank = 0, gsizes = {4}, distribs = {'none'}, psizes = {2}, of = int}}", 1,
+            "psizes[0] is 2, not 1");
+    refused("return {a = darray{size = 2, rank = 0, gsizes = {4, 4}, distribs = {'none'}, psizes = {2, 1}, of = int}}",
+            1, "distribs must have as many entries as gsizes, 2");
+    refused("return {a = darray{size = 2, rank = 0, gsizes = {4}, distribs = {'block'}, dargs = {1}, psizes = {2}, "
+            "of = int}}", 1, "dargs[0] is 1, not enough");
 }
 
 static void wrong_subarrays(void **state)
@@ -363,6 +380,7 @@ int main(void)
         cmocka_unit_test(each_constructor), cmocka_unit_test(each_named_type), cmocka_unit_test(names_and_lines),
         cmocka_unit_test(libraries),        cmocka_unit_test(unsafe_things_are_absent),
         cmocka_unit_test(wrong_arguments),  cmocka_unit_test(wrong_lists),     cmocka_unit_test(wrong_subarrays),
+        cmocka_unit_test(wrong_darrays),
         cmocka_unit_test(overflow),         cmocka_unit_test(deep_nesting),    cmocka_unit_test(results),
         cmocka_unit_test(errors),           cmocka_unit_test(files),           cmocka_unit_test(endless),
         cmocka_unit_test(too_much_memory),  cmocka_unit_test(long_calls),

@@ -235,6 +235,54 @@ static void subarrays(void **state)
 
 /* ---- refusals ---- */
 
+/* ---- darray: every element has one owner, who packs its own in the array's order ---- */
+
+static void darray_of(int64_t gsize0, int64_t gsize1, const enum type_distribution k[2], const int64_t darg[2],
+                      enum type_order order, const struct type *of)
+{
+    int64_t g[2] = {gsize0, gsize1}, p[2] = {k[0] ? 2 : 1, k[1] ? 3 : 1}, size = p[0] * p[1];
+    unsigned char owners[400] = {0};
+    for (int64_t rank = 0; rank < size; rank++) {
+        struct type *t = typed(type_darray(size, rank, 2, g, k, darg, p, order, of, &why));
+        struct bytes b = bytes_of_tree(t->tree);
+        assert_bounds(t, b.count, 0, gsize0 * gsize1 * 4);
+        for (int64_t i = 0; i < b.count; i++) {
+            int64_t e = b.at[i] / 4, x[2] = {e / gsize1, e % gsize1};
+            if (order == TYPE_ORDER_FORTRAN)
+                x[0] = e % gsize0, x[1] = e / gsize0;
+            assert_true(i == 0 || b.at[i] > b.at[i - 1]);
+            owners[b.at[i]]++;
+            for (int d = 0, c[2] = {(int)(rank / p[1]), (int)(rank % p[1])}; d < 2; d++) {
+                int64_t block = k[d] == TYPE_DISTRIBUTE_NONE ? g[d] : darg[d] ? darg[d]
+                                : k[d] == TYPE_DISTRIBUTE_BLOCK ? (g[d] + p[d] - 1) / p[d] : 1;
+                assert_int_equal(x[d] / block % p[d], c[d]);
+            }
+        }
+        free(b.at), type_free(t);
+    }
+    for (int64_t i = 0; i < gsize0 * gsize1 * 4; i++)
+        assert_int_equal(owners[i], 1);
+}
+
+static void darrays(void **state)
+{
+    (void)state;
+    struct type *i4 = named(4);
+    for (int i = 0; i < 9 * 36 * 4; i++) {
+        enum type_distribution k[2] = {(enum type_distribution)(i % 3), (enum type_distribution)(i / 3 % 3)};
+        int64_t g[2] = {1 + i / 9 % 6, 1 + i / 54 % 6}, darg[2] = {0, 0};
+        for (int d = 0; d < 2; d++)
+            darg[d] = k[d] == TYPE_DISTRIBUTE_CYCLIC ? i / 324 : 0;
+        darray_of(g[0], g[1], k, darg, i % 2 ? TYPE_ORDER_C : TYPE_ORDER_FORTRAN, i4);
+    }
+    const enum type_distribution two[2] = {TYPE_DISTRIBUTE_CYCLIC, TYPE_DISTRIBUTE_BLOCK};
+    /* a span past 2^32, a packed size past 2^31 */
+    struct type *t = typed(type_darray(4, 1, 2, list(1 << 20, 1 << 16, 0), two, list(16, 0, 0), list(2, 2, 0),
+                                       TYPE_ORDER_C, i4, &why));
+    assert_signature(t, "s(32768,8388608,s(16,262144,d(131072)))@131072");
+    type_free(t), type_free(i4);
+}
+
 static void refused(struct type *t, const char *word)
 {
     assert_null(t);
@@ -311,12 +359,36 @@ static void many_blocks(void **state)
     type_free(i), type_free(uneven), type_free(equal), free(at), free(lengths);
 }
 
+/* Ten million blocks: a vector written as a list, and a list that stays one. */
+static void ten_million_blocks(void **state)
+{
+    enum { BLOCKS = 10000000 };
+    (void)state;
+    struct type *i = named(4);
+    int64_t *at = malloc(BLOCKS * sizeof *at);
+    assert_non_null(at);
+    for (int64_t k = 0; k < BLOCKS; k++)
+        at[k] = k * 200;
+    clock_t start = clock();
+    struct type *even = typed(type_indexed_block(BLOCKS, 2, at, i, &why));
+    assert_signature(even, "s(10000000,800,d(8))");   /* a span past 2^32 */
+    type_free(even);
+    for (int64_t k = 0; k < BLOCKS; k++)
+        at[k] += (int64_t)((uint64_t)k * UINT64_C(0x9E3779B97F4A7C15) >> 60);
+    struct type *list = typed(type_indexed_block(BLOCKS, 2, at, i, &why));
+    struct tree *c = tree_canonical(list->tree, &why);
+    assert_true(c && c->kind == TREE_INDEX && c->count == BLOCKS);
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 20);
+    tree_unref(c), type_free(list), type_free(i), free(at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tempi_constructions), cmocka_unit_test(negative_strides), cmocka_unit_test(empty_types),
         cmocka_unit_test(struct_padding), cmocka_unit_test(markers_stay), cmocka_unit_test(subarrays),
-        cmocka_unit_test(refusals), cmocka_unit_test(nesting_is_bounded), cmocka_unit_test(many_blocks),
+        cmocka_unit_test(darrays), cmocka_unit_test(refusals), cmocka_unit_test(nesting_is_bounded), cmocka_unit_test(many_blocks),
+        cmocka_unit_test(ten_million_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

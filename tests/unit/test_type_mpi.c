@@ -1,323 +1,132 @@
-/* test_type_mpi.c: random nested types, built here and by the MPI at hand, must agree in size, bounds and
- * packed bytes. Runs as a single process. */
+/* test_type_mpi.c: types that the MPI at hand builds in ways of its own, read from it: pairs, markers, depth,
+ * parts of distributed arrays. Random types are in test_fuzz.c. Runs as a single process. */
 #include <mpi.h>
 
-#include "../../gen/type.h"
+#include "../../runtime/read_type.h"
 #include "trees.h"
-
-struct both {
-    struct type *t;
-    MPI_Datatype m;
-};
 
 static struct reason why;
 
-/* Implementations part where the standard's words are few, and so do the extents of everything above:
- * - Displacements that break alignment: some pad the parts, some the whole, some not at all. So unaligned
- *   displacements are tried with bytes only, which need no padding.
- * - A struct whose lower bound sinks after a part has been padded: Open MPI keeps the padding. So members of
- *   structs begin at multiples of 8.
- * - A struct with resized members: MPICH 4.0 forgets that their bounds outdo those of the other members.
- *   There, structs get no such members.
- * - Steps of exactly -1 byte: Open MPI 4.1 takes the number for "no step given". They are left out.
- * - Parts without bytes: some let them move the bounds. So counts of zero are tried in the outermost
- *   constructor only, and then sizes and packed bytes are compared, of one element. */
-static bool unaligned, zeros, zeros_now;
-#ifdef MPICH_VERSION
-static const bool markers_lost = true;
-#else
-static const bool markers_lost = false;
-#endif
-
-static int64_t random_count(int64_t most)
+static struct type *read_made(MPI_Datatype m)
 {
-    return zeros_now && random_from(0, 3) == 0 ? 0 : random_from(1, most);
-}
-
-static int64_t displacement(void)
-{
-    int64_t d = unaligned ? random_from(-40, 90) : random_from(-5, 12) * 8;
-    return d == -1 ? 1 : d;
-}
-
-static struct both leaf(void)
-{
-    const struct {
-        int size, align;
-        MPI_Datatype m;
-    } all[] = {{1, 1, MPI_CHAR}, {2, _Alignof(short), MPI_SHORT}, {4, _Alignof(int), MPI_INT},
-               {4, _Alignof(float), MPI_FLOAT}, {8, _Alignof(double), MPI_DOUBLE}, {1, 1, MPI_BYTE}};
-    int k = unaligned ? 0 : (int)random_from(0, 5);
-    struct both b = {type_named(all[k].size, all[k].align, &why), MPI_DATATYPE_NULL};
-    assert_int_equal(MPI_Type_dup(all[k].m, &b.m), MPI_SUCCESS);
-    return b;
-}
-
-static void both_free(struct both b)
-{
-    type_free(b.t);
-    MPI_Type_free(&b.m);
-}
-
-enum { BLOCKS = 5 };
-
-/* Arguments for the constructors with lists, in both widths. */
-struct lists {
-    int n, length, lengths[BLOCKS], at[BLOCKS];
-    MPI_Aint bytes[BLOCKS];
-    int64_t n_lengths[BLOCKS], n_at[BLOCKS], n_bytes[BLOCKS];
-};
-
-static struct lists random_lists(void)
-{
-    struct lists l = {.n = (int)random_count(BLOCKS), .length = (int)random_count(3)};
-    int64_t equal = random_from(0, 2);
-    for (int i = 0; i < l.n; i++) {
-        l.n_lengths[i] = l.lengths[i] = equal ? l.length : (int)random_count(3);
-        l.n_at[i] = l.at[i] = (int)random_from(-4, 12);
-        l.n_bytes[i] = l.bytes[i] = displacement();
-    }
-    return l;
-}
-
-typedef struct both maker(struct both old);
-
-static struct both make_contiguous(struct both old)
-{
-    struct both b;
-    int n = (int)random_count(4);
-    b.t = type_contiguous(n, old.t, &why);
-    MPI_Type_contiguous(n, old.m, &b.m);
-    return b;
-}
-
-static struct both make_vector(struct both old)
-{
-    struct both b;
-    int n = (int)random_count(4), length = (int)random_count(3), stride = (int)random_from(-4, 6);
-    stride = stride * (old.t->ub - old.t->lb) == -1 ? 1 : stride;
-    b.t = type_vector(n, length, stride, old.t, &why);
-    MPI_Type_vector(n, length, stride, old.m, &b.m);
-    return b;
-}
-
-static struct both make_hvector(struct both old)
-{
-    struct both b;
-    int n = (int)random_count(4), length = (int)random_count(3);
-    MPI_Aint stride = (MPI_Aint)displacement();
-    b.t = type_hvector(n, length, stride, old.t, &why);
-    MPI_Type_create_hvector(n, length, stride, old.m, &b.m);
-    return b;
-}
-
-static struct both make_indexed(struct both old)
-{
-    struct both b;
-    struct lists l = random_lists();
-    b.t = type_indexed(l.n, l.n_lengths, l.n_at, old.t, &why);
-    MPI_Type_indexed(l.n, l.lengths, l.at, old.m, &b.m);
-    return b;
-}
-
-static struct both make_hindexed(struct both old)
-{
-    struct both b;
-    struct lists l = random_lists();
-    b.t = type_hindexed(l.n, l.n_lengths, l.n_bytes, old.t, &why);
-    MPI_Type_create_hindexed(l.n, l.lengths, l.bytes, old.m, &b.m);
-    return b;
-}
-
-static struct both make_indexed_block(struct both old)
-{
-    struct both b;
-    struct lists l = random_lists();
-    b.t = type_indexed_block(l.n, l.length, l.n_at, old.t, &why);
-    MPI_Type_create_indexed_block(l.n, l.length, l.at, old.m, &b.m);
-    return b;
-}
-
-static struct both make_hindexed_block(struct both old)
-{
-    struct both b;
-    struct lists l = random_lists();
-    b.t = type_hindexed_block(l.n, l.length, l.n_bytes, old.t, &why);
-    MPI_Type_create_hindexed_block(l.n, l.length, l.bytes, old.m, &b.m);
-    return b;
-}
-
-static struct both random_both(int depth, bool outermost);
-
-static struct both both_dup(struct both old)
-{
-    struct both b;
-    b.t = type_dup(old.t, &why);
-    MPI_Type_dup(old.m, &b.m);
-    return b;
-}
-
-static struct both make_struct(struct both old)
-{
-    struct both b, member[BLOCKS];
-    struct lists l = random_lists();
-    const struct type *t[BLOCKS];
-    MPI_Datatype m[BLOCKS];
-    for (int i = 0; i < l.n; i++) {
-        member[i] = random_from(0, 1) ? random_both(2, false) : both_dup(old);
-        if ((!unaligned && member[i].t->lb % 8 != 0) || (member[i].t->lb_set && markers_lost)) {
-            both_free(member[i]);
-            member[i] = leaf();
-        }
-        t[i] = member[i].t, m[i] = member[i].m;
-    }
-    b.t = type_struct(l.n, l.n_lengths, l.n_bytes, t, &why);
-    MPI_Type_create_struct(l.n, l.lengths, l.bytes, m, &b.m);
-    for (int i = 0; i < l.n; i++)
-        both_free(member[i]);
-    return b;
-}
-
-static struct both make_subarray(struct both old)
-{
-    struct both b;
-    int n = (int)random_from(1, 3), size[3], sub[3], start[3], c = (int)random_from(0, 1);
-    int64_t n_size[3], n_sub[3], n_start[3];
-    for (int d = 0; d < n; d++) {
-        n_size[d] = size[d] = (int)random_from(1, 5);
-        n_sub[d] = sub[d] = (int)random_from(1, size[d]);
-        n_start[d] = start[d] = (int)random_from(0, size[d] - sub[d]);
-    }
-    b.t = type_subarray(n, n_size, n_sub, n_start, c ? TYPE_ORDER_C : TYPE_ORDER_FORTRAN, old.t, &why);
-    MPI_Type_create_subarray(n, size, sub, start, c ? MPI_ORDER_C : MPI_ORDER_FORTRAN, old.m, &b.m);
-    return b;
-}
-
-static struct both make_resized(struct both old)
-{
-    struct both b;
-    int64_t lb = displacement(), extent = unaligned ? random_from(1, 80) : random_from(1, 10) * 8;
-    b.t = type_resized(lb, extent, old.t, &why);
-    MPI_Type_create_resized(old.m, (MPI_Aint)lb, (MPI_Aint)extent, &b.m);
-    return b;
-}
-
-static struct both random_both(int depth, bool outermost)
-{
-    static maker *const makers[] = {
-        make_contiguous, make_vector, make_hvector, make_indexed, make_hindexed, make_indexed_block,
-        make_hindexed_block, make_struct, make_subarray, make_resized, both_dup,
-    };
-    if (depth <= 1)
-        return leaf();
-    struct both old = random_both(depth - 1, false);
-    zeros_now = zeros && outermost;
-    struct both b = makers[random_from(0, (int64_t)(sizeof makers / sizeof *makers) - 1)](old);
-    if (!b.t)
+    struct type *t = read_type(m, &why);
+    if (!t)
         fail_msg("%s", why.text);
-    both_free(old);
-    return b;
+    return t;
 }
 
-static void assert_number(const struct type *t, const char *what, int64_t ours, int64_t theirs)
+static void assert_read(MPI_Datatype m, const char *want, int64_t extent)
 {
-    if (ours != theirs)
-        fail_msg("%s is %lld, by the MPI %lld, of %s", what, (long long)ours, (long long)theirs,
-                 tree_signature(t->tree, &why));
+    struct type *t = read_made(m);
+    struct tree *c = made(tree_canonical(t->tree, &why));
+    char *text = tree_signature(c, &why);
+    assert_string_equal(text, want);
+    assert_int_equal(t->ub - t->lb, extent);
+    free(text), tree_unref(c), type_free(t);
 }
 
-static void check_bounds(struct both b)
+#define PAIR(value) offsetof(struct { value v; int i; }, i), sizeof(struct { value v; int i; })
+
+static void pairs(void **state)
 {
-    MPI_Count size;
-    MPI_Aint lb, extent, true_lb, true_extent;
-    MPI_Type_size_x(b.m, &size);
-    assert_number(b.t, "the size", b.t->size, size);
-    if (zeros)
-        return;
-    MPI_Type_get_true_extent(b.m, &true_lb, &true_extent);
-    assert_number(b.t, "the true lb", b.t->tree->low, true_lb);
-    assert_number(b.t, "the true extent", b.t->tree->high - b.t->tree->low, true_extent);
-    MPI_Type_get_extent(b.m, &lb, &extent);
-    assert_number(b.t, "lb", b.t->lb, lb);
-    assert_number(b.t, "the extent", b.t->ub - b.t->lb, extent);
-}
-
-enum { SPAN_MAX = 1 << 20, PACKED_MAX = 1 << 14 };
-
-struct gather {
-    const unsigned char *origin;
-    unsigned char *to;
-};
-
-static int gather_run(void *arg, int64_t user, int64_t packed, int64_t len)
-{
-    struct gather *g = arg;
-    memcpy(g->to + packed, g->origin + user, (size_t)len);
-    return 0;
-}
-
-/* MPI_Pack of `count` elements is what the canonical tree says, byte for byte. */
-static void check_pack(struct both b, int count)
-{
-    static unsigned char memory[SPAN_MAX], ours[PACKED_MAX], theirs[PACKED_MAX];
-    MPI_Aint lb, extent;
-    MPI_Type_get_extent(b.m, &lb, &extent);
-    int64_t span = (count - 1) * (int64_t)extent, size = count * b.t->size;
-    int64_t low = b.t->tree->low + (span < 0 ? span : 0), high = b.t->tree->high + (span > 0 ? span : 0);
-    if (high - low > SPAN_MAX || size > PACKED_MAX)
-        return;
-    for (int64_t i = 0; i < high - low; i++)
-        memory[i] = (unsigned char)random_from(0, 255);
-    struct tree *c = made(tree_canonical(b.t->tree, &why));
-    struct gather g = {memory - low, ours};
-    tree_walk(c, count, extent, 0, size, gather_run, &g);
-    int position = 0;
-    MPI_Type_commit(&b.m);
-    assert_int_equal(MPI_Pack(memory - low, count, b.m, theirs, PACKED_MAX, &position, MPI_COMM_SELF), MPI_SUCCESS);
-    assert_int_equal(position, size);
-    if (memcmp(ours, theirs, (size_t)size) != 0) {
-        char *text = tree_signature(b.t->tree, &why);
-        fail_msg("MPI_Pack differs for %d elements, %ld apart, of %s", count, (long)extent, text);
+    (void)state;
+    const struct {
+        MPI_Datatype m;
+        size_t value, at, extent;
+    } gaps[] = {{MPI_FLOAT_INT, sizeof(float), PAIR(float)},    {MPI_DOUBLE_INT, sizeof(double), PAIR(double)},
+                {MPI_LONG_INT, sizeof(long), PAIR(long)},       {MPI_SHORT_INT, sizeof(short), PAIR(short)},
+                {MPI_2INT, sizeof(int), PAIR(int)},             {MPI_LONG_DOUBLE_INT, sizeof(long double), PAIR(long double)}};
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        char want[64];
+        snprintf(want, sizeof want, "q(d(%zu),d(4)@%zu)", gaps[i].value, gaps[i].at);
+        if (gaps[i].value == gaps[i].at)
+            snprintf(want, sizeof want, "d(%zu)", gaps[i].value + 4);
+        assert_read(gaps[i].m, want, (int64_t)gaps[i].extent);
     }
-    tree_unref(c);
-}
-
-static void compare(const char *name)
-{
-    random_begin(name);
-    for (int round = 0; round < 4000; round++) {
-        struct both b = random_both((int)random_from(1, 4), true);
-        check_bounds(b);
-        check_pack(b, zeros ? 1 : (int)random_from(1, 3));
-        both_free(b);
+    const MPI_Datatype fortran[] = {MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER};
+    for (size_t i = 0; i < 3; i++) {
+        int size = 0;
+        char want[32];
+        if (fortran[i] == MPI_DATATYPE_NULL)   /* an MPI without Fortran */
+            continue;
+        MPI_Type_size(fortran[i], &size);
+        snprintf(want, sizeof want, "d(%d)", size);
+        assert_read(fortran[i], want, size);
     }
 }
 
-static void aligned_types(void **state)
+/* Fortran's parametrised types are leaves, with combiners of their own. */
+static void f90_types(void **state)
 {
+    MPI_Datatype real, integer;
     (void)state;
-    unaligned = zeros = false;
-    compare("aligned");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (MPI_Type_create_f90_real(15, 300, &real) == MPI_SUCCESS && real != MPI_DATATYPE_NULL)
+        assert_read(real, "d(8)", 8);
+    if (MPI_Type_create_f90_integer(9, &integer) == MPI_SUCCESS && integer != MPI_DATATYPE_NULL)
+        assert_read(integer, "d(4)", 4);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-static void unaligned_types(void **state)
+/* MPI_LB and MPI_UB went with MPI-3; some headers still have them. */
+static void markers(void **state)
 {
     (void)state;
-    unaligned = true, zeros = false;
-    compare("unaligned");
+#if defined MPICH_VERSION || (defined OPEN_MPI && OMPI_ENABLE_MPI1_COMPAT)
+    int lengths[3] = {1, 2, 1};
+    MPI_Aint at[3] = {-8, 4, 40};
+    MPI_Datatype types[3] = {MPI_LB, MPI_INT, MPI_UB}, m, twice;
+    MPI_Type_create_struct(3, lengths, at, types, &m);
+    assert_read(m, "d(8)@4", 48);
+    MPI_Type_contiguous(2, m, &twice);
+    assert_read(twice, "s(2,48,d(8))@4", 96);
+    MPI_Type_free(&m), MPI_Type_free(&twice);
+#endif
 }
 
-static void counts_of_zero(void **state)
+static void replace(MPI_Datatype *m, MPI_Datatype with)
 {
+    MPI_Type_free(m);
+    *m = with;
+}
+
+/* 96 levels, of which the strides of one leave no trace. */
+static void deep(void **state)
+{
+    MPI_Datatype m, next;
     (void)state;
-    unaligned = false, zeros = true;
-    compare("zeros");
+    MPI_Type_contiguous(1, MPI_INT, &m);
+    for (int i = 0; i < 96; i++) {
+        if (i % 16 == 0)
+            MPI_Type_create_hvector(2, 1, (MPI_Aint)100 << i / 8, m, &next);
+        else if (i % 3)
+            MPI_Type_create_resized(m, 0, 4, &next);
+        else
+            MPI_Type_create_hindexed(1, (int[]){1}, (MPI_Aint[]){0}, m, &next);
+        replace(&m, next);
+    }
+    struct type *t = read_made(m);
+    struct tree *c = made(tree_canonical(t->tree, &why));
+    assert_int_equal(c->size, 64 * 4);
+    assert_int_equal(c->depth, 7);
+    tree_unref(c), type_free(t), MPI_Type_free(&m);
+}
+
+/* Spans past 2^32 and packed sizes past 2^31, by counts that are ints. */
+static void large(void **state)
+{
+    MPI_Datatype row, m;
+    (void)state;
+    MPI_Type_vector(1 << 15, 1 << 14, 1 << 15, MPI_DOUBLE, &row);
+    MPI_Type_create_hvector(3, 1, (MPI_Aint)1 << 40, row, &m);
+    assert_read(m, "s(3,1099511627776,s(32768,262144,d(131072)))", ((int64_t)1 << 41) + 32767 * INT64_C(262144) + 131072);
+    MPI_Type_free(&row), MPI_Type_free(&m);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(aligned_types), cmocka_unit_test(unaligned_types),
-                                       cmocka_unit_test(counts_of_zero)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(f90_types), cmocka_unit_test(markers),
+                                       cmocka_unit_test(deep), cmocka_unit_test(large)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

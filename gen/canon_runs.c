@@ -1,0 +1,370 @@
+/* canon_runs.c: the canonical form of a list of contiguous runs. It depends on the runs alone, so that all
+ * trees of one byte sequence end alike. */
+#include <stdlib.h>
+
+#include "canon.h"
+#include "reason.h"
+#include "tree_inner.h"
+
+/* Maximal runs: none begins where the one before it ends. `bytes` is the sum of their lengths. */
+struct runs {
+    struct run {
+        int64_t off, len;
+    } *run;
+    int64_t count, room, bytes;
+};
+
+int64_t canon_leaves(const struct tree *t, int64_t most)
+{
+    int64_t sum = t->kind == TREE_DENSE;
+    if (t->child) {
+        int64_t each = canon_leaves(t->child, most / t->count);
+        return each > most / t->count ? most + 1 : each * t->count;
+    }
+    for (int64_t i = 0; t->part && i < t->count && sum <= most; i++)
+        sum += canon_leaves(t->part[i], most - sum);
+    return sum <= most ? sum : most + 1;
+}
+
+static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct runs *r = arg;
+    (void)packed;
+    if (r->count == r->room) {
+        int64_t room = r->room + r->room / 2 + 64;
+        struct run *wider = realloc(r->run, (size_t)room * sizeof *wider);
+        if (!wider)
+            return 1;
+        r->run = wider, r->room = room;
+    }
+    r->run[r->count++] = (struct run){user, len};
+    return 0;
+}
+
+static bool all_alike(const struct runs *r)
+{
+    for (int64_t i = 1; i < r->count; i++) {
+        if (r->run[i].len != r->run[0].len)
+            return false;
+    }
+    return true;
+}
+
+/* ---- periods ---- */
+
+/* Runs [i, i + n) lie as [j, j + n) do, `by` apart; their lengths are equal but for the last one's. */
+static bool same_runs(const struct run *i, const struct run *j, int64_t n, int64_t by)
+{
+    for (int64_t k = 0; k < n; k++) {
+        if (wrap_sub(j[k].off, i[k].off) != by || (k < n - 1 && i[k].len != j[k].len))
+            return false;
+    }
+    return true;
+}
+
+/* Copies of the first p runs, 0 if there are none. */
+static int64_t plain_period(const struct runs *r)
+{
+    int64_t n = r->count;
+    for (int64_t p = 1; p <= n / 2; p++) {
+        if (n % p == 0 && r->run[n - 1].len == r->run[n - 1 - p].len &&
+            same_runs(r->run, r->run + p, n - p, wrap_sub(r->run[p].off, r->run[0].off)))
+            return p;
+    }
+    return 0;
+}
+
+/* Copies each of which begins where the one before it ended, so that one run spans each junction: the last run
+ * of a copy with the first of the next. k runs begin in a copy; 0 if there are none. */
+static int64_t joined_period(const struct runs *r)
+{
+    int64_t n = r->count - 1, head = r->run[0].len, tail = r->run[n].len;
+    for (int64_t k = 1; k <= n / 2; k++) {
+        if (n % k == 0 && r->run[k].len == head + tail && r->run[n - k].len == head + tail &&
+            same_runs(r->run + 1, r->run + 1 + k, n - k,
+                      wrap_add(wrap_sub(r->run[k].off, r->run[0].off), tail)))
+            return k;
+    }
+    return 0;
+}
+
+static struct tree *runs_tree(struct runs *r, const struct tree *from, struct reason *why);
+
+/* The first `bytes` bytes alone. */
+static struct tree *prefix_tree(const struct runs *r, int64_t bytes, struct reason *why)
+{
+    struct runs first = {.run = r->run, .bytes = bytes};
+    int64_t left = bytes;
+    while (left > r->run[first.count].len)
+        left -= r->run[first.count++].len;
+    struct run *last = &r->run[first.count++], whole = *last;
+    last->len = left;
+    struct tree *t = runs_tree(&first, NULL, why);
+    *last = whole;
+    return t;
+}
+
+static int64_t bytes_of(const struct runs *r, int64_t count)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < count; i++)
+        bytes += r->run[i].len;
+    return bytes;
+}
+
+/* The copies that the runs are, if they are: the least in bytes. False if there are none. */
+static bool as_copies(const struct runs *r, struct tree **t, struct reason *why)
+{
+    int64_t p = plain_period(r), k = joined_period(r), tail = r->run[r->count - 1].len;
+    int64_t plain = p ? bytes_of(r, p) : INT64_MAX, joined = k ? bytes_of(r, k) + tail : INT64_MAX;
+    int64_t bytes = plain < joined ? plain : joined, step;
+    if (p == 0 && k == 0)
+        return false;
+    step = plain < joined ? wrap_sub(r->run[p].off, r->run[0].off)
+                          : wrap_add(wrap_sub(r->run[k].off, r->run[0].off), tail);
+    *t = canon_settle(tree_stride(0, r->bytes / bytes, step, prefix_tree(r, bytes, why), why), why);
+    return true;
+}
+
+/* ---- groups ---- */
+
+/* A place in the packed bytes. */
+struct cursor {
+    const struct run *run;
+    int64_t done;   /* bytes of that run */
+};
+
+static int64_t cursor_off(const struct cursor *c)
+{
+    return wrap_add(c->run->off, c->done);
+}
+
+static int64_t cursor_left(const struct cursor *c)
+{
+    return c->run->len - c->done;
+}
+
+static void cursor_move(struct cursor *c, int64_t bytes)
+{
+    c->done += bytes;
+    if (c->done == c->run->len)
+        c->run++, c->done = 0;
+}
+
+/* True if the next `bytes` bytes lie as the first ones do; c moves past them. */
+static bool same_block(const struct runs *r, struct cursor *c, int64_t bytes)
+{
+    struct cursor first = {r->run, 0};
+    int64_t by = wrap_sub(cursor_off(c), r->run->off);
+    while (bytes > 0) {
+        int64_t len = cursor_left(c) < cursor_left(&first) ? cursor_left(c) : cursor_left(&first);
+        len = len < bytes ? len : bytes;
+        if (wrap_sub(cursor_off(c), cursor_off(&first)) != by)
+            return false;
+        cursor_move(c, len), cursor_move(&first, len);
+        bytes -= len;
+    }
+    return true;
+}
+
+/* Where the blocks of `bytes` bytes begin, from the first one on, if all are alike; else NULL. */
+static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct reason *why)
+{
+    struct cursor c = {r->run, 0};
+    int64_t count = r->bytes / bytes, i = 0;
+    while (i < count && same_block(r, &c, bytes))
+        i++;
+    if (i < count)
+        return NULL;
+    int64_t *at = malloc((size_t)count * sizeof *at);
+    if (!at)
+        return reason_memory(why);
+    c = (struct cursor){r->run, 0};
+    for (i = 0; i < count; i++) {
+        at[i] = wrap_sub(cursor_off(&c), r->run->off);
+        same_block(r, &c, bytes);
+    }
+    return at;
+}
+
+/* The greatest block of two runs or more that all of the sequence is made of. A block ends with a run, or within
+ * one where the next block begins, whose first run is as long as the first of all. False if there is none. */
+static bool as_blocks(const struct runs *r, struct tree **t, struct reason *why)
+{
+    int64_t k = 0, end = 0, head = r->run[0].len;   /* runs [0, k) have `end` bytes */
+    while (end <= r->bytes / 2)
+        end += r->run[k++].len;
+    for (; k > 1; end -= r->run[--k].len) {
+        int64_t tries[2] = {end, r->count <= CANON_RUNS_MAX && r->run[k - 1].len > head ? end - head : end};
+        for (int j = 0; j < 2; j++) {
+            int64_t bytes = tries[j];
+            if (bytes > r->bytes / 2 || r->bytes % bytes != 0 || (j == 1 && bytes == end))
+                continue;
+            int64_t *at = block_offsets(r, bytes, why);
+            if (!at)
+                continue;
+            struct tree *block = prefix_tree(r, bytes, why), *x = NULL;
+            if (block)
+                x = tree_shift(block, -block->off, why);
+            tree_unref(block);
+            struct tree *list = x ? canon_list(x, r->bytes / bytes, at, false, why) : NULL;
+            *t = list ? tree_shift(list, r->run->off, why) : NULL;
+            tree_unref(list);
+            free(at);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- seq ---- */
+
+/* The parts of `from` that are runs as they are, are shared: a list of many may be nearly canonical. */
+static struct tree *flat_seq(const struct runs *r, const struct tree *from, struct reason *why)
+{
+    struct tree **part = malloc((size_t)r->count * sizeof *part), *t = NULL;
+    int64_t n = 0, p = 0;
+    if (!part)
+        return reason_memory(why);
+    for (bool good = true; good && n < r->count; n += good) {
+        int64_t off = wrap_sub(r->run[n].off, r->run->off), len = r->run[n].len, first = p;
+        int64_t left = len;
+        while (from && p < from->count && left > 0)
+            left -= from->part[p++]->size;
+        from = left == 0 ? from : NULL;   /* a part that ends within a run, and none after it */
+        bool same = from && p == first + 1 && from->part[first]->kind == TREE_DENSE && from->part[first]->off == off;
+        part[n] = same ? tree_ref(from->part[first]) : tree_dense(off, len, why);
+        good = part[n];
+    }
+    if (n == r->count)
+        t = tree_seq(r->run->off, n, part, why);
+    else
+        while (n > 0)
+            tree_unref(part[--n]);
+    free(part);
+    return t;
+}
+
+static struct item *run_items(const struct runs *r, struct reason *why)
+{
+    struct item *item = malloc((size_t)r->count * sizeof *item);
+    if (!item)
+        return reason_memory(why);
+    for (int64_t i = 0; i < r->count; i++)
+        item[i] = (struct item){NULL, r->run[i].off, r->run[i].len};
+    return item;
+}
+
+/* Copies of one run at the offsets of n items. */
+static struct tree *alike_tree(int64_t n, const struct item item[], struct reason *why)
+{
+    int64_t *at = malloc((size_t)n * sizeof *at);
+    if (!at)
+        return reason_memory(why);
+    for (int64_t i = 0; i < n; i++)
+        at[i] = wrap_sub(item[i].off, item[0].off);
+    struct tree *x = tree_dense(0, item->len, why), *t = x ? canon_offsets(x, n, at, true, why) : NULL;
+    free(at);
+    return t;
+}
+
+static int64_t alike(int64_t n, const struct item item[])
+{
+    int64_t k = 1;
+    while (k < n && canon_items_alike(&item[0], &item[k]))
+        k++;
+    return k;
+}
+
+/* How often the length changes, and once more. */
+static int64_t lengths(const struct runs *r)
+{
+    int64_t count = 1;
+    for (int64_t i = 1; i < r->count; i++)
+        count += r->run[i].len != r->run[i - 1].len;
+    return count;
+}
+
+/* Neighbours of one length become one list, in place. The count after, -1 on failure. */
+static int64_t gather_alike(int64_t n, struct item item[], struct reason *why)
+{
+    int64_t made = 0;
+    for (int64_t i = 0, k; i < n; i += k, made++) {
+        k = alike(n - i, item + i);
+        struct item one = item[i];
+        if (k > 1 && !(one.shape = alike_tree(k, item + i, why))) {
+            while (made > 0)
+                tree_unref(item[--made].shape);
+            return -1;
+        }
+        item[made] = one;
+    }
+    return made;
+}
+
+static struct tree *as_seq(const struct runs *r, const struct tree *from, struct reason *why)
+{
+    bool even = canon_progressions(r->count, &r->run->off, &r->run->len, 2, 3) <= r->count / 2;
+    bool lists = lengths(r) <= r->count / 4;
+    struct item *item = even || lists ? run_items(r, why) : NULL, *found = NULL;
+    struct tree *t = NULL;
+    if (!even && !lists)
+        return flat_seq(r, from, why);
+    if (!item)
+        return NULL;
+    int64_t n = even ? canon_items(r->count, item, 2, &found, why) : 0;
+    if (n > 0)
+        free(item), item = found;
+    else if (n == 0 && lists)
+        n = gather_alike(r->count, item, why);
+    t = n > 0 ? canon_items_seq(n, item, why) : n == 0 ? flat_seq(r, from, why) : NULL;
+    for (int64_t i = 0; i < n; i++)
+        tree_unref(item[i].shape);
+    free(item);
+    return t;
+}
+
+/* ---- all together ---- */
+
+/* All runs are of one length: only their offsets matter. */
+static struct tree *as_offsets(const struct runs *r, struct reason *why)
+{
+    int64_t *at = malloc((size_t)r->count * sizeof *at), off = r->run->off;
+    if (!at)
+        return reason_memory(why);
+    for (int64_t i = 0; i < r->count; i++)
+        at[i] = wrap_sub(r->run[i].off, off);
+    struct tree *x = tree_dense(0, r->run->len, why);
+    struct tree *t = x ? canon_offsets(x, r->count, at, false, why) : NULL, *moved = t ? tree_shift(t, off, why) : NULL;
+    free(at);
+    tree_unref(t);
+    return moved;
+}
+
+/* `from` is what the runs were made of, if it is a seq. */
+static struct tree *runs_tree(struct runs *r, const struct tree *from, struct reason *why)
+{
+    struct tree *t = NULL;
+    if (r->count == 1)
+        return tree_dense(r->run->off, r->run->len, why);
+    if (all_alike(r))
+        return as_offsets(r, why);
+    if (as_copies(r, &t, why) || as_blocks(r, &t, why))
+        return t;
+    return as_seq(r, from, why);
+}
+
+struct tree *canon_runs(const struct tree *t, struct reason *why)
+{
+    struct runs r = {.bytes = t->size};
+    struct tree *made = NULL;
+    int64_t span;
+    if (__builtin_sub_overflow(t->high, t->low, &span))
+        return reason_overflow(why, "a distance between offsets");
+    if (tree_walk(t, 1, 0, 0, t->size, add_run, &r) == 0)
+        made = runs_tree(&r, t->kind == TREE_SEQ && t->off == r.run->off ? t : NULL, why);
+    else
+        reason_memory(why);
+    free(r.run);
+    return made;
+}
