@@ -51,8 +51,8 @@ slow=fast_unwind_on_malloc=0
 for t in "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
-    [ "$n" = test_kernel ] && path=$PWD/$build/sim
-    [ "$n" = test_type_mpi ] && unwind=$slow
+    case $n in test_kernel | test_shadow) path=$PWD/$build/sim ;; esac
+    case $n in test_type_mpi | test_shadow | test_fuzz) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
         LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" "$t"
 done
