@@ -1,25 +1,28 @@
 /* layouts.c: the tables of layouts and how each kind becomes an MPI datatype. */
 #include "layouts.h"
+#include "layouts_make.h"
 
 #define KiB 1024
 #define MiB (1024 * KiB)
 
-/* One row: a name, the function that builds it, and that function's numbers. */
+/* One row: a name, the function that builds it, that function's numbers, and the least bytes of a list that any way
+ * of packing it must read: 4 an offset, 2 a length where lengths differ. */
 struct row {
     const char *name;
-    int (*make)(const int a[3], MPI_Datatype *type);   /* returns the number of elements */
-    int a[3];
+    layout_maker *make;
+    int a[6];
+    size_t list_bytes;
 };
 
 /* {packed bytes, bytes of a block, bytes from block to block} */
-static int vector(const int a[3], MPI_Datatype *type)
+static int vector(const int a[6], MPI_Datatype *type)
 {
     MPI_Type_create_hvector(a[0] / a[1], a[1] / 4, a[2], MPI_FLOAT, type);
     return 1;
 }
 
 /* {elements, bytes from element to element}: one double each, as elements of a contiguous type ... */
-static int contiguous_of_resized(const int a[3], MPI_Datatype *type)
+static int contiguous_of_resized(const int a[6], MPI_Datatype *type)
 {
     MPI_Datatype element;
 
@@ -30,14 +33,14 @@ static int contiguous_of_resized(const int a[3], MPI_Datatype *type)
 }
 
 /* ... or as the count of the call. */
-static int elements_of_resized(const int a[3], MPI_Datatype *type)
+static int elements_of_resized(const int a[6], MPI_Datatype *type)
 {
     MPI_Type_create_resized(MPI_DOUBLE, 0, a[1], type);
     return a[0];
 }
 
 /* {n, axis}: the plane at index 0 of an axis of n^3 doubles; axis 2 varies fastest. */
-static int face(const int a[3], MPI_Datatype *type)
+static int face(const int a[6], MPI_Datatype *type)
 {
     const int sizes[3] = { a[0], a[0], a[0] }, starts[3] = { 0, 0, 0 };
     int subsizes[3] = { a[0], a[0], a[0] };
@@ -48,7 +51,7 @@ static int face(const int a[3], MPI_Datatype *type)
 }
 
 /* {n, m}: the m^4 doubles in the middle of n^4. */
-static int middle4(const int a[3], MPI_Datatype *type)
+static int middle4(const int a[6], MPI_Datatype *type)
 {
     int sizes[4], subsizes[4], starts[4];
 
@@ -62,7 +65,7 @@ static int middle4(const int a[3], MPI_Datatype *type)
 }
 
 /* {n}: n^2 doubles read column by column. */
-static int transpose(const int a[3], MPI_Datatype *type)
+static int transpose(const int a[6], MPI_Datatype *type)
 {
     MPI_Datatype column, next;
 
@@ -75,40 +78,63 @@ static int transpose(const int a[3], MPI_Datatype *type)
 }
 
 static const struct row pack_rows[] = {
-    { "vector 1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 } },
-    { "vector 1 MiB, 4 B blocks", vector, { 1 * MiB, 4, 512 } },
-    { "vector 1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 } },
-    { "vector 1 MiB, 32 B blocks", vector, { 1 * MiB, 32, 512 } },
-    { "vector 1 MiB, 128 B blocks", vector, { 1 * MiB, 128, 512 } },
-    { "vector 1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 } },
-    { "vector 4 MiB, 4 B blocks", vector, { 4 * MiB, 4, 512 } },
-    { "vector 4 MiB, 8 B blocks", vector, { 4 * MiB, 8, 512 } },
-    { "vector 4 MiB, 32 B blocks", vector, { 4 * MiB, 32, 512 } },
-    { "vector 4 MiB, 128 B blocks", vector, { 4 * MiB, 128, 512 } },
-    { "vector 64 MiB, 4 B blocks", vector, { 64 * MiB, 4, 512 } },
-    { "vector 64 MiB, 16 B blocks", vector, { 64 * MiB, 16, 512 } },
-    { "vector 64 MiB, 32 B blocks", vector, { 64 * MiB, 32, 512 } },
-    { "vector 64 MiB, 128 B blocks", vector, { 64 * MiB, 128, 512 } },
-    { "vector 64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 } },
-    { "vector 64 MiB, 512 B blocks, pitch 1 KiB", vector, { 64 * MiB, 512, 1024 } },
-    { "contiguous of resized, 1 MiB", contiguous_of_resized, { 131072, 512, 0 } },
-    { "131,072 elements of an 8 B resized type", elements_of_resized, { 131072, 512, 0 } },
-    { "x-z face of 512^3 doubles", face, { 512, 1, 0 } },
-    { "y-z face of 512^3 doubles", face, { 512, 2, 0 } },
-    { "16^4 of 64^4 doubles", middle4, { 64, 16, 0 } },
-    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 } },
-    { "transpose type, 512^2 doubles", transpose, { 512, 0, 0 } },
+    { "vector 1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 }, 0 },
+    { "vector 1 MiB, 4 B blocks", vector, { 1 * MiB, 4, 512 }, 0 },
+    { "vector 1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 }, 0 },
+    { "vector 1 MiB, 32 B blocks", vector, { 1 * MiB, 32, 512 }, 0 },
+    { "vector 1 MiB, 128 B blocks", vector, { 1 * MiB, 128, 512 }, 0 },
+    { "vector 1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 }, 0 },
+    { "vector 4 MiB, 4 B blocks", vector, { 4 * MiB, 4, 512 }, 0 },
+    { "vector 4 MiB, 8 B blocks", vector, { 4 * MiB, 8, 512 }, 0 },
+    { "vector 4 MiB, 32 B blocks", vector, { 4 * MiB, 32, 512 }, 0 },
+    { "vector 4 MiB, 128 B blocks", vector, { 4 * MiB, 128, 512 }, 0 },
+    { "vector 64 MiB, 4 B blocks", vector, { 64 * MiB, 4, 512 }, 0 },
+    { "vector 64 MiB, 16 B blocks", vector, { 64 * MiB, 16, 512 }, 0 },
+    { "vector 64 MiB, 32 B blocks", vector, { 64 * MiB, 32, 512 }, 0 },
+    { "vector 64 MiB, 128 B blocks", vector, { 64 * MiB, 128, 512 }, 0 },
+    { "vector 64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 }, 0 },
+    { "vector 64 MiB, 512 B blocks, pitch 1 KiB", vector, { 64 * MiB, 512, 1024 }, 0 },
+    { "contiguous of resized, 1 MiB", contiguous_of_resized, { 131072, 512, 0 }, 0 },
+    { "131,072 elements of an 8 B resized type", elements_of_resized, { 131072, 512, 0 }, 0 },
+    { "x-z face of 512^3 doubles", face, { 512, 1, 0 }, 0 },
+    { "y-z face of 512^3 doubles", face, { 512, 2, 0 }, 0 },
+    { "16^4 of 64^4 doubles", middle4, { 64, 16, 0 }, 0 },
+    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 }, 0 },
+    { "indexed, irregular, 32,768 blocks of 1 to 64 doubles", irregular_blocks, { 32768, 64 }, 32768 * 6 },
+    { "gather of 524,288 doubles, 2 apart on average", gather_doubles, { 524288, 2 }, 524288 * 4 },
+    { "lower triangle of 1024^2 doubles", lower_triangle, { 1024 }, 0 },
+    { "struct {double,int,int,char} x 65,536", records, { 65536 }, 0 },
+    { "WRF-style struct of two subarrays, 3 of 128 floats in 128^3", two_subarrays, { 128, 3 }, 0 },
+    { "transpose type, 512^2 doubles", transpose, { 512, 0, 0 }, 0 },
+    { "WRF_x_vec, 256 x 40 x 256 floats", wrf_vec, { 256, 40, 256, 0 }, 0 },
+    { "WRF_y_vec, 256 x 40 x 256 floats", wrf_vec, { 256, 40, 256, 1 }, 0 },
+    { "WRF_x_sa, 256 x 40 x 256 floats", wrf_sa, { 256, 40, 256, 0 }, 0 },
+    { "WRF_y_sa, 256 x 40 x 256 floats", wrf_sa, { 256, 40, 256, 1 }, 0 },
+    { "MILC_su3_zdown, 32^4", milc, { 32, 32, 32, 32 }, 0 },
+    { "NAS_LU_x, 1024", lu, { 1024, 0 }, 0 },
+    { "NAS_LU_y, 1024", lu, { 1024, 1 }, 0 },
+    { "NAS_MG_x, 258^3", mg, { 258, 0 }, 0 },
+    { "NAS_MG_y, 258^3", mg, { 258, 1 }, 0 },
+    { "NAS_MG_z, 258^3", mg, { 258, 2 }, 0 },
+    { "SPECFEM3D_oc, 65,536 points", specfem_oc, { 65536, 4 }, 65536 * 4 },
+    { "SPECFEM3D_cm, 65,536 and 32,768 points", specfem_cm, { 65536, 4 }, (65536 + 32768) * 4 },
+    { "SPECFEM3D_mt, 65,536 rows of 64 floats", specfem_mt, { 32, 65536 }, 0 },
+    { "LAMMPS_full, 32,768 atoms", lammps, { 32768, 4, 1 }, 32768 * 4 },
+    { "LAMMPS_atomic, 32,768 atoms", lammps, { 32768, 4, 0 }, 32768 * 4 },
+    { "FFT2D, 2048^2 over 8 ranks", fft2d, { 2048, 8 }, 0 },
 };
 
 static const struct row pingpong_rows[] = {
-    { "1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 } },
-    { "64 KiB, 8 B blocks", vector, { 64 * KiB, 8, 512 } },
-    { "64 KiB, 256 B blocks", vector, { 64 * KiB, 256, 512 } },
-    { "1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 } },
-    { "1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 } },
-    { "4 MiB, 256 B blocks", vector, { 4 * MiB, 256, 512 } },
-    { "64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 } },
-    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 } },
+    { "1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 }, 0 },
+    { "64 KiB, 8 B blocks", vector, { 64 * KiB, 8, 512 }, 0 },
+    { "64 KiB, 256 B blocks", vector, { 64 * KiB, 256, 512 }, 0 },
+    { "1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 }, 0 },
+    { "1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 }, 0 },
+    { "4 MiB, 256 B blocks", vector, { 4 * MiB, 256, 512 }, 0 },
+    { "64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 }, 0 },
+    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 }, 0 },
+    { "indexed, irregular, 32,768 blocks of 1 to 64 doubles", irregular_blocks, { 32768, 64 }, 32768 * 6 },
+    { "struct {double,int,int,char} x 16,384", records, { 16384 }, 0 },
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
@@ -130,7 +156,7 @@ size_t layout_total(enum layout_set set)
 struct layout layout_make(enum layout_set set, size_t i)
 {
     const struct row *row = &set_rows[set].row[i];
-    struct layout l = { .name = row->name };
+    struct layout l = { .name = row->name, .list_bytes = row->list_bytes };
     MPI_Count size, true_lb, true_extent, lb, extent;
 
     l.count = row->make(row->a, &l.type);

@@ -11,6 +11,7 @@ struct layout {
     int count;              /* elements of type in one message */
     MPI_Datatype type;      /* committed */
     size_t packed_bytes;
+    size_t list_bytes;      /* of the shortest list that says where the blocks are; 0 where strides say it */
     size_t span_bytes;      /* from the buffer's first byte to one past the last that is touched */
 };
 

@@ -224,8 +224,8 @@ static void measure(FILE *f, struct work *w, const struct limits *m, size_t touc
     fprintf(f, "{\"case\": \"%s\", \"bytes\": %zu, \"ok\": %s, \"pack_us\": %.2f, \"unpack_us\": %.2f, "
             "\"contiguous_us\": %.2f, \"floor_us\": %.2f, \"floor_unpack_us\": %.2f}", l->name, l->packed_bytes,
             ok ? "true" : "false", pack_us, unpack_us, median_us(contiguous, w, BUDGET_US, 20),
-            floor_us(m, l->packed_bytes + GRANULE * touched),
-            floor_us(m, l->packed_bytes + GRANULE * (touched + partial)));
+            floor_us(m, l->packed_bytes + l->list_bytes + GRANULE * touched),
+            floor_us(m, l->packed_bytes + l->list_bytes + GRANULE * (touched + partial)));
     fprintf(stderr, "pack: %-42s pack %8.1f us, unpack %8.1f us\n", l->name, pack_us, unpack_us);
 }
 

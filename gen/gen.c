@@ -1,6 +1,6 @@
 /* gen.c: runs the Lua half of the compiler (plan.lua, emit.lua) on a parsed tree. */
-#include "gen.h"
 #include "embed.h"
+#include "form.h"
 #include "reason.h"
 #include <lauxlib.h>
 #include <lua.h>
@@ -13,7 +13,7 @@ struct gen {
 };
 
 /* ORDER GEN_FAMILY; plan.lua uses the same names. */
-static const char *const family_names[] = {"contiguous", "strided", "generic", NULL};
+static const char *const family_names[] = {"contiguous", "strided", "struct", "indexed", "mixed", "generic", NULL};
 
 const char *gen_family_name(enum gen_family f)
 {
@@ -82,32 +82,60 @@ static void set_number(lua_State *L, const char *key, int64_t value)
     lua_setfield(L, -2, key);
 }
 
-/* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. */
-static void push_tree(lua_State *L, const struct tree *t)
+/* The offsets of a short index are constants of the source. */
+static void push_offsets(lua_State *L, const struct tree *t)
 {
-    static const char *const kinds[] = {"dense", "stride", "seq", "index"}; /* ORDER TREE_KIND */
-    luaL_checkstack(L, 4, "tree too deep");
-    lua_createtable(L, 0, 6);
-    lua_pushstring(L, kinds[t->kind]);
-    lua_setfield(L, -2, "kind");
-    set_number(L, "off", t->off);
-    set_number(L, "size", t->size);
-    set_number(L, "count", t->count);
-    if (t->kind == TREE_STRIDE) set_number(L, "step", t->step);
-    if (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) {
-        push_tree(L, t->child);
-        lua_setfield(L, -2, "child");
-    }
-    if (t->kind != TREE_SEQ && t->kind != TREE_INDEX) return;
     lua_newtable(L);
     for (int64_t i = 0; i < t->count; i++) {
-        if (t->kind == TREE_SEQ)
-            push_tree(L, t->part[i]);
-        else
-            lua_pushinteger(L, t->at[i]);
+        lua_pushinteger(L, t->at[i]);
         lua_rawseti(L, -2, i + 1);
     }
-    lua_setfield(L, -2, t->kind == TREE_SEQ ? "part" : "at");
+    lua_setfield(L, -2, "at");
+}
+
+/* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. Of lists also
+ * unit, entry, start, number; number counts the launch's numbers, and so does size_number, where size is not known. */
+static void push_node(lua_State *L, const struct form_node *n)
+{
+    static const char *const kinds[] = {"dense", "stride", "seq", "index", "table", "blocks"}; /* ORDER FORM_KIND */
+    luaL_checkstack(L, 4, "tree too deep");
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, kinds[n->kind]);
+    lua_setfield(L, -2, "kind");
+    set_number(L, "off", n->off);
+    if (n->kind == FORM_DENSE || n->kind == FORM_STRIDE) set_number(L, "count", n->tree->count);
+    if (n->kind == FORM_STRIDE) set_number(L, "step", n->tree->step);
+    if (n->size_number >= 0)
+        set_number(L, "size_number", n->size_number);
+    else
+        set_number(L, "size", n->size);
+    if (n->kind == FORM_INDEX) push_offsets(L, n->tree);
+    if (n->kind == FORM_TABLE || n->kind == FORM_BLOCKS) {
+        set_number(L, "unit", n->unit);
+        set_number(L, "entry", n->entry);
+        set_number(L, "start", n->start);
+        set_number(L, "number", n->number);
+    }
+    if (n->kind == FORM_SEQ) lua_newtable(L);
+    for (int i = 0; i < n->count; i++) {
+        push_node(L, n->child[i]);
+        if (n->kind == FORM_SEQ)
+            lua_rawseti(L, -2, i + 1);
+        else
+            lua_setfield(L, -2, "child");
+    }
+    if (n->kind == FORM_SEQ) lua_setfield(L, -2, "part");
+}
+
+/* The root, and what is known of the whole: family, word, bytes (which lists make a class), numbers. */
+static void push_form(lua_State *L, const struct form *f)
+{
+    push_node(L, f->root);
+    lua_pushstring(L, family_names[f->family]);
+    lua_setfield(L, -2, "family");
+    set_number(L, "word", f->word);
+    set_number(L, "bytes", f->plan_bytes);
+    set_number(L, "numbers", f->numbers);
 }
 
 static int plan_number(lua_State *L, int plan, const char *key)
@@ -145,8 +173,7 @@ static char *copy_string(lua_State *L, int at)
 }
 
 struct job {
-    const struct tree *tree; /* NULL: the interpreter */
-    const char *title;       /* the source's first comment */
+    const struct form *form; /* NULL: the interpreter */
     const char *target;
     struct gen_kernel *out; /* what was set before an error is freed by the caller */
 };
@@ -162,10 +189,12 @@ static void push_function(lua_State *L, const char *module, const char *name)
 
 static void push_plan(lua_State *L, const struct job *job)
 {
-    push_function(L, "plan", job->tree ? "tree" : "generic");
-    if (job->tree) push_tree(L, job->tree);
+    bool own = job->form && job->form->root;
+    push_function(L, "plan", own ? "tree" : "generic");
+    if (own) push_form(L, job->form);
     lua_pushstring(L, job->target);
-    lua_call(L, job->tree ? 2 : 1, 1);
+    if (!own) lua_pushboolean(L, job->form != NULL);
+    lua_call(L, 2, 1);
 }
 
 /* The lines of plan.why, joined. */
@@ -187,7 +216,7 @@ static int make_kernel(lua_State *L)
     push_function(L, "emit", "source");
     lua_pushvalue(L, plan);
     /* The interpreter's text must be the same for every tree. */
-    lua_pushstring(L, job->out->plan.family == GEN_GENERIC ? "any tree" : job->title);
+    lua_pushstring(L, job->out->plan.family == GEN_GENERIC ? "any tree" : job->form->signature);
     lua_pushcfunction(L, lua_read);
     lua_call(L, 3, 1);
     job->out->source = copy_string(L, -1);
@@ -246,20 +275,27 @@ static int generate(struct gen *g, struct job *job, struct reason *why)
     return failed;
 }
 
+int gen_kernel_form(struct gen *g, const struct form *f, const char *target, struct gen_kernel *out,
+                    struct reason *why)
+{
+    struct job job = {f, target, out};
+    return generate(g, &job, why);
+}
+
 int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why)
 {
     *out = (struct gen_kernel){0};
     struct tree *t = tree_parse(signature, why);
-    if (!t) return -1;
-    struct job job = {t, signature, target, out};
-    int failed = generate(g, &job, why);
+    struct form *f = t ? form_of(t, why) : NULL;
+    int failed = f ? gen_kernel_form(g, f, target, out, why) : -1;
+    form_free(f);
     tree_unref(t);
     return failed;
 }
 
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why)
 {
-    struct job job = {NULL, NULL, target, out};
+    struct job job = {NULL, target, out};
     return generate(g, &job, why);
 }
 

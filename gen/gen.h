@@ -14,11 +14,15 @@ struct gen;
 enum gen_family {
     GEN_CONTIGUOUS,   /* one dense block: a copy, no kernel, unless elements lie apart */
     GEN_STRIDED,      /* a chain of strides over a dense block */
+    GEN_STRUCT,       /* a few parts, all of them constants of the source */
+    GEN_INDEXED,      /* lists in device memory, among strides */
+    GEN_MIXED,        /* both */
     GEN_GENERIC       /* any tree, interpreted */
 };
 const char *gen_family_name(enum gen_family f);
 
 #define GEN_WORDS_MAX 5
+#define GEN_NUMBERS_MAX 32
 
 /* What a launcher must know. A module holds, for each listed word width W, the entry points
  * stridec_pack_wW and stridec_unpack_wW. Each takes one struct stridec_launch by value (below). */
@@ -48,8 +52,25 @@ struct stridec_launch {
     int64_t end;        /* one past the last; end - begin is a multiple of W */
     int64_t wrap;       /* 1: the range is cut into elements of the type's size, `extent` apart;
                            0: one element, or the outermost stride simply goes on */
-    uint64_t program;   /* generic family only: device address of tree_program's words */
+    uint64_t program;   /* device address of what the kernel reads of its type: tree_program's words (the generic
+                           family), or form_lists' bytes (forms with lists) */
+    uint64_t number[GEN_NUMBERS_MAX];   /* of forms with lists: form_numbers; a kernel declares as many as it reads */
 };
+
+/* What a tree's own kernel is compiled for; types that differ in their long lists alone share it (form.h). */
+struct form;
+/* The tree must outlive its form. NULL without memory. */
+struct form *form_of(const struct tree *t, struct reason *why);
+void form_free(struct form *f);
+/* The module's key: the shape signature, with long lists left out. */
+const char *form_signature(const struct form *f);
+enum gen_family form_family(const struct form *f);
+bool form_has_lists(const struct form *f);
+/* The bytes that belong at stridec_launch.program, malloc'd; NULL and *bytes 0 for forms without lists. NULL
+ * and *bytes not 0 without memory. At most 8 bytes a block (12 where offsets pass 32 bits of units) and 4 KiB. */
+void *form_lists(const struct form *f, size_t *bytes, struct reason *why);
+/* Fills stridec_launch.number for the entries of words of this width. */
+void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MAX]);
 
 /* NULL and a line in *why on failure. */
 struct gen *gen_open(struct reason *why);
@@ -58,6 +79,9 @@ void gen_close(struct gen *g);
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
  * serves elements that lie apart. target is "cuda". Returns 0, or -1 with *why. Free with gen_kernel_free. */
 int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why);
+/* The same for a form. */
+int gen_kernel_form(struct gen *g, const struct form *f, const char *target, struct gen_kernel *out,
+                    struct reason *why);
 /* The generic interpreter: one source for every type. */
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why);
 void gen_kernel_free(struct gen_kernel *k);

@@ -1,7 +1,9 @@
 -- plan.lua: decides how a tree's kernel works, and says why.
 --
 -- A plan is a table: family, words (widths in bytes, widest first, the last 1), threads, words_per_thread,
--- index_bits, why (lines for a person), and for the strided families shape (see shape.lua).
+-- index_bits, why (lines for a person); for the strided families shape (see shape.lua), for the irregular ones tree, and
+-- gathers where a thread's words are neighbours in the packed stream, record where those make small records (record.lua).
+local record = require "record"
 local shape = require "shape"
 
 local plan = {}
@@ -39,7 +41,61 @@ end
 
 -- Sentences of plan.why, one function a decision.
 
+local IRREGULAR = {
+  struct = "every offset and length is a constant of the source",
+  indexed = "its offsets are in device memory, so that types that differ in them alone share this kernel",
+  mixed = "parts and strides are constants of the source, long lists are in device memory",
+}
+
+local function count_nodes(node, counts)
+  counts[node.kind] = (counts[node.kind] or 0) + 1
+  if node.child then count_nodes(node.child, counts) end
+  for _, part in ipairs(node.part or {}) do count_nodes(part, counts) end
+  return counts
+end
+
+-- "2 strides, 1 table", most telling first.
+local function say_nodes(tree)
+  local counts, list = count_nodes(tree, {}), {}
+  for _, kind in ipairs { "seq", "index", "table", "blocks", "stride", "dense" } do
+    if counts[kind] then list[#list + 1] = ("%d %s"):format(counts[kind], kind) end
+  end
+  return table.concat(list, ", ")
+end
+
+local function say_irregular(p)
+  return ("family %s: a tree of %s; %s"):format(p.family, say_nodes(p.tree), IRREGULAR[p.family])
+end
+
+-- What memory costs on the way, in words for each kind of list in the tree.
+local function say_lists(node, list)
+  if node.kind == "table" then
+    list[#list + 1] = ("%d B an offset"):format(node.entry)
+  elseif node.kind == "blocks" then
+    list[#list + 1] = ("%d B a block, found in a table of where each piece of the packed stream begins"):format(
+      node.entry + node.start)
+  end
+  if node.child then say_lists(node.child, list) end
+  for _, part in ipairs(node.part or {}) do say_lists(part, list) end
+  return list
+end
+
+local function say_limit(p)
+  local list = p.tree and say_lists(p.tree, {}) or {}
+  local lists = #list > 0 and (", and its list%s (%s)"):format(#list == 1 and "" or "s", table.concat(list, "; ")) or ""
+  if p.record then
+    return ("limit: records of %d B in %d accesses of up to %d B each, where address and extent are multiples of %d; "
+      .. "16 packed B are one access%s"):format(p.record.size, #p.record.pieces, p.record.align, p.record.align, lists)
+  end
+  if p.gathers then
+    return ("limit: words of %d B take an instruction each on the user's side; %d of them are one access on the packed "
+      .. "side%s"):format(p.words[1], p.words_per_thread, lists)
+  end
+  return ("limit: the bytes and the sectors that the user's side touches%s"):format(lists)
+end
+
 local function say_family(p)
+  if p.tree then return say_irregular(p) end
   local s = p.shape
   if p.family == "contiguous" then
     return ("family contiguous: one block of %d B; a copy, no kernel, unless elements lie apart"):format(s.length)
@@ -56,10 +112,14 @@ local function say_words(p)
     and ("; also %s B, for addresses, extents and ranges that it does not divide"):format(
       table.concat(p.words, " and ", 2)) or ""
   return ("words of %d B: the largest power of two up to %d that divides the block%s%s"):format(
-    widest, WORD_MAX, #p.shape.dims > 0 and " and every step" or "", narrower)
+    widest, WORD_MAX, p.tree and ", every step and every offset" or #p.shape.dims > 0 and " and every step" or "", narrower)
 end
 
 local function say_flight(p, words, capacity)
+  if p.gathers then
+    return ("loads in flight: %d a thread, as many words as are moved together on the packed side"):format(
+      p.words_per_thread)
+  end
   return ("loads in flight: %d a thread, since one element is %d words and the threads of an %s are %d"):format(
     p.words_per_thread, words, GPU.name, capacity)
 end
@@ -67,9 +127,9 @@ end
 local function say_index(p)
   if p.index_bits == 32 then
     return ("index arithmetic in 32 bits: an element's %d B are below 2^31, so any word in it counts in 32 bits; "
-      .. "one launch covers at most 2^31 - 1 words"):format(p.shape.size)
+      .. "one launch covers at most 2^31 - 1 words"):format(p.bytes)
   end
-  return ("index arithmetic in 64 bits: an element's %d B, counted in words of 1 B, pass 2^31"):format(p.shape.size)
+  return ("index arithmetic in 64 bits: an element's %d B, counted in words of 1 B, pass 2^31"):format(p.bytes)
 end
 
 local function say_grid(p, words)
@@ -79,11 +139,11 @@ local function say_grid(p, words)
     .. "one element is %d block%s"):format(p.threads, block, block * p.words[1], blocks, blocks == 1 and "" or "s")
 end
 
--- The interpreter's plan, for any tree. `obstacle` names the node kind that has no family of its own.
-function plan.generic(target, obstacle)
+-- The interpreter's plan. `too_large`: for a tree that no other family serves.
+function plan.generic(target, too_large)
   check_target(target)
   local why = {
-    obstacle and ("family generic: %s nodes have no family of their own yet; the tree is interpreted"):format(obstacle)
+    too_large and "family generic: the tree is too large for source and too irregular for a list; it is interpreted"
       or "family generic: one kernel that interprets any tree",
     "words of 16, 8, 4 or 1 B: the launch takes the widest that divides every number of the tree and the addresses",
     "loads in flight: 1 a thread, since walking the tree takes longer than the load",
@@ -94,20 +154,41 @@ function plan.generic(target, obstacle)
     why = why }
 end
 
+-- Words so narrow that the packed side is moved in groups of them; the code for a word's place, which is written out
+-- for each word of a group, must be short.
+local NARROW = 2
+local GATHERED_NODES = 16
+
+local function gathers(p)
+  if p.words[1] > NARROW then return false end
+  local nodes = 0
+  if p.shape then return #p.shape.dims < GATHERED_NODES end
+  for _, n in pairs(count_nodes(p.tree, {})) do nodes = nodes + n end
+  return nodes <= GATHERED_NODES
+end
+
 -- The plan for one tree.
 function plan.tree(tree, target)
   check_target(target)
-  local s, obstacle = shape.of(tree)
-  if not s then return plan.generic(target, obstacle) end
-  local p = { shape = s, threads = THREADS }
-  p.family = #s.dims == 0 and "contiguous" or "strided"
-  p.words = words_below(shape.word(s, WORD_MAX))
-  local words = s.size // p.words[1]
+  local p = { shape = shape.of(tree), threads = THREADS }
+  if p.shape then
+    p.family = #p.shape.dims == 0 and "contiguous" or "strided"
+    p.bytes = p.shape.size
+    p.words = words_below(shape.word(p.shape, WORD_MAX))
+  else
+    p.tree, p.family, p.bytes = tree, tree.family, tree.bytes
+    p.words = words_below(tree.word)
+  end
+  p.gathers = gathers(p)
+  local words = p.bytes // p.words[1]
   local capacity
   p.words_per_thread, capacity = loads_in_flight(words)
+  if p.gathers then p.words_per_thread = WORD_MAX // p.words[1] end
+  if p.gathers and p.words[1] == 1 then p.record = record.of(tree) end
   -- The narrowest entry counts single bytes, and a launch begins below one element's size.
-  p.index_bits = s.size < 2 ^ 31 and 32 or 64
+  p.index_bits = p.bytes < 2 ^ 31 and 32 or 64
   p.why = { say_family(p), say_words(p), say_flight(p, words, capacity), say_index(p), say_grid(p, words) }
+  p.why[#p.why + 1] = say_limit(p)
   return p
 end
 

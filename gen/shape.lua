@@ -5,7 +5,7 @@
 -- is added to the address at launch.
 local shape = {}
 
--- nil if the tree is no such chain; then the kind of the node that is in the way.
+-- nil if the tree is no such chain.
 function shape.of(tree)
   local dims, offset, node = {}, 0, tree
   while node.kind == "stride" do
@@ -13,7 +13,7 @@ function shape.of(tree)
     node = node.child
     offset = offset + node.off
   end
-  if node.kind ~= "dense" then return nil, node.kind end
+  if node.kind ~= "dense" then return nil end
   return { length = node.count, offset = offset, size = tree.size, dims = dims }
 end
 

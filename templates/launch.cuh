@@ -5,7 +5,10 @@ struct stridec_launch {
     long long extent;           /* bytes from one element to the next; read only where wrap is 1 */
     long long begin, end;       /* the range of the packed stream */
     long long wrap;             /* 1: elements lie `extent` apart; 0: the outermost stride goes on */
-    unsigned long long program; /* the interpreter's only */
+    unsigned long long program; /* what the kernel reads of its type */
+@ if numbers > 0 then
+    unsigned long long number[@(numbers)];
+@ end
 };
 
 /* Words, each moved by one load and one store. */

@@ -1,7 +1,7 @@
 /* @(title): @(plan.family) family. Made by stridec. */
 @ include "templates/launch.cuh"
 
-@ include "templates/move.cuh"
+@ include(plan.gathers and "templates/gather.cuh" or "templates/move.cuh")
 
 @ for _, entry in ipairs(entries) do
 template <bool WRAP> struct stridec_layout_w@(entry.width) {

@@ -33,7 +33,8 @@ int usage_error(const char *name, const char *format, ...) __attribute__((format
 
 struct stages {
     struct tree *canonical;
-    char *signature, *shape;
+    char *signature;
+    struct form *form;
     bool whole;                 /* false where the family is generic: `kernel` is the shared interpreter's */
     struct gen_kernel kernel;
 };

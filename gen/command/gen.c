@@ -1,6 +1,6 @@
 /* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
  *
- * manifest: "stridec manifest 1", then one line a module: shape signature (or "generic"), architecture, file,
+ * manifest: "stridec manifest 1", then one line a module: form signature (or "generic"), architecture, file,
  * the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
 #include "command.h"
 #include "../../runtime/compile.h"
@@ -20,7 +20,7 @@ struct job {
     int narchs;
     char *arch[ARCHS_MAX];
     FILE *manifest;          /* in memory, written last: it never names a file that is not there */
-    const char **shape;      /* those done, owned by `stages` */
+    const char **shape;      /* the forms done, owned by `stages` */
     size_t nshapes;
 };
 
@@ -73,10 +73,10 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
         struct stages *l = &stages[i];
         if (stages_of(g, spec->item[i].type, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
-        if (!l->whole || is_done(job, l->shape))
+        if (!l->whole || is_done(job, form_signature(l->form)))
             continue;
-        job->shape[job->nshapes++] = l->shape;
-        if (write_shape(job, l->shape, l->kernel.source, &why) != 0)
+        job->shape[job->nshapes++] = form_signature(l->form);
+        if (write_shape(job, form_signature(l->form), l->kernel.source, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
     return 0;

@@ -13,22 +13,20 @@ int stages_of(struct gen *g, const struct type *t, struct stages *out, struct re
     out->signature = tree_signature(out->canonical, why);
     if (!out->signature)
         return -1;
-    out->shape = tree_shape_signature(out->canonical, why);
-    if (!out->shape)
+    out->form = form_of(out->canonical, why);
+    if (!out->form)
         return -1;
     if (t->size == 0)
         return 0;
-    out->whole = tree_is_strided(out->canonical);
-    if (!out->whole)
-        return gen_generic(g, "cuda", &out->kernel, why);
-    return gen_kernel(g, out->shape, "cuda", &out->kernel, why);
+    out->whole = form_family(out->form) != GEN_GENERIC;
+    return gen_kernel_form(g, out->form, "cuda", &out->kernel, why);
 }
 
 void stages_free(struct stages *l)
 {
+    form_free(l->form);
     tree_unref(l->canonical);
     free(l->signature);
-    free(l->shape);
     if (l->kernel.source)
         gen_kernel_free(&l->kernel);
 }

@@ -2,6 +2,7 @@
 package.path = "tests/lua/?.lua;" .. package.path
 local emit = require "emit"
 local index = require "index"
+local place = require "place"
 local plan = require "plan"
 local shape = require "shape"
 local trees = require "trees"
@@ -53,7 +54,41 @@ describe("index", function()
   end)
 end)
 
+describe("place", function()
+  local function body(tree, width) return table.concat(place.body(tree, width, 32), "\n") end
+
+  it("halves parts, and adds what a dense one lies further on", function()
+    local text = body(trees.seq(dense(8), dense(4, 12), dense(4, 40)), 4)
+    assert.matches("if %(rest < %(2u%)%) {\n}\nelse {\n    if %(rest < %(3u%)%) {\n        offset %+= 4LL;", text)
+  end)
+
+  it("keeps few offsets in the source and reads many from the list", function()
+    assert.matches("%(copy < 1u %? 0LL : 96LL%)", body(trees.index({ 0, 96 }, dense(8)), 8))
+    assert.matches("stridec_list<int>%(a, 2%)%[copy%] %* 8LL;", body(trees.list(2, dense(8)), 8))
+  end)
+
+  it("divides by numbers of the launch where lists decide", function()
+    local text = body(stride(3, 4096, trees.list(0, dense(16))), 16)
+    assert.matches("const index copy = stridec_divide%(rest, a.number%[1%], a.number%[2%]%);", text)
+  end)
+
+  it("counts parts after a list from its size", function()
+    local text = body(trees.seq(trees.list(0, dense(8)), dense(16, 4096)), 8)
+    assert.matches("if %(rest < %(0u %+ %(index%)a.number%[1%]%)%)", text)
+  end)
+
+  it("searches blocks in units", function()
+    assert.matches("stridec_block<int, unsigned short>%(%(rest%) / 2u, a, 0%) %* 8LL;", body(trees.blocks(0), 4))
+  end)
+end)
+
 describe("emit", function()
+  it("declares the numbers that a kernel reads", function()
+    local text = source(trees.whole(stride(3, 4096, trees.list(0, dense(16))), "indexed", 8, 5))
+    assert.truthy(text:find("unsigned long long number[5];", 1, true))
+    assert.falsy(source(stride(3, 64, dense(32))):find("number[", 1, true))
+  end)
+
   it("writes a pack and an unpack entry for each word", function()
     local text = source(stride(3, 64, dense(32)))
     for _, width in ipairs { 16, 4, 1 } do
@@ -71,8 +106,8 @@ describe("emit", function()
     assert.falsy(text:find("@", 1, true))
   end)
 
-  it("writes the interpreter for trees without a family, the same each time", function()
-    local one = emit.source(plan.tree(trees.index({ 0, 9 }, dense(8)), "cuda"), "any tree", read)
+  it("writes the interpreter, the same each time", function()
+    local one = emit.source(plan.generic("cuda", true), "any tree", read)
     local other = emit.source(plan.generic("cuda"), "any tree", read)
     assert.equal(one, other)
     assert.falsy(one:find("@", 1, true))

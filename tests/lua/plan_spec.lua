@@ -10,13 +10,29 @@ describe("plan", function()
   it("tells families apart", function()
     assert.equal("contiguous", plan.tree(dense(8), "cuda").family)
     assert.equal("strided", plan.tree(stride(2, 16, dense(8)), "cuda").family)
-    assert.equal("generic", plan.tree(trees.index({ 0, 9 }, dense(8)), "cuda").family)
-    assert.equal("generic", plan.tree(stride(2, 99, trees.seq(dense(8), dense(4, 12))), "cuda").family)
+    assert.equal("struct", plan.tree(trees.whole(trees.index({ 0, 9 }, dense(8)), "struct", 1), "cuda").family)
+    assert.equal("indexed", plan.tree(trees.whole(trees.list(0, dense(8)), "indexed", 8, 3), "cuda").family)
+    assert.equal("generic", plan.generic("cuda").family)
   end)
 
-  it("says which node has no family of its own", function()
-    local p = plan.tree(stride(2, 99, trees.seq(dense(8), dense(4, 12))), "cuda")
-    assert.matches("seq nodes have no family of their own yet", p.why[1])
+  it("says what a tree is made of and what limits it", function()
+    local p = plan.tree(trees.whole(stride(2, 99, trees.seq(dense(8), dense(4, 12))), "struct", 1), "cuda")
+    assert.matches("a tree of 1 seq, 1 stride, 2 dense; every offset and length is a constant", p.why[1])
+    assert.matches("limit: words of 1 B take an instruction each", p.why[6])
+    p = plan.tree(trees.whole(trees.blocks(0), "indexed", 8, 6), "cuda")
+    assert.matches("in device memory", p.why[1])
+    assert.matches("6 B a block", p.why[6])
+    assert.matches("too large for source", plan.generic("cuda", true).why[1])
+  end)
+
+  it("moves narrow words in aligned groups of 16 B", function()
+    local function narrow(word)
+      return plan.tree(trees.whole(stride(9, 24, trees.seq(dense(8), dense(word, 12))), "struct", word), "cuda")
+    end
+    assert.is_true(narrow(1).gathers)
+    assert.equal(16, narrow(1).words_per_thread)
+    assert.equal(8, narrow(2).words_per_thread)
+    assert.is_false(narrow(4).gathers)
   end)
 
   it("takes the widest word that divides block, steps and inner offsets", function()
@@ -53,10 +69,11 @@ describe("plan", function()
   end)
 
   it("always ends in words of 1 B and explains itself", function()
-    for _, tree in ipairs { dense(1), dense(48), stride(3, -7, dense(2)), trees.index({ 0, 9 }, dense(8)) } do
+    for _, tree in ipairs { dense(1), dense(48), stride(3, -7, dense(2)), 
+      trees.whole(trees.index({ 0, 9 }, dense(8)), "struct", 1) } do
       local p = plan.tree(tree, "cuda")
       assert.equal(1, p.words[#p.words])
-      assert.equal(5, #p.why)
+      assert.equal(6, #p.why)
     end
   end)
 

@@ -6,17 +6,34 @@ function trees.dense(length, off)
 end
 
 function trees.stride(count, step, child, off)
-  return { kind = "stride", off = off or 0, size = count * child.size, count = count, step = step, child = child }
+  return { kind = "stride", off = off or 0, size = child.size and count * child.size,
+    size_number = not child.size and child.size_number + 2 or nil, count = count, step = step, child = child }
+end
+
+-- What gen.c says of a whole tree that is no chain of strides.
+function trees.whole(tree, family, word, numbers)
+  tree.family, tree.word, tree.bytes, tree.numbers = family, word, tree.size or 1 << 20, numbers or 0
+  return tree
 end
 
 function trees.index(at, child)
-  return { kind = "index", off = 0, size = #at * child.size, count = #at, child = child, at = at }
+  return { kind = "index", off = 0, size = #at * child.size, child = child, at = at }
+end
+
+-- Lists in memory; their sizes are numbers of the launch.
+function trees.list(number, child)
+  return { kind = "table", off = 0, size_number = number + 1, number = number, child = child, entry = 4, unit = 8,
+    start = 0 }
+end
+
+function trees.blocks(number)
+  return { kind = "blocks", off = 0, size_number = number + 4, number = number, entry = 4, unit = 8, start = 2 }
 end
 
 function trees.seq(...)
   local size = 0
-  for _, part in ipairs { ... } do size = size + part.size end
-  return { kind = "seq", off = 0, size = size, count = select("#", ...), part = { ... } }
+  for _, part in ipairs { ... } do size = size and part.size and size + part.size end
+  return { kind = "seq", off = 0, size = size, size_number = not size and 9 or nil, part = { ... } }
 end
 
 return trees

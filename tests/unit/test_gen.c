@@ -18,7 +18,11 @@ static const char prelude[] = "#define __global__\n"
                               "#define __device__\n"
                               "#define __forceinline__ inline __attribute__((always_inline))\n"
                               "#define __launch_bounds__(threads)\n"
-                              "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx; }\n";
+                              "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx, gridDim; }\n"
+                              "template <class T> static inline T __ldg(const T *p) { return *p; }\n"
+                              "[[maybe_unused]] static inline unsigned long long __umul64hi(unsigned long long a, "
+                              "unsigned long long b) { __extension__ typedef unsigned __int128 wide; "
+                              "return (unsigned long long)((wide)a * b >> 64); }\n";
 
 static const char *const fixed[] = {
     "d(1)",
@@ -37,7 +41,7 @@ static const char *const fixed[] = {
     "s(1100,1003,d(1001))", /* several words a thread */
     "s(3,64,d(16)@32)@5",   /* not canonical: an inner offset counts, the root's does not */
 };
-/* Interpreted whatever the generator knows. */
+/* Parts, constants and lists; a dot stands for a list of its own (write_list). */
 static const char *const irregular[] = {
     "q(d(16),d(8)@24,d(4)@40)",
     "i(d(24);0,40,104,300)",
@@ -46,14 +50,38 @@ static const char *const irregular[] = {
     "q(i(d(3);9,0,20),d(5)@31)",
     "s(6,96,s(2,48,i(d(8);0,16,32)))",
     "q(s(40,32,d(16)),i(s(2,-8,d(4))@8;2000,4000),q(d(1)@5000,d(2)@5003))@7",
+    "s(500,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))",       /* records of 17 B */
+    "s(500,-24,d(17))",
+    "i(q(d(8),d(1)@12,d(4)@16);.100)@8",
+    "s(300,12,d(5))",
+    "s(400,64,q(d(8),d(8)@16,d(8)@32,d(9)@48))",
+    "s(3,16000,s(200,16,q(d(3),d(4)@4)))",
+    "s(90,20,q(d(2),d(4)@6,d(2)@12))",
+    "i(d(8);.100)",
+    "i(d(24);.1000)@16",
+    "i(s(3,64,d(4));.40)",
+    "s(3,100000,i(d(16);.50))",
+    "i(i(d(2);.20);.30)",
+    "i(q(d(8),d(1)@12);.33)",
+    "q(i(d(24);.50),i(d(8);.50)@40000,d(3)@39000,i(d(4);.17)@80000)",
+    "b(.40)",
+    "b(.700)",
+    "b(.5000)",
+    "i(b(.60);0,200000)",
+    "s(2,70000,q(b(.50),d(8)@60000,i(d(4);.90)@62000))@3",
+    "q(i(d(24);.17),i(d(8);.18)@4000,i(d(1);.19)@6000,i(d(4);.20)@7000,i(d(8);.21)@8000,i(d(8);.22)@9000,"
+    "i(d(8);.23)@10000,i(d(8);.24)@11000,i(d(8);.25)@12000,i(d(8);.26)@13000)", /* more sizes than numbers */
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define RANDOM 24
-#define CASES (COUNT(fixed) + COUNT(irregular) + RANDOM)
+#define RANDOM_TREES 40
+#define CASES (COUNT(fixed) + COUNT(irregular) + RANDOM + RANDOM_TREES)
 
 struct test_kernel {
     char *signature;
     struct tree *tree;
+    struct form *form;
+    void *lists;
     struct gen_kernel k;
 };
 static struct test_kernel cases[CASES];
@@ -75,7 +103,7 @@ static struct gen_kernel generic;
 static void *module;
 static struct {
     unsigned x, y, z;
-} * block_index, *thread_index;
+} * block_index, *thread_index, *grid_size;
 static const char *current; /* the signature being tested */
 static uint64_t seed = 1;
 
@@ -103,6 +131,81 @@ static char *random_chain(void)
         text = outer;
     }
     return text;
+}
+
+/* n offsets, or n blocks as parts, that do not overlap where their child's bytes are below `apart`. */
+static void write_list(FILE *f, bool blocks, int64_t n, int64_t apart)
+{
+    int64_t at = draw(0, 3) * 8, grain = 1 << draw(0, 4), long_ones = draw(0, 9);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = grain * (blocks && draw(0, 19) < long_ones ? draw(1, 300) : draw(1, 3));
+        fprintf(f, blocks ? "%sd(%lld)" : "%s", i ? "," : "", (long long)length);
+        if (!blocks)
+            fprintf(f, "%lld", (long long)at);
+        else if (at)
+            fprintf(f, "@%lld", (long long)at);
+        at += (blocks ? length : apart) + grain * draw(0, 5);
+        if (draw(0, 30) == 0) at -= grain * draw(0, 400);
+    }
+}
+
+/* The signature with its dots written out. */
+static char *with_lists(const char *text)
+{
+    char *whole = NULL, *end;
+    size_t bytes;
+    FILE *f = open_memstream(&whole, &bytes);
+    assert_non_null(f);
+    for (const char *at = text; *at; at++) {
+        if (*at != '.') {
+            fputc(*at == 'b' ? 'q' : *at, f);
+            continue;
+        }
+        write_list(f, at[-1] == '(', strtoll(at + 1, &end, 10), draw(0, 1) * 400);
+        at = end - 1;
+    }
+    assert_int_equal(fclose(f), 0);
+    return whole;
+}
+
+/* A tree of any nodes, about `room` bytes. */
+static void random_node(FILE *f, int depth, int64_t grain, int64_t off)
+{
+    int kind = depth ? (int)draw(0, 4) : 0, n = (int)draw(2, 5);
+    if (kind == 0) fprintf(f, "d(%lld)", (long long)(grain * draw(1, 9)));
+    if (kind == 1) {
+        fprintf(f, "s(%d,%lld,", n, (long long)(grain * draw(-40, 400)));
+        random_node(f, depth - 1, grain, 0);
+        fputc(')', f);
+    }
+    if (kind == 2) {
+        if (draw(0, 2) == 0) n = (int)draw(33, 60);
+        fputs("q(", f);
+        for (int i = 0; i < n; i++) {
+            fputs(i ? "," : "", f);
+            random_node(f, n > 30 ? draw(0, 5) == 0 : depth - 1, grain, grain * draw(-100, 900));
+        }
+        fputc(')', f);
+    }
+    if (kind >= 3) {
+        if (draw(0, 1)) n = (int)draw(17, 40);
+        fputs("i(", f);
+        random_node(f, depth - 1, grain, 0);
+        for (int i = 0; i < n; i++) fprintf(f, "%c%lld", i ? ',' : ';', (long long)(grain * draw(-100, 3000)));
+        fputc(')', f);
+    }
+    if (off) fprintf(f, "@%lld", (long long)off);
+}
+
+static char *random_signature(void)
+{
+    char *whole = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&whole, &bytes);
+    assert_non_null(f);
+    random_node(f, (int)draw(1, 3), 1 << draw(0, 4), 0);
+    assert_int_equal(fclose(f), 0);
+    return whole;
 }
 
 /* The source in a namespace of its own, its entry points renamed: they are extern "C". */
@@ -157,6 +260,7 @@ static void build_all(void)
     if (!module) fail_msg("%s", dlerror());
     block_index = dlsym(module, "blockIdx");
     thread_index = dlsym(module, "threadIdx");
+    grid_size = dlsym(module, "gridDim");
     unlink(source);
     unlink(object);
     rmdir(folder);
@@ -169,12 +273,17 @@ static int setup(void **state)
     if (!g) fail_msg("%s", why.text);
     if (getenv("TEST_SEED")) seed = strtoull(getenv("TEST_SEED"), NULL, 10);
     for (size_t i = 0; i < CASES; i++) {
-        cases[i].signature = i < COUNT(fixed)                      ? strdup(fixed[i])
-                             : i < COUNT(fixed) + COUNT(irregular) ? strdup(irregular[i - COUNT(fixed)])
-                                                                   : random_chain();
+        cases[i].signature = i < COUNT(fixed)                               ? strdup(fixed[i])
+                             : i < COUNT(fixed) + COUNT(irregular)          ? with_lists(irregular[i - COUNT(fixed)])
+                             : i < COUNT(fixed) + COUNT(irregular) + RANDOM ? random_chain()
+                                                                            : random_signature();
+        size_t bytes;
         cases[i].tree = tree_parse(cases[i].signature, &why);
-        if (!cases[i].tree || gen_kernel(g, cases[i].signature, "cuda", &cases[i].k, &why))
-            fail_msg("%s: %s", cases[i].signature, why.text);
+        cases[i].form = cases[i].tree ? form_of(cases[i].tree, &why) : NULL;
+        if (!cases[i].form || gen_kernel_form(g, cases[i].form, "cuda", &cases[i].k, &why))
+            fail_msg("%.1000s: %s", cases[i].signature, why.text);
+        cases[i].lists = form_lists(cases[i].form, &bytes, &why);
+        if (!cases[i].lists && bytes) fail_msg("%.1000s: %s", cases[i].signature, why.text);
     }
     for (size_t i = 0; i < COUNT(far); i++)
         if (gen_kernel(g, far[i].signature, "cuda", &far_kernels[i], &why))
@@ -190,6 +299,8 @@ static int teardown(void **state)
 {
     for (size_t i = 0; i < CASES; i++) {
         free(cases[i].signature);
+        form_free(cases[i].form);
+        free(cases[i].lists);
         tree_unref(cases[i].tree);
         gen_kernel_free(&cases[i].k);
     }
@@ -212,6 +323,7 @@ static void launch(const char *way, int width, const char *tag, const struct gen
     if (!kernel) fail_msg("no entry %s", name);
     int64_t block = (int64_t)plan->threads * plan->words_per_thread;
     int64_t words = (a.end - a.begin) / width;
+    grid_size->x = (unsigned)((words + block - 1) / block + 1);
     for (int64_t b = 0; b <= (words + block - 1) / block; b++) {
         for (int t = 0; t < plan->threads; t++) {
             block_index->x = (unsigned)b;
@@ -233,7 +345,7 @@ static unsigned char *random_bytes(size_t n)
 static void same(const void *want, const void *got, size_t bytes, const char *way, int width, struct stridec_launch a)
 {
     if (memcmp(want, got, bytes))
-        fail_msg("%s: wrong bytes, %s, words of %d B, [%lld, %lld), extent %lld, wrap %lld", current, way, width,
+        fail_msg("%.1000s: wrong bytes, %s, words of %d B, [%lld, %lld), extent %lld, wrap %lld", current, way, width,
                  (long long)a.begin, (long long)a.end, (long long)a.extent, (long long)a.wrap);
 }
 
@@ -242,8 +354,9 @@ static void compare(const struct stream *s, const char *tag, const struct gen_pl
                     struct stridec_launch a)
 {
     size_t span = (size_t)(s->high - s->low) + 64, bytes = (size_t)(a.end - a.begin);
-    unsigned char *user = random_bytes(span), *want = malloc(bytes), *got = malloc(bytes);
-    int64_t skew = draw(0, 15 / width) * width;
+    unsigned char *user = random_bytes(span), *want = malloc(bytes), *packed = malloc(bytes + 16);
+    unsigned char *got = packed + draw(0, 15 / width) * width;
+    int64_t skew = draw(0, 1) * draw(0, 15 / width) * width;
     /* The origin, congruent to skew modulo 16 as malloc's blocks are to 0. */
     int64_t origin = ((16 - s->low) & ~(int64_t)15) + skew;
     a.user = (uint64_t)(uintptr_t)user + (uint64_t)origin;
@@ -263,7 +376,7 @@ static void compare(const struct stream *s, const char *tag, const struct gen_pl
     }
     free(user);
     free(want);
-    free(got);
+    free(packed);
 }
 
 /* Whole streams and random ranges, at most `most` words of them. */
@@ -280,8 +393,9 @@ static void compare_ranges(const struct stream *s, const char *tag, const struct
     }
 }
 
-/* One kernel on one tree: each word width, elements apart and touching. */
-static void compare_kernel(const struct tree *t, const char *tag, const struct gen_plan *plan, uint64_t program)
+/* One kernel on one tree: each word width, elements apart and touching. `form`: of the numbers, where it has any. */
+static void compare_kernel(const struct tree *t, const char *tag, const struct gen_plan *plan, const void *program,
+                           const struct form *form)
 {
     bool chain = tree_is_strided(t);
     int64_t apart = ((t->high - t->low + 15) & ~(int64_t)15) + 16 * draw(0, 3);
@@ -290,10 +404,13 @@ static void compare_kernel(const struct tree *t, const char *tag, const struct g
     int64_t extent = count > 1 ? wrapped.at[t->size] - wrapped.at[0] : apart;
     struct stream single = stream_of(t, chain ? draw(1, 3) : 1, 0);
     for (int i = 0; i < plan->nwords; i++) {
+        struct stridec_launch a = {.program = (uint64_t)(uintptr_t)program};
         if (plan->words[i] > tree_word(t, 16)) continue;
-        compare_ranges(&wrapped, tag, plan, plan->words[i],
-                       (struct stridec_launch){.extent = extent, .wrap = 1, .program = program});
-        compare_ranges(&single, tag, plan, plan->words[i], (struct stridec_launch){.program = program});
+        if (form) form_numbers(form, plan->words[i], a.number);
+        compare_ranges(&single, tag, plan, plan->words[i], a);
+        a.extent = extent;
+        a.wrap = 1;
+        compare_ranges(&wrapped, tag, plan, plan->words[i], a);
     }
     free(wrapped.at);
     free(single.at);
@@ -307,15 +424,12 @@ static void test_special(void **state)
         char tag[16];
         snprintf(tag, sizeof tag, "%zu", i);
         current = cases[i].signature;
-        if (cases[i].k.plan.family == GEN_GENERIC) {
-            assert_string_equal(cases[i].k.source, generic.source);
-            assert_non_null(strstr(cases[i].k.why, "interpreted"));
-            continue;
-        }
+        assert_int_equal(cases[i].k.plan.family, form_family(cases[i].form));
+        if (cases[i].k.plan.family == GEN_GENERIC) fail_msg("%.1000s is only interpreted", current);
         if (cases[i].k.plan.words[0] != tree_word(cases[i].tree, 16))
             fail_msg("%s: words of %d B, tree_word says %d", current, cases[i].k.plan.words[0],
                      tree_word(cases[i].tree, 16));
-        compare_kernel(cases[i].tree, tag, &cases[i].k.plan, 0);
+        compare_kernel(cases[i].tree, tag, &cases[i].k.plan, cases[i].lists, cases[i].form);
     }
     (void)state;
 }
@@ -328,7 +442,7 @@ static void test_interpreter(void **state)
         current = cases[i].signature;
         int64_t *program = tree_program(cases[i].tree, &words, &why);
         assert_non_null(program);
-        compare_kernel(cases[i].tree, "generic", &generic.plan, (uint64_t)(uintptr_t)program);
+        compare_kernel(cases[i].tree, "generic", &generic.plan, program, NULL);
         free(program);
     }
     (void)state;
@@ -388,12 +502,82 @@ static void test_refusals(void **state)
     (void)state;
 }
 
+/* Signature of a form, and the family. */
+static void assert_form(const char *signature, const char *form, enum gen_family family)
+{
+    struct reason why;
+    struct tree *t = tree_parse(signature, &why);
+    struct form *f = t ? form_of(t, &why) : NULL;
+    if (!f) fail_msg("%.200s: %s", signature, why.text);
+    assert_string_equal(form_signature(f), form);
+    assert_int_equal(form_family(f), family);
+    form_free(f);
+    tree_unref(t);
+}
+
+static void test_forms(void **state)
+{
+    static const struct {
+        const char *with_dots, *form;
+        enum gen_family family;
+    } like[] = {
+        /* With and without a few more offsets: one module. */
+        {"i(d(8);.100)", "i(d(8);#4*8)~1048576/8", GEN_INDEXED},
+        {"i(d(8);.120)", "i(d(8);#4*8)~1048576/8", GEN_INDEXED},
+        {"s(3,100000,i(d(8);.50))", "s(3,100000,i(d(8);#4*8))~1048576/8", GEN_INDEXED},
+    };
+    assert_form("s(3,64,d(8))@8", "s(3,64,d(8))", GEN_STRIDED);
+    assert_form("d(8)@8", "d(8)", GEN_CONTIGUOUS);
+    assert_form("s(9,24,q(d(8),d(9)@8))@3", "s(9,24,q(d(8),d(9)@8))", GEN_STRUCT);
+    assert_form("i(d(3);9,0,20)", "i(d(3);9,0,20)", GEN_STRUCT);
+    for (size_t i = 0; i < COUNT(like); i++) {
+        char text[4096] = "";
+        const char *dot = strchr(like[i].with_dots, '.'), *rest = strchr(dot, ')');
+        size_t used = (size_t)(dot - like[i].with_dots);
+        memcpy(text, like[i].with_dots, used);
+        for (long long e = 0, at = 0; e < strtoll(dot + 1, NULL, 10); e++, at += 8 * draw(1, 2) + 8)
+            used += (size_t)sprintf(text + used, "%s%lld", e ? "," : "", at);
+        strcpy(text + used, rest);
+        assert_form(text, like[i].form, like[i].family);
+    }
+    (void)state;
+}
+
+/* A list of a million blocks takes no more than 8 bytes a block and 4 KiB, and its source does not grow. */
+static void test_large(void **state)
+{
+    enum { BLOCKS = 1000000 };
+    struct reason why;
+    struct tree **part = malloc(BLOCKS * sizeof *part);
+    size_t bytes;
+    int64_t at = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        int64_t length = 8 * (draw(0, 99) ? draw(1, 4) : draw(1, 4000));
+        part[i] = tree_dense(at, length, &why);
+        at += length + 8 * draw(1, 9);
+    }
+    struct tree *t = tree_seq(0, BLOCKS, part, &why);
+    struct form *f = form_of(t, &why);
+    void *lists = form_lists(f, &bytes, &why);
+    assert_non_null(lists);
+    assert_in_range(bytes, BLOCKS, 8 * BLOCKS + 4096);
+    assert_true(strlen(form_signature(f)) < 100);
+    assert_int_equal(form_family(f), GEN_INDEXED);
+    free(lists);
+    form_free(f);
+    tree_unref(t);
+    free(part);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_special),
         cmocka_unit_test(test_interpreter),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

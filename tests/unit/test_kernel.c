@@ -176,7 +176,7 @@ static void check_moves(struct kernel *k, const struct tree *t, int64_t unit, en
 static void disable(struct kernel *k)
 {
     kernel_wait(k);
-    atomic_store(&module_of(k, device)->stage, STAGE_FAILED);
+    atomic_store(&module_of(kernel_code(k), device)->stage, STAGE_FAILED);
 }
 
 static struct tree *random_canonical(int64_t *unit, bool strided)
@@ -189,26 +189,78 @@ static struct tree *random_canonical(int64_t *unit, bool strided)
     return t;
 }
 
+/* Offsets or blocks past what stays in the source, a few strides of them. */
+static struct tree *random_list(int64_t unit)
+{
+    struct reason why;
+    struct tree *part[60], *child = tree_dense(0, unit * (1 + random_below(3)), &why), *list;
+    int64_t at[60], n = 33 + random_below(28), next = 0;
+    bool blocks = random_below(2);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = blocks ? unit * (1 + random_below(i % 13 ? 4 : 90)) : child->size;
+        at[i] = next;
+        part[i] = blocks ? tree_dense(next, length, &why) : NULL;
+        next += length + unit * random_below(6);
+    }
+    list = blocks ? tree_seq(0, n, part, &why) : tree_index(0, n, at, tree_ref(child), &why);
+    tree_unref(child);
+    if (random_below(3) == 0) return tree_stride(unit * random_below(5), 3, next + unit * random_below(9), list, &why);
+    return list;
+}
+
 /*
  * Tests.
  */
 
+static void check_special(struct tree *t, int64_t unit)
+{
+    struct reason why;
+    struct kernel *k = kernel_get(t, &why);
+    assert_non_null(k);
+    if (k->family == GEN_CONTIGUOUS) module_request(module_of(k, device));
+    kernel_wait(k);
+    assert_true(!strcmp(kernel_state(k), "compiled") || !strcmp(kernel_state(k), "cache"));
+    assert_int_not_equal(k->family, GEN_GENERIC);
+    check_moves(k, t, unit, KERNEL_SPECIAL, 30);
+    kernel_put(k);
+    tree_unref(t);
+}
+
 static void special(void **state)
 {
     (void)state;
-    struct reason why;
-    for (int i = 0; i < 10; i++) {
-        int64_t unit;
-        struct tree *t = random_canonical(&unit, true);
-        struct kernel *k = kernel_get(t, &why);
-        assert_non_null(k);
-        if (k->family == GEN_CONTIGUOUS) module_request(module_of(k, device));
-        kernel_wait(k);
-        assert_true(!strcmp(kernel_state(k), "compiled") || !strcmp(kernel_state(k), "cache"));
-        check_moves(k, t, unit, KERNEL_SPECIAL, 30);
-        kernel_put(k);
-        tree_unref(t);
+    int64_t unit;
+    for (int i = 0; i < 24; i++) {
+        struct tree *t = i < 16 ? random_canonical(&unit, i < 8) : random_list(unit = (int64_t)1 << random_below(5));
+        check_special(t, unit);
     }
+}
+
+/* Types that differ in their lists alone have one module; what lies in device memory goes with the type. */
+static void shared_code(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tree *t[3];
+    struct kernel *k[3];
+    uint64_t compiled = kernel_counts().compiled, hits = kernel_counts().cache_hits;
+    for (int i = 0; i < 3; i++) {
+        int64_t at[70];
+        for (int j = 0; j < 50 + 10 * i; j++) at[j] = 48 * (j + random_below(2) * i) + 16;
+        t[i] = tree_index(0, 50 + 10 * i, at, tree_stride(0, 2, 24, tree_dense(0, 8, &why), &why), &why);
+        k[i] = kernel_get(t[i], &why);
+        assert_non_null(k[i]);
+        kernel_wait(k[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(kernel_code(k[i]), kernel_code(k[0]));
+        check_moves(k[i], t[i], 8, KERNEL_SPECIAL, 10);
+        assert_non_null(atomic_load(&module_of(k[i], device)->lists));
+        kernel_put(k[i]);
+        assert_null(atomic_load(&module_of(k[i], device)->lists));
+        tree_unref(t[i]);
+    }
+    assert_int_equal(kernel_counts().compiled + kernel_counts().cache_hits, compiled + hits + 1);
 }
 
 static void interpreted(void **state)
@@ -216,6 +268,7 @@ static void interpreted(void **state)
     (void)state;
     struct reason why;
     kernel_wait(&kernel_interpreter);
+    setenv("SIMGPU_NVRTC_FAIL", "1", 1); /* sooner than compiling what is then disabled */
     for (int i = 0; i < 60; i++) {
         int64_t unit;
         struct tree *t = random_canonical(&unit, false);
@@ -226,6 +279,7 @@ static void interpreted(void **state)
         kernel_put(k);
         tree_unref(t);
     }
+    unsetenv("SIMGPU_NVRTC_FAIL");
 }
 
 static void copies(void **state)
@@ -233,6 +287,7 @@ static void copies(void **state)
     (void)state;
     struct reason why;
     disable(&kernel_interpreter);
+    setenv("SIMGPU_NVRTC_FAIL", "1", 1);
     for (int i = 0; i < 60; i++) {
         int64_t unit;
         struct tree *t = random_canonical(&unit, false);
@@ -243,6 +298,7 @@ static void copies(void **state)
         kernel_put(k);
         tree_unref(t);
     }
+    unsetenv("SIMGPU_NVRTC_FAIL");
 }
 
 static void gathered_copies(void **state)
@@ -335,9 +391,6 @@ static void places(void **state)
     assert_null(device_of(NULL));
     assert_null(device_of(&local));
     assert_ptr_equal(device_of((void *)(uintptr_t)(user_memory + 5)), device);
-    assert_true(device_holds(device, (void *)(uintptr_t)user_memory, SPACE));
-    assert_false(device_holds(device, (void *)(uintptr_t)user_memory, (size_t)1 << 40));
-    assert_false(device_holds(device, &local, 1));
     assert_ptr_equal(device_default(), device);
     assert_int_equal(device_enter(device), 0);
     struct buffer *pinned = buffer_get(device, BUFFER_PINNED, 5000), *b = buffer_get(device, BUFFER_DEVICE, 5000);
@@ -345,8 +398,9 @@ static void places(void **state)
     assert_true(pinned && b && pinned->bytes == 8192 && b->bytes == 8192);
     memset(pinned->host, 1, pinned->bytes);
     assert_null(device_of(pinned->host));
-    assert_true(device_accessible(pinned->host));
-    assert_false(device_accessible(&local));
+    assert_true(device_accessible(pinned->host, pinned->bytes));
+    assert_false(device_accessible(pinned->host, pinned->bytes + 1));
+    assert_false(device_accessible(&local, 1));
     buffer_put(pinned);
     buffer_put(b);
     assert_ptr_equal(buffer_get(device, BUFFER_DEVICE, 8192), b);
@@ -551,7 +605,8 @@ int main(int argc, char **argv)
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits),        cmocka_unit_test(places),     cmocka_unit_test(states),
-        cmocka_unit_test(refused),       cmocka_unit_test(special),    cmocka_unit_test(interpreted),
+        cmocka_unit_test(refused),       cmocka_unit_test(special),
+        cmocka_unit_test(shared_code),   cmocka_unit_test(interpreted),
         cmocka_unit_test(threads),       cmocka_unit_test(copies),     cmocka_unit_test(gathered_copies),
         cmocka_unit_test(without_nvrtc), cmocka_unit_test(early_exit), cmocka_unit_test(with_slow_nvrtc),
     };

@@ -1,0 +1,291 @@
+/* form.c: takes the long lists out of a tree. See form.h. */
+#include "form.h"
+#include "reason.h"
+#include "text.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Offsets that stay constants of the source; parts that do. */
+#define INDEX_MAX 16
+#define PARTS_MAX 32
+/* Longer source compiles too slowly to be worth it. */
+#define NODES_MAX 160
+/* A long seq of other things than blocks is written out as the blocks that it comes to, up to this many a part. */
+#define BLOCKS_A_PART 8
+#define BLOCKS_MIN 65536
+#define WORD_MAX 16
+/* A table that finds blocks: so many entries cost no one anything. */
+#define CHUNKS_MIN 1024
+#define SHIFT_OF_SHORT 15
+#define CLASS_MIN ((int64_t)1 << 20)
+
+struct maker {
+    struct form *form;
+    int nodes;
+    bool lists, parts, unfit;   /* unfit: no family serves this tree */
+    struct reason *why;
+};
+
+static int64_t lowest_bit(int64_t n)
+{
+    return (int64_t)((uint64_t)n & -(uint64_t)n);
+}
+
+/* ---- numbers ---- */
+
+/* The first of n new numbers, -1 when there are not so many left. */
+static int numbers_take(struct form *f, int n)
+{
+    if (f->numbers + n > GEN_NUMBERS_MAX) return -1;
+    f->numbers += n;
+    return f->numbers - n;
+}
+
+static void number_set(struct form *f, int i, enum form_unit unit, int64_t value)
+{
+    f->number[i].unit = unit;
+    f->number[i].value = value;
+}
+
+/* A size that follows from a list's length. Past the last number it is a constant after all: correct, less shared. */
+static void size_is_number(struct form *f, struct form_node *n)
+{
+    n->varies = true;
+    n->size_number = numbers_take(f, 2);
+    if (n->size_number < 0) return;
+    number_set(f, n->size_number, FORM_WORDS, n->size);
+    number_set(f, n->size_number + 1, FORM_INVERSE, n->size);
+}
+
+/* Room in device memory, whose place is number i. */
+static void list_place(struct form *f, int i, int64_t bytes)
+{
+    number_set(f, i, FORM_RAW, (int64_t)f->list_bytes);
+    f->list_bytes += ((size_t)bytes + 15) & ~(size_t)15;
+}
+
+/* ---- nodes ---- */
+
+static struct form_node *make_node(struct maker *m, const struct tree *t);
+
+static struct form_node *node_new(struct maker *m, enum form_kind kind, const struct tree *t)
+{
+    struct form_node *n = calloc(1, sizeof *n);
+    if (!n) {
+        reason_memory(m->why);
+        return NULL;
+    }
+    if (++m->nodes > NODES_MAX) m->unfit = true;
+    *n = (struct form_node){.kind = kind, .tree = t, .off = t->off, .size = t->size, .size_number = -1, .number = -1};
+    return n;
+}
+
+static void node_free(struct form_node *n)
+{
+    if (!n) return;
+    for (int i = 0; i < n->count; i++) node_free(n->child[i]);
+    free(n);
+}
+
+/* False without memory. */
+static bool add_child(struct maker *m, struct form_node *n, const struct tree *t)
+{
+    struct form_node *c = make_node(m, t);
+    if (c) n->child[n->count++] = c;
+    return c;
+}
+
+static void make_table(struct maker *m, struct form_node *n)
+{
+    const struct tree *t = n->tree;
+    int64_t bits = WORD_MAX, low = 0, high = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        bits |= t->at[i];
+        if (t->at[i] < low) low = t->at[i];
+        if (t->at[i] > high) high = t->at[i];
+    }
+    n->unit = (int)lowest_bit(bits);
+    n->entry = low / n->unit >= INT32_MIN && high / n->unit <= INT32_MAX ? 4 : 8;
+    n->number = numbers_take(m->form, 1);
+    if (n->number < 0)
+        m->unfit = true;
+    else
+        list_place(m->form, n->number, t->count * n->entry);
+    m->lists = true;
+}
+
+/* What a list of blocks needs to know of its blocks. */
+struct survey {
+    int64_t runs, most, bits, low, high;
+};
+
+static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct survey *s = arg;
+    int64_t where;
+    if (__builtin_sub_overflow(user, packed, &where)) return 1;
+    s->bits |= user | packed | len;
+    if (where < s->low) s->low = where;
+    if (where > s->high) s->high = where;
+    return ++s->runs > s->most;
+}
+
+/* The node's own offset stays out of its list: survey and fill walk with it and take it off again. */
+static struct form_node *make_blocks(struct maker *m, const struct tree *t)
+{
+    struct form_node *n = node_new(m, FORM_BLOCKS, t);
+    struct survey s = {.most = t->count * BLOCKS_A_PART, .bits = WORD_MAX, .low = INT64_MAX, .high = INT64_MIN};
+    struct tree *moved = n && t->off > INT64_MIN ? tree_shift(t, -t->off, m->why) : NULL;
+    if (n && !moved) node_free(n);
+    if (!moved) return NULL;
+    if (s.most < BLOCKS_MIN) s.most = BLOCKS_MIN;
+    m->unfit |= tree_walk(moved, 1, 0, 0, t->size, survey_run, &s) != 0;
+    tree_unref(moved);
+    n->unit = (int)lowest_bit(s.bits);
+    n->entry = s.low / n->unit >= INT32_MIN && s.high / n->unit <= INT32_MAX ? 4 : 8;
+    n->blocks = s.runs;
+    int64_t most = s.runs / 2 > CHUNKS_MIN ? s.runs / 2 : CHUNKS_MIN, units = t->size / n->unit, shift = 0;
+    while ((units >> shift) + 2 > most) shift++;
+    n->chunks = (units >> shift) + 2;
+    n->start = shift <= SHIFT_OF_SHORT ? 2 : 4;
+    n->number = numbers_take(m->form, FORM_LIST_NUMBERS);
+    m->lists = true;
+    if (n->number < 0 || shift > 31 || s.runs > INT32_MAX) {
+        m->unfit = true;
+        return n;
+    }
+    list_place(m->form, n->number + FORM_AT, n->chunks * 4);
+    list_place(m->form, n->number + FORM_AT_ENTRIES, n->blocks * n->entry);
+    list_place(m->form, n->number + FORM_AT_STARTS, n->blocks * n->start);
+    number_set(m->form, n->number + FORM_SHIFT, FORM_RAW, shift);
+    return n;
+}
+
+static enum form_kind kind_of(const struct tree *t)
+{
+    if (t->size == 0 || t->kind == TREE_DENSE) return FORM_DENSE;
+    if (t->kind == TREE_STRIDE) return FORM_STRIDE;
+    if (t->kind == TREE_INDEX) return t->count > INDEX_MAX ? FORM_TABLE : FORM_INDEX;
+    return t->count > PARTS_MAX ? FORM_BLOCKS : FORM_SEQ;
+}
+
+static bool make_children(struct maker *m, struct form_node *n)
+{
+    const struct tree *t = n->tree;
+    bool good = true;
+    if (n->kind == FORM_SEQ) {
+        m->parts = true;
+        for (int64_t i = 0; i < t->count && good && !m->unfit; i++)
+            if (t->part[i]->size > 0) good = add_child(m, n, t->part[i]);
+    } else if (n->kind != FORM_DENSE) {
+        good = add_child(m, n, t->child);
+    }
+    return good;
+}
+
+/* NULL without memory. */
+static struct form_node *make_node(struct maker *m, const struct tree *t)
+{
+    enum form_kind kind = kind_of(t);
+    bool varies = kind == FORM_TABLE || kind == FORM_BLOCKS;
+    struct form_node *n = kind == FORM_BLOCKS ? make_blocks(m, t) : node_new(m, kind, t);
+    if (!n || kind == FORM_BLOCKS) {
+        if (n) size_is_number(m->form, n);
+        return n;
+    }
+    if (!make_children(m, n)) {
+        node_free(n);
+        return NULL;
+    }
+    if (kind == FORM_INDEX) m->parts = true;
+    if (kind == FORM_TABLE) make_table(m, n);
+    for (int i = 0; i < n->count; i++) varies |= n->child[i]->varies;
+    if (varies) size_is_number(m->form, n);
+    return n;
+}
+
+/* ---- forms ---- */
+
+static void unfit(struct form *f)
+{
+    node_free(f->root);
+    f->root = NULL;
+    f->numbers = 0;
+    f->list_bytes = 0;
+}
+
+static enum gen_family family_of(const struct maker *m, const struct tree *t)
+{
+    if (!m->form->root) return GEN_GENERIC;
+    if (m->lists) return m->parts ? GEN_MIXED : GEN_INDEXED;
+    if (m->parts) return GEN_STRUCT;
+    return t->kind == TREE_DENSE ? GEN_CONTIGUOUS : GEN_STRIDED;
+}
+
+static int64_t class_of(int64_t bytes)
+{
+    int64_t class = CLASS_MIN;
+    while (class <= bytes / 4) class *= 4;
+    return bytes > INT32_MAX && class < (int64_t)1 << 32 ? (int64_t)1 << 32 : class;
+}
+
+struct form *form_of(const struct tree *t, struct reason *why)
+{
+    struct form *f = calloc(1, sizeof *f);
+    struct maker m = {.form = f, .why = why};
+    if (!f) return reason_memory(why);
+    f->word = tree_word(t, WORD_MAX);
+    f->root = make_node(&m, t);
+    if (!f->root) {
+        free(f);
+        return NULL;
+    }
+    /* A tree of too many nodes may still be a moderate number of blocks. */
+    if (m.unfit && t->kind != TREE_DENSE && t->size > 0) {
+        unfit(f);
+        m = (struct maker){.form = f, .why = why};
+        f->root = make_blocks(&m, t);
+        if (f->root) size_is_number(f, f->root);
+    }
+    if (m.unfit) unfit(f);
+    f->family = family_of(&m, t);
+    f->plan_bytes = f->list_bytes ? class_of(t->size) : t->size;
+    f->signature = form_text(f, t, why);
+    if (f->signature) return f;
+    form_free(f);
+    return NULL;
+}
+
+void form_free(struct form *f)
+{
+    if (!f) return;
+    node_free(f->root);
+    free(f->signature);
+    free(f);
+}
+
+const char *form_signature(const struct form *f)
+{
+    return f->signature;
+}
+
+enum gen_family form_family(const struct form *f)
+{
+    return f->family;
+}
+
+bool form_has_lists(const struct form *f)
+{
+    return f->list_bytes > 0;
+}
+
+/* The inverse d' = floor((2^64 - 1) / d) + 1 of d >= 2 has floor(n / d) = floor(n * d' / 2^64) for all n, d below 2^32
+ * (Lemire, Kaser, Kurz, "Faster remainder by direct computation", 2019). Kernels that count in 64 bits divide. */
+void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MAX])
+{
+    for (int i = 0; i < f->numbers; i++) {
+        uint64_t value = (uint64_t)f->number[i].value;
+        if (f->number[i].unit != FORM_RAW) value /= (uint64_t)word;
+        number[i] = f->number[i].unit == FORM_INVERSE ? (value > 1 ? UINT64_MAX / value + 1 : 0) : value;
+    }
+}

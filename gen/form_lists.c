@@ -1,0 +1,148 @@
+/* form_lists.c: a form's lists as kernels read them, and the form as text. */
+#include "form.h"
+#include "reason.h"
+#include "text.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lists ---- */
+
+static void put(unsigned char *list, int64_t i, int bytes, int64_t value)
+{
+    int32_t four = (int32_t)value;
+    uint16_t two = (uint16_t)value;
+    const void *from = bytes == 8 ? (const void *)&value : bytes == 4 ? (const void *)&four : (const void *)&two;
+    memcpy(list + i * bytes, from, (size_t)bytes);
+}
+
+static unsigned char *list_of(const struct form *f, unsigned char *all, int number)
+{
+    return all + f->number[number].value;
+}
+
+static void fill_table(const struct form *f, const struct form_node *n, unsigned char *all)
+{
+    unsigned char *list = list_of(f, all, n->number);
+    for (int64_t i = 0; i < n->tree->count; i++) put(list, i, n->entry, n->tree->at[i] / n->unit);
+}
+
+struct filler {
+    const struct form_node *node;
+    unsigned char *chunk, *entry, *start;
+    int64_t shift, block, chunks;
+};
+
+static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct filler *l = arg;
+    int64_t unit = l->node->unit, first = packed / unit, past = (packed + len) / unit;
+    put(l->entry, l->block, l->node->entry, (user - packed) / unit);
+    put(l->start, l->block, l->node->start, first);
+    for (; l->chunks < l->node->chunks && l->chunks << l->shift < past; l->chunks++)
+        put(l->chunk, l->chunks, 4, l->block);
+    l->block++;
+    return 0;
+}
+
+static int fill_blocks(const struct form *f, const struct form_node *n, unsigned char *all, struct reason *why)
+{
+    struct filler l = {.node = n,
+                       .chunk = list_of(f, all, n->number + FORM_AT),
+                       .entry = list_of(f, all, n->number + FORM_AT_ENTRIES),
+                       .start = list_of(f, all, n->number + FORM_AT_STARTS),
+                       .shift = f->number[n->number + FORM_SHIFT].value};
+    struct tree *moved = tree_shift(n->tree, -n->off, why);
+    if (!moved) return -1;
+    tree_walk(moved, 1, 0, 0, moved->size, fill_run, &l);
+    tree_unref(moved);
+    /* Past the end: searches stop at the last block. */
+    for (; l.chunks < n->chunks; l.chunks++) put(l.chunk, l.chunks, 4, n->blocks - 1);
+    return 0;
+}
+
+static int fill_node(const struct form *f, const struct form_node *n, unsigned char *all, struct reason *why)
+{
+    int error = 0;
+    if (n->kind == FORM_TABLE) fill_table(f, n, all);
+    if (n->kind == FORM_BLOCKS) error = fill_blocks(f, n, all, why);
+    for (int i = 0; i < n->count && !error; i++) error = fill_node(f, n->child[i], all, why);
+    return error;
+}
+
+void *form_lists(const struct form *f, size_t *bytes, struct reason *why)
+{
+    *bytes = f->list_bytes;
+    if (!*bytes) return NULL;
+    unsigned char *all = calloc(1, *bytes);
+    if (!all) return reason_memory(why);
+    if (!fill_node(f, f->root, all, why)) return all;
+    free(all);
+    return NULL;
+}
+
+/* ---- text ---- */
+
+static void write_node(struct text *x, const struct form_node *n, bool root);
+
+static void write_numbers(struct text *x, const char *before, int64_t a, const char *between, int64_t b)
+{
+    text_add(x, before);
+    text_add_int(x, a);
+    text_add(x, between);
+    text_add_int(x, b);
+}
+
+static void write_children(struct text *x, const struct form_node *n)
+{
+    for (int i = 0; i < n->count; i++) {
+        text_add(x, i ? "," : "");
+        write_node(x, n->child[i], false);
+    }
+}
+
+static void write_offsets(struct text *x, const struct form_node *n)
+{
+    for (int64_t i = 0; i < n->tree->count; i++) {
+        text_add(x, i ? "," : ";");
+        text_add_int(x, n->tree->at[i]);
+    }
+}
+
+static void write_node(struct text *x, const struct form_node *n, bool root)
+{
+    static const char *const letters[] = {"d(", "s(", "q(", "i(", "i(", "b("}; /* ORDER FORM_KIND */
+    text_add(x, letters[n->kind]);
+    if (n->kind == FORM_DENSE) text_add_int(x, n->size);
+    if (n->kind == FORM_STRIDE) {
+        write_numbers(x, "", n->tree->count, ",", n->tree->step);
+        text_add(x, ",");
+    }
+    write_children(x, n);
+    if (n->kind == FORM_INDEX) write_offsets(x, n);
+    if (n->kind == FORM_TABLE) write_numbers(x, ";#", n->entry, "*", n->unit);
+    if (n->kind == FORM_BLOCKS) {
+        write_numbers(x, "#", n->start, "+", n->entry);
+        text_add(x, "*");
+        text_add_int(x, n->unit);
+    }
+    /* A size that found no number is a constant of the source. */
+    if (n->varies && n->size_number < 0) {
+        text_add(x, "=");
+        text_add_int(x, n->size);
+    }
+    text_add(x, ")");
+    if (n->off && !root) {
+        text_add(x, "@");
+        text_add_int(x, n->off);
+    }
+}
+
+char *form_text(const struct form *f, const struct tree *t, struct reason *why)
+{
+    struct text x = {0};
+    if (!f->root) return strdup("generic");
+    if (!f->list_bytes) return tree_shape_signature(t, why);
+    write_node(&x, f->root, true);
+    write_numbers(&x, "~", f->plan_bytes, "/", f->word);
+    return text_take(&x, why);
+}
