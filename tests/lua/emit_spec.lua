@@ -90,7 +90,7 @@ describe("emit", function()
   end)
 
   it("writes a pack and an unpack entry for each word", function()
-    local text = source(stride(3, 64, dense(32)))
+    local text = source(stride(3, 128, dense(64)))
     for _, width in ipairs { 16, 4, 1 } do
       for _, way in ipairs { "pack", "unpack" } do
         local entry = ("stridec_%s_w%d(const struct stridec_launch a)"):format(way, width)

@@ -37,17 +37,18 @@ describe("plan", function()
 
   it("takes the widest word that divides block, steps and inner offsets", function()
     assert.same({ 16, 4, 1 }, words(dense(400)))
-    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(32))))
-    assert.same({ 8, 4, 1 }, words(stride(4, 520, dense(32))))
+    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(64))))
+    assert.same({ 8, 4, 1 }, words(stride(4, 520, dense(64))))
+    assert.same({ 8, 4, 1 }, words(stride(4, 512, dense(48))))   -- short blocks are quicker in narrower words
     assert.same({ 4, 1 }, words(stride(4, -512, dense(4))))
     assert.same({ 2, 1 }, words(stride(4, 512, dense(6))))
     assert.same({ 1 }, words(stride(4, 513, dense(32))))
     assert.same({ 4, 1 }, words(stride(4, 512, dense(32, 4))))
-    assert.same({ 16, 4, 1 }, words(stride(2, math.mininteger, dense(16))))
+    assert.same({ 16, 4, 1 }, words(stride(2, math.mininteger, dense(64))))
   end)
 
   it("leaves the root's offset out of the word", function()
-    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(32), 3)))
+    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(64), 3)))
   end)
 
   it("counts in 32 bits below 2^31 bytes only", function()
@@ -57,9 +58,19 @@ describe("plan", function()
     assert.equal(64, plan.tree(dense(math.maxinteger), "cuda").index_bits)
   end)
 
-  it("gives a thread more words only when the GPU is full", function()
-    assert.equal(1, plan.tree(stride(1024, 2048, dense(1024)), "cuda").words_per_thread)
-    assert.equal(4, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").words_per_thread)
+  it("gives a thread of a strided kernel one word, and large blocks of threads to many narrow words", function()
+    assert.equal(1, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").words_per_thread)
+    assert.equal(256, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").threads)
+    assert.equal(256, plan.tree(stride(1 << 18, 512, dense(4)), "cuda").threads)
+    assert.equal(1024, plan.tree(stride(1 << 20, 512, dense(4)), "cuda").threads)
+  end)
+
+  it("gives a thread of an irregular kernel more words only when the GPU is full", function()
+    local function each(n)
+      return plan.tree(trees.whole(stride(n, 512, trees.seq(dense(64), dense(128, 96))), "struct", 16), "cuda").words_per_thread
+    end
+    assert.equal(1, each(16))
+    assert.equal(4, each(1 << 17))
   end)
 
   it("serves an empty type", function()
