@@ -176,8 +176,13 @@ static double measure_launch(cudaStream_t stream)
         fprintf(stderr, "pack: the driver refused an empty kernel\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    median_us(launch_empty, &e, WARM_US, 100);
-    return median_us(launch_empty, &e, BUDGET_US, 100);
+    /* The least of several medians: a floor must not be a cold GPU's. */
+    double least = median_us(launch_empty, &e, WARM_US, 100);
+    for (int i = 0; i < 5; i++) {
+        double us = median_us(launch_empty, &e, BUDGET_US, 100);
+        if (us < least) least = us;
+    }
+    return least;
 }
 
 static struct limits measure_limits(void)
