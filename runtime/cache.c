@@ -49,16 +49,20 @@ const char *cache_dir(void)
     return env_get()->cache_dir;
 }
 
-/* malloc'd; NULL where there is no folder. */
-static char *path_of(const char *key)
+char *cache_path(const char *key, const char *ending)
 {
     char *path;
     errno = ENOENT;
     if (!cache_dir()) return NULL;
     XXH128_hash_t h = XXH3_128bits(key, strlen(key));
     int made = asprintf(&path, "%s/%016llx%016llx%s", cache_dir(), (unsigned long long)h.high64,
-                        (unsigned long long)h.low64, suffix);
+                        (unsigned long long)h.low64, ending);
     return made < 0 ? NULL : path;
+}
+
+static char *path_of(const char *key)
+{
+    return cache_path(key, suffix);
 }
 
 /* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read. */
@@ -133,6 +137,7 @@ int cache_load(const char *key, void **data, size_t *bytes)
 {
     char *path = path_of(key);
     int result = path ? load_checked(path, key, data, bytes) : -1;
+    if (result == 0) utimensat(AT_FDCWD, path, NULL, 0);   /* used: see cache_trim */
     free(path);
     return result;
 }
@@ -216,9 +221,10 @@ void cache_store(const char *key, const void *data, size_t bytes)
         log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
                  cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
     free(path);
+    cache_trim(CACHE_BYTES_MAX);
 }
 
-static bool is_module(const char *name)
+bool cache_is_module(const char *name)
 {
     size_t length = strlen(name);
     return length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
@@ -242,7 +248,7 @@ int cache_list(cache_visit *each, void *arg)
     int files = 0;
     if (!folder) return -1;
     for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
-        if (!is_module(e->d_name)) continue;
+        if (!cache_is_module(e->d_name)) continue;
         visit(e->d_name, each, arg);
         files++;
     }

@@ -16,10 +16,21 @@ void cache_store(const char *key, const void *data, size_t bytes);
 /* For a module that is whole but that the driver refuses. */
 void cache_remove(const char *key);
 
+/* The folder is bounded: past this many bytes the modules that were not used for the longest time go. */
+#define CACHE_BYTES_MAX ((size_t)256 << 20)
+void cache_trim(size_t limit);
+/* Waits for other processes that are making this module, a few seconds at most; then look in the cache again. A lock
+ * for cache_unlock, or -1 (go on without). */
+int cache_lock(const char *key);
+void cache_unlock(int lock, const char *key);
+
 /* For `stridec inspect --cache`: calls `each` for every module of the folder. key is NULL for a file
  * that fails its check. Returns the number of files, -1 if the folder can't be read. */
 typedef void cache_visit(void *arg, const char *file, const char *key, size_t bytes);
 int cache_list(cache_visit *each, void *arg);
+/* A key's file, with another ending than a module's; malloc'd, NULL where there is no folder. */
+char *cache_path(const char *key, const char *ending);
+bool cache_is_module(const char *name);
 /* The folder in use, or NULL. */
 const char *cache_dir(void);
 

@@ -16,6 +16,7 @@ struct build {
     char target[16]; /* what NVRTC compiles for: an older one than arch if it does not know arch */
     bool ptx;        /* the target's PTX, which the driver compiles for arch */
     char *key;       /* in the disk cache; NULL until known */
+    int lock;        /* on key; -1: none */
     void *image;
     size_t bytes;
 };
@@ -72,11 +73,19 @@ static void interpreter_first(struct build *b)
     pthread_mutex_unlock(&kernel_lock);
 }
 
+/* Ranks of a node mostly want the same module at the same time: one compiles, the others wait and read. */
+static bool from_neighbour(struct build *b)
+{
+    if (!b->key) return false;
+    interpreter_first(b);
+    b->lock = cache_lock(b->key);
+    return b->lock >= 0 && cache_load(b->key, &b->image, &b->bytes) == 0;
+}
+
 static bool from_source(struct build *b)
 {
     struct reason why;
     if (!b->key) return false;
-    interpreter_first(b);
     if (compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why) == 0) return true;
     log_once(LOG_WARN, "compile", "%s was not compiled, other ways serve instead: %s", b->module->kernel->signature,
              why.text);
@@ -126,6 +135,7 @@ static const struct {
 } sources[] = {
     {from_aot, ORIGIN_AOT},
     {from_cache, ORIGIN_CACHE},
+    {from_neighbour, ORIGIN_CACHE},
     {from_source, ORIGIN_COMPILED},
 };
 
@@ -153,7 +163,7 @@ static enum stage obtain(struct build *b)
 
 enum stage module_load(struct gen *gen, struct module *m)
 {
-    struct build b = {.gen = gen, .module = m};
+    struct build b = {.gen = gen, .module = m, .lock = -1};
     struct reason why;
     const char *signature = m->kernel->signature;
     if (module_stage(m) == STAGE_READY) return STAGE_READY;
@@ -166,6 +176,7 @@ enum stage module_load(struct gen *gen, struct module *m)
     snprintf(b.arch, sizeof b.arch, "sm_%d", m->device->arch);
     dump_source(signature, b.code.source, b.code.why);
     enum stage stage = obtain(&b);
+    cache_unlock(b.lock, b.key);
     free(b.key);
     gen_kernel_free(&b.code);
     return stage;

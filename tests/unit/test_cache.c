@@ -191,6 +191,71 @@ static void concurrent(void **state)
 }
 
 /* Settings are read once a process: a folder that can't be made is tried in a new one. */
+/* One of many makes a module, the others find it. */
+static void one_makes_it(void **state)
+{
+    (void)state;
+    enum { RANKS = 6 };
+    char *key = cache_key("s(7,16,d(8))", "sm_90", 13, 0);
+    int made[2], status;
+    empty_folder();
+    cache_store("another", "x", 1);   /* makes the folder */
+    assert_int_equal(pipe(made), 0);
+    for (int i = 0; i < RANKS; i++) {
+        if (fork()) continue;
+        void *data;
+        size_t bytes;
+        int lock = cache_lock(key);
+        if (lock < 0) _exit(1);
+        if (cache_load(key, &data, &bytes) != 0) {
+            if (write(made[1], "m", 1) != 1) _exit(1);
+            cache_store(key, "module", 6);
+        }
+        cache_unlock(lock, key);
+        _exit(0);
+    }
+    close(made[1]);
+    for (int i = 0; i < RANKS; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    char makers[RANKS + 1];
+    assert_int_equal(read(made[0], makers, sizeof makers), 1);
+    close(made[0]);
+    free(key);
+}
+
+/* The least used modules go first; one that was read counts as used. */
+static void bounded(void **state)
+{
+    (void)state;
+    static const char payload[1000];
+    const char *const keys[] = {"first", "second", "third", "fourth"};
+    void *data;
+    size_t bytes;
+    empty_folder();
+    for (int i = 0; i < 4; i++) {
+        cache_store(keys[i], payload, sizeof payload);
+        char *path = cache_path(keys[i], ".cubin");
+        assert_non_null(path);
+        const struct timespec used[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+        assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
+        free(path);
+    }
+    assert_int_equal(cache_load("first", &data, &bytes), 0);
+    free(data);
+    cache_trim(100000);
+    assert_int_equal(cache_load("second", &data, &bytes), 0);   /* within the bound nothing goes */
+    free(data);
+    cache_trim(3500);   /* down to 2625: two of them */
+    assert_int_equal(cache_load("third", &data, &bytes), -1);
+    assert_int_equal(cache_load("fourth", &data, &bytes), -1);
+    assert_int_equal(cache_load("first", &data, &bytes), 0);
+    free(data);
+    assert_int_equal(cache_load("second", &data, &bytes), 0);
+    free(data);
+}
+
 static void unwritable(void **state)
 {
     (void)state;
@@ -233,7 +298,8 @@ int main(int argc, char **argv)
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),
-        cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(unwritable),
+        cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
+        cmocka_unit_test(bounded),           cmocka_unit_test(unwritable),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
