@@ -1,6 +1,6 @@
 /* transport.h: the ways in which a typed device buffer becomes bytes that the MPI can move, and back.
  *
- * A parcel is one message's device buffer on its way. Each transport is one file with the same skeleton:
+ * A parcel is one message's device buffer on its way. Each transport has the same skeleton:
  * acquire its buffers, enqueue the packing, enqueue the unpacking. What the MPI sees is parcel->address:
  * plain packed bytes in typemap order, so the peer may be anything. */
 #ifndef STRIDEC_TRANSPORT_H

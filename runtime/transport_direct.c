@@ -1,0 +1,30 @@
+/* transport_direct.c: one kernel between the typed buffer and what the MPI sends: device memory, for a CUDA-aware MPI
+ * (TEMPI §5, "device"), or mapped host memory (Jenkins 2012 §4; TEMPI §5, "one-shot"). */
+#include "transport.h"
+
+static bool acquire_device(struct parcel *p)
+{
+    p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    if (p->wire) p->address = (void *)p->wire->address;
+    return p->wire != NULL;
+}
+
+static bool acquire_mapped(struct parcel *p)
+{
+    p->wire = buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
+    if (p->wire) p->address = p->wire->host;
+    return p->wire != NULL;
+}
+
+static int pack(struct parcel *p, CUstream s)
+{
+    return parcel_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+}
+
+static int unpack(struct parcel *p, CUstream s, int64_t bytes)
+{
+    return parcel_move(p, s, KERNEL_UNPACK, p->wire->address, bytes);
+}
+
+const struct transport transport_device = {"device", acquire_device, pack, unpack};
+const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack};
