@@ -22,6 +22,8 @@ SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
+# What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
+HASHED    = $(wildcard gen/form*.[ch]) gen/gen.c gen/gen.h
 
 all: $(BUILD)/libstridec.so $(BUILD)/stridec
 
@@ -39,9 +41,9 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 	@mkdir -p $(@D)
 	objcopy $(foreach s,stdin stdout stderr,--redefine-sym $s=stridec_lua_$s) $< $@
 
-$(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED)
+$(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
-	$(LUA) gen/embed.lua $@ $(EMBED)
+	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/stubs.lua runtime/calls.lua
 	@mkdir -p $(@D)
 	$(LUA) runtime/stubs.lua runtime/calls.lua $(@F) > $@

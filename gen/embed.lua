@@ -1,6 +1,13 @@
--- embed.lua OUT FILE...: writes a C file that holds the given files as text, and a hash of them all.
+-- embed.lua OUT FILE... [-- FILE...]: writes a C file that holds the given files as text, and a hash of them all.
+-- Files behind "--" count in the hash only: sources that decide with the embedded ones what a module does.
 local out = table.remove(arg, 1)
-table.sort(arg)
+local embedded, hashed, list = {}, {}, nil
+list = embedded
+for _, name in ipairs(arg) do
+  if name == "--" then list = hashed else list[#list + 1] = name end
+end
+table.sort(embedded)
+table.sort(hashed)
 
 -- FNV-1a, 64 bits: the version changes whenever any embedded byte does.
 local hash = 0xcbf29ce484222325
@@ -10,15 +17,18 @@ end
 
 local f = assert(io.open(out, "w"))
 f:write('/* made by gen/embed.lua */\n#include "embed.h"\n#include <string.h>\n')
-for i, name in ipairs(arg) do
+for i, name in ipairs(embedded) do
   local text = assert(io.open(name, "rb")):read("a")
   mix(name) mix("\0") mix(text)
   f:write("static const char text", i, "[] = {")
   for j = 1, #text do f:write(j % 24 == 1 and "\n" or "", (text:byte(j) ~ 128) - 128, ",") end
   f:write("0};\n")
 end
+for _, name in ipairs(hashed) do
+  mix(name) mix("\0") mix(assert(io.open(name, "rb")):read("a"))
+end
 f:write("const struct embedded embedded_files[] = {\n")
-for i, name in ipairs(arg) do f:write(string.format('    {"%s", text%d, sizeof text%d - 1},\n', name, i, i)) end
+for i, name in ipairs(embedded) do f:write(string.format('    {"%s", text%d, sizeof text%d - 1},\n', name, i, i)) end
 f:write("    {NULL, NULL, 0}\n};\n")
 f:write(string.format('const char embedded_version[] = "%016x";\n', hash))
 f:write([[

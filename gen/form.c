@@ -23,6 +23,7 @@ struct maker {
     struct form *form;
     int nodes;
     bool lists, parts, unfit;   /* unfit: no family serves this tree */
+    bool flat;                  /* what lies below the outer strides becomes one list of blocks */
     struct reason *why;
 };
 
@@ -116,31 +117,29 @@ static void make_table(struct maker *m, struct form_node *n)
 
 /* What a list of blocks needs to know of its blocks. */
 struct survey {
-    int64_t runs, most, bits, low, high;
+    int64_t off, runs, most, bits, low, high;
 };
 
 static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct survey *s = arg;
-    int64_t where;
-    if (__builtin_sub_overflow(user, packed, &where)) return 1;
-    s->bits |= user | packed | len;
+    int64_t at = user - s->off, where;
+    if (__builtin_sub_overflow(at, packed, &where)) return 1;
+    s->bits |= at | packed | len;
     if (where < s->low) s->low = where;
     if (where > s->high) s->high = where;
     return ++s->runs > s->most;
 }
 
-/* The node's own offset stays out of its list: survey and fill walk with it and take it off again. */
+/* The node's own offset stays out of its list. */
 static struct form_node *make_blocks(struct maker *m, const struct tree *t)
 {
     struct form_node *n = node_new(m, FORM_BLOCKS, t);
-    struct survey s = {.most = t->count * BLOCKS_A_PART, .bits = WORD_MAX, .low = INT64_MAX, .high = INT64_MIN};
-    struct tree *moved = n && t->off > INT64_MIN ? tree_shift(t, -t->off, m->why) : NULL;
-    if (n && !moved) node_free(n);
-    if (!moved) return NULL;
+    struct survey s = {.off = t->off, .most = t->count * BLOCKS_A_PART, .bits = WORD_MAX, .low = INT64_MAX,
+                       .high = INT64_MIN};
+    if (!n) return NULL;
     if (s.most < BLOCKS_MIN) s.most = BLOCKS_MIN;
-    m->unfit |= tree_walk(moved, 1, 0, 0, t->size, survey_run, &s) != 0;
-    tree_unref(moved);
+    m->unfit |= tree_walk(t, 1, 0, 0, t->size, survey_run, &s) != 0;
     n->unit = (int)lowest_bit(s.bits);
     n->entry = s.low / n->unit >= INT32_MIN && s.high / n->unit <= INT32_MAX ? 4 : 8;
     n->blocks = s.runs;
@@ -187,6 +186,7 @@ static bool make_children(struct maker *m, struct form_node *n)
 static struct form_node *make_node(struct maker *m, const struct tree *t)
 {
     enum form_kind kind = kind_of(t);
+    if (m->flat && kind != FORM_DENSE && kind != FORM_STRIDE) kind = FORM_BLOCKS;
     bool varies = kind == FORM_TABLE || kind == FORM_BLOCKS;
     struct form_node *n = kind == FORM_BLOCKS ? make_blocks(m, t) : node_new(m, kind, t);
     if (!n || kind == FORM_BLOCKS) {
@@ -240,12 +240,11 @@ struct form *form_of(const struct tree *t, struct reason *why)
         free(f);
         return NULL;
     }
-    /* A tree of too many nodes may still be a moderate number of blocks. */
-    if (m.unfit && t->kind != TREE_DENSE && t->size > 0) {
+    /* A tree of too many nodes may still be a moderate number of blocks. Strides stay outside: a root's may go on. */
+    if (m.unfit) {
         unfit(f);
-        m = (struct maker){.form = f, .why = why};
-        f->root = make_blocks(&m, t);
-        if (f->root) size_is_number(f, f->root);
+        m = (struct maker){.form = f, .flat = true, .why = why};
+        f->root = make_node(&m, t);
     }
     if (m.unfit) unfit(f);
     f->family = family_of(&m, t);

@@ -12,7 +12,8 @@
  * In memory an index is its offsets. A list of blocks is three arrays (Wu et al., section 3.2): for every 2^shift units
  * of the packed stream the block that holds the first, then for each block where it lies (its offset less its
  * place in the packed stream), then the low bits of its place. A thread so searches the few blocks that begin in
- * its own 2^shift units. Entries take 4 bytes while offsets fit, and a block at most 8 in all, but for 4 KiB.
+ * its own 2^shift units. Entries take 4 bytes while offsets fit, and a block at most 8 in all, but for 4 KiB and very
+ * long blocks (form_lists).
  */
 #ifndef STRIDEC_GEN_FORM_H
 #define STRIDEC_GEN_FORM_H

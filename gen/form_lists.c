@@ -36,7 +36,7 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct filler *l = arg;
     int64_t unit = l->node->unit, first = packed / unit, past = (packed + len) / unit;
-    put(l->entry, l->block, l->node->entry, (user - packed) / unit);
+    put(l->entry, l->block, l->node->entry, (user - l->node->off - packed) / unit);
     put(l->start, l->block, l->node->start, first);
     for (; l->chunks < l->node->chunks && l->chunks << l->shift < past; l->chunks++)
         put(l->chunk, l->chunks, 4, l->block);
@@ -44,29 +44,23 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return 0;
 }
 
-static int fill_blocks(const struct form *f, const struct form_node *n, unsigned char *all, struct reason *why)
+static void fill_blocks(const struct form *f, const struct form_node *n, unsigned char *all)
 {
     struct filler l = {.node = n,
                        .chunk = list_of(f, all, n->number + FORM_AT),
                        .entry = list_of(f, all, n->number + FORM_AT_ENTRIES),
                        .start = list_of(f, all, n->number + FORM_AT_STARTS),
                        .shift = f->number[n->number + FORM_SHIFT].value};
-    struct tree *moved = tree_shift(n->tree, -n->off, why);
-    if (!moved) return -1;
-    tree_walk(moved, 1, 0, 0, moved->size, fill_run, &l);
-    tree_unref(moved);
+    tree_walk(n->tree, 1, 0, 0, n->size, fill_run, &l);
     /* Past the end: searches stop at the last block. */
     for (; l.chunks < n->chunks; l.chunks++) put(l.chunk, l.chunks, 4, n->blocks - 1);
-    return 0;
 }
 
-static int fill_node(const struct form *f, const struct form_node *n, unsigned char *all, struct reason *why)
+static void fill_node(const struct form *f, const struct form_node *n, unsigned char *all)
 {
-    int error = 0;
     if (n->kind == FORM_TABLE) fill_table(f, n, all);
-    if (n->kind == FORM_BLOCKS) error = fill_blocks(f, n, all, why);
-    for (int i = 0; i < n->count && !error; i++) error = fill_node(f, n->child[i], all, why);
-    return error;
+    if (n->kind == FORM_BLOCKS) fill_blocks(f, n, all);
+    for (int i = 0; i < n->count; i++) fill_node(f, n->child[i], all);
 }
 
 void *form_lists(const struct form *f, size_t *bytes, struct reason *why)
@@ -75,9 +69,8 @@ void *form_lists(const struct form *f, size_t *bytes, struct reason *why)
     if (!*bytes) return NULL;
     unsigned char *all = calloc(1, *bytes);
     if (!all) return reason_memory(why);
-    if (!fill_node(f, f->root, all, why)) return all;
-    free(all);
-    return NULL;
+    fill_node(f, f->root, all);
+    return all;
 }
 
 /* ---- text ---- */

@@ -67,7 +67,8 @@ const char *form_signature(const struct form *f);
 enum gen_family form_family(const struct form *f);
 bool form_has_lists(const struct form *f);
 /* The bytes that belong at stridec_launch.program, malloc'd; NULL and *bytes 0 for forms without lists. NULL
- * and *bytes not 0 without memory. At most 8 bytes a block (12 where offsets pass 32 bits of units) and 4 KiB. */
+ * and *bytes not 0 without memory. At most 8 bytes a block, 4 more where offsets pass 32 bits of units, 2 more where
+ * blocks are longer than 2^15 units on average; and 4 KiB. */
 void *form_lists(const struct form *f, size_t *bytes, struct reason *why);
 /* Fills stridec_launch.number for the entries of words of this width. */
 void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MAX]);

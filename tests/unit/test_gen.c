@@ -71,6 +71,9 @@ static const char *const irregular[] = {
     "s(2,70000,q(b(.50),d(8)@60000,i(d(4);.90)@62000))@3",
     "q(i(d(24);.17),i(d(8);.18)@4000,i(d(1);.19)@6000,i(d(4);.20)@7000,i(d(8);.21)@8000,i(d(8);.22)@9000,"
     "i(d(8);.23)@10000,i(d(8);.24)@11000,i(d(8);.25)@12000,i(d(8);.26)@13000)", /* more sizes than numbers */
+    "s(3,90000,q(i(d(8);.17),i(d(8);.18)@4000,i(d(1);.19)@6000,i(d(4);.20)@7000,i(d(8);.21)@8000,i(d(8);.22)@9000,"
+    "i(d(8);.23)@10000,i(d(8);.24)@11000,i(d(8);.25)@12000,i(d(8);.26)@13000,i(d(8);.27)@14000,i(d(8);.28)@15000,"
+    "i(d(8);.29)@16000,i(d(8);.30)@17000))", /* more lists than numbers: one of blocks */
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define RANDOM 24
@@ -397,12 +400,12 @@ static void compare_ranges(const struct stream *s, const char *tag, const struct
 static void compare_kernel(const struct tree *t, const char *tag, const struct gen_plan *plan, const void *program,
                            const struct form *form)
 {
-    bool chain = tree_is_strided(t);
-    int64_t apart = ((t->high - t->low + 15) & ~(int64_t)15) + 16 * draw(0, 3);
-    int64_t count = draw(1, 4);
-    struct stream wrapped = stream_of(t, count, draw(0, 3) ? apart : -apart);
-    int64_t extent = count > 1 ? wrapped.at[t->size] - wrapped.at[0] : apart;
-    struct stream single = stream_of(t, chain ? draw(1, 3) : 1, 0);
+    bool goes_on = t->kind == TREE_STRIDE || t->kind == TREE_DENSE;
+    int64_t apart = ((t->high - t->low + 15) & ~(int64_t)15) + 16 * draw(0, 3), odd = apart + draw(1, 15);
+    int64_t count = draw(1, 4), tight = draw(1, t->high - t->low);
+    int64_t extents[] = {apart, -apart, odd, -odd, tight, -tight}, extent = extents[draw(0, 1) ? 0 : draw(0, 5)];
+    struct stream wrapped = stream_of(t, count, extent);
+    struct stream single = stream_of(t, goes_on ? draw(1, 3) : 1, 0);
     for (int i = 0; i < plan->nwords; i++) {
         struct stridec_launch a = {.program = (uint64_t)(uintptr_t)program};
         if (plan->words[i] > tree_word(t, 16)) continue;
@@ -410,7 +413,7 @@ static void compare_kernel(const struct tree *t, const char *tag, const struct g
         compare_ranges(&single, tag, plan, plan->words[i], a);
         a.extent = extent;
         a.wrap = 1;
-        compare_ranges(&wrapped, tag, plan, plan->words[i], a);
+        if (extent % plan->words[i] == 0) compare_ranges(&wrapped, tag, plan, plan->words[i], a);
     }
     free(wrapped.at);
     free(single.at);
