@@ -11,7 +11,7 @@ static bool packed(struct parcel **p, const void *buf, int count, MPI_Datatype d
                    int *rc)
 {
     *p = NULL;
-    *rc = dest == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, comm);
+    *rc = dest == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, dest, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = parcel_pack(*p, comm);
     if (*rc == MPI_SUCCESS && *p) return true;
     parcel_close(*p);
@@ -87,7 +87,7 @@ static bool awaited(struct parcel **p, struct wire *w, void *buf, int count, MPI
                     MPI_Comm comm, int *rc)
 {
     *p = NULL;
-    *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, comm);
+    *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     if (*rc == MPI_SUCCESS && *p) return true;
     parcel_close(*p);
@@ -148,7 +148,7 @@ int call_Mrecv(const struct next *next, void *buf, int count, MPI_Datatype datat
     struct parcel *p;
     struct wire w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : 0, rc;
+    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE, rc;
     if (!awaited(&p, &w, buf, count, datatype, source, MPI_COMM_SELF, &rc))
         return rc != MPI_SUCCESS ? rc : next->Mrecv(buf, count, datatype, message, status);
     rc = next->Mrecv(p->address, w.count, w.type, message, s);
@@ -160,7 +160,7 @@ int call_Imrecv(const struct next *next, void *buf, int count, MPI_Datatype data
 {
     struct parcel *p;
     struct wire w;
-    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : 0, rc;
+    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE, rc;
     if (!awaited(&p, &w, buf, count, datatype, source, MPI_COMM_SELF, &rc))
         return rc != MPI_SUCCESS ? rc : next->Imrecv(buf, count, datatype, message, request);
     rc = next->Imrecv(p->address, w.count, w.type, message, request);

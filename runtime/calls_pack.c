@@ -57,7 +57,7 @@ static int by_parcel(struct device *d, const void *typed, int count, MPI_Datatyp
                      enum kernel_direction direction, MPI_Comm comm)
 {
     struct parcel *p;
-    int rc = parcel_open_on(&p, d, typed, count, datatype, comm);
+    int rc = parcel_open_on(&p, d, typed, count, datatype, MPI_PROC_NULL, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);

@@ -87,26 +87,29 @@ static const struct transport *forced(void)
     }
 }
 
-static enum tune_way consult(struct layout *l, int64_t count, int64_t bytes)
+static enum tune_way consult(struct layout *l, int64_t count, int64_t bytes, bool aware)
 {
     check_machine();
     enum tune_way w = layout_contiguous(l, count)
-                          ? (mpi_cuda_aware() ? TUNE_DEVICE : TUNE_ONESHOT)
-                          : tune_choose(table, mpi_cuda_aware(), (double)l->block, (double)bytes);
+                          ? (aware ? TUNE_DEVICE : TUNE_ONESHOT)
+                          : tune_choose(table, aware, (double)l->block, (double)bytes);
     log_write(LOG_INFO, "%lld bytes of %.120s: %s, by %s (%.1f us expected)", (long long)bytes, l->signature,
               tune_way_name(w), table_file ? table_file : "built-in figures",
               tune_way_time(table, w, (double)l->block, (double)bytes));
     return w;
 }
 
-/* The last choice of a layout is kept: bytes and way in one word, so that threads never see a mix. */
-const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes)
+/* The last choice of a layout is kept, for either kind of peer: bytes and way in one word, so that threads never see a
+ * mix. */
+const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only)
 {
     const struct transport *t = forced();
     if (t) return t;
-    uint64_t key = (uint64_t)bytes << 2, last = atomic_load_explicit(&l->choice, memory_order_relaxed);
+    bool aware = mpi_cuda_aware() && !host_only;
+    _Atomic uint64_t *choice = &l->choice[aware];
+    uint64_t key = (uint64_t)bytes << 2, last = atomic_load_explicit(choice, memory_order_relaxed);
     if (last && (last & ~(uint64_t)3) == key) return transports[(last & 3) - 1];
-    enum tune_way w = consult(l, count, bytes);
-    atomic_store_explicit(&l->choice, key | ((uint64_t)w + 1), memory_order_relaxed);
+    enum tune_way w = consult(l, count, bytes, aware);
+    atomic_store_explicit(choice, key | ((uint64_t)w + 1), memory_order_relaxed);
     return transports[w];
 }

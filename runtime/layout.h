@@ -18,7 +18,7 @@ struct layout {
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     struct stats_row *stats;
-    _Atomic uint64_t choice;   /* the last transport chosen (choose.c) */
+    _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c) */
 };
 
 /* After MPI_Init, before any layout_of: makes the attribute's key. 0 or -1. */

@@ -44,14 +44,24 @@ static bool acquire(struct parcel *p, const struct transport *t)
     return false;
 }
 
-static const struct transport *choose(struct layout *l, int64_t count, int64_t bytes)
+/* Open MPI is slow with device memory sent to the own rank: on two H200s a 256^3 halo whose neighbours along two axes
+ * are the rank itself takes 3.2 ms that way, and 0.84 with those messages in host memory. */
+static const struct transport *choose(const struct parcel *p)
 {
-    return l->tree ? transport_choose(l, count, bytes) : &transport_shadow;
+    return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->to_self) : &transport_shadow;
+}
+
+static bool is_self(int peer, MPI_Comm comm)
+{
+    int inter = 1, rank = MPI_PROC_NULL;
+    if (peer < 0 || !mpi_cuda_aware()) return false;
+    PMPI_Comm_test_inter(comm, &inter);
+    return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
 }
 
 static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
 {
-    const struct transport *t = choose(p->layout, p->count, p->bytes);
+    const struct transport *t = choose(p);
     if (device_enter(p->device)) return false;
     if (!p->layout->tree) PMPI_Type_dup(datatype, &p->datatype);
     bool ok = acquire(p, t) || (p->layout->tree && t != &transport_oneshot && acquire(p, &transport_oneshot));
@@ -114,21 +124,22 @@ struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatyp
     return mpi_cuda_aware() && (layout_contiguous(l, count) || !l->tree) ? NULL : d;
 }
 
-int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype, int peer,
                    MPI_Comm comm)
 {
     struct layout *l = layout_of(datatype);
     int rc = parcel_check(l, d, buf, count, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
     struct parcel what = parcel_on(l, d, buf, count);
+    what.to_self = is_self(peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 
-int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     struct device *d = parcel_taken(buf, count, datatype, comm);
     *p = NULL;
-    return d ? parcel_open_on(p, d, buf, count, datatype, comm) : MPI_SUCCESS;
+    return d ? parcel_open_on(p, d, buf, count, datatype, peer, comm) : MPI_SUCCESS;
 }
 
 void parcel_close(struct parcel *p)

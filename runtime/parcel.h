@@ -5,13 +5,13 @@
 
 /* Whether stridec takes a buffer. If it does, *p is a parcel with its buffers acquired, to be closed; if it
  * does not (host memory, nothing to move, contiguous on a CUDA-aware MPI, an argument that the MPI will
- * refuse), *p is NULL and the call goes down as it is. Returns MPI_SUCCESS, or an error that has been
+ * refuse), *p is NULL and the call goes down as it is. peer: the other rank in comm, or a negative number. Returns MPI_SUCCESS, or an error that has been
  * raised on comm: the caller returns it. */
-int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* The device of a buffer that parcel_open would take, NULL for one that it would not. */
 struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* As parcel_open, for a buffer that is known to lie on d, whatever the MPI takes. */
-int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
+int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype, int peer,
                    MPI_Comm comm);
 /* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
 struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);

@@ -16,6 +16,7 @@ struct parcel {
     char *user;                /* the typed buffer: the address that the application passed */
     int64_t count;             /* elements */
     int64_t bytes;             /* packed */
+    bool to_self;              /* from or to the own rank */
     MPI_Datatype datatype;     /* a duplicate, for layouts that the MPI packs; else MPI_DATATYPE_NULL */
     struct buffer *wire;       /* what the MPI sends from or receives into */
     struct buffer *stage;      /* staged only: packed bytes on the device */
@@ -39,8 +40,9 @@ extern const struct transport transport_oneshot;   /* kernels write and read map
 extern const struct transport transport_staged;    /* pack on the GPU, copy to pinned memory */
 extern const struct transport transport_shadow;    /* types stridec can't read: the MPI packs a host copy */
 
-/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. */
-const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes);
+/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. host_only: not one
+ * that hands device memory to the MPI, unless forced. */
+const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only);
 
 /* True if the MPI takes device pointers itself (asked once). */
 bool mpi_cuda_aware(void);
