@@ -1,7 +1,6 @@
 /* parcel.c: parcels: who takes a buffer, packing, unpacking. */
 #include "parcel.h"
 #include "log.h"
-#include <limits.h>
 #include <stdlib.h>
 
 int raise_error(MPI_Comm comm, int code, const char *what)
