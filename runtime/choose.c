@@ -4,6 +4,7 @@
 #include "log.h"
 #include "place.h"
 #include "transport.h"
+#include "tune_table.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -29,11 +30,6 @@ void choose_finish(void)
 {
     free(table);
     table = NULL, table_file = NULL;
-}
-
-const struct tune_table *choose_table(void)
-{
-    return table;
 }
 
 /* Open MPI and MPICH each have a query of their own; neither is declared everywhere. */

@@ -1,13 +1,10 @@
 /* choose.h: the tuned table in use. */
 #ifndef STRIDEC_CHOOSE_H
 #define STRIDEC_CHOOSE_H
-#include "tune_table.h"
 
 /* Reads the table of STRIDEC_TUNE or the default place, else takes the built-in figures. At MPI_Init; each
  * rank reads for itself, so that ranks without stridec in the same job are waited for by nobody. */
 void choose_start(void);
 void choose_finish(void);
-/* The table in use; never NULL after choose_start. */
-const struct tune_table *choose_table(void);
 
 #endif

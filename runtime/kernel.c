@@ -22,14 +22,6 @@ static atomic_ullong outcomes[ORIGINS];
 
 /* ORDER ORIGIN */
 static const char *const origin_names[] = {"pending", "compiled", "cache", "aot", "copy", "failed"};
-/* ORDER KERNEL_WAY */
-static const char *const way_names[] = {"special", "interpreted", "copies"};
-
-const char *kernel_way_name(enum kernel_way w)
-{
-    return way_names[w];
-}
-
 /*
  * Making and freeing.
  */

@@ -28,9 +28,7 @@ const char *kernel_state(const struct kernel *k);
 struct kernel_counts kernel_counts(void);
 
 enum kernel_direction { KERNEL_PACK, KERNEL_UNPACK };
-/* ORDER KERNEL_WAY: names in kernel_way_name. */
 enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };
-const char *kernel_way_name(enum kernel_way w);
 
 struct kernel_job {
     enum kernel_direction direction;

@@ -1,5 +1,5 @@
 /* tune.c: `stridec tune`: measures this system, or shows what a table makes of it. */
-#include "choose.h"
+#include "tune_table.h"
 #include "env.h"
 #include "interpose.h"
 #include "transport.h"

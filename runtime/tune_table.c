@@ -17,10 +17,6 @@ static const enum tune_curve legs[TUNE_WAYS][3] = {
     {TUNE_PACK_STAGED, TUNE_MESSAGE_HOST, TUNE_UNPACK_STAGED},
 };
 
-const char *tune_curve_name(enum tune_curve c)
-{
-    return curve_names[c];
-}
 const char *tune_way_name(enum tune_way w)
 {
     return way_names[w];

@@ -37,7 +37,6 @@ struct tune_table {
 /* ORDER TUNE_WAY: the transports that a table chooses among; names in tune_way_name. */
 enum tune_way { TUNE_DEVICE, TUNE_ONESHOT, TUNE_STAGED, TUNE_WAYS };
 
-const char *tune_curve_name(enum tune_curve c);
 const char *tune_way_name(enum tune_way w);
 
 /* The table of a file, or of text (file is then its name in messages). NULL with "FILE:LINE: message". */
