@@ -17,7 +17,8 @@
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 #define SEARCH_OPTIONAL(X) \
     X(cuStreamCreateWithPriority) X(cuCtxGetStreamPriorityRange) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
-    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuCtxSetLimit) \
+    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGraphGetNodes) \
+    X(cuGraphKernelNodeGetParams) X(cuGraphExecKernelNodeSetParams) X(cuCtxSetLimit) \
     X(cuCtxGetLimit) X(cuStreamWriteValue32) X(cuDevicePrimaryCtxSetFlags)
 struct cu {
 #define SEARCH_FIELD(name) __typeof__(name) *name;

@@ -41,6 +41,9 @@ struct waiting {
     unsigned grid, value;
     bool told;      /* in the table too */
     CUevent event;
+    CUgraph graph;
+    CUgraphNode node;
+    CUDA_KERNEL_NODE_PARAMS node_parameters;
     CUgraphExec exec;
 };
 
@@ -91,14 +94,6 @@ static void by_write_value(struct waiting *w)
     spin(w);
 }
 
-static void by_write_value_no_barrier(struct waiting *w)
-{
-    w->value++;
-    launch_plain(w);
-    CU(cuStreamWriteValue32(w->stream, w->flag, w->value, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
-    spin(w);
-}
-
 static void by_copy(struct waiting *w)
 {
     w->value++;
@@ -123,6 +118,27 @@ static void by_graph(struct waiting *w)
     CU(cuStreamSynchronize(w->stream));
 }
 
+/* The arguments of a launch change from call to call. */
+static void by_graph_set(struct waiting *w)
+{
+    unsigned n = w->grid * 128 - ++w->value % 2;
+    void *arguments[] = { &w->to, &n };
+    w->node_parameters.kernelParams = arguments;
+    CU(cuGraphExecKernelNodeSetParams(w->exec, w->node, &w->node_parameters));
+    by_graph(w);
+}
+
+static void by_graph_flag(struct waiting *w)
+{
+    unsigned n = w->grid * 128;
+    w->value++;
+    void *arguments[] = { &w->to, &n, &w->counter, &w->flag, &w->value };
+    w->node_parameters.kernelParams = arguments;
+    CU(cuGraphExecKernelNodeSetParams(w->exec, w->node, &w->node_parameters));
+    CU(cuGraphLaunch(w->exec, w->stream));
+    spin(w);
+}
+
 static void launch_only(struct waiting *w)
 {
     launch_plain(w);
@@ -143,30 +159,44 @@ static const struct {
     { "event (no timing, blocking) + cuEventSynchronize", by_event_synchronize,
       CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC, 0 },
     { "cuStreamWriteValue32 + host spin", by_write_value, -1, 0 },
-    { "cuStreamWriteValue32 (no barrier) + host spin", by_write_value_no_barrier, -1, 0 },
     { "kernel writes mapped flag + host spin", by_flag, -1, 0 },
     { "kernel writes mapped flag + host spin, drained", by_flag, -1, 1 },
     { "copy of the flag + host spin", by_copy, -1, 0 },
     { "graph of one kernel + cuStreamSynchronize", by_graph, -1, 0 },
+    { "graph of one kernel, arguments set + cuStreamSynchronize", by_graph_set, -1, 0 },
+    { "graph of one kernel, arguments set, mapped flag + host spin", by_graph_flag, -1, 0 },
     { "launch only, drained", launch_only, -1, 1 },
 };
 #define METHODS (sizeof methods / sizeof *methods)
 
-static void make_graph(struct waiting *w)
+static void launch_flagged(struct waiting *w)
 {
-    CUgraph graph;
+    unsigned n = w->grid * 128;
+    void *arguments[] = { &w->to, &n, &w->counter, &w->flag, &w->value };
+    CU(cuLaunchKernel(w->flagged, w->grid, 1, 1, 128, 1, 1, 0, w->stream, arguments, NULL));
+}
+
+static void make_graph(struct waiting *w, bool flagged)
+{
+    size_t one = 1;
     CU(cuStreamBeginCapture(w->stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    launch_plain(w);
-    CU(cuStreamEndCapture(w->stream, &graph));
-    CU(cuGraphInstantiateWithFlags(&w->exec, graph, 0));
-    CU(cuGraphDestroy(graph));
+    (flagged ? launch_flagged : launch_plain)(w);
+    CU(cuStreamEndCapture(w->stream, &w->graph));
+    CU(cuGraphGetNodes(w->graph, &w->node, &one));
+    CU(cuGraphKernelNodeGetParams(w->node, &w->node_parameters));
+    CU(cuGraphInstantiateWithFlags(&w->exec, w->graph, 0));
+}
+
+static bool takes_graph(size_t m)
+{
+    return methods[m].run == by_graph || methods[m].run == by_graph_set || methods[m].run == by_graph_flag;
 }
 
 static void time_method(struct waiting *w, size_t m, const char *head)
 {
     static double us[CALLS];
     if (methods[m].event >= 0) CU(cuEventCreate(&w->event, (unsigned)methods[m].event));
-    if (methods[m].run == by_graph) make_graph(w);
+    if (takes_graph(m)) make_graph(w, methods[m].run == by_graph_flag);
     for (int i = -200; i < CALLS; i++) {
         double t = now_us();
         methods[m].run(w);
@@ -175,7 +205,10 @@ static void time_method(struct waiting *w, size_t m, const char *head)
     }
     CU(cuStreamSynchronize(w->stream));
     if (methods[m].event >= 0) CU(cuEventDestroy(w->event));
-    if (methods[m].run == by_graph) CU(cuGraphExecDestroy(w->exec));
+    if (takes_graph(m)) {
+        CU(cuGraphExecDestroy(w->exec));
+        CU(cuGraphDestroy(w->graph));
+    }
     double median = median_of(us, CALLS);
     printf("%s{\"method\": \"%s\", \"blocks\": %u, \"median_us\": %.3f, \"p99_us\": %.3f, \"least_us\": %.3f", head,
            methods[m].name, w->grid, median, us[CALLS * 99 / 100], us[0]);
@@ -213,8 +246,8 @@ int search_wait_main(int flags)
         CU(cuStreamCreate(&w.stream, streams[s].flags));
         for (size_t g = 0; g < sizeof grids / sizeof *grids; g++)
             for (size_t m = 0; m < METHODS; m++) {
-                bool written = methods[m].run == by_write_value || methods[m].run == by_write_value_no_barrier;
-                if ((written && !cu.cuStreamWriteValue32) || (methods[m].run == by_graph && !cu.cuGraphLaunch)) continue;
+                    bool written = methods[m].run == by_write_value;
+                if ((written && !cu.cuStreamWriteValue32) || (takes_graph(m) && !cu.cuGraphExecKernelNodeSetParams)) continue;
                 w.grid = grids[g];
                 w.told = flags == 0 && grids[g] <= 128;
                 time_method(&w, m, head);
