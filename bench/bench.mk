@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/pingpong $(BUILD)/bench/search
+BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/pingpong $(BUILD)/bench/beside $(BUILD)/bench/search
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
 bench-build: all $(BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
@@ -13,7 +13,7 @@ $(BUILD)/bench/%: bench/%.c bench/common.c $(LAYOUTS_C) bench/common.h bench/lay
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
-SEARCH_C = bench/search.c bench/search_beside.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c
+SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c
 SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,nvrtc driver log env)
 $(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)

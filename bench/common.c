@@ -120,6 +120,12 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double median_of(double *sample, int n)
+{
+    qsort(sample, (size_t)n, sizeof(double), ascending);
+    return sample[n / 2];
+}
+
 double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)
 {
     static double sample[SAMPLES_MAX];
@@ -134,8 +140,7 @@ double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)
         sample[n] = next - t;
         t = next;
     }
-    qsort(sample, (size_t)n, sizeof(double), ascending);
-    return sample[n / 2];
+    return median_of(sample, n);
 }
 
 /* text as a JSON string, up to its first line's end. */

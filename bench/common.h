@@ -31,6 +31,7 @@ void device_write(void *device, const void *host, size_t bytes);
 void device_set(void *device, int byte, size_t bytes);
 
 double now_us(void);
+double median_of(double *sample, int n);   /* sorts them */
 /* The median of the times of run(arg), in microseconds: as many calls as fit in `budget_us`, between
  * `least` and 2000 of them. */
 double median_us(void (*run)(void *arg), void *arg, double budget_us, int least);

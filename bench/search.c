@@ -132,7 +132,6 @@ static int search_all(const char *only, const char *out, double seconds)
             "\"empty_in_graph_us\": %.3f", m.gpu, m.multiprocessors, m.launch_us, m.bytes_per_us / 1000, m.graph_us);
     /* CU_CTX_SCHED_AUTO, SPIN, YIELD, BLOCKING_SYNC */
     study(f, "completion", "--wait", (const char *const[]){ "0", "1", "2", "4", NULL });
-    study(f, "beside_compute", "--beside", (const char *const[]){ "0", NULL });
     table_head(&m);
     fprintf(f, ",\n\"cases\": [\n");
     for (int i = 0; i < search_layout_total; i++) left += !only || strstr(search_layouts[i].name, only);
@@ -200,10 +199,9 @@ int main(int argc, char **argv)
     search_self = n > 0 ? self : argv[0];
     const char *mode = argc > 1 ? argv[1] : "";
     if (!strcmp(mode, "--compile") && argc == 5) return compile_main(argv[2], argv[3], argv[4]);
-    if (!strcmp(mode, "--wait") || !strcmp(mode, "--beside") || !strcmp(mode, "--limits")) alarm(25);
+    if (!strcmp(mode, "--wait") || !strcmp(mode, "--limits")) alarm(25);
     if (!strcmp(mode, "--limits")) return search_limits_main();
     if (!strcmp(mode, "--wait") && argc == 3) return search_wait_main(atoi(argv[2]));
-    if (!strcmp(mode, "--beside")) return search_beside_main();
     if (!strcmp(mode, "--compile-all") && argc == 3) return compile_everything(atoi(argv[2]));
     if (!strcmp(mode, "--layout") && argc == 6) {
         alarm((unsigned)(atof(argv[5]) > 0 ? atof(argv[5]) : 0) + 20);

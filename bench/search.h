@@ -11,12 +11,12 @@
 #define SEARCH_CALLS(X) \
     X(cuInit) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) \
     X(cuCtxPushCurrent) X(cuCtxSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemHostGetDevicePointer) \
-    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemsetD8Async) \
+    X(cuMemcpyAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemsetD8Async) \
     X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) \
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 #define SEARCH_OPTIONAL(X) \
-    X(cuStreamCreateWithPriority) X(cuCtxGetStreamPriorityRange) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+    X(cuStreamBeginCapture) X(cuStreamEndCapture) \
     X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGraphGetNodes) \
     X(cuGraphKernelNodeGetParams) X(cuGraphExecKernelNodeSetParams) X(cuCtxSetLimit) \
     X(cuCtxGetLimit) X(cuStreamWriteValue32) X(cuDevicePrimaryCtxSetFlags)
@@ -81,5 +81,4 @@ void variants_mixes(struct variants *to, const struct search_layout *l, bool pac
 int search_layout_main(int index, bool small, double launch_us, double bytes_per_us, double seconds);
 int search_limits_main(void);
 int search_wait_main(int flags);
-int search_beside_main(void);
 #endif

@@ -173,16 +173,17 @@ static void make_production(struct search *w)
     struct gen_kernel k;
     char *signature = layout_signature(&w->l), name[40];
     CUmodule module;
-    if (!g || gen_kernel(g, signature, "cuda", &k, &why)) {
+    if (!g || gen_kernel(g, signature, "cuda", NULL, &k, &why)) {
         fprintf(stderr, "search: %s: %s\n", signature, why.text);
         exit(1);
     }
     compile_all(1, &k.source, &module);
     if (!module) exit(1);
-    snprintf(name, sizeof name, "stridec_%s_w%d", w->pack ? "pack" : "unpack", k.plan.words[0]);
-    w->production = (struct subject){ .production = true, .threads = (unsigned)k.plan.threads };
+    const struct gen_way *way = &k.plan.way[w->pack ? GEN_PACK : GEN_UNPACK];
+    snprintf(name, sizeof name, "stridec_%s_w%d", w->pack ? "pack" : "unpack", way->word);
+    w->production = (struct subject){ .production = true, .threads = (unsigned)way->threads };
     CU(cuModuleGetFunction(&w->production.kernel, module, name));
-    int64_t each = (int64_t)k.plan.words[0] * k.plan.threads * k.plan.words_per_thread;
+    int64_t each = (int64_t)way->word * way->threads * way->words_per_thread;
     w->production.grid = (unsigned)((layout_bytes(&w->l) + each - 1) / each);
     if (!right(w, &w->production)) {
         fprintf(stderr, "search: %s: production %s makes wrong bytes\n", w->l.name, name);
