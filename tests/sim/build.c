@@ -22,7 +22,8 @@ __asm__(".section .rodata\n"
 extern const char simgpu_prelude[] __attribute__((visibility("hidden")));
 extern char **environ;
 
-enum { ARGUMENTS_MAX = 64, PATH_BYTES = 256 };
+/* No kernel is told of a newer architecture than PLAIN_ARCH: what it does on those alone is inline assembly. */
+enum { ARGUMENTS_MAX = 64, PATH_BYTES = 256, PLAIN_ARCH = 80 };
 
 /* The environment without what is preloaded into the calling program. */
 static char **clean_environment(void)
@@ -177,7 +178,7 @@ static void folder_remove(const struct folder *f)
 static bool preprocess(const struct folder *f, const char *compiler, unsigned arch, char *const options[])
 {
     char arch_macro[40];
-    snprintf(arch_macro, sizeof arch_macro, "-D__CUDA_ARCH__=%u0", arch);
+    snprintf(arch_macro, sizeof arch_macro, "-D__CUDA_ARCH__=%u0", arch < PLAIN_ARCH ? arch : PLAIN_ARCH);
     char *argv[ARGUMENTS_MAX] = {(char *)compiler, "-E", "-std=c++17", "-xc++", "-D__CUDACC__", "-D__CUDACC_RTC__",
                                  arch_macro};
     int n = 7;
@@ -188,12 +189,13 @@ static bool preprocess(const struct folder *f, const char *compiler, unsigned ar
     return run(argv, f->log);
 }
 
-/* Pointers of any type may meet the same bytes in a kernel, but a misaligned access traps, as on a GPU. */
+/* Pointers of any type may meet the same bytes in a kernel, but a misaligned access traps, as on a GPU. Symbols are
+ * hidden: variables of templates would otherwise be one for all modules, whatever their sizes. */
 static bool compile_unit(const struct folder *f, const char *compiler)
 {
     char *argv[] = {(char *)compiler, "-O1", "-std=c++17", "-w", "-fPIC", "-shared", "-fno-strict-aliasing",
-                    "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fsanitize=alignment",
-                    "-fsanitize-undefined-trap-on-error", "-nostdlib", "-xc++", (char *)f->unit, "-o",
+                    "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector",
+                    "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-nostdlib", "-xc++", (char *)f->unit, "-o",
                     (char *)f->object, NULL};
     return run(argv, f->log);
 }

@@ -184,8 +184,19 @@ static bool address_of(CUmemorytype type, const void *host, CUdeviceptr device, 
 /* A pitch of 0 stands for the row's own width; anything else must hold a row. */
 static bool set_pitch(size_t pitch, size_t x, size_t width, size_t *out)
 {
-    *out = pitch ? pitch : x + width;
-    return *out >= x + width && *out <= 0x7fffffff;
+    size_t row;
+    if (__builtin_add_overflow(x, width, &row)) return false;
+    *out = pitch ? pitch : row;
+    return *out >= row && *out <= 0x7fffffff;
+}
+
+/* Moves *at on to slice z, row y, byte x; false where that overflows. */
+static bool advance(uintptr_t *at, size_t slice, size_t z, size_t row, size_t y, size_t x)
+{
+    size_t slices, rows;
+    return !__builtin_mul_overflow(slice, z, &slices) && !__builtin_mul_overflow(row, y, &rows) &&
+           !__builtin_add_overflow(*at, slices, at) && !__builtin_add_overflow(*at, rows, at) &&
+           !__builtin_add_overflow(*at, x, at);
 }
 
 static CUresult copy_2d(CUcontext ctx, CUstream stream, const CUDA_MEMCPY2D *d, bool wait)
@@ -200,8 +211,9 @@ static CUresult copy_2d(CUcontext ctx, CUstream stream, const CUDA_MEMCPY2D *d, 
         !address_of(d->srcMemoryType, d->srcHost, d->srcDevice, &c.from) ||
         !address_of(d->dstMemoryType, d->dstHost, d->dstDevice, &c.to))
         return CUDA_ERROR_INVALID_VALUE;
-    c.from += d->srcY * c.from_row + d->srcXInBytes;
-    c.to += d->dstY * c.to_row + d->dstXInBytes;
+    if (!advance(&c.from, 0, 0, c.from_row, d->srcY, d->srcXInBytes) ||
+        !advance(&c.to, 0, 0, c.to_row, d->dstY, d->dstXInBytes))
+        return CUDA_ERROR_INVALID_VALUE;
     return enqueue(s, &c, wait);
 }
 
@@ -237,10 +249,11 @@ static CUresult copy_3d(CUcontext ctx, CUstream stream, const CUDA_MEMCPY3D *d, 
         (d->srcHeight && d->srcHeight < d->srcY + c.height) || (d->dstHeight && d->dstHeight < d->dstY + c.height) ||
         ((!d->srcHeight || !d->dstHeight) && c.depth > 1) || d->srcLOD || d->dstLOD)
         return CUDA_ERROR_INVALID_VALUE;
-    c.from_slice = c.from_row * d->srcHeight;
-    c.to_slice = c.to_row * d->dstHeight;
-    c.from += d->srcZ * c.from_slice + d->srcY * c.from_row + d->srcXInBytes;
-    c.to += d->dstZ * c.to_slice + d->dstY * c.to_row + d->dstXInBytes;
+    if (d->reserved0 || d->reserved1 || __builtin_mul_overflow(c.from_row, d->srcHeight, &c.from_slice) ||
+        __builtin_mul_overflow(c.to_row, d->dstHeight, &c.to_slice) ||
+        !advance(&c.from, c.from_slice, d->srcZ, c.from_row, d->srcY, d->srcXInBytes) ||
+        !advance(&c.to, c.to_slice, d->dstZ, c.to_row, d->dstY, d->dstXInBytes))
+        return CUDA_ERROR_INVALID_VALUE;
     return enqueue(s, &c, wait);
 }
 

@@ -28,6 +28,9 @@ static const struct {
     {"cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE},
     {"cuModuleGetFunction", CUDA_ERROR_NOT_FOUND},
     {"cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},
+    {"cuGraphCreate", CUDA_ERROR_OUT_OF_MEMORY},
+    {"cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY},
+    {"cuGraphLaunch", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},
     {"cuIpcOpenMemHandle", CUDA_ERROR_MAP_FAILED},
     {"cuCtxEnablePeerAccess", CUDA_ERROR_PEER_ACCESS_UNSUPPORTED},
 };
@@ -69,13 +72,13 @@ static void report(void)
 {
     const struct simgpu_counts *c = &sim_counts;
     fprintf(stderr,
-            "simulated GPU[%ld]: launches %lu copies %lu (2D %lu) h2d %lu d2h %lu d2d %lu syncs %lu "
+            "simulated GPU[%ld]: launches %lu (graph %lu) copies %lu (2D %lu) h2d %lu d2h %lu d2d %lu syncs %lu "
             "allocs %lu bytes %lu peak %lu modules %lu streams %lu events %lu\n",
-            (long)getpid(), (unsigned long)c->launches, (unsigned long)c->copies, (unsigned long)c->copies_2d,
-            (unsigned long)c->bytes_h2d, (unsigned long)c->bytes_d2h, (unsigned long)c->bytes_d2d,
-            (unsigned long)c->syncs, (unsigned long)c->allocs_live, (unsigned long)c->bytes_live,
-            (unsigned long)c->bytes_peak, (unsigned long)c->modules, (unsigned long)c->stream_creates,
-            (unsigned long)c->event_creates);
+            (long)getpid(), (unsigned long)c->launches, (unsigned long)c->graph_launches,
+            (unsigned long)c->copies, (unsigned long)c->copies_2d, (unsigned long)c->bytes_h2d,
+            (unsigned long)c->bytes_d2h, (unsigned long)c->bytes_d2d, (unsigned long)c->syncs,
+            (unsigned long)c->allocs_live, (unsigned long)c->bytes_live, (unsigned long)c->bytes_peak,
+            (unsigned long)c->modules, (unsigned long)c->stream_creates, (unsigned long)c->event_creates);
 }
 
 __attribute__((constructor)) static void arrange_report(void)

@@ -108,6 +108,19 @@ static void drop_wait(struct op *o)
     stream_unref(((struct event_op *)o)->stream);
 }
 
+CUresult stream_await(struct CUstream_st *s, struct CUstream_st *other, uint64_t upto)
+{
+    struct event_op *o = calloc(1, sizeof *o);
+    if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
+    o->op.run = run_wait;
+    o->op.drop = drop_wait;
+    o->stream = other;
+    o->until = upto;
+    other->refs++;
+    stream_add(s, &o->op);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     ENTER();
@@ -115,16 +128,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!e || !s) return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-    if (!event_pending(e)) return CUDA_SUCCESS;
-    struct event_op *o = calloc(1, sizeof *o);
-    if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
-    o->op.run = run_wait;
-    o->op.drop = drop_wait;
-    o->stream = e->stream;
-    o->until = e->recorded;
-    e->stream->refs++;
-    stream_add(s, &o->op);
-    return CUDA_SUCCESS;
+    return event_pending(e) ? stream_await(s, e->stream, e->recorded) : CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent event)

@@ -165,7 +165,7 @@ CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind
     if (!memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
     r->cursor = at + span;
     r->used += span;
-    memset(a.view, SIM_POISON, bytes);
+    if (bytes <= SIM_SPARSE) memset(a.view, SIM_POISON, bytes);
     memset(a.view + bytes, SIM_CANARY, pages - bytes);
     *out = a.base;
     return CUDA_SUCCESS;
@@ -175,8 +175,9 @@ CUresult memory_host_alloc(CUcontext context, enum alloc_kind kind, size_t bytes
 {
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     void *p;
-    if (posix_memalign(&p, page(), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(p, SIM_POISON, bytes);
+    /* Whole pages, as a driver gives: no page is both its and the heap's. */
+    if (posix_memalign(&p, page(), (bytes + page() - 1) / page() * page())) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes <= SIM_SPARSE) memset(p, SIM_POISON, bytes);
     struct alloc a = {.base = (uintptr_t)p, .bytes = bytes, .view = p, .kind = kind, .device = context->device,
                       .context = context};
     if (!memory_add(&a)) {

@@ -1,27 +1,19 @@
-/* module.c: loads what the simulated NVRTC made and runs its kernels, one thread after another. */
+/* module.c: loads what the simulated NVRTC made and finds its kernels. */
 #include "sim.h"
 #include "image.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef void runner(void **arguments, const unsigned grid[3], const unsigned block[3]);
 typedef unsigned sizer(unsigned long *bytes);   /* NULL asks for the number only */
-
-struct CUfunc_st {
-    struct CUmod_st *module;
-    runner *run;
-    unsigned arguments;
-    unsigned long *bytes;
-    struct CUfunc_st *next;
-    char name[];
-};
 
 struct CUmod_st {
     struct CUctx_st *context;
     void *library;
+    size_t shared_bytes;     /* of its thread-local segment, which is its kernels' shared memory */
     int fd;                  /* open as long as loaded: its number makes the name that dlopen knows it by */
     struct CUfunc_st *functions;
     struct CUmod_st *next;
@@ -66,6 +58,29 @@ static void *load(int fd, const unsigned char *image, size_t bytes)
     return library;
 }
 
+static size_t shared_bytes(const unsigned char *image)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr segment;
+    memcpy(&head, image, sizeof head);
+    for (size_t i = 0; i < head.e_phnum; i++) {
+        memcpy(&segment, image + head.e_phoff + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_TLS) return segment.p_memsz;
+    }
+    return 0;
+}
+
+/* The dynamic linker's own call, as compilers make it for the calling thread's variables of one library. */
+extern void *__tls_get_addr(size_t module_and_offset[2]);
+
+void *function_shared(CUfunction f, size_t *bytes)
+{
+    size_t where[2] = {0, 0};
+    *bytes = f->module->shared_bytes;
+    if (*bytes && dlinfo(f->module->library, RTLD_DI_TLS_MODID, &where[0])) *bytes = 0;
+    return *bytes ? __tls_get_addr(where) : NULL;
+}
+
 CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image)
 {
     ENTER();
@@ -83,6 +98,7 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image)
         free(m);
         return CUDA_ERROR_INVALID_IMAGE;
     }
+    m->shared_bytes = shared_bytes(image);
     m->next = modules;
     modules = *out = m;
     sim_counts.modules++;
@@ -132,7 +148,7 @@ static void *symbol(void *library, const char *prefix, const char *name)
 
 static struct CUfunc_st *function_new(struct CUmod_st *m, const char *name)
 {
-    runner *run = (runner *)(uintptr_t)symbol(m->library, "simgpu_run_", name);
+    kernel_entry *run = (kernel_entry *)(uintptr_t)symbol(m->library, "simgpu_run_", name);
     sizer *sizes = (sizer *)(uintptr_t)symbol(m->library, "simgpu_sizes_", name);
     if (!run || !sizes) return NULL;
     unsigned n = sizes(NULL);
@@ -142,6 +158,7 @@ static struct CUfunc_st *function_new(struct CUmod_st *m, const char *name)
         return NULL;
     }
     f->module = m;
+    f->context = m->context;
     f->run = run;
     f->arguments = sizes(f->bytes);
     strcpy(f->name, name);
@@ -164,83 +181,10 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const cha
     return CUDA_SUCCESS;
 }
 
-/* --- launches --- */
-
-struct launch_op {
-    struct op op;
-    struct CUfunc_st *function;
-    unsigned grid[3], block[3];
-    void **arguments;   /* copies, in the same block of memory */
-};
-
-static CUresult run_launch(struct op *o)
-{
-    struct launch_op *l = (struct launch_op *)o;
-    memory_open(o->context);
-    fault_in_kernel = 1;
-    l->function->run(l->arguments, l->grid, l->block);
-    fault_in_kernel = 0;
-    return CUDA_SUCCESS;
-}
-
-static void drop_launch(struct op *o)
-{
-    free(((struct launch_op *)o)->arguments);
-}
-
-/* The pointers, then the values, each at a multiple of 16 bytes. */
-static void **copy_arguments(const struct CUfunc_st *f, void **from)
-{
-    size_t total = (f->arguments * sizeof(void *) + 15) / 16 * 16;
-    for (unsigned i = 0; i < f->arguments; i++) total += (f->bytes[i] + 15) / 16 * 16;
-    void **to = aligned_alloc(16, total ? total : 16);
-    char *value = to ? (char *)to + (f->arguments * sizeof(void *) + 15) / 16 * 16 : NULL;
-    for (unsigned i = 0; to && i < f->arguments; i++) {
-        to[i] = memcpy(value, from[i], f->bytes[i]);
-        value += (f->bytes[i] + 15) / 16 * 16;
-    }
-    return to;
-}
-
-static bool dimensions_ok(const unsigned g[3], const unsigned b[3])
-{
-    if (!g[0] || !g[1] || !g[2] || !b[0] || !b[1] || !b[2]) return false;
-    if (g[0] > 0x7fffffff || g[1] > 65535 || g[2] > 65535) return false;
-    return b[0] <= 1024 && b[1] <= 1024 && b[2] <= 64 && (uint64_t)b[0] * b[1] * b[2] <= 1024;
-}
-
-static bool function_live(const struct CUfunc_st *f)
+bool function_live(CUfunction f)
 {
     for (struct CUmod_st *m = modules; m; m = m->next)
         for (struct CUfunc_st *at = m->functions; at; at = at->next)
             if (at == f) return true;
     return false;
-}
-
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-                                void **arguments, void **extra)
-{
-    ENTER();
-    struct CUstream_st *s = stream_find(stream, ctx);
-    if (!s || !function_live(f)) return CUDA_ERROR_INVALID_HANDLE;
-    if (f->module->context != ctx) return CUDA_ERROR_INVALID_CONTEXT;
-    if (s->context != ctx) return CUDA_ERROR_INVALID_HANDLE;
-    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    if (extra || (f->arguments && !arguments) || shared > 49152 || !dimensions_ok(grid, block))
-        return CUDA_ERROR_INVALID_VALUE;
-    struct launch_op *l = calloc(1, sizeof *l);
-    if (l) l->arguments = copy_arguments(f, arguments);
-    if (!l || !l->arguments) {
-        free(l);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    l->op.run = run_launch;
-    l->op.drop = drop_launch;
-    l->function = f;
-    memcpy(l->grid, grid, sizeof grid);
-    memcpy(l->block, block, sizeof block);
-    sim_counts.launches++;
-    stream_add(s, &l->op);
-    return CUDA_SUCCESS;
 }

@@ -1,10 +1,13 @@
-// What CUDA C has and C++ has not, for kernels that run one thread after another on the host. No header is
+// What CUDA C has and C++ has not, for kernels that run on the host, one thread at a time. No header is
 // included: NVRTC knows no <stdint.h> either, and kernels may declare such names themselves.
 #define __global__
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ static
+// Thread-local, so that shared memory is one segment that the driver can find; one host thread runs a block.
+#define __shared__ static __thread
+// May follow __shared__ in this form only; so it takes a number, never a type.
+#define alignas(n) __attribute__((aligned(n)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
@@ -78,6 +81,41 @@ static inline void __threadfence() {}
 static inline void __threadfence_system() {}
 static inline void __trap() { __builtin_trap(); }
 
+// One thread at a time runs, so plain accesses are atomic.
+#define SIMGPU_ATOMIC(type)                                                                                            \
+    static inline type atomicExch(type *p, type v)                                                                     \
+    {                                                                                                                  \
+        type old = *p;                                                                                                 \
+        *p = v;                                                                                                        \
+        return old;                                                                                                    \
+    }                                                                                                                  \
+    static inline type atomicAdd(type *p, type v) { return atomicExch(p, (type)(*p + v)); }                            \
+    static inline type atomicCAS(type *p, type expected, type v)                                                       \
+    {                                                                                                                  \
+        return atomicExch(p, *p == expected ? v : *p);                                                                 \
+    }
+SIMGPU_ATOMIC(int)
+SIMGPU_ATOMIC(unsigned int)
+SIMGPU_ATOMIC(unsigned long long)
+
+// struct block_calls of block.h.
+struct simgpu_block_calls {
+    void (*run)(void (*threads)(void *), void *launch);
+    void (*meet)(unsigned thread, unsigned mask, int line);
+};
+static const simgpu_block_calls *simgpu_block;
+
+static inline void simgpu_meet(unsigned mask, int line)
+{
+    const uint3 self = threadIdx;
+    asm volatile("" ::: "memory");
+    simgpu_block->meet((self.z * blockDim.y + self.y) * blockDim.x + self.x, mask, line);
+    asm volatile("" ::: "memory");
+    threadIdx = self;
+}
+static inline void __syncthreads(int line = __builtin_LINE()) { simgpu_meet(0, line); }
+static inline void __syncwarp(unsigned mask = 0xffffffff, int line = __builtin_LINE()) { simgpu_meet(mask, line); }
+
 // Entry points that the driver finds: simgpu_run_NAME and simgpu_sizes_NAME, by SIMGPU_KERNEL(NAME) at the end.
 template <unsigned... I> struct simgpu_indices {
 };
@@ -100,18 +138,45 @@ static inline void simgpu_call(void (*kernel)(A...), void **arguments, simgpu_in
     kernel(*(typename simgpu_plain<A>::type *)arguments[I]...);
 }
 
+// Threads of the current block that have not begun, and the first of them.
+static unsigned simgpu_left;
+static uint3 simgpu_next;
+
+template <class... A> struct simgpu_launch {
+    void (*kernel)(A...);
+    void **arguments;
+
+    static void threads(void *launch)
+    {
+        const simgpu_launch l = *(const simgpu_launch *)launch;
+        while (simgpu_left) {
+            simgpu_left--;
+            threadIdx = simgpu_next;
+            if (++simgpu_next.x == blockDim.x) {
+                simgpu_next.x = 0;
+                if (++simgpu_next.y == blockDim.y) {
+                    simgpu_next.y = 0;
+                    simgpu_next.z++;
+                }
+            }
+            simgpu_call(l.kernel, l.arguments, typename simgpu_count<sizeof...(A)>::type());
+        }
+    }
+};
+
 template <class... A>
 static inline void simgpu_run(void (*kernel)(A...), void **arguments, const unsigned *grid, const unsigned *block)
 {
+    simgpu_launch<A...> launch = {kernel, arguments};
     gridDim = dim3{grid[0], grid[1], grid[2]};
     blockDim = dim3{block[0], block[1], block[2]};
     for (blockIdx.z = 0; blockIdx.z < grid[2]; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid[1]; blockIdx.y++)
-            for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++)
-                for (threadIdx.z = 0; threadIdx.z < block[2]; threadIdx.z++)
-                    for (threadIdx.y = 0; threadIdx.y < block[1]; threadIdx.y++)
-                        for (threadIdx.x = 0; threadIdx.x < block[0]; threadIdx.x++)
-                            simgpu_call(kernel, arguments, typename simgpu_count<sizeof...(A)>::type());
+            for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++) {
+                simgpu_left = block[0] * block[1] * block[2];
+                simgpu_next = uint3();
+                simgpu_block->run(launch.threads, &launch);
+            }
 }
 
 template <class... A> static inline unsigned simgpu_sizes(void (*)(A...), unsigned long *bytes)
@@ -121,12 +186,15 @@ template <class... A> static inline unsigned simgpu_sizes(void (*)(A...), unsign
     return sizeof...(A);
 }
 
+#define SIMGPU_ENTRY extern "C" __attribute__((visibility("default")))
 #define SIMGPU_KERNEL(name)                                                                                            \
-    extern "C" void simgpu_run_##name(void **arguments, const unsigned *grid, const unsigned *block)                   \
+    SIMGPU_ENTRY void simgpu_run_##name(void **arguments, const unsigned *grid, const unsigned *block,                 \
+                                        const simgpu_block_calls *calls)                                               \
     {                                                                                                                  \
+        simgpu_block = calls;                                                                                          \
         simgpu_run(name, arguments, grid, block);                                                                      \
     }                                                                                                                  \
-    extern "C" unsigned simgpu_sizes_##name(unsigned long *bytes)                                                      \
+    SIMGPU_ENTRY unsigned simgpu_sizes_##name(unsigned long *bytes)                                                    \
     {                                                                                                                  \
         return simgpu_sizes(name, bytes);                                                                              \
     }

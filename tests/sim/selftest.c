@@ -237,6 +237,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_compile_errors),
         cmocka_unit_test(test_injected_failures),
         cmocka_unit_test(test_kernel_faults),
+        cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_barrier_faults),
+        cmocka_unit_test(test_graph_launches),
+        cmocka_unit_test(test_graph_errors),
+        cmocka_unit_test(test_copies_3d),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

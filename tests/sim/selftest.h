@@ -1,4 +1,4 @@
-/* selftest.h: shared by the two files of the simulator's own test. */
+/* selftest.h: shared by the files of the simulator's own test. */
 #ifndef SELFTEST_H
 #define SELFTEST_H
 #include <setjmp.h>
@@ -41,4 +41,15 @@ void test_compile_errors(void **state);
 void test_injected_failures(void **state);
 void test_kernel_faults(void **state);
 extern const char overrun_source[], misaligned_source[], wild_source[];
+
+/* selftest_block.c */
+void test_barriers(void **state);
+void test_barrier_faults(void **state);
+extern const char divergent_source[], stuck_warp_source[], wild_after_barrier_source[],
+    misaligned_after_barrier_source[];
+
+/* selftest_graph.c */
+void test_graph_launches(void **state);
+void test_graph_errors(void **state);
+void test_copies_3d(void **state);
 #endif

@@ -62,7 +62,7 @@ void scenario_kernel(const char *text)
     start();
     OK(cuMemAlloc(&p, 100));
     OK(cuModuleGetFunction(&f, load_source(text, CUDA_SUCCESS), "bad"));
-    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, (void *[]){&p}, NULL));
+    OK(cuLaunchKernel(f, 1, 1, 1, 2, 1, 1, 0, 0, (void *[]){&p}, NULL));
     OK(cuCtxSynchronize());
 }
 

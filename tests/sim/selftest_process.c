@@ -64,6 +64,26 @@ static void scenario_wild(void)
     scenario_kernel(wild_source);
 }
 
+static void scenario_divergent(void)
+{
+    scenario_kernel(divergent_source);
+}
+
+static void scenario_stuck_warp(void)
+{
+    scenario_kernel(stuck_warp_source);
+}
+
+static void scenario_wild_after_barrier(void)
+{
+    scenario_kernel(wild_after_barrier_source);
+}
+
+static void scenario_misaligned_after_barrier(void)
+{
+    scenario_kernel(misaligned_after_barrier_source);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -72,6 +92,10 @@ static const struct {
     {"ipc", scenario_ipc},         {"ipc touch", scenario_ipc_touch},
     {"overrun", scenario_overrun}, {"misaligned", scenario_misaligned},
     {"wild", scenario_wild},
+    {"divergent", scenario_divergent},
+    {"stuck warp", scenario_stuck_warp},
+    {"wild after barrier", scenario_wild_after_barrier},
+    {"misaligned after barrier", scenario_misaligned_after_barrier},
 };
 
 int scenario(const char *name)

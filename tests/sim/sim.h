@@ -4,6 +4,7 @@
  * function here expects it held. */
 #ifndef SIM_H
 #define SIM_H
+#include "block.h"
 #include "simgpu.h"
 #include <cuda.h>
 #include <stdbool.h>
@@ -11,7 +12,9 @@
 
 #define SIM_DEVICES_MAX 16
 #define SIM_POISON 0xCD   /* fresh device memory */
+#define SIM_SPARSE ((size_t)1 << 30)   /* longer allocations take host memory only where they are touched */
 #define SIM_CANARY 0xFD   /* between the end of an allocation and the end of its last page */
+#define SIM_SHARED_MAX 49152   /* bytes of shared memory of a block */
 
 /* Takes the lock; fails without cuInit, in a forked child, and where SIMGPU_FAIL says so. */
 CUresult sim_enter(const char *call);
@@ -123,5 +126,36 @@ CUresult stream_run(struct CUstream_st *s, uint64_t upto);
 CUresult context_run(struct CUctx_st *c);
 void device_run(int device);            /* everything pending in its contexts */
 #define SIM_ALL UINT64_MAX
+
+/* event.c: what s gets from now on waits until `other` has run all up to operation `upto`. */
+CUresult stream_await(struct CUstream_st *s, struct CUstream_st *other, uint64_t upto);
+
+/* module.c */
+typedef void kernel_entry(void **arguments, const unsigned grid[3], const unsigned block[3],
+                          const struct block_calls *calls);
+struct CUfunc_st {
+    struct CUmod_st *module;
+    struct CUctx_st *context;
+    kernel_entry *run;
+    unsigned arguments;
+    unsigned long *bytes;               /* of each argument */
+    struct CUfunc_st *next;
+    char name[];
+};
+bool function_live(CUfunction f);
+/* This thread's shared memory of the function's module; NULL with *bytes = 0 if it has none. */
+void *function_shared(CUfunction f, size_t *bytes);
+
+/* launch.c */
+struct launch {
+    CUfunction function;
+    unsigned grid[3], block[3];
+    void **arguments;
+};
+/* Checks l and makes *out of it, with its own copies of the arguments, for launch_free. */
+CUresult launch_make(struct launch *out, const struct launch *l, CUcontext ctx);
+void launch_free(struct launch *l);
+/* Enqueues a copy of l and counts it. seq may be NULL. */
+CUresult launch_add(struct CUstream_st *s, const struct launch *l, uint64_t *seq);
 
 #endif

@@ -15,13 +15,13 @@
 #define SIMGPU_H
 #include <stdint.h>
 
-/* Counted when the work is enqueued, whole process. `copies` includes copies_2d (2D and 3D). Bytes of a
- * copy between two devices or within one are d2d; managed memory counts as device memory. */
+/* Counted when the work is enqueued, whole process. `launches` includes graph_launches, `copies` includes copies_2d
+ * (2D and 3D). Bytes of a copy between two devices or within one are d2d; managed memory counts as device memory. */
 struct simgpu_counts {
     uint64_t launches, copies, copies_2d, bytes_h2d, bytes_d2h, bytes_d2d, syncs;
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
     uint64_t modules, stream_creates, event_creates;
-    uint64_t bytes_peak;
+    uint64_t bytes_peak, graph_launches;
 };
 void simgpu_counts(struct simgpu_counts *out);
 /* Zeroes all but allocs_live and bytes_live; bytes_peak starts again from bytes_live. */
