@@ -42,60 +42,82 @@ static int64_t greatest_group(int64_t n, const int64_t at[])
     return 1;
 }
 
-/* The list with its evenly spaced entries as strides, NULL if there are too few of those, or *failed. */
-static struct tree *strides_of(struct tree *x, int64_t count, const int64_t at[], bool *failed, struct reason *why)
+/* How many numbers the tree is written with but for its offset, or most + 1 if they are more. */
+static int64_t numbers(const struct tree *t, int64_t most)
+{
+    /* ORDER TREE_KIND: a length; count and step; offsets of parts but the first; offsets. */
+    const int64_t own[] = {1, 2, t->count - 1, t->count};
+    int64_t sum = own[t->kind];
+    if (t->child && sum <= most)
+        sum += numbers(t->child, most - sum);
+    for (int64_t i = 0; t->part && i < t->count && sum <= most; i++)
+        sum += numbers(t->part[i], most - sum);
+    return sum <= most ? sum : most + 1;
+}
+
+/* The list with its evenly spaced entries as strides, NULL if there are too few of those, or *failed: x comes several
+ * times then, which must take fewer numbers than the list does. */
+static struct tree *strides_of(struct tree *x, int64_t count, const int64_t at[], bool *failed, struct canon_work *w)
 {
     bool dense = x->kind == TREE_DENSE;
-    if (canon_progressions(count, at, NULL, 1, dense ? 3 : 2) > count / 2)
+    if (canon_progressions(count, at, NULL, 1) > count / 2)
         return NULL;
     struct item *item = malloc((size_t)count * sizeof *item), *found = NULL;
     struct tree *t = NULL;
     for (int64_t i = 0; item && i < count; i++)
         item[i] = (struct item){dense ? NULL : x, at[i], dense ? x->count : 0};
-    int64_t n = item ? canon_items(count, item, 4, &found, why) : -1;
+    int64_t n = item ? canon_items(count, item, 4, &found, w) : -1;
     if (!item)
-        reason_memory(why);
+        reason_memory(w->why);
     free(item);
     if (n > 0) {
-        t = canon_items_seq(n, found, why);
+        t = canon_items_seq(n, found, w);
         canon_items_free(n, found);
     }
     *failed = n != 0 && !t;
+    if (t && numbers(t, 2 * count) >= count + numbers(x, count)) {
+        tree_unref(t);
+        return NULL;
+    }
+    if (t)
+        canon_note(w, CANON_INDEX_STRIDES, count, n, 0);
     return t;
 }
 
-struct tree *canon_list(struct tree *x, int64_t count, const int64_t at[], bool whole, struct reason *why)
+struct tree *canon_list(struct tree *x, int64_t count, const int64_t at[], bool whole, struct canon_work *w)
 {
     bool failed = false;
-    struct tree *t = whole ? NULL : strides_of(x, count, at, &failed, why);
+    struct tree *t = whole ? NULL : strides_of(x, count, at, &failed, w);
     if (!t && !failed)
-        return tree_index(0, count, at, x, why);
+        return tree_index(0, count, at, x, w->why);
     tree_unref(x);
     return t;
 }
 
-struct tree *canon_offsets(struct tree *x, int64_t count, int64_t at[], bool whole, struct reason *why)
+struct tree *canon_offsets(struct tree *x, int64_t count, int64_t at[], bool whole, struct canon_work *w)
 {
     if (count == 1)
         return x;
     int64_t p = canon_period(count, at, NULL);
     if (p > 0) {
         int64_t step = at[p];
-        return canon_settle(tree_stride(0, count / p, step, canon_offsets(x, p, at, whole, why), why), why);
+        canon_note(w, p == 1 ? CANON_INDEX_EVEN : CANON_INDEX_PERIOD, count / p, step, p);
+        return canon_settle(tree_stride(0, count / p, step, canon_offsets(x, p, at, whole, w), w->why), w);
     }
     int64_t g = greatest_group(count, at), lists = count / g;
     if (g > 1) {
         int64_t *first = malloc((size_t)lists * sizeof *first);
         if (!first) {
             tree_unref(x);
-            return reason_memory(why);
+            return reason_memory(w->why);
         }
         for (int64_t i = 0; i < lists; i++)
             first[i] = at[i * g];
-        struct tree *group = canon_offsets(x, g, at, whole, why);
-        struct tree *t = group ? canon_list(group, lists, first, whole, why) : NULL;
+        canon_note(w, CANON_INDEX_GROUPS, lists, g, 0);
+        struct tree *group = canon_offsets(x, g, at, whole, w);
+        struct tree *t = group ? canon_list(group, lists, first, whole, w) : NULL;
         free(first);
         return t;
     }
-    return canon_list(x, count, at, whole, why);
+    return canon_list(x, count, at, whole, w);
 }

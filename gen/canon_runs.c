@@ -88,10 +88,10 @@ static int64_t joined_period(const struct runs *r)
     return 0;
 }
 
-static struct tree *runs_tree(struct runs *r, const struct tree *from, struct reason *why);
+static struct tree *runs_tree(struct runs *r, const struct tree *from, struct canon_work *w);
 
 /* The first `bytes` bytes alone. */
-static struct tree *prefix_tree(const struct runs *r, int64_t bytes, struct reason *why)
+static struct tree *prefix_tree(const struct runs *r, int64_t bytes, struct canon_work *w)
 {
     struct runs first = {.run = r->run, .bytes = bytes};
     int64_t left = bytes;
@@ -99,7 +99,7 @@ static struct tree *prefix_tree(const struct runs *r, int64_t bytes, struct reas
         left -= r->run[first.count++].len;
     struct run *last = &r->run[first.count++], whole = *last;
     last->len = left;
-    struct tree *t = runs_tree(&first, NULL, why);
+    struct tree *t = runs_tree(&first, NULL, w);
     *last = whole;
     return t;
 }
@@ -113,7 +113,7 @@ static int64_t bytes_of(const struct runs *r, int64_t count)
 }
 
 /* The copies that the runs are, if they are: the least in bytes. False if there are none. */
-static bool as_copies(const struct runs *r, struct tree **t, struct reason *why)
+static bool as_copies(const struct runs *r, struct tree **t, struct canon_work *w)
 {
     int64_t p = plain_period(r), k = joined_period(r), tail = r->run[r->count - 1].len;
     int64_t plain = p ? bytes_of(r, p) : INT64_MAX, joined = k ? bytes_of(r, k) + tail : INT64_MAX;
@@ -122,7 +122,8 @@ static bool as_copies(const struct runs *r, struct tree **t, struct reason *why)
         return false;
     step = plain < joined ? wrap_sub(r->run[p].off, r->run[0].off)
                           : wrap_add(wrap_sub(r->run[k].off, r->run[0].off), tail);
-    *t = canon_settle(tree_stride(0, r->bytes / bytes, step, prefix_tree(r, bytes, why), why), why);
+    canon_note(w, CANON_RUNS_COPIES, r->bytes / bytes, bytes, step);
+    *t = canon_settle(tree_stride(0, r->bytes / bytes, step, prefix_tree(r, bytes, w), w->why), w);
     return true;
 }
 
@@ -168,7 +169,7 @@ static bool same_block(const struct runs *r, struct cursor *c, int64_t bytes)
 }
 
 /* Where the blocks of `bytes` bytes begin, from the first one on, if all are alike; else NULL. */
-static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct reason *why)
+static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct canon_work *w)
 {
     struct cursor c = {r->run, 0};
     int64_t count = r->bytes / bytes, i = 0;
@@ -178,7 +179,7 @@ static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct reason
         return NULL;
     int64_t *at = malloc((size_t)count * sizeof *at);
     if (!at)
-        return reason_memory(why);
+        return reason_memory(w->why);
     c = (struct cursor){r->run, 0};
     for (i = 0; i < count; i++) {
         at[i] = wrap_sub(cursor_off(&c), r->run->off);
@@ -187,28 +188,37 @@ static int64_t *block_offsets(const struct runs *r, int64_t bytes, struct reason
     return at;
 }
 
+/* True if a block may begin where `at` is, so that run k is its second: what is seen without going through it. */
+static bool may_begin(const struct runs *r, int64_t at, int64_t k)
+{
+    return k >= r->count || wrap_sub(r->run[k].off, at) == wrap_sub(r->run[1].off, r->run[0].off);
+}
+
 /* The greatest block of two runs or more that all of the sequence is made of. A block ends with a run, or within
  * one where the next block begins, whose first run is as long as the first of all. False if there is none. */
-static bool as_blocks(const struct runs *r, struct tree **t, struct reason *why)
+static bool as_blocks(const struct runs *r, struct tree **t, struct canon_work *w)
 {
     int64_t k = 0, end = 0, head = r->run[0].len;   /* runs [0, k) have `end` bytes */
     while (end <= r->bytes / 2)
         end += r->run[k++].len;
     for (; k > 1; end -= r->run[--k].len) {
-        int64_t tries[2] = {end, r->count <= CANON_RUNS_MAX && r->run[k - 1].len > head ? end - head : end};
+        const struct run *last = &r->run[k - 1];
+        bool within = last->len > head && may_begin(r, last->off + last->len - head, k);
+        bool behind = k < r->count && last[1].len == head && may_begin(r, last[1].off, k + 1);
         for (int j = 0; j < 2; j++) {
-            int64_t bytes = tries[j];
-            if (bytes > r->bytes / 2 || r->bytes % bytes != 0 || (j == 1 && bytes == end))
+            int64_t bytes = j ? end - head : end;
+            if (!(j ? within : behind) || bytes > r->bytes / 2 || r->bytes % bytes != 0)
                 continue;
-            int64_t *at = block_offsets(r, bytes, why);
+            int64_t *at = block_offsets(r, bytes, w);
             if (!at)
                 continue;
-            struct tree *block = prefix_tree(r, bytes, why), *x = NULL;
+            canon_note(w, CANON_RUNS_BLOCKS, r->bytes / bytes, bytes, 0);
+            struct tree *block = prefix_tree(r, bytes, w), *x = NULL;
             if (block)
-                x = tree_shift(block, -block->off, why);
+                x = tree_shift(block, -block->off, w->why);
             tree_unref(block);
-            struct tree *list = x ? canon_list(x, r->bytes / bytes, at, false, why) : NULL;
-            *t = list ? tree_shift(list, r->run->off, why) : NULL;
+            struct tree *list = x ? canon_list(x, r->bytes / bytes, at, false, w) : NULL;
+            *t = list ? tree_shift(list, r->run->off, w->why) : NULL;
             tree_unref(list);
             free(at);
             return true;
@@ -220,12 +230,13 @@ static bool as_blocks(const struct runs *r, struct tree **t, struct reason *why)
 /* ---- seq ---- */
 
 /* The parts of `from` that are runs as they are, are shared: a list of many may be nearly canonical. */
-static struct tree *flat_seq(const struct runs *r, const struct tree *from, struct reason *why)
+static struct tree *flat_seq(const struct runs *r, const struct tree *from, struct canon_work *w)
 {
     struct tree **part = malloc((size_t)r->count * sizeof *part), *t = NULL;
     int64_t n = 0, p = 0;
+    canon_note(w, CANON_RUNS_SEQ, r->count, 0, 0);
     if (!part)
-        return reason_memory(why);
+        return reason_memory(w->why);
     for (bool good = true; good && n < r->count; n += good) {
         int64_t off = wrap_sub(r->run[n].off, r->run->off), len = r->run[n].len, first = p;
         int64_t left = len;
@@ -233,11 +244,11 @@ static struct tree *flat_seq(const struct runs *r, const struct tree *from, stru
             left -= from->part[p++]->size;
         from = left == 0 ? from : NULL;   /* a part that ends within a run, and none after it */
         bool same = from && p == first + 1 && from->part[first]->kind == TREE_DENSE && from->part[first]->off == off;
-        part[n] = same ? tree_ref(from->part[first]) : tree_dense(off, len, why);
+        part[n] = same ? tree_ref(from->part[first]) : tree_dense(off, len, w->why);
         good = part[n];
     }
     if (n == r->count)
-        t = tree_seq(r->run->off, n, part, why);
+        t = tree_seq(r->run->off, n, part, w->why);
     else
         while (n > 0)
             tree_unref(part[--n]);
@@ -245,35 +256,14 @@ static struct tree *flat_seq(const struct runs *r, const struct tree *from, stru
     return t;
 }
 
-static struct item *run_items(const struct runs *r, struct reason *why)
+static struct item *run_items(const struct runs *r, struct canon_work *w)
 {
     struct item *item = malloc((size_t)r->count * sizeof *item);
     if (!item)
-        return reason_memory(why);
+        return reason_memory(w->why);
     for (int64_t i = 0; i < r->count; i++)
         item[i] = (struct item){NULL, r->run[i].off, r->run[i].len};
     return item;
-}
-
-/* Copies of one run at the offsets of n items. */
-static struct tree *alike_tree(int64_t n, const struct item item[], struct reason *why)
-{
-    int64_t *at = malloc((size_t)n * sizeof *at);
-    if (!at)
-        return reason_memory(why);
-    for (int64_t i = 0; i < n; i++)
-        at[i] = wrap_sub(item[i].off, item[0].off);
-    struct tree *x = tree_dense(0, item->len, why), *t = x ? canon_offsets(x, n, at, true, why) : NULL;
-    free(at);
-    return t;
-}
-
-static int64_t alike(int64_t n, const struct item item[])
-{
-    int64_t k = 1;
-    while (k < n && canon_items_alike(&item[0], &item[k]))
-        k++;
-    return k;
 }
 
 /* How often the length changes, and once more. */
@@ -285,86 +275,75 @@ static int64_t lengths(const struct runs *r)
     return count;
 }
 
-/* Neighbours of one length become one list, in place. The count after, -1 on failure. */
-static int64_t gather_alike(int64_t n, struct item item[], struct reason *why)
+static struct tree *as_seq(const struct runs *r, const struct tree *from, struct canon_work *w)
 {
-    int64_t made = 0;
-    for (int64_t i = 0, k; i < n; i += k, made++) {
-        k = alike(n - i, item + i);
-        struct item one = item[i];
-        if (k > 1 && !(one.shape = alike_tree(k, item + i, why))) {
-            while (made > 0)
-                tree_unref(item[--made].shape);
-            return -1;
-        }
-        item[made] = one;
-    }
-    return made;
-}
-
-static struct tree *as_seq(const struct runs *r, const struct tree *from, struct reason *why)
-{
-    bool even = canon_progressions(r->count, &r->run->off, &r->run->len, 2, 3) <= r->count / 2;
+    bool even = canon_progressions(r->count, &r->run->off, &r->run->len, 2) <= r->count / 2;
     bool lists = lengths(r) <= r->count / 4;
-    struct item *item = even || lists ? run_items(r, why) : NULL, *found = NULL;
+    struct item *item = even || lists ? run_items(r, w) : NULL, *found = NULL;
     struct tree *t = NULL;
     if (!even && !lists)
-        return flat_seq(r, from, why);
+        return flat_seq(r, from, w);
     if (!item)
         return NULL;
-    int64_t n = even ? canon_items(r->count, item, 2, &found, why) : 0;
+    int64_t n = even ? canon_items(r->count, item, 2, &found, w) : 0, held = r->count;
     if (n > 0)
-        free(item), item = found;
+        free(item), item = found, held = n;
     else if (n == 0 && lists)
-        n = gather_alike(r->count, item, why);
-    t = n > 0 ? canon_items_seq(n, item, why) : n == 0 ? flat_seq(r, from, why) : NULL;
-    for (int64_t i = 0; i < n; i++)
-        tree_unref(item[i].shape);
-    free(item);
+        n = canon_items_gather(r->count, item, true, w);
+    if (n > 0)
+        canon_note(w, item == found ? CANON_RUNS_STRIDES : CANON_RUNS_LISTS, r->count, n, 0);
+    t = n > 0 ? canon_items_seq(n, item, w) : n == 0 ? flat_seq(r, from, w) : NULL;
+    canon_items_free(held, item);
     return t;
 }
 
 /* ---- all together ---- */
 
 /* All runs are of one length: only their offsets matter. */
-static struct tree *as_offsets(const struct runs *r, struct reason *why)
+static struct tree *as_offsets(const struct runs *r, struct canon_work *w)
 {
     int64_t *at = malloc((size_t)r->count * sizeof *at), off = r->run->off;
     if (!at)
-        return reason_memory(why);
+        return reason_memory(w->why);
     for (int64_t i = 0; i < r->count; i++)
         at[i] = wrap_sub(r->run[i].off, off);
-    struct tree *x = tree_dense(0, r->run->len, why);
-    struct tree *t = x ? canon_offsets(x, r->count, at, false, why) : NULL, *moved = t ? tree_shift(t, off, why) : NULL;
+    canon_note(w, CANON_RUNS_ALIKE, r->count, r->run->len, 0);
+    struct tree *x = tree_dense(0, r->run->len, w->why);
+    struct tree *t = x ? canon_offsets(x, r->count, at, false, w) : NULL;
+    struct tree *moved = t ? tree_shift(t, off, w->why) : NULL;
     free(at);
     tree_unref(t);
     return moved;
 }
 
 /* `from` is what the runs were made of, if it is a seq. */
-static struct tree *runs_tree(struct runs *r, const struct tree *from, struct reason *why)
+static struct tree *runs_tree(struct runs *r, const struct tree *from, struct canon_work *w)
 {
     struct tree *t = NULL;
-    if (r->count == 1)
-        return tree_dense(r->run->off, r->run->len, why);
+    if (r->count == 1) {
+        canon_note(w, CANON_RUNS_ONE, r->run->len, 0, 0);
+        return tree_dense(r->run->off, r->run->len, w->why);
+    }
     if (all_alike(r))
-        return as_offsets(r, why);
-    if (as_copies(r, &t, why) || as_blocks(r, &t, why))
+        return as_offsets(r, w);
+    if (as_copies(r, &t, w) || as_blocks(r, &t, w))
         return t;
-    return as_seq(r, from, why);
+    return as_seq(r, from, w);
 }
 
-struct tree *canon_runs(const struct tree *t, struct reason *why)
+struct tree *canon_runs(const struct tree *t, struct canon_work *w)
 {
     struct runs r = {.bytes = t->size};
     struct tree *made = NULL;
     int64_t span;
     if (__builtin_sub_overflow(t->high, t->low, &span))
-        return reason_overflow(why, "a distance between offsets");
-    if (tree_walk(t, 1, 0, 0, t->size, add_run, &r) == 0)
-        made = runs_tree(&r, t->kind == TREE_SEQ && t->off == r.run->off ? t : NULL, why);
-    else
-        reason_memory(why);
+        return reason_overflow(w->why, "a distance between offsets");
+    if (tree_walk(t, 1, 0, 0, t->size, add_run, &r) == 0) {
+        canon_note(w, CANON_RUNS, t->count, r.count, r.bytes);
+        made = runs_tree(&r, t->kind == TREE_SEQ && t->off == r.run->off ? t : NULL, w);
+    } else {
+        reason_memory(w->why);
+    }
     free(r.run);
     return made;
 }

@@ -66,6 +66,9 @@ struct tree *tree_shift(const struct tree *t, int64_t by, struct reason *why);
  * single child allows. Equal layouts give equal trees, however they were built, up to the limits that
  * canon.c opens with. Does not consume t. */
 struct tree *tree_canonical(const struct tree *t, struct reason *why);
+/* The same, and *steps says which rewrite rules made it so: a line a rule and its numbers, in the order of their
+ * first firing, with how often; rules that fired with many different numbers show the first few. malloc'd. */
+struct tree *tree_canonical_explained(const struct tree *t, char **steps, struct reason *why);
 
 /* True if the tree is a chain of strides over one dense block (a plain dense block included): the
  * layouts that the strided family compiles. */

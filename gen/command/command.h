@@ -33,6 +33,7 @@ int usage_error(const char *name, const char *format, ...) __attribute__((format
 
 struct stages {
     struct tree *canonical;
+    char *steps;                /* the rewrite rules that led there, as tree_canonical_explained says */
     char *signature;
     struct form *form;
     bool whole;                 /* false where the family is generic: `kernel` is the shared interpreter's */

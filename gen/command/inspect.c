@@ -37,14 +37,30 @@ static int print_tree(const char *title, const struct tree *t)
     return 0;
 }
 
+/* A long list's signature is for programs: --signature prints the whole. */
+static void print_cut_signature(const char *signature)
+{
+    enum { SHOWN = 240 };
+    size_t n = strlen(signature);
+    if (n <= SHOWN)
+        printf("  signature: %s\n", signature);
+    else
+        printf("  signature: %.*s... (%zu bytes more)\n", SHOWN, signature, n - SHOWN);
+}
+
 static int show_words(const struct spec_item *item, const struct stages *l, const char *arch)
 {
     const struct type *t = item->type;
     (void)arch;
     printf("%s  (line %d)\n", item->name, item->line);
-    if (print_tree("as built", t->tree) != 0 || print_tree("canonical", l->canonical) != 0)
+    if (print_tree("as built", t->tree) != 0)
         return 1;
-    printf("  signature: %s\n  size: %lld B\n", l->signature, (long long)t->size);
+    printf("  rewrite rules that fired:\n");
+    print_indented(l->steps);
+    if (print_tree("canonical", l->canonical) != 0)
+        return 1;
+    print_cut_signature(l->signature);
+    printf("  size: %lld B\n", (long long)t->size);
     printf("  extent: %lld B, lower bound %lld, upper bound %lld\n", (long long)(t->ub - t->lb), (long long)t->lb,
            (long long)t->ub);
     if (!l->kernel.source) {

@@ -23,9 +23,12 @@ const struct command commands[] = {
      "  -o DIR            the folder for sources, modules and the manifest; made if needed\n"
      "  --arch sm_NN,...  default the GPU present, else the newest that NVRTC knows\n",
      gen_main},
-    {"tune", "[-o FILE], or --show FILE", "measure this system (under mpirun), or show a table of measurements",
-     "  -o FILE      default: where STRIDEC_TUNE points, else the user's configuration folder\n"
-     "  --show FILE  print the table and the choices that it leads to\n",
+    {"tune", "[-o FILE] [--quick] [--no-kernels], or --show FILE",
+     "measure this system (under mpirun), or show a table of measurements",
+     "  -o FILE       default: where STRIDEC_TUNE points, else the user's configuration folder\n"
+     "  --quick       a rough table: few sizes, few kernels\n"
+     "  --no-kernels  leave out the search for quicker kernels, which takes most of the time\n"
+     "  --show FILE   print the table and the choices that it leads to\n",
      stridec_tune_main},
     {"doctor", "", "check driver, GPUs, NVRTC, MPI, cache and tuned table", "", doctor_main},
     {NULL, NULL, NULL, NULL, NULL},

@@ -7,7 +7,7 @@
 int stages_of(struct gen *g, const struct type *t, struct stages *out, struct reason *why)
 {
     memset(out, 0, sizeof *out);
-    out->canonical = tree_canonical(t->tree, why);
+    out->canonical = tree_canonical_explained(t->tree, &out->steps, why);
     if (!out->canonical)
         return -1;
     out->signature = tree_signature(out->canonical, why);
@@ -19,13 +19,14 @@ int stages_of(struct gen *g, const struct type *t, struct stages *out, struct re
     if (t->size == 0)
         return 0;
     out->whole = form_family(out->form) != GEN_GENERIC;
-    return gen_kernel_form(g, out->form, "cuda", &out->kernel, why);
+    return gen_kernel_form(g, out->form, "cuda", NULL, &out->kernel, why);
 }
 
 void stages_free(struct stages *l)
 {
     form_free(l->form);
     tree_unref(l->canonical);
+    free(l->steps);
     free(l->signature);
     if (l->kernel.source)
         gen_kernel_free(&l->kernel);

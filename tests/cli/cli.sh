@@ -61,6 +61,9 @@ check "a name's signature" names_match
 check "an unknown name" returns 1 err "no type 'nil_'" inspect "$root/spec/tempi.lua" nil_
 check "a missing spec" returns 1 err 'gone.lua:0: No such file' inspect "$work/gone.lua"
 check "trees and plan in words" returns 0 out 'extent: 524288 B' inspect "$root/spec/tempi.lua" plane_subarray_float
+check "which rules fired" returns 0 out 'became one block: 100 copies of 4 B, 400 B together' \
+    inspect "$root/spec/tempi.lua" plane_subarray_float
+check "what limits it" returns 0 out '^    limit: ' inspect "$root/spec/tempi.lua" plane_subarray_float
 check "the source" returns 0 out 'stridec_pack_w' inspect --source "$root/spec/faces.lua" face_yz
 check "two views at once" returns 2 err 'at once' inspect --source --ptx "$root/spec/faces.lua"
 for spec in halo faces; do
@@ -85,7 +88,29 @@ return {
     same = vector(1, 4, 9, int),
 }
 EOF
+cat >"$work/long.lua" <<'EOF'
+local at, length = {}, {}
+for i = 1, 32768 do at[i], length[i] = 20 * i + i * i % 7, 1 + i % 5 end
+local block = resized(0, 12, contiguous(3, int))
+local even = {}
+for i = 1, 64 do even[i] = 512 * i end
+return { uneven = indexed(length, at, block), even = hindexed_block(1, even, double) }
+EOF
+even_list() {
+    returns 0 out 'the first offset of an index moved to its root: 512 B' inspect "$work/long.lua" even &&
+        grep -q 'an index with even spacing became a stride: 64 offsets, step 512 B' "$work/out"
+}
+check "an even list in words" even_list
+long_list() {
+    returns 0 out '32768 entries, 32768 runs' inspect "$work/long.lua" uneven &&
+        grep -qE '^  signature: .{240}\.\.\. \([0-9]+ bytes more\)$' "$work/out" && [ "$(wc -l <"$work/out")" -lt 120 ]
+}
+check "a long list in few words" long_list
 check "a type of a few parts" returns 0 out 'family: struct' inspect "$work/mixed.lua" irregular
+squares=$(for i in {1..60}; do printf ', %d' $((8 * i * i)); done)
+echo "return { squares = hindexed_block(1, {0$squares}, double) }" >"$work/list.lua"
+check "a list's bytes in words" returns 0 out 'an offset takes 2 B and 4 B for every 64' inspect "$work/list.lua" squares
+check "a list's code in the source" returns 0 out '#4:2\*8\)' inspect --source "$work/list.lua" squares
 check "an empty type" returns 0 out 'none, the type is empty' inspect "$work/mixed.lua" empty
 check "an absent cache" returns 1 err 'cache folder' inspect --cache
 

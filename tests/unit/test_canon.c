@@ -59,10 +59,23 @@ static const struct {
     {"q(s(5,8,d(4)),d(4)@100,s(6,12,d(4))@112)", "q(s(5,8,d(4)),s(7,12,d(4))@100)"},
     {"q(s(5,8,d(4)),s(4,99,s(3,12,d(6)))@100)", "q(s(5,8,d(4)),s(4,99,s(3,12,d(6)))@100)"},
     {"q(i(d(4);0,8,17,26,37,46,58),d(6)@70)", "q(i(d(4);0,8,17,26,37,46,58),d(6)@70)"},
+    /* behind a header: planes on an irregular list, pairs of them, records */
+    {"q(d(100),i(s(9,8,d(4));200,400,700,1300))", "q(d(100),i(s(9,8,d(4));0,200,500,1100)@200)"},
+    {"q(d(100),i(s(9,8,d(4));200,400,1700,1900))", "q(d(100),s(2,1500,s(2,200,s(9,8,d(4))))@200)"},
+    {"q(d(100),s(9,8,d(4))@200,s(9,8,d(4))@500)", "q(d(100),s(2,300,s(9,8,d(4)))@200)"},
+    /* an even list with an end: a stride and the rest, unless the child would be written twice for no gain */
+    {"i(d(4);0,9,18,27,36,45,54,64)", "q(s(7,9,d(4)),d(4)@64)"},
+    {"i(q(d(4),d(2)@6);0,9,18,27,36,45,54,64)", "q(s(7,9,q(d(4),d(2)@6)),d(4)@64,d(2)@70)"},
+    {"i(i(d(1);0,3,5,9,11,16,18);0,99,198,297,396,495,594,700)",
+     "i(i(d(1);0,3,5,9,11,16,18);0,99,198,297,396,495,594,700)"},
+    /* lists cut in two */
+    {"q(i(d(4);0,8,17,26),i(d(4);37,46,58))", "i(d(4);0,8,17,26,37,46,58)"},
     /* a subarray as a struct of vectors */
     {"q(s(4,16,d(8)),s(4,16,d(8))@100,s(4,16,d(8))@200)", "s(3,100,s(4,16,d(8)))"},
     /* more runs than are looked at: parts stay, but for what needs no look */
     {"q(s(9000,8,d(4)),s(9000,8,d(4))@72000,s(9999,9,d(3))@200000,d(0))", "q(s(18000,8,d(4)),s(9999,9,d(3))@200000)"},
+    {"q(s(900,8,d(4)),s(9,9000,s(900,8,d(4)))@9000,s(10,9000,s(900,8,d(4)))@90000)", "s(20,9000,s(900,8,d(4)))"},
+    {"q(s(900,8,d(4)),d(1)@7200,d(3)@7201,s(99,8,d(4))@7208)", "s(1000,8,d(4))"},
 };
 
 static void rules_one_by_one(void **state)
@@ -75,6 +88,71 @@ static void rules_one_by_one(void **state)
             fail_msg("%s became %s, not %s", rules[i].built, text, rules[i].canonical);
         free(text), tree_unref(t);
     }
+}
+
+/* ---- in words ---- */
+
+static char *steps_of(const struct tree *t)
+{
+    char *steps;
+    struct tree *c = made(tree_canonical_explained(t, &steps, &trees_why));
+    struct tree *plain = made(tree_canonical(t, &trees_why));
+    assert_true(tree_equal(c, plain));
+    tree_unref(c), tree_unref(plain);
+    return steps;
+}
+
+static void steps_in_words(void **state)
+{
+    static const struct {
+        const char *built, *steps;
+    } cases[] = {
+        {"s(3,8,d(4))@16", "none: it is canonical as built\n"},
+        {"s(0,8,d(4))", "what packs no bytes is left out\n"},
+        {"s(64,512,s(4,2,d(2)))", "a stride of touching blocks became one block: 4 copies of 2 B, 8 B together\n"},
+        {"s(1,9,d(4)@3)", "a stride of one copy became that copy\n"},
+        {"i(d(8);16,528,1040)", "the first offset of an index moved to its root: 16 B\n"
+                                "an index with even spacing became a stride: 3 offsets, step 512 B\n"},
+        {"s(3,40,s(5,8,d(4)))",
+         "nested strides where the outer goes on as the inner became one: 3 x 5 copies, step 8 B\n"},
+        {"q(s(4,16,d(8)),s(4,16,d(8))@100,s(4,16,d(8))@250)",
+         "the list was read run by run, blocks that touch as one: 3 entries, 12 runs, 96 B\n"
+         "runs of one length became an index: 12 runs of 8 B\n"
+         "groups of offsets that lie alike were written once: a list of 3 groups of 4 offsets\n"
+         "an index with even spacing became a stride: 4 offsets, step 16 B\n"},
+        {"q(s(9000,8,d(4)),s(9000,8,d(4))@72000,s(9999,9,d(3))@200000,d(0))",
+         "what packs no bytes is left out\nempty parts of a seq are left out: 1\n"
+         "strides that go on in the next part became one: 3 parts, then 2\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tree *t = parsed(cases[i].built);
+        char *steps = steps_of(t);
+        if (strcmp(steps, cases[i].steps) != 0)
+            fail_msg("%s:\n%s", cases[i].built, steps);
+        free(steps), tree_unref(t);
+    }
+}
+
+/* However often a rule fires, its lines are few. */
+static void steps_are_counted(void **state)
+{
+    enum { PARTS = 32768 };
+    static struct tree *part[PARTS];
+    (void)state;
+    for (int64_t i = 0; i < PARTS; i++)
+        part[i] = made(tree_stride(i * i * 40, 1, 99, made(tree_dense(1, 1 + i % 7, &trees_why)), &trees_why));
+    struct tree *t = made(tree_seq(0, PARTS, part, &trees_why));
+    char *steps = steps_of(t);
+    assert_non_null(strstr(steps, "a stride of one copy became that copy (32768 times)\n"));
+    free(steps), tree_unref(t);
+    for (int64_t i = 0; i < PARTS; i++)
+        part[i] = made(tree_stride(i * i * 400, 2 + i % 100, 4, parsed("d(4)"), &trees_why));
+    t = made(tree_seq(0, PARTS, part, &trees_why));
+    steps = steps_of(t);
+    assert_non_null(strstr(steps, "3 copies of 4 B, 12 B together (328 times)\n"));
+    assert_non_null(strstr(steps, "4 copies of 4 B, 16 B together (328 times); and 31784 more with other numbers\n"));
+    free(steps), tree_unref(t);
 }
 
 /* ---- random trees ---- */
@@ -287,7 +365,8 @@ static void long_uneven_seq(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_one_by_one), cmocka_unit_test(random_trees), cmocka_unit_test(chains_are_unique),
+        cmocka_unit_test(rules_one_by_one), cmocka_unit_test(steps_in_words), cmocka_unit_test(steps_are_counted),
+        cmocka_unit_test(random_trees), cmocka_unit_test(chains_are_unique),
         cmocka_unit_test(chains_from_lists), cmocka_unit_test(long_lists), cmocka_unit_test(long_uneven_seq),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,13 +213,85 @@ static void shared_subtrees(void **state)
     free(w), tree_unref(t), tree_unref(c);
 }
 
+/* ---- text and back ---- */
+
+static void check_text(struct tree *t)
+{
+    char *text = tree_signature(t, &trees_why);
+    assert_non_null(text);
+    struct tree *back = parsed(text);
+    assert_true(tree_equal(t, back));
+    assert_true(t->size == back->size && t->low == back->low && t->high == back->high && t->depth == back->depth);
+    free(text), tree_unref(t), tree_unref(back);
+}
+
+static void text_of_limits(void **state)
+{
+    static const char *const texts[] = {
+        "d(9223372036854775807)", "d(9223372036854775807)@-9223372036854775808", "d(0)@-9223372036854775808",
+        "d(1)@9223372036854775806", "s(9223372036854775807,1,d(1))", "s(2,9223372036854775806,d(1))",
+        "s(2,-9223372036854775808,d(1))", "s(0,-9223372036854775808,d(0)@9223372036854775807)",
+        "i(d(1);-9223372036854775808,9223372036854775806)", "q(d(1)@-9223372036854775808,d(1)@9223372036854775806)",
+        "s(9223372036854775807,0,q(d(0)@-1,d(1)))", "i(d(0);9223372036854775807)",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct tree *t = parsed(texts[i]);
+        char *again = tree_signature(t, &trees_why);
+        assert_string_equal(again, texts[i]);
+        free(again);
+        check_text(t);
+    }
+}
+
+static void text_of_depth(void **state)
+{
+    (void)state;
+    random_begin("deep");
+    for (int depth = 64; depth <= TREE_DEPTH_MAX; depth *= 2) {
+        struct tree *t = parsed("d(3)@1");
+        while (t->depth < depth) {
+            int64_t off = random_from(-9, 9), step = random_from(-99, 99), count = t->depth % 32 ? 1 : 2;
+            switch (random_from(0, 2)) {
+            case 0: t = made(tree_stride(off, count, step, t, &trees_why)); break;
+            case 1: t = made(tree_seq(off, 1, (struct tree *[]){t}, &trees_why)); break;
+            default: t = made(tree_index(off, 1, &step, t, &trees_why));
+            }
+        }
+        struct tree *c = made(tree_canonical(t, &trees_why));
+        assert_int_equal(c->size, t->size);
+        check_text(t);
+        check_text(c);
+    }
+}
+
+static void text_of_long_lists(void **state)
+{
+    enum { ENTRIES = 100000 };
+    static int64_t at[ENTRIES];
+    static struct tree *part[ENTRIES];
+    (void)state;
+    random_begin("long");
+    for (int i = 0; i < ENTRIES; i++) {
+        at[i] = random_from(INT64_MIN / 4, INT64_MAX / 4);
+        part[i] = made(tree_dense(at[i], random_from(1, 1000), &trees_why));
+    }
+    struct tree *x = made(tree_index(5, ENTRIES, at, parsed("s(2,9,d(4))"), &trees_why));
+    struct tree *q = made(tree_seq(-5, ENTRIES, part, &trees_why));
+    check_text(made(tree_canonical(x, &trees_why)));
+    check_text(made(tree_canonical(q, &trees_why)));
+    check_text(x);
+    check_text(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures), cmocka_unit_test(counts_of_zero), cmocka_unit_test(refusals),
         cmocka_unit_test(depth_is_bounded), cmocka_unit_test(equality_and_shift), cmocka_unit_test(words),
         cmocka_unit_test(strided), cmocka_unit_test(program_layout), cmocka_unit_test(programs_of_random_trees),
-        cmocka_unit_test(shared_subtrees),
+        cmocka_unit_test(shared_subtrees), cmocka_unit_test(text_of_limits), cmocka_unit_test(text_of_depth),
+        cmocka_unit_test(text_of_long_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
