@@ -1,5 +1,6 @@
 -- emit.lua: fills the family's template from a plan.
 local index = require "index"
+local knobs = require "knobs"
 local place = require "place"
 local template = require "template"
 
@@ -14,23 +15,68 @@ local TEMPLATES = {
   generic = "templates/generic.cu",
 }
 
+local TILE_ROOM = 32 * 33   -- words: templates/tile.cuh
+
+-- What moves a direction's words of this width: the name of a file of templates/ and of the function in it, less
+-- "stridec_", the words that a thread moves at a time, and those that a block needs of shared memory. Widths that are
+-- seldom taken get less code: more rounds do the same.
+local function mover(p, way, width)
+  if p.gathers then return { name = "gather", each = way.each } end
+  if width < knobs.NARROWEST and width < way.word or width > way.word then return { name = "move", each = 1 } end
+  if way.move == "tile" then return { name = "tile", each = way.each, room = TILE_ROOM } end
+  local each = width == way.word and way.each or math.min(way.each, 2)
+  if way.move == "bulk" then return { name = "bulk", each = each, room = way.threads * each } end
+  return { name = "move", each = each }
+end
+
 -- The entry points' parts, one for each word width.
 local function entries(p)
   local list = {}
   for i, width in ipairs(p.words) do
-    local body = p.shape and index.body(p.shape, width, p.index_bits)
+    local entry = { width = width, mover = {} }
+    entry.body = p.shape and index.body(p.shape, width, p.index_bits)
       or p.tree and place.body(p.tree, width, p.index_bits)
-    list[i] = { width = width, body = body }
+    for name, way in pairs(p.way) do
+      entry.mover[name] = mover(p, way, width)
+      if entry.mover[name].name == "tile" then entry.columns = p.row.bytes // width end
+    end
+    list[i] = entry
+  end
+  return list
+end
+
+-- Names of the movers that entries use; each may call the first.
+local function movers(list)
+  local names, seen = { "move" }, { move = true }
+  for _, entry in ipairs(list) do
+    for _, way in ipairs { "pack", "unpack" } do
+      local name = entry.mover[way].name
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
+  end
+  return names
+end
+
+-- The kinds of load, but for plain ones, that a plan uses.
+local function loads(p)
+  local list = {}
+  for _, way in ipairs { p.way.pack, p.way.unpack } do
+    if way.load ~= "plain" and way.load ~= list[1] then list[#list + 1] = way.load end
   end
   return list
 end
 
 -- CUDA C for a plan of plan.lua. read(name) returns the text of a file of templates/.
 function emit.source(p, title, read)
+  local list = entries(p)
   return template.render(TEMPLATES[p.family], read, {
     plan = p,
     title = title,
-    entries = entries(p),
+    entries = list,
+    movers = movers(list),
+    loads = loads(p),
+    exchanges = p.way.pack.store == "exch" or p.way.unpack.store == "exch",
     record = p.record,
     numbers = p.tree and p.tree.numbers or 0,
     index_type = p.index_bits == 32 and "unsigned int" or "unsigned long long",

@@ -14,8 +14,10 @@
 #define BLOCKS_A_PART 8
 #define BLOCKS_MIN 65536
 #define WORD_MAX 16
-/* A table that finds blocks: so many entries cost no one anything. */
+/* A table that finds blocks: so many entries cost no one anything. Longer ones have one for two blocks, or fewer where a
+ * block would come to more than 7.5 bytes in all. */
 #define CHUNKS_MIN 1024
+#define BYTES_A_TWO_BLOCKS 15
 #define SHIFT_OF_SHORT 15
 #define CLASS_MIN ((int64_t)1 << 20)
 
@@ -58,11 +60,17 @@ static void size_is_number(struct form *f, struct form_node *n)
     number_set(f, n->size_number + 1, FORM_INVERSE, n->size);
 }
 
-/* Room in device memory, whose place is number i. */
-static void list_place(struct form *f, int i, int64_t bytes)
+/* Room in device memory, whose place is number i; `before` bytes lie before that. */
+static void list_place(struct form *f, int i, int64_t before, int64_t bytes)
 {
+    f->list_bytes += ((size_t)before + 15) & ~(size_t)15;
     number_set(f, i, FORM_RAW, (int64_t)f->list_bytes);
     f->list_bytes += ((size_t)bytes + 15) & ~(size_t)15;
+}
+
+static void list_place_offsets(struct form *f, int i, const struct form_code *c, int64_t count)
+{
+    list_place(f, i, form_code_bases(c, count), count * c->entry);
 }
 
 /* ---- nodes ---- */
@@ -99,25 +107,26 @@ static bool add_child(struct maker *m, struct form_node *n, const struct tree *t
 static void make_table(struct maker *m, struct form_node *n)
 {
     const struct tree *t = n->tree;
-    int64_t bits = WORD_MAX, low = 0, high = 0;
+    struct form_offsets offsets = {0};
+    int64_t bits = WORD_MAX;
     for (int64_t i = 0; i < t->count; i++) {
         bits |= t->at[i];
-        if (t->at[i] < low) low = t->at[i];
-        if (t->at[i] > high) high = t->at[i];
+        form_offsets_add(&offsets, t->at[i]);
     }
     n->unit = (int)lowest_bit(bits);
-    n->entry = low / n->unit >= INT32_MIN && high / n->unit <= INT32_MAX ? 4 : 8;
+    n->code = form_code_of(&offsets, n->unit);
     n->number = numbers_take(m->form, 1);
     if (n->number < 0)
         m->unfit = true;
     else
-        list_place(m->form, n->number, t->count * n->entry);
+        list_place_offsets(m->form, n->number, n->code, t->count);
     m->lists = true;
 }
 
 /* What a list of blocks needs to know of its blocks. */
 struct survey {
-    int64_t off, runs, most, bits, low, high;
+    int64_t off, most, bits;
+    struct form_offsets where;
 };
 
 static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
@@ -126,37 +135,53 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     int64_t at = user - s->off, where;
     if (__builtin_sub_overflow(at, packed, &where)) return 1;
     s->bits |= at | packed | len;
-    if (where < s->low) s->low = where;
-    if (where > s->high) s->high = where;
-    return ++s->runs > s->most;
+    form_offsets_add(&s->where, where);
+    return s->where.count > s->most;
+}
+
+/* The least for which a table of chunks of 2^shift units is not too long. */
+static int64_t shift_of(const struct form_node *n, int64_t units)
+{
+    int64_t taken = n->start * n->blocks + form_code_bytes(n->code, n->blocks), shift = 0;
+    int64_t left = BYTES_A_TWO_BLOCKS * n->blocks / 2 - taken;
+    int64_t most = left / 4 < n->blocks / 2 ? left / 4 : n->blocks / 2;
+    if (most < CHUNKS_MIN) most = CHUNKS_MIN;
+    while ((units >> shift) + 2 > most) shift++;
+    return shift;
+}
+
+static void place_blocks(struct form *f, const struct form_node *n, int64_t shift)
+{
+    list_place(f, n->number + FORM_AT, 0, n->chunks * 4);
+    list_place_offsets(f, n->number + FORM_AT_ENTRIES, n->code, n->blocks);
+    list_place(f, n->number + FORM_AT_STARTS, 0, n->blocks * n->start);
+    number_set(f, n->number + FORM_SHIFT, FORM_RAW, shift);
 }
 
 /* The node's own offset stays out of its list. */
 static struct form_node *make_blocks(struct maker *m, const struct tree *t)
 {
     struct form_node *n = node_new(m, FORM_BLOCKS, t);
-    struct survey s = {.off = t->off, .most = t->count * BLOCKS_A_PART, .bits = WORD_MAX, .low = INT64_MAX,
-                       .high = INT64_MIN};
+    struct survey s = {.off = t->off, .most = t->count * BLOCKS_A_PART, .bits = WORD_MAX};
     if (!n) return NULL;
     if (s.most < BLOCKS_MIN) s.most = BLOCKS_MIN;
     m->unfit |= tree_walk(t, 1, 0, 0, t->size, survey_run, &s) != 0;
     n->unit = (int)lowest_bit(s.bits);
-    n->entry = s.low / n->unit >= INT32_MIN && s.high / n->unit <= INT32_MAX ? 4 : 8;
-    n->blocks = s.runs;
-    int64_t most = s.runs / 2 > CHUNKS_MIN ? s.runs / 2 : CHUNKS_MIN, units = t->size / n->unit, shift = 0;
-    while ((units >> shift) + 2 > most) shift++;
+    n->code = form_code_of(&s.where, n->unit);
+    n->blocks = s.where.count;
+    n->start = 2;
+    int64_t units = t->size / n->unit, shift = shift_of(n, units);
+    if (shift > SHIFT_OF_SHORT) {
+        n->start = 4;
+        shift = shift_of(n, units);
+    }
     n->chunks = (units >> shift) + 2;
-    n->start = shift <= SHIFT_OF_SHORT ? 2 : 4;
     n->number = numbers_take(m->form, FORM_LIST_NUMBERS);
     m->lists = true;
-    if (n->number < 0 || shift > 31 || s.runs > INT32_MAX) {
+    if (n->number < 0 || shift > 31 || n->blocks > INT32_MAX)
         m->unfit = true;
-        return n;
-    }
-    list_place(m->form, n->number + FORM_AT, n->chunks * 4);
-    list_place(m->form, n->number + FORM_AT_ENTRIES, n->blocks * n->entry);
-    list_place(m->form, n->number + FORM_AT_STARTS, n->blocks * n->start);
-    number_set(m->form, n->number + FORM_SHIFT, FORM_RAW, shift);
+    else
+        place_blocks(m->form, n, shift);
     return n;
 }
 

@@ -4,19 +4,26 @@
  * in device memory, and what follows from their lengths comes with the launch as numbers; so types that differ in
  * their lists alone have one form signature and share one module, and a type of ten million blocks has a short one.
  * Without lists the form signature is the shape signature. Grammar of the rest (tree.h has the first four bodies):
- *   body := "i(" node ";#" entry "*" unit ")"                    an index with its offsets in memory
- *         | "b(#" start "+" entry "*" unit ")"                    a list of dense blocks in memory
+ *   body := "i(" node ";#" code "*" unit ")"                     an index with its offsets in memory
+ *         | "b(#" start "+" code "*" unit ")"                     a list of dense blocks in memory
+ *   code := entry | base ":" entry                                how offsets lie there (form_code.h)
  *   form := node, and with lists "~" class                        a power of 4 that one element's bytes reach
- * entry and start are bytes of an entry; offsets count in units, the largest power of two (up to 16) dividing them.
+ * entry, base and start are bytes; offsets count in units, the largest power of two (up to 16) dividing them. The code
+ * follows from the offsets alone, the shortest that holds them: types with alike lists share a form.
  *
  * In memory an index is its offsets. A list of blocks is three arrays (Wu et al., section 3.2): for every 2^shift units
  * of the packed stream the block that holds the first, then for each block where it lies (its offset less its
  * place in the packed stream), then the low bits of its place. A thread so searches the few blocks that begin in
- * its own 2^shift units. Entries take 4 bytes while offsets fit, and a block at most 8 in all, but for 4 KiB and very
- * long blocks (form_lists).
+ * its own 2^shift units: at most shift + 1 steps, and no more than the logarithm of the number of blocks. 2^shift is at
+ * most twenty times the mean length of a block in units, or 1/500 of the list's units where that is more; so words cost
+ * alike, however long or short the blocks around them.
+ *
+ * A list takes at most 7.5 bytes a block and 4 KiB (device memory is rounded up by a sixteenth: 8 a block); where
+ * blocks are longer than 2^12 units on average 8, or 9 if offsets pass 32 bits of units; past 40 bits 12.
  */
 #ifndef STRIDEC_GEN_FORM_H
 #define STRIDEC_GEN_FORM_H
+#include "form_code.h"
 #include "gen.h"
 
 /* ORDER FORM_KIND: letters and Lua names in form_text.c and gen.c. */
@@ -33,7 +40,8 @@ struct form_node {
     int size_number;            /* the number that is its size in words, the next its inverse; -1: size is a constant */
     int count;                  /* children */
     struct form_node *child[32];
-    int unit, entry, start;     /* of lists, bytes */
+    const struct form_code *code;
+    int unit, start;            /* of lists, bytes */
     int number;                 /* of lists: the first of their own */
     int64_t blocks, chunks;     /* of FORM_BLOCKS */
 };

@@ -7,14 +7,6 @@
 
 /* ---- lists ---- */
 
-static void put(unsigned char *list, int64_t i, int bytes, int64_t value)
-{
-    int32_t four = (int32_t)value;
-    uint16_t two = (uint16_t)value;
-    const void *from = bytes == 8 ? (const void *)&value : bytes == 4 ? (const void *)&four : (const void *)&two;
-    memcpy(list + i * bytes, from, (size_t)bytes);
-}
-
 static unsigned char *list_of(const struct form *f, unsigned char *all, int number)
 {
     return all + f->number[number].value;
@@ -22,24 +14,26 @@ static unsigned char *list_of(const struct form *f, unsigned char *all, int numb
 
 static void fill_table(const struct form *f, const struct form_node *n, unsigned char *all)
 {
-    unsigned char *list = list_of(f, all, n->number);
-    for (int64_t i = 0; i < n->tree->count; i++) put(list, i, n->entry, n->tree->at[i] / n->unit);
+    struct form_writer w = {.code = n->code, .entries = list_of(f, all, n->number)};
+    for (int64_t i = 0; i < n->tree->count; i++) form_writer_add(&w, n->tree->at[i] / n->unit);
+    form_writer_end(&w);
 }
 
 struct filler {
     const struct form_node *node;
-    unsigned char *chunk, *entry, *start;
+    unsigned char *chunk, *start;
     int64_t shift, block, chunks;
+    struct form_writer where;
 };
 
 static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct filler *l = arg;
     int64_t unit = l->node->unit, first = packed / unit, past = (packed + len) / unit;
-    put(l->entry, l->block, l->node->entry, (user - l->node->off - packed) / unit);
-    put(l->start, l->block, l->node->start, first);
+    form_writer_add(&l->where, (user - l->node->off - packed) / unit);
+    form_put(l->start + l->block * l->node->start, l->node->start, first);
     for (; l->chunks < l->node->chunks && l->chunks << l->shift < past; l->chunks++)
-        put(l->chunk, l->chunks, 4, l->block);
+        form_put(l->chunk + l->chunks * 4, 4, l->block);
     l->block++;
     return 0;
 }
@@ -48,12 +42,13 @@ static void fill_blocks(const struct form *f, const struct form_node *n, unsigne
 {
     struct filler l = {.node = n,
                        .chunk = list_of(f, all, n->number + FORM_AT),
-                       .entry = list_of(f, all, n->number + FORM_AT_ENTRIES),
                        .start = list_of(f, all, n->number + FORM_AT_STARTS),
-                       .shift = f->number[n->number + FORM_SHIFT].value};
+                       .shift = f->number[n->number + FORM_SHIFT].value,
+                       .where = {.code = n->code, .entries = list_of(f, all, n->number + FORM_AT_ENTRIES)}};
     tree_walk(n->tree, 1, 0, 0, n->size, fill_run, &l);
+    form_writer_end(&l.where);
     /* Past the end: searches stop at the last block. */
-    for (; l.chunks < n->chunks; l.chunks++) put(l.chunk, l.chunks, 4, n->blocks - 1);
+    for (; l.chunks < n->chunks; l.chunks++) form_put(l.chunk + l.chunks * 4, 4, n->blocks - 1);
 }
 
 static void fill_node(const struct form *f, const struct form_node *n, unsigned char *all)
@@ -101,6 +96,15 @@ static void write_offsets(struct text *x, const struct form_node *n)
     }
 }
 
+static void write_code(struct text *x, const struct form_node *n)
+{
+    if (n->code->base) {
+        text_add_int(x, n->code->base);
+        text_add(x, ":");
+    }
+    write_numbers(x, "", n->code->entry, "*", n->unit);
+}
+
 static void write_node(struct text *x, const struct form_node *n, bool root)
 {
     static const char *const letters[] = {"d(", "s(", "q(", "i(", "i(", "b("}; /* ORDER FORM_KIND */
@@ -112,12 +116,12 @@ static void write_node(struct text *x, const struct form_node *n, bool root)
     }
     write_children(x, n);
     if (n->kind == FORM_INDEX) write_offsets(x, n);
-    if (n->kind == FORM_TABLE) write_numbers(x, ";#", n->entry, "*", n->unit);
+    if (n->kind == FORM_TABLE || n->kind == FORM_BLOCKS) text_add(x, n->kind == FORM_TABLE ? ";#" : "#");
     if (n->kind == FORM_BLOCKS) {
-        write_numbers(x, "#", n->start, "+", n->entry);
-        text_add(x, "*");
-        text_add_int(x, n->unit);
+        text_add_int(x, n->start);
+        text_add(x, "+");
     }
+    if (n->code) write_code(x, n);
     /* A size that found no number is a constant of the source. */
     if (n->varies && n->size_number < 0) {
         text_add(x, "=");

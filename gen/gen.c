@@ -94,7 +94,7 @@ static void push_offsets(lua_State *L, const struct tree *t)
 }
 
 /* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. Of lists also
- * unit, entry, start, number; number counts the launch's numbers, and so does size_number, where size is not known. */
+ * unit, base, entry, group, scale (form_code.h), start, number; number counts the launch's numbers, and so does size_number, where size is not known. */
 static void push_node(lua_State *L, const struct form_node *n)
 {
     static const char *const kinds[] = {"dense", "stride", "seq", "index", "table", "blocks"}; /* ORDER FORM_KIND */
@@ -110,9 +110,12 @@ static void push_node(lua_State *L, const struct form_node *n)
     else
         set_number(L, "size", n->size);
     if (n->kind == FORM_INDEX) push_offsets(L, n->tree);
-    if (n->kind == FORM_TABLE || n->kind == FORM_BLOCKS) {
+    if (n->code) {
         set_number(L, "unit", n->unit);
-        set_number(L, "entry", n->entry);
+        set_number(L, "base", n->code->base);
+        set_number(L, "entry", n->code->entry);
+        set_number(L, "group", n->code->group);
+        set_number(L, "scale", n->code->scale);
         set_number(L, "start", n->start);
         set_number(L, "number", n->number);
     }
@@ -147,6 +150,19 @@ static int plan_number(lua_State *L, int plan, const char *key)
     return (int)n;
 }
 
+static const char *const directions[] = {"pack", "unpack"}; /* ORDER gen_direction */
+
+static void read_way(lua_State *L, int plan, int direction, struct gen_way *out)
+{
+    lua_getfield(L, plan, "way");
+    lua_getfield(L, -1, directions[direction]);
+    int way = lua_gettop(L);
+    out->word = plan_number(L, way, "word");
+    out->threads = plan_number(L, way, "threads");
+    out->words_per_thread = plan_number(L, way, "each");
+    lua_pop(L, 2);
+}
+
 static void read_plan(lua_State *L, int plan, struct gen_plan *out)
 {
     lua_getfield(L, plan, "family");
@@ -160,8 +176,7 @@ static void read_plan(lua_State *L, int plan, struct gen_plan *out)
         lua_pop(L, 1);
     }
     lua_pop(L, 2);
-    out->threads = plan_number(L, plan, "threads");
-    out->words_per_thread = plan_number(L, plan, "words_per_thread");
+    for (int i = 0; i < 2; i++) read_way(L, plan, i, &out->way[i]);
     out->index_bits = plan_number(L, plan, "index_bits");
 }
 
@@ -175,6 +190,7 @@ static char *copy_string(lua_State *L, int at)
 struct job {
     const struct form *form; /* NULL: the interpreter */
     const char *target;
+    const char *const *knobs; /* NULL, or by direction, of which either may be NULL */
     struct gen_kernel *out; /* what was set before an error is freed by the caller */
 };
 
@@ -187,6 +203,16 @@ static void push_function(lua_State *L, const char *module, const char *name)
     lua_remove(L, -2);
 }
 
+/* {pack = text, unpack = text}, without those that are NULL. */
+static void push_knobs(lua_State *L, const char *const *knobs)
+{
+    lua_newtable(L);
+    for (int i = 0; i < 2 && knobs; i++) {
+        lua_pushstring(L, knobs[i]);
+        lua_setfield(L, -2, directions[i]);
+    }
+}
+
 static void push_plan(lua_State *L, const struct job *job)
 {
     bool own = job->form && job->form->root;
@@ -194,7 +220,8 @@ static void push_plan(lua_State *L, const struct job *job)
     if (own) push_form(L, job->form);
     lua_pushstring(L, job->target);
     if (!own) lua_pushboolean(L, job->form != NULL);
-    lua_call(L, 2, 1);
+    push_knobs(L, job->knobs);
+    lua_call(L, 3, 1);
 }
 
 /* The lines of plan.why, joined. */
@@ -222,6 +249,38 @@ static int make_kernel(lua_State *L)
     job->out->source = copy_string(L, -1);
     push_why(L, plan);
     job->out->why = copy_string(L, -1);
+    return 0;
+}
+
+struct knob_job {
+    const struct form *form;
+    enum gen_direction direction;
+    char **list; /* what was set before an error is freed by the caller */
+    int count;
+};
+
+/* The interpreter has one setting, that of no words. */
+static int list_knobs(lua_State *L)
+{
+    struct knob_job *job = lua_touserdata(L, 1);
+    if (job->form->root) {
+        push_function(L, "plan", "knob_list");
+        push_form(L, job->form);
+        lua_pushstring(L, directions[job->direction]);
+        lua_call(L, 2, 1);
+    } else {
+        lua_newtable(L);
+        lua_pushliteral(L, "");
+        lua_rawseti(L, -2, 1);
+    }
+    int count = (int)luaL_len(L, -1);
+    job->list = calloc((size_t)count + 1, sizeof *job->list);
+    if (!job->list) luaL_error(L, "out of memory");
+    for (; job->count < count; job->count++) {
+        lua_geti(L, -1, job->count + 1);
+        job->list[job->count] = copy_string(L, -1);
+        lua_pop(L, 1);
+    }
     return 0;
 }
 
@@ -275,19 +334,20 @@ static int generate(struct gen *g, struct job *job, struct reason *why)
     return failed;
 }
 
-int gen_kernel_form(struct gen *g, const struct form *f, const char *target, struct gen_kernel *out,
-                    struct reason *why)
+int gen_kernel_form(struct gen *g, const struct form *f, const char *target, const char *const knobs[2],
+                    struct gen_kernel *out, struct reason *why)
 {
-    struct job job = {f, target, out};
+    struct job job = {f, target, knobs, out};
     return generate(g, &job, why);
 }
 
-int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why)
+int gen_kernel(struct gen *g, const char *signature, const char *target, const char *const knobs[2],
+               struct gen_kernel *out, struct reason *why)
 {
     *out = (struct gen_kernel){0};
     struct tree *t = tree_parse(signature, why);
     struct form *f = t ? form_of(t, why) : NULL;
-    int failed = f ? gen_kernel_form(g, f, target, out, why) : -1;
+    int failed = f ? gen_kernel_form(g, f, target, knobs, out, why) : -1;
     form_free(f);
     tree_unref(t);
     return failed;
@@ -295,8 +355,24 @@ int gen_kernel(struct gen *g, const char *signature, const char *target, struct 
 
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why)
 {
-    struct job job = {NULL, target, out};
+    struct job job = {NULL, target, NULL, out};
     return generate(g, &job, why);
+}
+
+int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why)
+{
+    struct knob_job job = {.form = f, .direction = direction};
+    int failed = run(g->L, list_knobs, &job, why);
+    if (failed) gen_knob_list_free(job.list);
+    *list = failed ? NULL : job.list;
+    lua_gc(g->L, LUA_GCCOLLECT);
+    return failed ? -1 : job.count;
+}
+
+void gen_knob_list_free(char **list)
+{
+    for (char **at = list; at && *at; at++) free(*at);
+    free(list);
 }
 
 void gen_kernel_free(struct gen_kernel *k)

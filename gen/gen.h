@@ -24,14 +24,23 @@ const char *gen_family_name(enum gen_family f);
 #define GEN_WORDS_MAX 5
 #define GEN_NUMBERS_MAX 32
 
+/* ORDER kernel_direction (runtime/kernel.h). */
+enum gen_direction { GEN_PACK, GEN_UNPACK };
+
+/* How the kernels of one direction work. */
+struct gen_way {
+    int word;                    /* the widest of gen_plan.words that this direction uses */
+    int threads;                 /* per block */
+    int words_per_thread;        /* a block moves threads * words_per_thread words at a time */
+};
+
 /* What a launcher must know. A module holds, for each listed word width W, the entry points
  * stridec_pack_wW and stridec_unpack_wW. Each takes one struct stridec_launch by value (below). */
 struct gen_plan {
     enum gen_family family;
     int nwords;
     int words[GEN_WORDS_MAX];    /* widths in bytes, widest first; the last is always 1 */
-    int threads;                 /* per block */
-    int words_per_thread;        /* each block moves threads * words_per_thread words */
+    struct gen_way way[2];       /* by gen_direction */
     int index_bits;              /* 32: one launch may cover at most 2^31 - 1 words, `begin` reduced below one
                                     element's packed size included; 64: no limit */
 };
@@ -43,7 +52,8 @@ struct gen_kernel {
 };
 
 /* The argument of every kernel. templates/ declare the same struct; keep them equal.
- * The grid is one-dimensional: ceil(words / (threads * words_per_thread)) blocks. */
+ * The grid is one-dimensional; ceil(words / (threads * words_per_thread)) blocks move the direction's widest words
+ * without a second round, and any other number of at least one is right as well. */
 struct stridec_launch {
     uint64_t packed;    /* address of packed byte `begin` */
     uint64_t user;      /* address of the origin of element 0 plus the root's offset */
@@ -54,6 +64,9 @@ struct stridec_launch {
                            0: one element, or the outermost stride simply goes on */
     uint64_t program;   /* device address of what the kernel reads of its type: tree_program's words (the generic
                            family), or form_lists' bytes (forms with lists) */
+    uint64_t done;      /* address of a 32-bit word, in mapped host memory, that becomes `ticket` once every word is
+                           moved and seen by the host; or 0. Only with a grid of one block. */
+    uint64_t ticket;
     uint64_t number[GEN_NUMBERS_MAX];   /* of forms with lists: form_numbers; a kernel declares as many as it reads */
 };
 
@@ -67,8 +80,7 @@ const char *form_signature(const struct form *f);
 enum gen_family form_family(const struct form *f);
 bool form_has_lists(const struct form *f);
 /* The bytes that belong at stridec_launch.program, malloc'd; NULL and *bytes 0 for forms without lists. NULL
- * and *bytes not 0 without memory. At most 8 bytes a block, 4 more where offsets pass 32 bits of units, 2 more where
- * blocks are longer than 2^15 units on average; and 4 KiB. */
+ * and *bytes not 0 without memory. form.h bounds them: at most 7.5 bytes a block and 4 KiB for all but huge ones. */
 void *form_lists(const struct form *f, size_t *bytes, struct reason *why);
 /* Fills stridec_launch.number for the entries of words of this width. */
 void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MAX]);
@@ -78,11 +90,21 @@ struct gen *gen_open(struct reason *why);
 void gen_close(struct gen *g);
 
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
- * serves elements that lie apart. target is "cuda". Returns 0, or -1 with *why. Free with gen_kernel_free. */
-int gen_kernel(struct gen *g, const char *signature, const char *target, struct gen_kernel *out, struct reason *why);
+ * serves elements that lie apart. target is "cuda". Returns 0, or -1 with *why. Free with gen_kernel_free.
+ *
+ * knobs: by gen_direction, settings that stand instead of the model's choice, such as "word=8 each=4 store=exch"
+ * (gen/knobs.lua lists them); either may be NULL, and so may knobs. A setting that does not suit the tree is
+ * ignored; one that there is not is an error. */
+int gen_kernel(struct gen *g, const char *signature, const char *target, const char *const knobs[2],
+               struct gen_kernel *out, struct reason *why);
 /* The same for a form. */
-int gen_kernel_form(struct gen *g, const struct form *f, const char *target, struct gen_kernel *out,
-                    struct reason *why);
+int gen_kernel_form(struct gen *g, const struct form *f, const char *target, const char *const knobs[2],
+                    struct gen_kernel *out, struct reason *why);
+/* The settings worth trying for a form in a direction, at most 60, each different from the others once the tree is
+ * known: texts for `knobs`, the model's own choice first. Returns their number, or -1 with *why; *list ends with
+ * NULL and is freed by gen_knob_list_free. */
+int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why);
+void gen_knob_list_free(char **list);
 /* The generic interpreter: one source for every type. */
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why);
 void gen_kernel_free(struct gen_kernel *k);

@@ -97,8 +97,14 @@ local function select_offset(w, at, first, last)
     select_offset(w, at, middle, last))
 end
 
-local ENTRY = { [4] = "int", [8] = "long long" }
-local START = { [2] = "unsigned short", [4] = "unsigned int" }
+local SIGNED = { "signed char", [4] = "int", [8] = "long long" }
+local UNSIGNED = { [2] = "unsigned short", [4] = "unsigned int" }
+
+-- The type of a list's offsets (templates/lists.cuh).
+local function offsets_type(node)
+  if node.base == 0 then return ("stridec_plain<%s>"):format(SIGNED[node.entry]) end
+  return ("stridec_based<%s, %s, %d, %d>"):format(SIGNED[node.base], UNSIGNED[node.entry], node.group, node.scale)
+end
 
 walk = {
   dense = function() end,
@@ -117,14 +123,14 @@ walk = {
 
   table = function(w, node)
     w:copy(node.child, function()
-      w:add("offset += (long long)stridec_list<%s>(a, %d)[copy] * %s;", ENTRY[node.entry], node.number,
+      w:add("offset += (long long)stridec_list<%s>(a, %d)[copy] * %s;", offsets_type(node), node.number,
         index.literal(node.unit))
     end)
     w:child(node.child)
   end,
 
   blocks = function(w, node)
-    w:add("offset += stridec_block<%s, %s>((rest) / %s, a, %d) * %s;", ENTRY[node.entry], START[node.start],
+    w:add("offset += stridec_block<%s, %s>((rest) / %s, a, %d) * %s;", offsets_type(node), UNSIGNED[node.start],
       w:literal(node.unit // w.width), node.number, index.literal(node.unit))
   end,
 }

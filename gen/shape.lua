@@ -24,4 +24,31 @@ function shape.word(s, limit)
   return bits & -bits
 end
 
+local ROW_MAX = 1 << 27   -- bytes: templates/tile.cuh counts a few rows past a range
+
+-- A transposed layout: the dimension of the smallest step, where all within it step further. { bytes = what of the
+-- packed stream lies within it, rows = its count, step = }; nil where there is none.
+function shape.transposed(s)
+  local bytes, nearest, found = s.length, nil, nil
+  for i = #s.dims, 1, -1 do
+    local dim, step = s.dims[i], math.abs(s.dims[i].step)
+    if nearest and step > 0 and step < nearest then found = { bytes = bytes, rows = dim.count, step = step } end
+    if not nearest or step < nearest then nearest = step end
+    bytes = bytes * dim.count
+  end
+  return found and found.bytes < ROW_MAX and found or nil
+end
+
+-- About the bytes of the user's side that are moved with one element's: in granules of `granule` bytes, those of
+-- neighbouring blocks shared where blocks lie close.
+function shape.touched(s, granule)
+  local step = s.length
+  if #s.dims > 0 then step = granule end
+  for _, dim in ipairs(s.dims) do
+    if dim.step ~= 0 then step = math.min(step, math.abs(dim.step)) end
+  end
+  if s.length >= granule or step <= s.length then return s.size end
+  return s.size // math.max(s.length, 1) * step
+end
+
 return shape

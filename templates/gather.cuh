@@ -1,34 +1,33 @@
 @ if record then
 @ include "templates/record.cuh"
 @ end
-/* Moves narrow words, the packed side in aligned groups of @(plan.words_per_thread): a thread owns a group, which it loads
+/* Moves narrow words, the packed side in aligned groups of WAY::EACH: a thread owns a group, which it loads
  * or stores at once, and finds the place of each word in it. Groups are aligned in memory wherever the range begins;
  * the ragged first and last one move word by word. LAYOUT is as in templates/move.cuh. */
-template <class LAYOUT, bool PACK>
-static __device__ __forceinline__ void stridec_move(const struct stridec_launch &a)
+template <class LAYOUT, class WAY> static __device__ __forceinline__ void stridec_gather(const struct stridec_launch &a)
 {
     typedef typename LAYOUT::word word;
     typedef typename LAYOUT::index index;
-    const int each = @(plan.words_per_thread);
+    const bool PACK = WAY::PACK;
+    const int each = WAY::EACH;
     typedef typename stridec_word<each * (int)sizeof(word)>::type group_word;
     union group {
         group_word whole;
         word part[each];
     };
-    const index words = (index)((unsigned long long)(a.end - a.begin) / sizeof(word));
-    const index skipped = (index)((unsigned long long)a.begin / sizeof(word));
+    const index words = stridec_words<LAYOUT>(a), skipped = stridec_skipped<LAYOUT>(a);
     const index before = (index)(a.packed % sizeof(group) / sizeof(word));
     const unsigned long long groups = ((unsigned long long)words + before + each - 1) / each;
-    const unsigned long long threads = (unsigned long long)gridDim.x * @(plan.threads);
+    const unsigned long long threads = (unsigned long long)gridDim.x * WAY::THREADS;
 
 @ if record then
     const bool aligned = stridec_records_aligned(a);
     if (!PACK && aligned) {
-        stridec_unpack_records<LAYOUT>(a);
+        stridec_unpack_records<LAYOUT, WAY>(a);
         return;
     }
 @ end
-    for (unsigned long long g = (unsigned long long)blockIdx.x * @(plan.threads) + threadIdx.x; g < groups; g += threads) {
+    for (unsigned long long g = (unsigned long long)blockIdx.x * WAY::THREADS + threadIdx.x; g < groups; g += threads) {
         const index first = (index)(g * each) - before;   /* wraps below 0 in the first group */
         if ((g > 0 || before == 0) && first + each <= words) {
             group_word *const packed = (group_word *)((word *)a.packed + first);
@@ -55,13 +54,7 @@ static __device__ __forceinline__ void stridec_move(const struct stridec_launch 
         }
         for (int i = 0; i < each; i++) {
             const index one = first + i;
-            if (one >= words) continue;
-            word *const user = (word *)((char *)a.user + LAYOUT::place(skipped + one, a));
-            word *const packed = (word *)a.packed + one;
-            if (PACK)
-                *packed = *user;
-            else
-                *user = *packed;
+            if (one < words) stridec_move_one<LAYOUT, WAY>(a, one);
         }
     }
 }

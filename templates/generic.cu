@@ -1,6 +1,8 @@
 /* @(title): @(plan.family) family, an interpreter of gen/program.c's records. Made by stridec. */
 @ include "templates/launch.cuh"
 
+@ include "templates/words.cuh"
+
 @ include "templates/move.cuh"
 
 /* Record fields, in words from the record's first: gen/program.c. */
@@ -65,9 +67,11 @@ template <int WIDTH> struct stridec_layout {
 
 @ for _, entry in ipairs(entries) do
 @   for _, way in ipairs { "pack", "unpack" } do
-extern "C" __global__ void __launch_bounds__(@(plan.threads)) stridec_@(way)_w@(entry.width)(const struct stridec_launch a)
+extern "C" __global__ void __launch_bounds__(@(plan.way[way].threads))
+stridec_@(way)_w@(entry.width)(const struct stridec_launch a)
 {
-    stridec_move<stridec_layout<@(entry.width)>, @(way == "pack")>(a);
+    stridec_move<stridec_layout<@(entry.width)>, stridec_way_@(way)<1>>(a);
+    stridec_done(a);
 }
 
 @   end

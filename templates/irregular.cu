@@ -1,10 +1,14 @@
 /* @(title): @(plan.family) family. Made by stridec. */
 @ include "templates/launch.cuh"
 
+@ include "templates/words.cuh"
+
 @ if numbers > 0 then
 @ include "templates/lists.cuh"
 
 @ end
-@ include(plan.gathers and "templates/gather.cuh" or "templates/scatter.cuh")
+@ for _, mover in ipairs(movers) do
+@ include("templates/" .. mover .. ".cuh")
 
+@ end
 @ include "templates/entries.cuh"

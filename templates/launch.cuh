@@ -6,28 +6,19 @@ struct stridec_launch {
     long long begin, end;       /* the range of the packed stream */
     long long wrap;             /* 1: elements lie `extent` apart; 0: the outermost stride goes on */
     unsigned long long program; /* what the kernel reads of its type */
+    unsigned long long done;    /* address of a word that becomes `ticket` once all is moved; or 0 */
+    unsigned long long ticket;
 @ if numbers > 0 then
     unsigned long long number[@(numbers)];
 @ end
 };
 
-/* Words, each moved by one load and one store. */
-template <int WIDTH> struct stridec_word;
-struct alignas(16) stridec_16_bytes {
-    unsigned int x, y, z, w;
-};
-template <> struct stridec_word<16> {
-    typedef stridec_16_bytes type;
-};
-template <> struct stridec_word<8> {
-    typedef unsigned long long type;
-};
-template <> struct stridec_word<4> {
-    typedef unsigned int type;
-};
-template <> struct stridec_word<2> {
-    typedef unsigned short type;
-};
-template <> struct stridec_word<1> {
-    typedef unsigned char type;
-};
+/* The end of every kernel: the host, which waits for the ticket, finds every word moved. Only ever of one block. */
+static __device__ __forceinline__ void stridec_done(const struct stridec_launch &a)
+{
+    if (!a.done) return;
+    __syncthreads();
+    if (threadIdx.x) return;
+    __threadfence_system();
+    *(volatile unsigned int *)a.done = (unsigned int)a.ticket;
+}

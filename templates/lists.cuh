@@ -1,13 +1,22 @@
 /* What a kernel reads of its type: the lists of gen/form.h. They never change while a kernel runs. */
-template <class ENTRY> struct stridec_entries {
-    const ENTRY *first;
-    __device__ __forceinline__ ENTRY operator[](unsigned long long i) const { return __ldg(first + i); }
+template <class ENTRY> struct stridec_plain {
+    const char *at;
+    __device__ __forceinline__ ENTRY operator[](unsigned long long i) const { return __ldg((const ENTRY *)at + i); }
 };
 
-template <class ENTRY>
-static __device__ __forceinline__ stridec_entries<ENTRY> stridec_list(const struct stridec_launch &a, int number)
+/* Offsets off bases that lie before them (gen/form_code.h). Neither load waits for the other. */
+template <class BASE, class ENTRY, int GROUP, int SCALE> struct stridec_based {
+    const char *at;
+    __device__ __forceinline__ long long operator[](unsigned long long i) const
+    {
+        const long long base = __ldg((const BASE *)at - 1 - (i >> GROUP));
+        return base * (1LL << SCALE) + (long long)__ldg((const ENTRY *)at + i);
+    }
+};
+
+template <class LIST> static __device__ __forceinline__ LIST stridec_list(const struct stridec_launch &a, int number)
 {
-    return {(const ENTRY *)((const char *)a.program + a.number[number])};
+    return {(const char *)a.program + a.number[number]};
 }
 
 /* By a number of the launch, below 2^32 with its inverse, any other without (form_numbers). */
@@ -19,12 +28,12 @@ static __device__ __forceinline__ INDEX stridec_divide(INDEX n, unsigned long lo
 
 /* How many units further on than in the packed stream the block lies that holds packed unit `unit`. `number` is the
  * first of the list's. Only blocks that begin in the unit's own 2^shift are searched, by the low bits of where. */
-template <class ENTRY, class START>
+template <class OFFSETS, class START>
 static __device__ __forceinline__ long long stridec_block(unsigned long long unit, const struct stridec_launch &a,
                                                           int number)
 {
-    const stridec_entries<unsigned int> chunks = stridec_list<unsigned int>(a, number);
-    const stridec_entries<START> starts = stridec_list<START>(a, number + 2);
+    const stridec_plain<unsigned int> chunks = stridec_list<stridec_plain<unsigned int>>(a, number);
+    const stridec_plain<START> starts = stridec_list<stridec_plain<START>>(a, number + 2);
     const unsigned int shift = (unsigned int)a.number[number + 3];
     const unsigned long long chunk = unit >> shift;
     const START begin = (START)(chunk << shift), within = (START)(unit - (chunk << shift));
@@ -36,5 +45,5 @@ static __device__ __forceinline__ long long stridec_block(unsigned long long uni
         else
             high = middle - 1;
     }
-    return stridec_list<ENTRY>(a, number + 1)[low];
+    return stridec_list<OFFSETS>(a, number + 1)[low];
 }

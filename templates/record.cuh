@@ -1,4 +1,5 @@
-/* Records of @(record.size) bytes, moved by their members: @(#record.pieces) accesses of up to @(record.align) bytes each. */
+/* Records of @(record.size) bytes, moved by their members: @(#record.pieces) accesses of up to @(record.align) bytes
+ * each. */
 static __device__ __forceinline__ bool stridec_records_aligned(const struct stridec_launch &a)
 {
     return a.user % @(record.align) == 0 && (!a.wrap || a.extent % @(record.align) == 0);
@@ -59,15 +60,17 @@ static __device__ __forceinline__ stridec_16_bytes stridec_pack_records(typename
 
 /* A thread takes whole records. The first and last ones, where aligned words would reach out of the range, and those that
  * the range cuts go byte by byte. */
-template <class LAYOUT> static __device__ __forceinline__ void stridec_unpack_records(const struct stridec_launch &a)
+template <class LAYOUT, class WAY>
+static __device__ __forceinline__ void stridec_unpack_records(const struct stridec_launch &a)
 {
     typedef typename LAYOUT::index index;
     const int size = @(record.size), words = (size + 3) / 4 + 1;
     const index begin = (index)a.begin, end = (index)a.end, past = (end + size - 1) / size;
-    const index threads = (index)gridDim.x * @(plan.threads);
+    const unsigned long long threads = (unsigned long long)gridDim.x * WAY::THREADS;
+    const unsigned long long first = (unsigned long long)blockIdx.x * WAY::THREADS + threadIdx.x;
 
-    for (index r = begin / size + (index)blockIdx.x * @(plan.threads) + threadIdx.x; r < past; r += threads) {
-        const index low = r * size;
+    for (unsigned long long r = begin / size + first; r < past; r += threads) {
+        const index low = (index)r * size;
         if (low < begin + 4 || low + size + 8 > end) {
             for (index p = low < begin ? begin : low; p < low + size && p < end; p++)
                 *((char *)a.user + LAYOUT::place(p, a)) = ((const char *)a.packed)[p - begin];

@@ -1,6 +1,10 @@
 /* @(title): @(plan.family) family. Made by stridec. */
 @ include "templates/launch.cuh"
 
-@ include(plan.gathers and "templates/gather.cuh" or "templates/move.cuh")
+@ include "templates/words.cuh"
 
+@ for _, mover in ipairs(movers) do
+@ include("templates/" .. mover .. ".cuh")
+
+@ end
 @ include "templates/entries.cuh"

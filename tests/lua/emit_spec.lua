@@ -64,7 +64,7 @@ describe("place", function()
 
   it("keeps few offsets in the source and reads many from the list", function()
     assert.matches("%(copy < 1u %? 0LL : 96LL%)", body(trees.index({ 0, 96 }, dense(8)), 8))
-    assert.matches("stridec_list<int>%(a, 2%)%[copy%] %* 8LL;", body(trees.list(2, dense(8)), 8))
+    assert.matches("stridec_list<stridec_plain<int>>%(a, 2%)%[copy%] %* 8LL;", body(trees.list(2, dense(8)), 8))
   end)
 
   it("divides by numbers of the launch where lists decide", function()
@@ -78,7 +78,8 @@ describe("place", function()
   end)
 
   it("searches blocks in units", function()
-    assert.matches("stridec_block<int, unsigned short>%(%(rest%) / 2u, a, 0%) %* 8LL;", body(trees.blocks(0), 4))
+    assert.matches("stridec_block<stridec_based<int, unsigned short, 6, 0>, unsigned short>%(%(rest%) / 2u, a, 0%) %* 8LL;",
+      body(trees.blocks(0), 4))
   end)
 end)
 

@@ -18,10 +18,10 @@ describe("plan", function()
   it("says what a tree is made of and what limits it", function()
     local p = plan.tree(trees.whole(stride(2, 99, trees.seq(dense(8), dense(4, 12))), "struct", 1), "cuda")
     assert.matches("a tree of 1 seq, 1 stride, 2 dense; every offset and length is a constant", p.why[1])
-    assert.matches("limit: words of 1 B take an instruction each", p.why[6])
+    assert.matches("limit: words of 1 B take an instruction each", p.why[7])
     p = plan.tree(trees.whole(trees.blocks(0), "indexed", 8, 6), "cuda")
     assert.matches("in device memory", p.why[1])
-    assert.matches("6 B a block", p.why[6])
+    assert.matches("a block takes 4 B and 4 B for every 64", p.why[7])
     assert.matches("too large for source", plan.generic("cuda", true).why[1])
   end)
 
@@ -30,8 +30,8 @@ describe("plan", function()
       return plan.tree(trees.whole(stride(9, 24, trees.seq(dense(8), dense(word, 12))), "struct", word), "cuda")
     end
     assert.is_true(narrow(1).gathers)
-    assert.equal(16, narrow(1).words_per_thread)
-    assert.equal(8, narrow(2).words_per_thread)
+    assert.equal(16, narrow(1).way.pack.each)
+    assert.equal(8, narrow(2).way.pack.each)
     assert.is_false(narrow(4).gathers)
   end)
 
@@ -58,16 +58,40 @@ describe("plan", function()
     assert.equal(64, plan.tree(dense(math.maxinteger), "cuda").index_bits)
   end)
 
-  it("gives a thread of a strided kernel one word, and large blocks of threads to many narrow words", function()
-    assert.equal(1, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").words_per_thread)
-    assert.equal(256, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").threads)
-    assert.equal(256, plan.tree(stride(1 << 18, 512, dense(4)), "cuda").threads)
-    assert.equal(1024, plan.tree(stride(1 << 20, 512, dense(4)), "cuda").threads)
+  it("gives a thread of most strided kernels one word, and large blocks of threads to many narrow words", function()
+    assert.equal(1, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").way.pack.each)
+    assert.equal(256, plan.tree(stride(1 << 16, 2048, dense(1024)), "cuda").way.pack.threads)
+    assert.equal(256, plan.tree(stride(1 << 18, 512, dense(4)), "cuda").way.pack.threads)
+    assert.equal(1024, plan.tree(stride(1 << 24, 512, dense(4)), "cuda").way.pack.threads)
+  end)
+
+  it("turns transposed layouts in tiles, where rows and columns are enough", function()
+    local function moves(tree)
+      local way = plan.tree(tree, "cuda").way
+      return way.pack.move .. " " .. way.unpack.move
+    end
+    assert.equal("tile tile", moves(stride(512, 8, stride(512, 4096, dense(8)))))
+    assert.equal("tile tile", moves(stride(64, 16, stride(3, 1 << 20, stride(64, -4096, dense(16))))))
+    assert.equal("direct direct", moves(stride(4, 8, stride(512, 4096, dense(8)))))
+    assert.equal("direct direct", moves(stride(512, 64, stride(512, 1 << 16, dense(64)))))
+    assert.equal("direct direct", moves(stride(512, 4096, stride(512, 8, dense(8)))))
+  end)
+
+  it("sends many short blocks by bulk copies and takes them by exchanges", function()
+    local way = plan.tree(stride(1 << 22, 512, dense(16)), "cuda").way
+    assert.equal("bulk", way.pack.move)
+    assert.equal("exch", way.unpack.store)
+    assert.equal("far", plan.tree(stride(1 << 21, 512, dense(32)), "cuda").way.unpack.order)
+  end)
+
+  it("lists the widths of both directions once, widest first", function()
+    assert.same({ 16, 8, 4, 1 }, words(stride(1 << 21, 512, dense(32))))
+    assert.same({ 8, 4, 2, 1 }, plan.tree(stride(8, 64, dense(8)), "cuda", { pack = "word=2" }).words)
   end)
 
   it("gives a thread of an irregular kernel more words only when the GPU is full", function()
     local function each(n)
-      return plan.tree(trees.whole(stride(n, 512, trees.seq(dense(64), dense(128, 96))), "struct", 16), "cuda").words_per_thread
+      return plan.tree(trees.whole(stride(n, 512, trees.seq(dense(64), dense(128, 96))), "struct", 16), "cuda").way.pack.each
     end
     assert.equal(1, each(16))
     assert.equal(4, each(1 << 17))
@@ -84,7 +108,7 @@ describe("plan", function()
       trees.whole(trees.index({ 0, 9 }, dense(8)), "struct", 1) } do
       local p = plan.tree(tree, "cuda")
       assert.equal(1, p.words[#p.words])
-      assert.equal(6, #p.why)
+      assert.equal(7, #p.why)
     end
   end)
 

@@ -22,12 +22,13 @@ end
 
 -- Lists in memory; their sizes are numbers of the launch.
 function trees.list(number, child)
-  return { kind = "table", off = 0, size_number = number + 1, number = number, child = child, entry = 4, unit = 8,
-    start = 0 }
+  return { kind = "table", off = 0, size_number = number + 1, number = number, child = child, base = 0, entry = 4,
+    unit = 8, start = 0 }
 end
 
 function trees.blocks(number)
-  return { kind = "blocks", off = 0, size_number = number + 4, number = number, entry = 4, unit = 8, start = 2 }
+  return { kind = "blocks", off = 0, size_number = number + 4, number = number, base = 4, entry = 2,
+    group = 6, scale = 0, unit = 8, start = 2 }
 end
 
 function trees.seq(...)

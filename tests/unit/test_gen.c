@@ -19,6 +19,9 @@ static const char prelude[] = "#define __global__\n"
                               "#define __forceinline__ inline __attribute__((always_inline))\n"
                               "#define __launch_bounds__(threads)\n"
                               "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx, gridDim; }\n"
+                              "static inline void __syncthreads() {}\n"
+                              "static inline void __threadfence_system() {}\n"
+                              "template <class T> static inline void atomicExch(T *p, T v) { *p = v; }\n"
                               "template <class T> static inline T __ldg(const T *p) { return *p; }\n"
                               "[[maybe_unused]] static inline unsigned long long __umul64hi(unsigned long long a, "
                               "unsigned long long b) { __extension__ typedef unsigned __int128 wide; "
@@ -164,7 +167,7 @@ static char *with_lists(const char *text)
             fputc(*at == 'b' ? 'q' : *at, f);
             continue;
         }
-        write_list(f, at[-1] == '(', strtoll(at + 1, &end, 10), draw(0, 1) * 400);
+        write_list(f, at[-1] == '(', strtoll(at + 1, &end, 10), draw(0, 1) * (draw(0, 2) ? 400 : 3000));
         at = end - 1;
     }
     assert_int_equal(fclose(f), 0);
@@ -269,6 +272,9 @@ static void build_all(void)
     rmdir(folder);
 }
 
+/* Threads run one after another here: no tiles, which threads exchange (test_knobs.c). */
+static const char *const direct[2] = {"move=direct", "move=direct"};
+
 static int setup(void **state)
 {
     struct reason why = {""};
@@ -283,13 +289,13 @@ static int setup(void **state)
         size_t bytes;
         cases[i].tree = tree_parse(cases[i].signature, &why);
         cases[i].form = cases[i].tree ? form_of(cases[i].tree, &why) : NULL;
-        if (!cases[i].form || gen_kernel_form(g, cases[i].form, "cuda", &cases[i].k, &why))
+        if (!cases[i].form || gen_kernel_form(g, cases[i].form, "cuda", direct, &cases[i].k, &why))
             fail_msg("%.1000s: %s", cases[i].signature, why.text);
         cases[i].lists = form_lists(cases[i].form, &bytes, &why);
         if (!cases[i].lists && bytes) fail_msg("%.1000s: %s", cases[i].signature, why.text);
     }
     for (size_t i = 0; i < COUNT(far); i++)
-        if (gen_kernel(g, far[i].signature, "cuda", &far_kernels[i], &why))
+        if (gen_kernel(g, far[i].signature, "cuda", NULL, &far_kernels[i], &why))
             fail_msg("%s: %s", far[i].signature, why.text);
     if (gen_generic(g, "cuda", &generic, &why)) fail_msg("%s", why.text);
     gen_close(g);
@@ -316,7 +322,7 @@ static int teardown(void **state)
 
 /* ---- running them ---- */
 
-/* The whole grid, plus one block too many. */
+/* The whole grid plus one block too many, or any smaller grid. */
 static void launch(const char *way, int width, const char *tag, const struct gen_plan *plan, struct stridec_launch a)
 {
     char name[64];
@@ -324,11 +330,13 @@ static void launch(const char *way, int width, const char *tag, const struct gen
     void (*kernel)(struct stridec_launch);
     *(void **)&kernel = dlsym(module, name);
     if (!kernel) fail_msg("no entry %s", name);
-    int64_t block = (int64_t)plan->threads * plan->words_per_thread;
+    const struct gen_way *how = &plan->way[*way == 'u'];
+    int64_t block = (int64_t)how->threads * how->words_per_thread;
     int64_t words = (a.end - a.begin) / width;
-    grid_size->x = (unsigned)((words + block - 1) / block + 1);
-    for (int64_t b = 0; b <= (words + block - 1) / block; b++) {
-        for (int t = 0; t < plan->threads; t++) {
+    int64_t whole = (words + block - 1) / block + 1, grid = draw(0, 1) ? whole : draw(1, whole);
+    grid_size->x = (unsigned)grid;
+    for (int64_t b = 0; b < grid; b++) {
+        for (int t = 0; t < how->threads; t++) {
             block_index->x = (unsigned)b;
             thread_index->x = (unsigned)t;
             kernel(a);
@@ -495,12 +503,12 @@ static void test_refusals(void **state)
     struct gen *g = gen_open(&why);
     struct gen_kernel k;
     assert_non_null(g);
-    assert_int_equal(gen_kernel(g, "s(1,", "cuda", &k, &why), -1);
+    assert_int_equal(gen_kernel(g, "s(1,", "cuda", NULL, &k, &why), -1);
     assert_true(why.text[0]);
-    assert_int_equal(gen_kernel(g, "d(8)", "abacus", &k, &why), -1);
+    assert_int_equal(gen_kernel(g, "d(8)", "abacus", NULL, &k, &why), -1);
     assert_non_null(strstr(why.text, "abacus"));
     assert_null(k.source);
-    assert_int_equal(gen_kernel(g, "d(0)", "cuda", &k, &why), 0);
+    assert_int_equal(gen_kernel(g, "d(0)", "cuda", NULL, &k, &why), 0);
     assert_int_equal(k.plan.family, GEN_CONTIGUOUS);
     gen_kernel_free(&k);
     gen_close(g);
@@ -527,9 +535,9 @@ static void test_forms(void **state)
         enum gen_family family;
     } like[] = {
         /* With and without a few more offsets: one module. */
-        {"i(d(8);.100)", "i(d(8);#4*8)~1048576/8", GEN_INDEXED},
-        {"i(d(8);.120)", "i(d(8);#4*8)~1048576/8", GEN_INDEXED},
-        {"s(3,100000,i(d(8);.50))", "s(3,100000,i(d(8);#4*8))~1048576/8", GEN_INDEXED},
+        {"i(d(8);.100)", "i(d(8);#4:2*8)~1048576/8", GEN_INDEXED},
+        {"i(d(8);.120)", "i(d(8);#4:2*8)~1048576/8", GEN_INDEXED},
+        {"s(3,100000,i(d(8);.50))", "s(3,100000,i(d(8);#4:2*8))~1048576/8", GEN_INDEXED},
     };
     assert_form("s(3,64,d(8))@8", "s(3,64,d(8))", GEN_STRIDED);
     assert_form("d(8)@8", "d(8)", GEN_CONTIGUOUS);

@@ -15,6 +15,7 @@
 #define BLOCKS4(at) "d(8)@1" #at ",d(16)@2" #at ",d(8)@3" #at ",d(3)@4" #at
 #define BLOCKS BLOCKS4(00) "," BLOCKS4(10) "," BLOCKS4(20) "," BLOCKS4(30) "," BLOCKS4(40) "," BLOCKS4(50) "," \
     BLOCKS4(60) "," BLOCKS4(70) "," BLOCKS4(80)
+#define FAR4(at) "99999990" #at ",99999991" #at ",99999993" #at ",99999994" #at
 static const char *const signatures[] = {
     "d(0)",
     "d(1)",
@@ -36,7 +37,11 @@ static const char *const signatures[] = {
     "q(" BLOCKS ",d(8)@40000,d(16)@40016)",
     "q(i(d(24);" LIST(24) "),i(d(8);" LIST(8) ")@8000,d(16)@9000)",
     "s(3,9223372036854775,q(d(4611686018427387),d(8)@9223372036854775))",
-    "i(d(4294967296);" LIST(8589934592) ")",
+    "i(d(4294967296);" LIST(8589934592) ")", /* offsets of 40 bits; then of two words less or more */
+    "i(d(8);" LIST(2147483648) ")",
+    "i(d(8);" LIST(1099511627776) ")",
+    "i(d(8);" FAR4(10) "," FAR4(20) "," FAR4(31) "," FAR4(40) "," FAR4(55) ")",
+    "q(" BLOCKS ",d(8)@1099511627776)",
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -141,7 +146,7 @@ static void test_every_architecture(void **state)
     struct reason why;
     if (!found) skip();
     for (size_t i = 0; i < COUNT(signatures); i++) {
-        if (gen_kernel(generator, signatures[i], "cuda", &k, &why)) fail_msg("%s: %s", signatures[i], why.text);
+        if (gen_kernel(generator, signatures[i], "cuda", NULL, &k, &why)) fail_msg("%s: %s", signatures[i], why.text);
         print_message("  %s: %s\n", signatures[i], gen_family_name(k.plan.family));
         compile_everywhere(k.source);
         gen_kernel_free(&k);
@@ -149,12 +154,42 @@ static void test_every_architecture(void **state)
     (void)state;
 }
 
-/* The PTX of one entry of a signature's kernel; the caller frees it. */
-static char *entry_ptx(const char *signature, const char *entry)
+/* Settings of gen/knobs.lua for both directions, and what the PTX of an entry must hold. */
+static const struct {
+    const char *signature, *knobs[2], *entry, *holds;
+} settings[] = {
+    {"s(4096,512,d(32))", {"move=bulk load=last", "order=far each=8 load=nc"}, "stridec_pack_w8",
+     "cp.async.bulk.global"},
+    {"s(4096,512,d(32))", {"move=bulk each=4 load=first", "load=nc word=16"}, "stridec_unpack_w16",
+     "ld.global.nc.L1::no_allocate"},
+    {"s(4096,512,d(8))", {"load=first each=4", "store=exch"}, "stridec_unpack_w8", "atom.global.exch.b64"},
+    {"s(4096,512,d(8))", {"load=last word=4", "store=exch word=4 each=2"}, "stridec_pack_w4", "L2::cache_hint"},
+    {"s(512,8,s(512,4096,d(8)))", {"threads=256 load=nc", "store=exch"}, "stridec_pack_w8", "bar.sync"},
+    {"i(s(3,96,d(8));" LIST(8) ")", {"threads=512", "threads=1024"}, "stridec_pack_w1", ".maxntid 512"},
+    {"i(d(96);0,200,64,1000,8000,4000,600,712,100096,32,96,2000,3000,128,5120,6144,7168)",
+     {"move=bulk each=2 load=last", "order=far each=4 store=exch"}, "stridec_pack_w8", "cp.async.bulk.global"},
+};
+
+static void test_settings(void **state)
 {
     struct gen_kernel k;
     struct reason why;
-    if (gen_kernel(generator, signature, "cuda", &k, &why)) fail_msg("%s", why.text);
+    if (!found) skip();
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        if (gen_kernel(generator, settings[i].signature, "cuda", settings[i].knobs, &k, &why)) fail_msg("%s", why.text);
+        print_message("  %s: %s; %s\n", settings[i].signature, settings[i].knobs[0], settings[i].knobs[1]);
+        compile_everywhere(k.source);
+        gen_kernel_free(&k);
+    }
+    (void)state;
+}
+
+/* The PTX of one entry of a signature's kernel; the caller frees it. */
+static char *entry_ptx(const char *signature, const char *const knobs[2], const char *entry)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (gen_kernel(generator, signature, "cuda", knobs, &k, &why)) fail_msg("%s", why.text);
     nvrtcProgram p = build(k.source, "compute_90");
     size_t size = 0;
     assert_int_equal(rtc.nvrtcGetPTXSize(p, &size), NVRTC_SUCCESS);
@@ -190,7 +225,7 @@ static void test_code(void **state)
     static const char *const entries[] = {"stridec_pack_w16", "stridec_unpack_w16"};
     if (!found) skip();
     for (size_t i = 0; i < COUNT(entries); i++) {
-        char *ptx = entry_ptx("s(167772,4096,d(400))", entries[i]);
+        char *ptx = entry_ptx("s(167772,4096,d(400))", NULL, entries[i]);
         assert_non_null(strstr(ptx, "ld.global.v4."));
         assert_non_null(strstr(ptx, "st.global.v4."));
         assert_int_equal(longest_batch(ptx), 1);
@@ -219,7 +254,7 @@ static void test_irregular_code(void **state)
     };
     if (!found) skip();
     for (size_t i = 0; i < COUNT(codes); i++) {
-        char *ptx = entry_ptx(codes[i].signature, codes[i].entry);
+        char *ptx = entry_ptx(codes[i].signature, NULL, codes[i].entry);
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
         assert_null(strstr(ptx, ".local"));
@@ -229,10 +264,27 @@ static void test_irregular_code(void **state)
     (void)state;
 }
 
+/* What a setting is for is there, and nothing that is slow. */
+static void test_setting_code(void **state)
+{
+    if (!found) skip();
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        char *ptx = entry_ptx(settings[i].signature, settings[i].knobs, settings[i].entry);
+        if (!strstr(ptx, settings[i].holds)) fail_msg("%s: no %s", settings[i].signature, settings[i].holds);
+        assert_null(strstr(ptx, ".local"));
+        assert_null(strstr(ptx, "div."));
+        assert_null(strstr(ptx, "rem."));
+        free(ptx);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_architecture),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_setting_code),
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_irregular_code),
     };

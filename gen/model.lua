@@ -1,0 +1,104 @@
+-- model.lua: which setting of knobs.lua serves a tree without a measurement on the spot.
+--
+-- RULES is tried from the top; the first row that fits sets the knobs, and the rest stay at their first values
+-- (knobs.lua). A row fits where each number that it names lies in its range, both ends included:
+--   kind    "strided", "irregular", "narrow" (knobs.lua); way: "pack" or "unpack", else both
+--   length  bytes of a dense block of a strided tree
+--   word    the widest word that the tree allows, bytes
+--   bytes   packed bytes of one element; words: the same in widest words
+--   rows, columns, step    of a transposed layout (shape.transposed), the columns in widest words
+-- `why` completes "because". Times are of an NVIDIA H200, from bench/search: the best of some 250 variants a layout.
+local knobs = require "knobs"
+
+local model = {}
+
+local KiB, MiB, ANY = 1 << 10, 1 << 20, math.maxinteger
+
+-- The GPU that the loads in flight are chosen for. Others differ little in threads for a byte.
+model.GPU = { name = "H200", multiprocessors = 132, threads = 2048, bytes_per_us = 4150000, launch_us = 3 }
+local FULL = model.GPU.multiprocessors * model.GPU.threads   -- threads that run at a time
+
+local RULES = {
+  -- Transposed: neighbours in the packed stream far apart, those of another dimension side by side.
+  { kind = "strided", rows = { 16, ANY }, columns = { 16, ANY }, step = { 1, 63 }, word = { 4, 16 },
+    set = "word=16 threads=1024 move=tile",
+    why = "tiles of 32 by 32 words turned in shared memory make neighbouring threads neighbours on both sides: "
+      .. "1.8 times (packing) to 2.9 times (unpacking) quicker for 512 x 512 doubles" },
+
+  -- Many short blocks: each touches a sector or two of 32 B, and the sectors are what it costs.
+  { kind = "strided", way = "pack", length = { 16, 32 }, word = { 8, 16 }, bytes = { 16 * MiB, ANY },
+    set = "word=8 threads=256 move=bulk",
+    why = "packed bytes that leave by asynchronous copies keep the store queues free for loads: 64 MiB in 104 us, "
+      .. "not 109, for blocks of 16 B, 51.5, not 57.6, for 32 B" },
+  { kind = "strided", way = "unpack", length = { 32, 32 }, word = { 16, 16 }, bytes = { 16 * MiB, ANY },
+    set = "word=16 each=8 threads=1024 order=far",
+    why = "a thread's words a whole grid apart spread the sectors being written over memory: 64 MiB in "
+      .. "92.3 us, not 98.7" },
+  { kind = "strided", way = "unpack", length = { 4, 7 }, word = { 4, 4 }, bytes = { 16 * MiB, ANY },
+    set = "word=4 threads=1024 store=exch",
+    why = "the L2 cache merges an exchange into its sector, where a store waits for memory: 64 MiB in "
+      .. "925 us, not 990" },
+  { kind = "strided", way = "unpack", length = { 8, 16 }, word = { 8, 16 }, bytes = { 16 * MiB, ANY },
+    set = "word=8 threads=256 store=exch",
+    why = "the L2 cache merges an exchange into its sector, where a store waits for memory: 64 MiB of 16 B blocks in "
+      .. "242.5 us, not 246.7" },
+
+  -- A few MiB: the second call finds much of it in the L2 cache.
+  { kind = "strided", way = "pack", length = { 4, 12 }, word = { 4, 4 }, bytes = { 512 * KiB, 2 * MiB },
+    set = "word=4 each=4 threads=256 load=last",
+    why = "sectors of which 4 B are read are better kept in the L2 cache: 1 MiB in 3.16 us, not 3.45" },
+  { kind = "strided", way = "pack", length = { 4, 12 }, word = { 4, 4 }, bytes = { 2 * MiB, 8 * MiB },
+    set = "word=4 threads=512 load=last",
+    why = "sectors of which 4 B are read are better kept in the L2 cache: 4 MiB in 22.5 us, not 24.2" },
+  { kind = "strided", way = "pack", length = { 8, 8 }, word = { 8, 8 }, bytes = { 2 * MiB, 8 * MiB },
+    set = "word=8 threads=256 load=nc",
+    why = "words read once need no line of the L1 cache: 4 MiB in 10.8 us, not 12.1" },
+  { kind = "strided", way = "unpack", length = { 32, 32 }, word = { 16, 16 }, bytes = { 2 * MiB, 8 * MiB },
+    set = "word=16 each=2 threads=128 load=last",
+    why = "small blocks of threads begin and end sooner: 4 MiB in 2.40 us, not 2.84" },
+  { kind = "strided", way = "unpack", length = { 0, 63 }, bytes = { 0, 2 * MiB }, set = "word=8 threads=256 load=last",
+    why = "packed bytes that were just received are best kept in the L2 cache: 1 MiB of 32 B blocks in "
+      .. "1.35 us, not 1.46" },
+  { kind = "strided", way = "unpack", bytes = { 0, 2 * MiB }, set = "word=16 threads=256 load=last",
+    why = "packed bytes that were just received are best kept in the L2 cache" },
+
+  -- Any other strided layout: one load a thread, since more were nowhere clearly quicker.
+  { kind = "strided", word = { 4, 4 }, words = { 1 << 20, ANY }, set = "word=4 threads=1024",
+    why = "many narrow words are quicker in large blocks of threads" },
+  { kind = "strided", length = { 0, 63 }, word = { 16, 16 }, set = "word=8 threads=256",
+    why = "blocks below 64 B are up to 15 % quicker in words of 8 B than of 16" },
+  { kind = "strided", set = "word=16 threads=256",
+    why = "many threads with one load each hide the latency as well as many loads" },
+
+  -- Irregular: small elements spread over all multiprocessors before a thread takes more.
+  { kind = "irregular", words = { 4 * FULL, ANY }, set = "word=16 each=4 threads=256",
+    why = "one element's words are at least 4 times the GPU's threads: 4 loads in flight hide the "
+      .. "latency of its lists" },
+  { kind = "irregular", words = { 2 * FULL, ANY }, set = "word=16 each=2 threads=256",
+    why = "one element's words are at least twice the GPU's threads" },
+  { kind = "irregular", set = "word=16 threads=256",
+    why = "one element's words are few, and spread over all multiprocessors" },
+
+  { kind = "narrow", set = "threads=256",
+    why = "words so narrow are moved in groups of 16 packed bytes, an access each" },
+}
+
+local RANGES = { "length", "word", "bytes", "words", "rows", "columns", "step" }
+
+local function fits(rule, c)
+  if rule.kind ~= c.kind or rule.way and rule.way ~= c.way then return false end
+  for _, name in ipairs(RANGES) do
+    local range = rule[name]
+    if range and not (c[name] and range[1] <= c[name] and c[name] <= range[2]) then return false end
+  end
+  return true
+end
+
+-- The wish for c (knobs.lua, and the numbers above), and why.
+function model.choose(c)
+  for _, rule in ipairs(RULES) do
+    if fits(rule, c) then return knobs.read(rule.set), rule.why end
+  end
+end
+
+return model
