@@ -1,0 +1,98 @@
+/* test_where.c: in which memories a buffer lies, where allocations end and begin. On the simulated GPU (its folder is
+ * on LD_LIBRARY_PATH). Nothing at the addresses is touched. */
+#include "../../runtime/parcel.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { BYTES = 8192, PAGE = 4096 };
+
+static struct device *device;
+static uint64_t memory;   /* BYTES of it on the device; no device's before and after */
+
+static const struct device *run(struct memory *m, int64_t at, int64_t len, int64_t expected)
+{
+    assert_int_equal(memory_run(m, memory + (uint64_t)at, len), expected);
+    return m->device;
+}
+
+static void test_runs(void **state)
+{
+    (void)state;
+    struct memory m = {0};
+    assert_ptr_equal(run(&m, 0, BYTES, BYTES), device);
+    assert_ptr_equal(run(&m, 100, BYTES, BYTES - 100), device);
+    assert_null(run(&m, BYTES, 10, 10));
+    assert_ptr_equal(run(&m, BYTES - 1, 10, 1), device);
+    assert_null(run(&m, -100, 300, 100));
+    assert_null(run(&m, -2 * PAGE - 100, 300 + 2 * PAGE, 100));   /* page by page */
+    assert_null(run(&m, -2 * PAGE, 300 + 2 * PAGE, PAGE));
+    assert_null(run(&m, -9 * PAGE - 3, 8 * PAGE, 8 * PAGE));
+    assert_null(run(&m, -4 * PAGE, PAGE, PAGE));
+    assert_ptr_equal(run(&m, 0, 1, 1), device);
+}
+
+static void lies(struct tree *t, int64_t at, int64_t count, int64_t extent, const struct device *d, bool parts)
+{
+    struct where w = where_of_tree(t, (const void *)(uintptr_t)(memory + (uint64_t)at), count, extent);
+    assert_ptr_equal(w.device, d);
+    assert_int_equal(w.parts, parts);
+}
+
+static void test_trees(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tree *block = tree_dense(0, 300, &why);
+    struct tree *two = tree_stride(0, 2, 3 * BYTES, tree_dense(0, 8, &why), &why);
+    lies(block, 0, 1, 300, device, false);
+    lies(block, -300, 1, 300, NULL, false);
+    lies(block, -100, 1, 300, device, true);
+    lies(block, BYTES - 100, 1, 300, device, true);
+    lies(block, 0, 2, BYTES, device, true);
+    lies(block, BYTES - 300, 4, -400, device, false);
+    lies(block, 300, 4, -400, device, true);
+    lies(two, 0, 1, 0, device, true);
+    lies(two, -BYTES, 1, 0, NULL, false);
+    lies(two, -BYTES, 2, BYTES, device, true);   /* the ends are the host's */
+    tree_unref(block), tree_unref(two);
+}
+
+/* What can't be read is known by its ends; it can't be packed part by part. */
+static void test_unread(void **state)
+{
+    (void)state;
+    struct layout l = {.size = 16, .extent = 2 * BYTES, .low = 0, .high = 2 * BYTES};
+    atomic_store(&l.committed, true);
+    const void *at = (const void *)(uintptr_t)(memory + 8);
+    struct where w = where_of(&l, at, 1);
+    assert_ptr_equal(w.device, device);
+    assert_true(w.parts);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    assert_int_equal(parcel_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_ERR_BUFFER);
+    l.high = 16;
+    w = where_of(&l, at, 1);
+    assert_false(w.parts);
+    assert_int_equal(parcel_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_unread)};
+    CUcontext context;
+    CUdeviceptr allocated;
+    MPI_Init(&argc, &argv);
+    const struct driver *driver = driver_load();
+    if (!driver || driver->cuInit(0) || driver->cuDevicePrimaryCtxRetain(&context, 0) ||
+        driver->cuCtxPushCurrent(context) || !(device = device_default()) || driver->cuMemAlloc(&allocated, BYTES)) {
+        printf("not ok no simulated GPU: put its folder on LD_LIBRARY_PATH\n");
+        return 1;
+    }
+    memory = allocated;
+    int failed = cmocka_run_group_tests_name("where", tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+}
