@@ -1,8 +1,9 @@
 /* buffer.c: staging buffers from pools: one of device memory a device, one of pinned memory for all.
  *
- * Sizes are powers of two from 4 KiB. A pool keeps at most its limit: a sixteenth of the device's memory, 1 GiB of
- * pinned memory; what is given back past that is freed at once. A buffer that the driver can only give at the
- * size asked for (memory is short) is not a power of two, and is not kept. */
+ * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING the fifteen even steps between two of them as well. A pool
+ * keeps at most its limit: a sixteenth of the device's memory, 1 GiB of pinned memory; what is given back past that is
+ * freed at once. A buffer that the driver can only give at the size asked for (memory is short) is none of these sizes,
+ * and is not kept. */
 #include "log.h"
 #include "place.h"
 #include <stdlib.h>
@@ -16,11 +17,16 @@ static struct pool *pool_of(struct device *d, enum buffer_kind kind)
     return kind == BUFFER_PINNED ? &pinned : &place_of(d)->pool;
 }
 
-/* The class that holds `bytes`, or -1 where none does. */
-static int class_of(size_t bytes)
+static size_t size_of(int class)
 {
-    for (int c = 0; c < POOL_CLASSES; c++)
-        if (SMALLEST << c >= bytes) return c;
+    return (size_t)(POOL_STEPS + class % POOL_STEPS) * (SMALLEST / POOL_STEPS) << class / POOL_STEPS;
+}
+
+/* The class that holds `bytes`, or -1 where none does. */
+static int class_of(enum buffer_kind kind, size_t bytes)
+{
+    for (int c = 0; c < POOL_CLASSES; c += kind == BUFFER_LASTING ? 1 : POOL_STEPS)
+        if (size_of(c) >= bytes) return c;
     return -1;
 }
 
@@ -39,8 +45,8 @@ static struct buffer *pool_take(struct pool *pool, int class)
 
 static bool pool_keep(struct pool *pool, struct buffer *b)
 {
-    int class = class_of(b->bytes);
-    if (SMALLEST << class != b->bytes) return false;
+    int class = class_of(b->kind, b->bytes);
+    if (size_of(class) != b->bytes) return false;
     pthread_mutex_lock(&pool->lock);
     bool keep = b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes;
     if (keep) {
@@ -73,7 +79,7 @@ static CUresult allocate(struct buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     b->bytes = bytes;
-    if (b->kind == BUFFER_DEVICE) return driver->cuMemAlloc(&b->address, bytes);
+    if (b->kind != BUFFER_PINNED) return driver->cuMemAlloc(&b->address, bytes);
     CUresult r = driver->cuMemHostAlloc(&b->host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS) return r;
     r = driver->cuMemHostGetDevicePointer(&b->address, b->host, 0);
@@ -102,8 +108,9 @@ static bool move_to(struct buffer *b, struct device *d)
 
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
 {
-    int class = class_of(bytes);
+    int class = class_of(kind, bytes);
     struct buffer *b = class < 0 ? NULL : pool_take(pool_of(d, kind), class);
+    if (b) b->kind = kind;
     if (b && move_to(b, d)) return b;
     if (b) release(b);
     b = class < 0 ? NULL : calloc(1, sizeof *b);
@@ -111,7 +118,7 @@ struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
     if (b) {
         b->kind = kind;
         b->device = d;
-        r = allocate_hard(d, b, SMALLEST << class, bytes);
+        r = allocate_hard(d, b, size_of(class), bytes);
     }
     if (r == CUDA_SUCCESS) return b;
     free(b);

@@ -16,7 +16,7 @@ static int direct(struct parcel *p, enum kernel_direction direction, const struc
 {
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
-    CUstream s = stream_get(p->device);
+    struct stream *s = stream_get(p->device);
     int rc = s ? parcel_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
@@ -29,8 +29,9 @@ static int direct(struct parcel *p, enum kernel_direction direction, const struc
 static int copy(struct device *d, void *to, const void *from, int64_t bytes)
 {
     if (device_enter(d)) return -1;
-    CUstream s = stream_get(d);
-    int rc = s && !driver_get()->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)bytes, s) ? 0 : -1;
+    struct stream *s = stream_get(d);
+    bool ok = s && !driver_get()->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)bytes, stream_use(s));
+    int rc = ok ? 0 : -1;
     if (s && stream_wait(d, s)) rc = -1;
     if (s) stream_put(d, s);
     device_leave(d);
@@ -53,11 +54,11 @@ static int copy_failed(MPI_Comm comm)
 }
 
 /* By way of a transport's buffers. */
-static int by_parcel(struct device *d, const void *typed, int count, MPI_Datatype datatype, const struct packed *k,
-                     enum kernel_direction direction, MPI_Comm comm)
+static int by_parcel(struct layout *l, struct where w, const void *typed, int count, MPI_Datatype datatype,
+                     const struct packed *k, enum kernel_direction direction, MPI_Comm comm)
 {
     struct parcel *p;
-    int rc = parcel_open_on(&p, d, typed, count, datatype, MPI_PROC_NULL, comm);
+    int rc = parcel_open_on(&p, l, w, typed, count, datatype, MPI_PROC_NULL, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);
@@ -66,22 +67,24 @@ static int by_parcel(struct device *d, const void *typed, int count, MPI_Datatyp
     return copied ? rc : copy_failed(comm);
 }
 
-/* Typed buffer on a device. The kernel addresses the packed side itself where it can. */
-static int move_typed(struct layout *l, struct device *d, const void *typed, int count, MPI_Datatype datatype,
+/* Typed buffer on a device, or in part. The kernel addresses the packed side itself where it can. */
+static int move_typed(struct layout *l, struct where w, const void *typed, int count, MPI_Datatype datatype,
                       const struct packed *k, enum kernel_direction direction, MPI_Comm comm)
 {
-    bool reaches = k->device ? k->device == d : device_accessible(k->address, (size_t)k->bytes);
-    if (!l->tree || !reaches) return by_parcel(d, typed, count, datatype, k, direction, comm);
-    int rc = parcel_check(l, d, typed, count, datatype, comm);
+    bool apart = !l->tree || w.parts;
+    bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
+    if (!reaches) return by_parcel(l, w, typed, count, datatype, k, direction, comm);
+    int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel p = parcel_on(l, d, typed, count);
+    struct parcel p = parcel_on(l, w.device, typed, count);
     return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
 }
 
 /* What stridec needs to know of a call before it takes it: a layout, and at least one device. */
 struct sides {
     struct layout *layout;
-    struct device *typed, *packed;
+    struct where typed;
+    struct device *packed;
     int64_t bytes;
     bool fits;
 };
@@ -89,17 +92,15 @@ struct sides {
 static bool sides_of(struct sides *s, const void *typed, int count, MPI_Datatype datatype, const char *packed, int room,
                      const int *position, MPI_Comm comm)
 {
-    int64_t first, past;
     if (count <= 0 || comm == MPI_COMM_NULL || !position || *position < 0 || !packed) return false;
     s->layout = layout_of(datatype);
     if (!s->layout || s->layout->size == 0) return false;
     s->bytes = layout_bytes(s->layout, count);
     if (s->bytes < 0) return false;
     s->fits = s->bytes <= (int64_t)room - *position;
-    layout_span(s->layout, count, &first, &past);
-    s->typed = device_of((const char *)typed + first);
+    s->typed = where_of(s->layout, typed, count);
     s->packed = device_of(packed + *position);
-    return s->typed || s->packed;
+    return s->typed.device || s->packed;
 }
 
 /* Not every MPI looks: MPICH would write past the end. */
@@ -141,7 +142,7 @@ int call_Pack(const struct next *next, const void *inbuf, int incount, MPI_Datat
         return next->Pack(inbuf, incount, datatype, outbuf, outsize, position, comm);
     if (!s.fits) return too_small(comm);
     struct packed k = {(char *)outbuf + *position, s.bytes, s.packed};
-    int rc = s.typed ? move_typed(s.layout, s.typed, inbuf, incount, datatype, &k, KERNEL_PACK, comm)
+    int rc = s.typed.device ? move_typed(s.layout, s.typed, inbuf, incount, datatype, &k, KERNEL_PACK, comm)
                      : pack_from_host(next, &s, inbuf, incount, datatype, k.address, comm);
     if (rc == MPI_SUCCESS) *position += (int)s.bytes;
     return rc;
@@ -155,7 +156,7 @@ int call_Unpack(const struct next *next, const void *inbuf, int insize, int *pos
         return next->Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm);
     if (!s.fits) return too_small(comm);
     struct packed k = {(char *)inbuf + *position, s.bytes, s.packed};
-    int rc = s.typed ? move_typed(s.layout, s.typed, outbuf, outcount, datatype, &k, KERNEL_UNPACK, comm)
+    int rc = s.typed.device ? move_typed(s.layout, s.typed, outbuf, outcount, datatype, &k, KERNEL_UNPACK, comm)
                      : unpack_to_host(next, &s, k.address, outbuf, outcount, datatype, comm);
     if (rc == MPI_SUCCESS) *position += (int)s.bytes;
     return rc;

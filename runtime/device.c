@@ -159,15 +159,28 @@ struct device *device_default(void)
     return find_or_add(driver, NULL, ordinal);
 }
 
+/* A bit for each entry that this thread has not left, the latest lowest: its context was pushed. Mostly the context is
+ * current already, and one question does for a push and a pop. */
+static _Thread_local uint64_t pushed;
+
+static CUresult enter(const struct driver *driver, struct device *d)
+{
+    CUcontext current;
+    bool there = driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context;
+    CUresult r = there ? CUDA_SUCCESS : driver->cuCtxPushCurrent(d->context);
+    if (r == CUDA_SUCCESS) pushed = pushed << 1 | !there;
+    return r;
+}
+
 bool device_try_enter(struct device *d)
 {
     const struct driver *driver = driver_get();
-    return driver && driver->cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
+    return driver && enter(driver, d) == CUDA_SUCCESS;
 }
 
 int device_enter(struct device *d)
 {
-    CUresult r = driver_get()->cuCtxPushCurrent(d->context);
+    CUresult r = enter(driver_get(), d);
     if (r == CUDA_SUCCESS) return 0;
     log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
     return -1;
@@ -177,7 +190,8 @@ void device_leave(struct device *d)
 {
     CUcontext popped;
     (void)d;
-    driver_get()->cuCtxPopCurrent(&popped);
+    if (pushed & 1) driver_get()->cuCtxPopCurrent(&popped);
+    pushed >>= 1;
 }
 
 void device_finish(void)

@@ -33,27 +33,43 @@ struct device *device_default(void);
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
+/* A queue of work on a device, used by one thread at a time. */
+struct stream {
+    CUstream handle;       /* stream_use gives it */
+    int priority;          /* the driver's number for it */
+    int number;            /* among the streams of the device now: small numbers are taken first */
+    bool batched;          /* more work follows before anybody waits: no completion flags. The user's to set */
+    bool flagged;          /* the last work on the stream stores `ticket` to the stream's word when it is done */
+    uint32_t ticket;
+    struct stream *next;   /* in the pool */
+};
 /* A stream of d from its pool, ordered after earlier work of the default stream; d must be entered. NULL on
  * failure (logged). */
-CUstream stream_get(struct device *d);
-void stream_put(struct device *d, CUstream s);
+struct stream *stream_get(struct device *d);
+void stream_put(struct device *d, struct stream *s);
+/* The handle, for enqueuing work that the next stream_wait waits for. */
+CUstream stream_use(struct stream *s);
+/* The address to which a kernel that is about to be enqueued may store *ticket, 32 bits wide, once all that it did can
+ * be seen by the host; 0 where there is none. Whoever has enqueued such a kernel sets s->flagged. */
+CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
 /* Waits for all work on s. 0 or -1 (logged). */
-int stream_wait(struct device *d, CUstream s);
+int stream_wait(struct device *d, struct stream *s);
 
 /* ORDER BUFFER_KIND */
 enum buffer_kind {
     BUFFER_DEVICE,   /* cuMemAlloc on d */
+    BUFFER_LASTING,  /* the same, for what stays as long as a type: rounded up by a sixteenth at most */
     BUFFER_PINNED    /* pinned host memory, mapped, usable from every context */
 };
 struct buffer {
     enum buffer_kind kind;
-    void *host;            /* address for the host; NULL for BUFFER_DEVICE */
+    void *host;            /* address for the host; NULL for device memory */
     CUdeviceptr address;   /* address for kernels and copies on d */
     size_t bytes;          /* capacity, at least what was asked for; 256-byte aligned */
     struct device *device;
     struct buffer *next;   /* in the pool */
 };
-/* From the pool, else allocated (sizes rounded up to a power of two, so that they are found again).
+/* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found again).
  * d must be entered. NULL when memory is out, after giving the pool's free buffers back (logged). */
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);
 void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be current */

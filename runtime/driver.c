@@ -27,6 +27,12 @@ static void *find_symbol(void *library, const char *name)
     void *symbol = dlsym(library, name);
     for (size_t i = 0; !symbol && i < sizeof older_names / sizeof *older_names; i++)
         if (!strcmp(older_names[i].name, name)) symbol = dlsym(library, older_names[i].older);
+    return symbol;
+}
+
+static void *must_find(void *library, const char *name)
+{
+    void *symbol = find_symbol(library, name);
     if (!symbol)
         log_once(LOG_WARN, "driver symbol", "the CUDA driver has no %s: it is too old, device buffers are not handled",
                  name);
@@ -36,9 +42,11 @@ static void *find_symbol(void *library, const char *name)
 /* The name as cuda.h maps it: cuMemAlloc becomes cuMemAlloc_v2 before it is made text. */
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
-#define READ_SYMBOL(name) &&(*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
+#define READ_SYMBOL(name) &&(*(void **)&table.name = must_find(library, TEXT(name))) != NULL
+#define READ_OPTIONAL(name) &&(*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
 static bool read_table(void *library)
 {
+    table.graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 

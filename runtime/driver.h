@@ -17,10 +17,14 @@
     X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize) \
     X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
-    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
+    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
     X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) \
     X(cuStreamSynchronize) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
+/* A driver older than the headers may lack these versions of them: graph.c does without. */
+#define DRIVER_GRAPH_CALLS(X) \
+    X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphKernelNodeSetAttribute) \
+    X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
 #define NVRTC_CALLS(X) \
     X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
@@ -31,6 +35,8 @@
 #define DRIVER_FIELD(name) __typeof__(name) *name;
 struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
+    DRIVER_GRAPH_CALLS(DRIVER_FIELD)
+    bool graphs; /* all of the graph calls are there; else none may be made */
 };
 struct nvrtc {
     NVRTC_CALLS(DRIVER_FIELD)

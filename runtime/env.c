@@ -1,6 +1,8 @@
 /* env.c: the table of STRIDEC_* variables. A new variable is a row here and a field in env.h. */
 #include "env.h"
 #include "log.h"
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,10 +13,10 @@ extern char **environ;
 
 struct variable {
     const char *name;
-    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path */
+    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, any number */
     const char *usual;          /* the default; for paths in words, found by paths_default */
     size_t field;
-    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_PATH } kind;
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_NUMBER, AS_PATH } kind;
     const char *does;
 };
 
@@ -24,26 +26,47 @@ static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 /* ORDER env_transport */
 static const char *const transports[] = {"auto", "device", "oneshot", "staged", NULL};
 
+/* ORDER env_engine */
+static const char *const engines[] = {"auto", "kernel", "copy", NULL};
+
 #define AT(field) offsetof(struct env, field)
 static const struct variable variables[] = {
     {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI"},
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written"},
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel"},
+    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU"},
+    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all"},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},
     {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written"},
     {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize"},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`"},
+    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_PATH, "settings of kernels instead of the model's, for debugging"},
     {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`"},
 };
 #define VARIABLES (sizeof variables / sizeof *variables)
 
 static struct env settings;
 
+/* A number from 0 to 2^31 - 1, or -1. */
+static int number_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno && value <= INT_MAX ? (int)value : -1;
+}
+
 static int word_index(const char *const *allowed, const char *text)
 {
     for (int i = 0; allowed[i]; i++)
         if (!strcmp(allowed[i], text)) return i;
     return -1;
+}
+
+/* Not of paths. -1: not allowed. */
+static int value_of(const struct variable *v, const char *text)
+{
+    return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
 }
 
 /* The variable's text; NULL where unset or empty, which mean the same. */
@@ -62,12 +85,14 @@ static void set(const struct variable *v)
         *(const char **)field = text ? strdup(text) : NULL;
         return;
     }
-    int value = text ? word_index(v->allowed, text) : -1;
-    if (value < 0) value = word_index(v->allowed, v->usual);
+    int value = text ? value_of(v, text) : -1;
+    if (value < 0) value = value_of(v, v->usual);
     if (v->kind == AS_BOOL)
         *(bool *)field = value;
     else if (v->kind == AS_TRANSPORT)
         *(enum env_transport *)field = (enum env_transport)value;
+    else if (v->kind == AS_ENGINE)
+        *(enum env_engine *)field = (enum env_engine)value;
     else
         *(int *)field = value;
 }
@@ -111,8 +136,9 @@ static void append(char *text, size_t size, const char *word)
 static void check_value(const struct variable *v, const char *value)
 {
     char list[256] = "";
-    if (!v->allowed || !*value || word_index(v->allowed, value) >= 0) return;
-    for (int i = 0; v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
+    if (v->kind == AS_PATH || !*value || value_of(v, value) >= 0) return;
+    if (v->kind == AS_NUMBER) append(list, sizeof list, "0 and up");
+    for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
     log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,
               list);
 }

@@ -5,15 +5,19 @@
 #include <stddef.h>
 
 enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED };
+enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 
 struct env {
     bool disable;                  /* STRIDEC_DISABLE: every call goes straight down */
     int log_level;                 /* STRIDEC_LOG=error|warn|info|debug */
     enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged */
+    enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
+    int sm_limit;                  /* STRIDEC_SM_LIMIT: multiprocessors that kernels may use; 0: all */
     const char *cache_dir;         /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
     const char *dump;              /* STRIDEC_DUMP: folder for what is generated, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
+    const char *knobs;             /* STRIDEC_KNOBS: see knobs.h; NULL if none */
     const char *tune;              /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; NULL if none */
     bool tune_named;               /* the user named the file: not finding it is worth a warning */
 };

@@ -1,28 +1,34 @@
-/* launch.c: moves a job: one copy, the special kernel, the interpreter, or copies, in that order of liking. */
+/* launch.c: moves a job: one copy, the special kernel, the interpreter, or copies, in that order of liking, which
+ * STRIDEC_ENGINE changes. */
+#include "env.h"
+#include "../gen/form.h"
 #include "kernel_inner.h"
 #include "log.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Beyond this many copies it is quicker to wait for a compile that is under way. */
+/* Beyond this many copies it is quicker to wait for a compile that is under way, and STRIDEC_ENGINE=copy is no help. */
 #define COPIES_MANY 4096
 #define WAIT_SECONDS 2
+#define LISTS_LONG 65536 /* bytes */
 #define TAIL_WORTH 16
 
 /* A job whose `begin` lies in its first element. */
 struct move {
     struct kernel *kernel;
     struct device *device;
-    CUstream stream;
+    struct stream *stream;
     struct kernel_job job;
     bool wrap; /* the range goes into elements past the first that do not continue the root */
+    bool waited; /* for a kernel that was on its way */
     int launches;
 };
 
 /* Drops whole elements from the front. Two's complement makes of a negative extent a step back. */
 static void skip_elements(struct kernel_job *job, int64_t size)
 {
+    if (job->begin < size) return;
     int64_t whole = job->begin / size;
     job->user += (uint64_t)whole * (uint64_t)job->extent;
     job->begin -= whole * size;
@@ -50,27 +56,59 @@ static int choose_entry(const struct gen_plan *plan, const struct kernel_job *jo
     uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
     for (int i = 0; i < plan->nwords - 1; i++) {
         int word = plan->words[i];
-        if (word <= limit && all % (uint64_t)word == 0 && (bytes % word == 0 || bytes >= TAIL_WORTH * word)) return i;
+        bool aligned = (all & (uint64_t)(word - 1)) == 0, whole = (bytes & (word - 1)) == 0; /* powers of two */
+        if (word <= limit && aligned && (whole || bytes >= TAIL_WORTH * word)) return i;
     }
     return plan->nwords - 1;
 }
 
+/* Words that a block moves at a time. */
+static int64_t block_words(const struct gen_way *way)
+{
+    return (int64_t)way->threads * way->words_per_thread;
+}
+
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end)
 {
-    int64_t words = INT32_MAX * ((int64_t)plan->threads * plan->words_per_thread), limit;
+    int64_t pack = block_words(&plan->way[GEN_PACK]), unpack = block_words(&plan->way[GEN_UNPACK]);
+    int64_t words = INT32_MAX * (pack < unpack ? pack : unpack), limit;
     if (plan->index_bits == 32 && words > INT32_MAX) words = INT32_MAX;
     if (__builtin_mul_overflow(words, (int64_t)word, &limit) || limit >= end) return end;
     return limit >= size ? limit - limit % size : limit;
 }
 
-static int launch(struct move *v, const struct module *m, int entry, struct stridec_launch *a)
+/* No more blocks than the multiprocessors that kernels may use: they go round more often. */
+static int64_t grid_of(const struct gen_way *way, int64_t words)
 {
-    int64_t words = (a->end - a->begin) / m->plan.words[entry];
-    int64_t each = (int64_t)m->plan.threads * m->plan.words_per_thread;
+    int64_t each = block_words(way), blocks = (words + each - 1) / each, limit = env_get()->sm_limit;
+    return limit && blocks > limit ? limit : blocks;
+}
+
+static CUresult enqueue(struct module *m, enum kernel_direction direction, int entry,
+                        const CUDA_KERNEL_NODE_PARAMS *p, struct stream *s)
+{
+    if (graph_launch(m, direction, entry, p, s)) return CUDA_SUCCESS;
+    return driver_get()->cuLaunchKernel(p->func, p->gridDimX, 1, 1, p->blockDimX, 1, 1, 0, stream_use(s),
+                                        p->kernelParams, NULL);
+}
+
+/* `last`: nothing of the job follows. */
+static int launch(struct move *v, struct module *m, int entry, struct stridec_launch *a, bool last)
+{
+    enum kernel_direction direction = v->job.direction;
+    const struct gen_way *way = &m->plan.way[direction];
+    int64_t blocks = grid_of(way, (a->end - a->begin) / m->plan.words[entry]);
+    if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
     void *arguments[] = {a};
-    CUresult r = driver_get()->cuLaunchKernel(m->entry[v->job.direction][entry], (unsigned)((words + each - 1) / each),
-                                              1, 1, (unsigned)m->plan.threads, 1, 1, 0, v->stream, arguments, NULL);
+    CUDA_KERNEL_NODE_PARAMS p = {
+        .func = m->entry[direction][entry],
+        .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
+        .blockDimX = (unsigned)way->threads, .blockDimY = 1, .blockDimZ = 1,
+        .kernelParams = arguments,
+    };
+    CUresult r = enqueue(m, direction, entry, &p, v->stream);
     v->launches++;
+    v->stream->flagged = r == CUDA_SUCCESS && a->done;
     if (r == CUDA_SUCCESS) return 0;
     log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", v->kernel->signature, v->device->ordinal,
               driver_error(r));
@@ -79,7 +117,7 @@ static int launch(struct move *v, const struct module *m, int entry, struct stri
 
 /* The whole range by module m: usually one launch; a second for a tail narrower than a word; more for ranges past
  * the module's limits. */
-static int launch_all(struct move *v, const struct module *m, uint64_t program, bool wrap, int limit)
+static int launch_all(struct move *v, struct module *m, uint64_t program, bool wrap, int limit)
 {
     struct kernel_job job = v->job;
     int64_t size = v->kernel->size;
@@ -87,9 +125,9 @@ static int launch_all(struct move *v, const struct module *m, uint64_t program, 
         int entry = choose_entry(&m->plan, &job, wrap, job.end, limit), word = m->plan.words[entry];
         int64_t end = launch_end(&m->plan, word, size, job.end);
         end -= (end - job.begin) % word;
-        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program, {0}};
+        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program, 0, 0, {0}};
         if (m->kernel->form) form_numbers(v->kernel->form, word, a.number);
-        if (launch(v, m, entry, &a)) return -1;
+        if (launch(v, m, entry, &a, end == job.end)) return -1;
         job.packed += (uint64_t)(end - job.begin);
         job.begin = end;
         skip_elements(&job, size);
@@ -125,9 +163,9 @@ static void *make_lists(struct kernel *k, size_t *bytes)
 /* Takes the bytes. */
 static struct buffer *upload(struct device *d, void *data, size_t bytes)
 {
-    CUstream s = data ? stream_get(d) : NULL;
-    struct buffer *b = s ? buffer_get(d, BUFFER_DEVICE, bytes) : NULL;
-    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, s) == CUDA_SUCCESS;
+    struct stream *s = data ? stream_get(d) : NULL;
+    struct buffer *b = s ? buffer_get(d, BUFFER_LASTING, bytes) : NULL;
+    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
     /* Waited for: the next user may come on another stream. It happens once. */
     if (s && (stream_wait(d, s) || !ok)) {
         buffer_put(b);
@@ -167,7 +205,15 @@ static int move_special(struct move *v, struct module *own, struct module *speci
     if (v->kernel->family == GEN_GENERIC || module_request(special) != STAGE_READY) return 1;
     if (!reaches(special, v->kernel->size, v->job.end)) return 1;
     if (form_has_lists(v->kernel->form) && !(lists = address_of(own, &own->lists, make_lists))) return 1;
-    return launch_all(v, special, lists, v->wrap, special->plan.words[0]);
+    return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
+}
+
+/* The interpreter reads some 40 bytes a block, which would stay on the device as long as the type, beside lists of 8: long
+ * ones wait for their own kernel instead, which all types of such lists share. */
+static bool worth_waiting(const struct move *v, const struct module *special)
+{
+    return !v->waited && v->kernel->form && v->kernel->form->list_bytes > LISTS_LONG
+           && module_stage(special) == STAGE_PENDING;
 }
 
 /* The interpreter knows nothing of strides that go on: several elements are always elements to it. While a special
@@ -176,6 +222,7 @@ static int move_special(struct move *v, struct module *own, struct module *speci
 static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
+    if (worth_waiting(v, special)) return 1;
     if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
     if (!reaches(m, v->kernel->size, v->job.end)) return 1;
     uint64_t program = address_of(own, &own->program, make_program);
@@ -192,10 +239,11 @@ static int move_compiled(struct move *v, struct module *own, struct module *spec
     return move_interpreted(v, own, special);
 }
 
-/* True while the worker is to make a module that serves k on d, and none is there yet. */
-static bool awaited(const struct module *special, const struct module *interpreter)
+/* True while the worker is to make a module that serves the move, and none is there yet. */
+static bool awaited(const struct move *v, const struct module *special, const struct module *interpreter)
 {
     enum stage a = module_stage(special), b = module_stage(interpreter);
+    if (worth_waiting(v, special)) return true;
     return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
 }
 
@@ -203,21 +251,34 @@ static bool awaited(const struct module *special, const struct module *interpret
 static bool wait_for_any(struct move *v, const struct module *special)
 {
     const struct module *interpreter = module_of(&kernel_interpreter, v->device);
-    if (!interpreter || !awaited(special, interpreter) || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+    if (!interpreter || !awaited(v, special, interpreter)
+        || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_SECONDS;
     int error = 0;
     pthread_mutex_lock(&kernel_lock);
-    while (error != ETIMEDOUT && awaited(special, interpreter))
+    while (error != ETIMEDOUT && awaited(v, special, interpreter))
         error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
     pthread_mutex_unlock(&kernel_lock);
-    return true;
+    return v->waited = true;
+}
+
+/* By the copy engine, though there may be kernels. */
+static bool copies_wanted(const struct move *v)
+{
+    if (env_get()->engine != ENV_ENGINE_COPY) return false;
+    if (!copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
+    log_once(LOG_WARN, "engine", "STRIDEC_ENGINE=copy: %s and others take more than %d copies: kernels move them",
+             v->kernel->signature, COPIES_MANY);
+    return false;
 }
 
 static int move_any(struct move *v, enum kernel_way *way)
 {
+    *way = KERNEL_COPIES;
+    if (copies_wanted(v)) return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
     struct module *own = module_of(v->kernel, v->device);
     struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
     int result = special ? move_compiled(v, own, special, way) : 1;
@@ -236,7 +297,7 @@ static int move_block(struct move *v)
                       &v->launches);
 }
 
-int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job, int *launches,
+int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job, int *launches,
                 enum kernel_way *way)
 {
     struct move v = {.kernel = k, .device = d, .stream = s, .job = *job};
@@ -245,7 +306,8 @@ int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct ker
     if (job->begin < job->end) {
         skip_elements(&v.job, k->size);
         v.wrap = v.job.end > k->size && !continues(k->tree, job->extent);
-        result = k->family == GEN_CONTIGUOUS && !v.wrap ? move_block(&v) : move_any(&v, &used);
+        bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine != ENV_ENGINE_KERNEL;
+        result = block ? move_block(&v) : move_any(&v, &used);
     }
     if (launches) *launches += v.launches;
     if (way) *way = used;

@@ -47,6 +47,7 @@ static bool acquire(struct parcel *p, const struct transport *t)
  * are the rank itself takes 3.2 ms that way, and 0.84 with those messages in host memory. */
 static const struct transport *choose(const struct parcel *p)
 {
+    if (p->parts) return &transport_parts;
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->to_self) : &transport_shadow;
 }
 
@@ -63,7 +64,8 @@ static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
     const struct transport *t = choose(p);
     if (device_enter(p->device)) return false;
     if (!p->layout->tree) PMPI_Type_dup(datatype, &p->datatype);
-    bool ok = acquire(p, t) || (p->layout->tree && t != &transport_oneshot && acquire(p, &transport_oneshot));
+    bool again = p->layout->tree && !p->parts && t != &transport_oneshot;
+    bool ok = acquire(p, t) || (again && acquire(p, &transport_oneshot));
     device_leave(p->device);
     return ok;
 }
@@ -82,30 +84,12 @@ static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datat
     return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message's packed bytes");
 }
 
-/* Where a buffer's bytes lie: NULL when the MPI may have it as it is. */
-static struct device *owner(const struct layout *l, const void *buf, int64_t count)
-{
-    int64_t first, past;
-    layout_span(l, count, &first, &past);
-    return device_of((const char *)buf + first);
-}
-
-/* Types of several parts may reach from one memory into another. */
-static bool in_one_memory(const struct layout *l, struct device *d, const void *buf, int64_t count)
-{
-    int64_t first, past;
-    if (l->tree && tree_is_strided(l->tree)) return true;
-    layout_span(l, count, &first, &past);
-    return device_of((const char *)buf + past - 1) == d;
-}
-
-int parcel_check(struct layout *l, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
-                 MPI_Comm comm)
+int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm)
 {
     int rc = check_committed(l, datatype, comm);
-    if (rc != MPI_SUCCESS || in_one_memory(l, d, buf, count)) return rc;
-    return raise_error(comm, MPI_ERR_BUFFER, "a datatype's parts lie in different memories (host and device, or two "
-                                             "devices): not supported");
+    if (rc != MPI_SUCCESS || !w.parts || l->tree) return rc;
+    return raise_error(comm, MPI_ERR_BUFFER, "a datatype that stridec can't read has parts in different memories (host "
+                                             "and device, or two devices): not supported");
 }
 
 struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count)
@@ -114,31 +98,41 @@ struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int
                            .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
 }
 
-struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+/* The layout of a buffer that stridec takes, and where it lies; NULL for one that it does not take. */
+static struct layout *taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
 {
-    struct device *d;
     if (count <= 0 || comm == MPI_COMM_NULL) return NULL;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || layout_bytes(l, count) < 0 || !(d = owner(l, buf, count))) return NULL;
-    return mpi_cuda_aware() && (layout_contiguous(l, count) || !l->tree) ? NULL : d;
+    if (!l || l->size == 0 || layout_bytes(l, count) < 0) return NULL;
+    *w = where_of(l, buf, count);
+    if (!w->device) return NULL;
+    bool native = !l->tree || (!w->parts && layout_contiguous(l, count));
+    return mpi_cuda_aware() && native ? NULL : l;
 }
 
-int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype, int peer,
-                   MPI_Comm comm)
+bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct layout *l = layout_of(datatype);
-    int rc = parcel_check(l, d, buf, count, datatype, comm);
+    struct where w;
+    return taken(buf, count, datatype, comm, &w) != NULL;
+}
+
+int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                   MPI_Datatype datatype, int peer, MPI_Comm comm)
+{
+    int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel what = parcel_on(l, d, buf, count);
+    struct parcel what = parcel_on(l, w.device, buf, count);
+    what.parts = w.parts;
     what.to_self = is_self(peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
-    struct device *d = parcel_taken(buf, count, datatype, comm);
+    struct where w;
+    struct layout *l = taken(buf, count, datatype, comm, &w);
     *p = NULL;
-    return d ? parcel_open_on(p, d, buf, count, datatype, peer, comm) : MPI_SUCCESS;
+    return l ? parcel_open_on(p, l, w, buf, count, datatype, peer, comm) : MPI_SUCCESS;
 }
 
 void parcel_close(struct parcel *p)
@@ -151,7 +145,8 @@ void parcel_close(struct parcel *p)
     free(p);
 }
 
-int parcel_move(struct parcel *p, CUstream s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
+int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                      uint64_t packed, int64_t begin, int64_t end)
 {
     int launches = 0;
     struct kernel_job job = {
@@ -160,12 +155,17 @@ int parcel_move(struct parcel *p, CUstream s, enum kernel_direction direction, u
         .user = (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off,
         .extent = p->layout->extent,
         .count = p->count,
-        .begin = 0,
-        .end = bytes,
+        .begin = begin,
+        .end = end,
     };
-    int rc = kernel_move(p->layout->kernel, p->device, s, &job, &launches, NULL);
+    int rc = kernel_move(p->layout->kernel, d, s, &job, &launches, NULL);
     p->launches += launches;
     return rc;
+}
+
+int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
+{
+    return parcel_move_range(p, p->device, s, direction, packed, 0, bytes);
 }
 
 /* One pack or unpack on a stream of its own, waited for. bytes < 0 packs. */
@@ -173,7 +173,7 @@ static int parcel_run(struct parcel *p, int64_t bytes)
 {
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
-    CUstream s = stream_get(p->device);
+    struct stream *s = stream_get(p->device);
     int rc = !s ? -1 : bytes < 0 ? p->transport->pack(p, s) : p->transport->unpack(p, s, bytes);
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
@@ -193,14 +193,16 @@ int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm)
     return parcel_run(p, bytes) ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
-/* The batch's stream on d; a batch of more devices than it holds waits for the earlier ones first. */
-static CUstream batch_stream(struct batch *b, struct device *d)
+/* A batch of more devices than it holds waits for the earlier ones first. */
+struct stream *batch_stream(struct batch *b, struct device *d)
 {
     for (int i = 0; i < b->devices; i++)
         if (b->of[i].device == d) return b->of[i].stream;
     if (b->devices == BATCH_DEVICES && batch_wait(b)) return NULL;
-    CUstream s = stream_get(d);
-    if (s) b->of[b->devices].device = d, b->of[b->devices++].stream = s;
+    struct stream *s = stream_get(d);
+    if (!s) return NULL;
+    s->batched = true;
+    b->of[b->devices].device = d, b->of[b->devices++].stream = s;
     return s;
 }
 
@@ -209,7 +211,7 @@ int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
     if (bytes == 0) return 0;
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
-    CUstream s = batch_stream(b, p->device);
+    struct stream *s = batch_stream(b, p->device);
     int rc = s ? p->transport->unpack(p, s, bytes) : -1;
     device_leave(p->device);
     p->moved = bytes, p->started = start;

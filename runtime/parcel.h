@@ -2,22 +2,23 @@
 #ifndef STRIDEC_PARCEL_H
 #define STRIDEC_PARCEL_H
 #include "transport.h"
+#include "where.h"
 
 /* Whether stridec takes a buffer. If it does, *p is a parcel with its buffers acquired, to be closed; if it
  * does not (host memory, nothing to move, contiguous on a CUDA-aware MPI, an argument that the MPI will
  * refuse), *p is NULL and the call goes down as it is. peer: the other rank in comm, or a negative number. Returns MPI_SUCCESS, or an error that has been
  * raised on comm: the caller returns it. */
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm);
-/* The device of a buffer that parcel_open would take, NULL for one that it would not. */
-struct device *parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* As parcel_open, for a buffer that is known to lie on d, whatever the MPI takes. */
-int parcel_open_on(struct parcel **p, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype, int peer,
-                   MPI_Comm comm);
+/* True if parcel_open would take the buffer. */
+bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
+int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                   MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
 struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);
-/* Committed, and all in one memory: MPI_SUCCESS, or an error raised on comm. */
-int parcel_check(struct layout *l, struct device *d, const void *buf, int64_t count, MPI_Datatype datatype,
-                 MPI_Comm comm);
+/* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
+ * comm. */
+int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
 /* Adds p's launches and these bytes to the statistics of its datatype. */
 void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds);
 void parcel_close(struct parcel *p);   /* NULL is allowed */
@@ -33,9 +34,11 @@ struct batch {
     int devices;
     struct {
         struct device *device;
-        CUstream stream;
+        struct stream *stream;
     } of[BATCH_DEVICES];
 };
+/* The batch's stream on d, which must be entered; NULL on failure. */
+struct stream *batch_stream(struct batch *b, struct device *d);
 int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);   /* 0 or -1 */
 int batch_wait(struct batch *b);                                      /* 0 or -1; ends the batch */
 

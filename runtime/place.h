@@ -5,21 +5,28 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define POOL_CLASSES 48
+#define POOL_STEPS 16 /* sizes from one power of two to the next */
+#define POOL_CLASSES (48 * POOL_STEPS)
 struct pool {
     pthread_mutex_t lock;
-    struct buffer *free[POOL_CLASSES]; /* by size: 4 KiB << class */
+    struct buffer *free[POOL_CLASSES]; /* by size (buffer.c) */
     size_t kept, limit;                /* bytes in the free lists, and how many may stay there */
 };
 
 #define STREAMS_KEPT 32
+#define FLAG_BYTES 64 /* a cache line for each stream's word */
+#define FLAGS 64
 struct place {
     struct device device; /* first, so that the address of one is the address of the other */
     atomic_bool primary;  /* its context is the primary one of its ordinal */
     pthread_mutex_t lock; /* of the streams */
-    CUstream streams[STREAMS_KEPT];
-    int stream_count;
-    struct pool pool; /* BUFFER_DEVICE */
+    struct stream *streams; /* unused ones */
+    int streams_kept;
+    uint64_t numbers;      /* a bit for each number below FLAGS that a stream has */
+    struct buffer *flags;  /* the words of those streams; NULL until wanted, or where there is no memory */
+    atomic_bool flags_had; /* they were asked for */
+    atomic_uint ticket;    /* the last one; of all streams of the device, so that a late store is no other's */
+    struct pool pool; /* of device memory */
 };
 
 static inline struct place *place_of(struct device *d)

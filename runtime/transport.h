@@ -13,6 +13,7 @@ struct parcel {
     const struct transport *transport;
     struct layout *layout;     /* a reference */
     struct device *device;     /* owns the typed buffer */
+    bool parts;                /* which lies in other memories too */
     char *user;                /* the typed buffer: the address that the application passed */
     int64_t count;             /* elements */
     int64_t bytes;             /* packed */
@@ -31,13 +32,14 @@ struct transport {
     bool (*acquire)(struct parcel *p);
     /* Enqueue on s, device entered: once s is done, wire holds all packed bytes, or the typed buffer holds
      * the first `bytes` packed bytes of wire. 0 or -1. */
-    int (*pack)(struct parcel *p, CUstream s);
-    int (*unpack)(struct parcel *p, CUstream s, int64_t bytes);
+    int (*pack)(struct parcel *p, struct stream *s);
+    int (*unpack)(struct parcel *p, struct stream *s, int64_t bytes);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */
 extern const struct transport transport_oneshot;   /* kernels write and read mapped host memory */
 extern const struct transport transport_staged;    /* pack on the GPU, copy to pinned memory */
+extern const struct transport transport_parts;     /* buffers in several memories */
 extern const struct transport transport_shadow;    /* types stridec can't read: the MPI packs a host copy */
 
 /* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. host_only: not one
@@ -48,6 +50,10 @@ const struct transport *transport_choose(struct layout *l, int64_t count, int64_
 bool mpi_cuda_aware(void);
 
 /* The kernel job between the typed buffer and `packed` on the range [0, bytes). 0 or -1. */
-int parcel_move(struct parcel *p, CUstream s, enum kernel_direction direction, uint64_t packed, int64_t bytes);
+int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes);
+/* The same for the packed range [begin, end), all of whose typed bytes lie on d, which must be entered. `packed` is the
+ * address of packed byte `begin`. */
+int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                      uint64_t packed, int64_t begin, int64_t end);
 
 #endif

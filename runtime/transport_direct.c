@@ -16,12 +16,12 @@ static bool acquire_mapped(struct parcel *p)
     return p->wire != NULL;
 }
 
-static int pack(struct parcel *p, CUstream s)
+static int pack(struct parcel *p, struct stream *s)
 {
     return parcel_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
 }
 
-static int unpack(struct parcel *p, CUstream s, int64_t bytes)
+static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
     return parcel_move(p, s, KERNEL_UNPACK, p->wire->address, bytes);
 }

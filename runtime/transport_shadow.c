@@ -20,14 +20,15 @@ static bool acquire(struct parcel *p)
     return transport_oneshot.acquire(p);
 }
 
-static int pack(struct parcel *p, CUstream s)
+static int pack(struct parcel *p, struct stream *s)
 {
     int64_t first, past;
     int position = 0;
     layout_span(p->layout, p->count, &first, &past);
     char *shadow = malloc((size_t)(past - first));
     bool ok = shadow
-              && !driver_get()->cuMemcpyDtoHAsync(shadow, (CUdeviceptr)(p->user + first), (size_t)(past - first), s)
+              && !driver_get()->cuMemcpyDtoHAsync(shadow, (CUdeviceptr)(p->user + first), (size_t)(past - first),
+                                               stream_use(s))
               && !stream_wait(p->device, s)
               && PMPI_Pack(shadow - first, (int)p->count, p->datatype, p->address, (int)p->bytes, &position,
                            MPI_COMM_SELF) == MPI_SUCCESS;
@@ -48,18 +49,20 @@ static bool receive_over(struct parcel *p, char *shadow, int64_t first, int64_t 
     return rc == MPI_SUCCESS;
 }
 
-static int copy_written(struct parcel *p, CUstream s, const char *zeros, const char *ones, int64_t first, int64_t span)
+static int copy_written(struct parcel *p, struct stream *s, const char *zeros, const char *ones, int64_t first,
+                        int64_t span)
 {
     for (int64_t i = 0, run; i < span; i += run + 1) {
         for (run = 0; i + run < span && zeros[i + run] == ones[i + run]; run++) {}
         if (run == 0) continue;
         p->launches++;
-        if (driver_get()->cuMemcpyHtoDAsync((CUdeviceptr)(p->user + first + i), zeros + i, (size_t)run, s)) return -1;
+        CUdeviceptr at = (CUdeviceptr)(p->user + first + i);
+        if (driver_get()->cuMemcpyHtoDAsync(at, zeros + i, (size_t)run, stream_use(s))) return -1;
     }
     return stream_wait(p->device, s);
 }
 
-static int unpack(struct parcel *p, CUstream s, int64_t bytes)
+static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
     int64_t first, past;
     layout_span(p->layout, p->count, &first, &past);

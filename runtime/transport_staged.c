@@ -9,17 +9,18 @@ static bool acquire(struct parcel *p)
     return p->wire != NULL;
 }
 
-static int pack(struct parcel *p, CUstream s)
+static int pack(struct parcel *p, struct stream *s)
 {
     if (parcel_move(p, s, KERNEL_PACK, p->stage->address, p->bytes)) return -1;
     p->launches++;
-    return driver_get()->cuMemcpyDtoHAsync(p->wire->host, p->stage->address, (size_t)p->bytes, s) ? -1 : 0;
+    return driver_get()->cuMemcpyDtoHAsync(p->wire->host, p->stage->address, (size_t)p->bytes, stream_use(s)) ? -1 : 0;
 }
 
-static int unpack(struct parcel *p, CUstream s, int64_t bytes)
+static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
     p->launches++;
-    if (bytes && driver_get()->cuMemcpyHtoDAsync(p->stage->address, p->wire->host, (size_t)bytes, s)) return -1;
+    if (bytes && driver_get()->cuMemcpyHtoDAsync(p->stage->address, p->wire->host, (size_t)bytes, stream_use(s)))
+        return -1;
     return parcel_move(p, s, KERNEL_UNPACK, p->stage->address, bytes);
 }
 

@@ -41,7 +41,8 @@ static bool are_defaults(void)
 {
     const struct env *e = env_get();
     env_check();
-    return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO && !e->cache_dir && !e->dump &&
+    return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO &&
+           e->engine == ENV_ENGINE_AUTO && e->sm_limit == 0 && !e->cache_dir && !e->dump &&
            !e->stats && !e->aot && !e->tune && !e->tune_named;
 }
 
@@ -58,7 +59,8 @@ static bool are_set(void)
 {
     const struct env *e = env_get();
     env_check();
-    return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED && !strcmp(e->cache_dir, "/c") &&
+    return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED &&
+           e->engine == ENV_ENGINE_COPY && e->sm_limit == 12 && !strcmp(e->cache_dir, "/c") &&
            !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named;
 }
 
@@ -66,6 +68,7 @@ static void all_set(void **state)
 {
     (void)state;
     in_child((const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
+                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12",
                                    "STRIDEC_CACHE_DIR=/c", "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a",
                                    "STRIDEC_TUNE=/t", NULL},
              are_set);
@@ -98,6 +101,14 @@ static void wrong_values(void **state)
     assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged\n"));
     assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
     assert_non_null(strstr(said, "allowed: 0, 1\n"));
+    const char *const numbers[] = {"STRIDEC_SM_LIMIT=-1", "STRIDEC_SM_LIMIT=half", "STRIDEC_SM_LIMIT=4x",
+                                   "STRIDEC_SM_LIMIT= 4", "STRIDEC_SM_LIMIT=2147483648",
+                                   "STRIDEC_SM_LIMIT=99999999999999999999"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        in_child((const char *const[]){numbers[i], NULL}, are_defaults);
+        assert_non_null(strstr(said, "is not allowed and counts as 0"));
+        assert_non_null(strstr(said, "allowed: 0 and up\n"));
+    }
 }
 
 static void wrong_names(void **state)

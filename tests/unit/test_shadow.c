@@ -49,9 +49,9 @@ static void test_pack_and_unpack(void **state)
     struct layout *l = unread(&type);
     CUdeviceptr user;
     assert_int_equal(driver->cuMemAlloc(&user, SPACE), CUDA_SUCCESS);
-    CUstream s = stream_get(device);
+    struct stream *s = stream_get(device);
     for (int i = 0; i < SPACE; i++) typed[i] = (char)(i * 7 + i / 256);
-    assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, s), CUDA_SUCCESS);
+    assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, stream_use(s)), CUDA_SUCCESS);
     struct parcel p = parcel_of(l, type, user);
 
     int position = 0;
@@ -69,11 +69,11 @@ static void test_pack_and_unpack(void **state)
         memcpy(expected, typed, SPACE);
         MPI_Sendrecv(p.address, lengths[n], MPI_PACKED, 0, 0, expected + ORIGIN, COUNT, type, 0, 0, MPI_COMM_SELF,
                      MPI_STATUS_IGNORE);
-        assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, s), CUDA_SUCCESS);
+        assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
         assert_int_equal(transport_shadow.unpack(&p, s, lengths[n]), 0);
         assert_int_equal(stream_wait(device, s), 0);
-        assert_int_equal(driver->cuMemcpyDtoHAsync(got, user, SPACE, s), CUDA_SUCCESS);
+        assert_int_equal(driver->cuMemcpyDtoHAsync(got, user, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
         assert_memory_equal(got, expected, SPACE);
     }
