@@ -1,11 +1,19 @@
 #!/bin/sh
-# gpu.sh: `tests/gpu.sh [BUILD_DIR]` (make check-gpu): what only a machine with a GPU can show. Runs from a built
-# tree, compiles nothing: doctor, the examples in C, Fortran and Python, the benchmarks' byte checks, the
-# multi-rank tests of tests/mpi, and a run under compute-sanitizer. Prints "N passed, N failed" last.
-# tests/mpi/NAME.args, where there is one, holds a line "RANKS [args]" for each run of NAME; else it runs with 2.
-# Variables: MPICC, CUDA_LIB, PYTHON, LOGS (a folder for the output of each run; default a temporary one).
+# gpu.sh: `tests/gpu.sh [BUILD_DIR [PART...]]` (make check-gpu): what only a machine with a GPU can show. Runs from a
+# built tree, compiles nothing. The parts, all of them by default:
+#   doctor      what `stridec doctor` finds
+#   examples    the halo exchange in C, Fortran and Python, and by each transport
+#   bytes       the benchmarks' byte checks
+#   mpi         the multi-rank tests of tests/mpi; or mpi/NAME for one of them
+#   sanitizer   compute-sanitizer's memcheck, racecheck and initcheck; or sanitizer/TOOL for one of them
+# Prints "N passed, N failed" last. tests/mpi/NAME.args, where there is one, holds a line "RANKS [args]" for each run of
+# NAME; else it runs with 2.
+# Variables: MPICC, CUDA_LIB, PYTHON, TEST_SEED, LOGS (a folder for the output of each run; default a temporary one),
+# LIMIT (seconds for one run, 300).
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${1:-${BUILD:-build}}
+[ $# -eq 0 ] || shift
+parts=${*:-doctor examples bytes mpi sanitizer}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 LOGS=${LOGS:-$scratch/logs}
@@ -13,7 +21,9 @@ mkdir -p "$LOGS"
 # Compiled kernels go where no earlier run left any, so that compiling is part of what is checked.
 export BUILD PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
 stridec=$BUILD/stridec
-passed=0 failed=0
+passed=0 failed=0 limit=${LIMIT:-300}
+# Lines worth showing of a run that went well.
+telling='median|exchange: min|device memory|layouts verified|kernels in|blocks: commit|were compiled'
 
 if [ "$("$BUILD/tests/gpu_count" 2>/dev/null || echo 0)" -eq 0 ]; then
     echo "check-gpu: no GPU found: nothing was checked"
@@ -23,16 +33,16 @@ fi
 
 # try NAME COMMAND...: one check; its output is shown where it fails.
 try() {
-    name=$1
+    what=$1
     shift
-    log=$LOGS/$(echo "$name" | tr -c 'A-Za-z0-9.\n' '-').log
-    if timeout "${LIMIT:-300}" "$@" >"$log" 2>&1; then
+    log=$LOGS/$(echo "$what" | tr -c 'A-Za-z0-9.\n' '-').log
+    if timeout "$limit" "$@" >"$log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok $name: $(grep -E 'median|exchange: min|device memory|layouts verified' "$log" | sed 's/^[a-z0-9_.]*: //' | paste -sd ';' -)"
+        echo "ok $what: $(grep -E "$telling" "$log" | sed 's/^[a-z0-9_.]*: //' | paste -sd ';' -)"
     else
         status=$?
         failed=$((failed + 1))
-        echo "not ok $name (exit status $status):"
+        echo "not ok $what (exit status $status):"
         tail -30 "$log" | sed 's/^/    /'
     fi
 }
@@ -48,56 +58,105 @@ skip() {
     echo "skipped $1"
 }
 
-try doctor "$stridec" doctor
-
-for ranks in 1 2 4; do
-    for n in 64 128; do
-        under_stridec "$ranks" "halo3d $n^3, $ranks ranks" "$BUILD/examples/halo3d" $n 2 5
+try_examples() {
+    for ranks in 1 2 4; do
+        for n in 64 128; do
+            under_stridec "$ranks" "halo3d $n^3, $ranks ranks" "$BUILD/examples/halo3d" $n 2 5
+        done
     done
-done
-for transport in oneshot staged; do
-    export STRIDEC_TRANSPORT=$transport
-    under_stridec 2 "halo3d 64^3, 2 ranks, $transport" "$BUILD/examples/halo3d" 64 2 5
-    [ ! -x "$BUILD/bench/pingpong" ] ||
+    for transport in oneshot staged; do
+        export STRIDEC_TRANSPORT=$transport
+        under_stridec 2 "halo3d 64^3, 2 ranks, $transport" "$BUILD/examples/halo3d" 64 2 5
+        unset STRIDEC_TRANSPORT
+    done
+    if [ -x "$BUILD/examples/halo3d_f" ]; then
+        under_stridec 2 "halo3d_f 64^3, 2 ranks" "$BUILD/examples/halo3d_f" 64 2 5
+    else
+        skip "halo3d_f: not built"
+    fi
+    for p in $PYTHON python3 /usr/bin/python3; do
+        "$p" -c 'import mpi4py, numpy' 2>/dev/null && python=$p && break
+    done
+    if [ -n "${python:-}" ]; then
+        under_stridec 2 "halo3d.py 64^3, 2 ranks" "$python" examples/halo3d.py 64 2 5
+    else
+        skip "halo3d.py: no python3 with mpi4py and numpy"
+    fi
+}
+
+try_bytes() {
+    [ -x "$BUILD/bench/pack" ] || { skip "bytes: the benchmarks are not built"; return; }
+    for transport in oneshot staged; do
+        export STRIDEC_TRANSPORT=$transport
         under_stridec 2 "bytes sent and received, $transport" "$BUILD/bench/pingpong" --check --span 300000000
-    unset STRIDEC_TRANSPORT
-done
-[ ! -x "$BUILD/bench/pack" ] || under_stridec 1 "bytes packed and unpacked" "$BUILD/bench/pack" --check --span 1200000000
+        unset STRIDEC_TRANSPORT
+    done
+    under_stridec 1 "bytes packed and unpacked" "$BUILD/bench/pack" --check --span 1200000000
+}
 
-if [ -x "$BUILD/examples/halo3d_f" ]; then
-    under_stridec 2 "halo3d_f 64^3, 2 ranks" "$BUILD/examples/halo3d_f" 64 2 5
-else
-    skip "halo3d_f: not built"
-fi
-for p in $PYTHON python3 /usr/bin/python3; do
-    "$p" -c 'import mpi4py, numpy' 2>/dev/null && python=$p && break
-done
-if [ -n "${python:-}" ]; then
-    under_stridec 2 "halo3d.py 64^3, 2 ranks" "$python" examples/halo3d.py 64 2 5
-else
-    skip "halo3d.py: no python3 with mpi4py and numpy"
-fi
-
-for program in "$BUILD"/tests/mpi/*; do
-    { [ -f "$program" ] && [ -x "$program" ]; } || continue
-    name=${program##*/}
+try_mpi() {   # NAME
     runs=$scratch/runs
-    if [ -f "tests/mpi/$name.args" ]; then cp "tests/mpi/$name.args" "$runs"; else echo 2 >"$runs"; fi
+    if [ -f "tests/mpi/$1.args" ]; then cp "tests/mpi/$1.args" "$runs"; else echo 2 >"$runs"; fi
     while read -r ranks arguments <&3; do
         # shellcheck disable=SC2086
-        [ -z "$ranks" ] || under_stridec "$ranks" "tests/mpi/$name $ranks $arguments" "$program" $arguments
+        [ -z "$ranks" ] || under_stridec "$ranks" "tests/mpi/$1 $ranks $arguments" "$BUILD/tests/mpi/$1" $arguments
     done 3<"$runs"
-done
+}
 
-sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer)
-if [ -z "$sanitizer" ]; then
-    skip "memcheck: no compute-sanitizer"
-elif "$sanitizer" "$BUILD/examples/halo3d" 8 1 1 2>&1 | grep -q "Device not supported"; then
-    skip "memcheck: compute-sanitizer does not support this machine"
-else
-    try "memcheck: halo3d 16^3, 2 ranks" tests/mpirun.sh -n 2 "$sanitizer" --tool memcheck --target-processes all \
-        --error-exitcode 9 --report-api-errors no "$stridec" run -- "$BUILD/examples/halo3d" 16 2 3
-fi
+mpi_programs() {
+    for program in "$BUILD"/tests/mpi/*; do
+        { [ -f "$program" ] && [ -x "$program" ]; } && echo "${program##*/}"
+    done
+}
+
+# sanitize TOOL RANKS PROGRAM ARGS...: kernels compiled by then are in the cache, so that most types meet their own.
+sanitize() {
+    tool=$1 ranks=$2
+    shift 2
+    try "$tool: ${1##*/}" tests/mpirun.sh -n "$ranks" "$sanitizer" --tool "$tool" \
+        --target-processes all --error-exitcode 9 --report-api-errors no "$stridec" run -- "$@"
+}
+
+try_sanitizer() {   # TOOL...
+    sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer)
+    if [ -z "$sanitizer" ]; then
+        skip "sanitizer: no compute-sanitizer"
+        return
+    elif "$sanitizer" "$BUILD/examples/halo3d" 8 1 1 2>&1 | grep -q "Device not supported"; then
+        skip "sanitizer: compute-sanitizer does not support this machine"
+        return
+    fi
+    limit=${LIMIT:-90}
+    # Random types of one seed for all tools. The first run, without a tool, fills the cache of modules.
+    TEST_SEED=${TEST_SEED:-$(date +%s)}
+    export TEST_SEED
+    under_stridec 2 "before the tools: random types" "$BUILD/tests/mpi/random" 240 12
+    for tool in "$@"; do
+        sanitize "$tool" 2 "$BUILD/examples/halo3d" 16 2 3
+        sanitize "$tool" 2 "$BUILD/tests/mpi/random" 240 1
+        [ ! -x "$BUILD/bench/pack" ] || sanitize "$tool" 1 "$BUILD/bench/pack" --check --span 5000000
+        [ "$tool" = memcheck ] || continue
+        sanitize "$tool" 2 "$BUILD/tests/mpi/edges"
+        sanitize "$tool" 1 "$BUILD/tests/mpi/pack"
+    done
+    limit=${LIMIT:-300}
+}
+
+for part in $parts; do
+    case $part in
+    doctor) try doctor "$stridec" doctor ;;
+    examples) try_examples ;;
+    bytes) try_bytes ;;
+    mpi) for program in $(mpi_programs); do try_mpi "$program"; done ;;
+    mpi/*) try_mpi "${part#mpi/}" ;;
+    sanitizer) try_sanitizer memcheck racecheck initcheck ;;
+    sanitizer/*) try_sanitizer "${part#sanitizer/}" ;;
+    *)
+        echo "not ok $part: no such part"
+        failed=$((failed + 1))
+        ;;
+    esac
+done
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

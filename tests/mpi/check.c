@@ -152,3 +152,8 @@ uint32_t roll(uint32_t n)
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return (uint32_t)((z ^ z >> 31) % n);
 }
+
+void roll_apart(void)
+{
+    random_state += (uint64_t)my_rank << 48;
+}

@@ -38,6 +38,8 @@ const char *error_name(int class);
 
 /* 0 <= roll(n) < n, the same on every rank that has drawn as often. */
 uint32_t roll(uint32_t n);
+/* From here on every rank draws numbers of its own. */
+void roll_apart(void);
 
 /* ---- types (types.c) ---- */
 

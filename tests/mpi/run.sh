@@ -70,7 +70,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- pack p2p requests lifetimes errors devices handles fallback tuned
+[ $# -gt 0 ] || set -- pack parts p2p requests lifetimes errors devices handles fallback tuned edges large churn warm random
 for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }

@@ -52,8 +52,8 @@ static bool loads(const char *key, const char *expected, size_t size)
 static void stored_and_loaded(void **state)
 {
     (void)state;
-    char *key = cache_key("s(4,16,d(8))", "sm_90", 13, 0), *other = cache_key("s(4,16,d(8))", "sm_80", 13, 0);
-    char *newer = cache_key("s(4,16,d(8))", "sm_90", 13, 1);
+    char *key = cache_key("s(4,16,d(8))", "", "sm_90", 13, 0), *other = cache_key("s(4,16,d(8))", "", "sm_80", 13, 0);
+    char *newer = cache_key("s(4,16,d(8))", "", "sm_90", 13, 1);
     assert_string_not_equal(key, other);
     assert_false(loads(key, "", 0));
     cache_store(key, "module\0text", 11);
@@ -196,7 +196,7 @@ static void one_makes_it(void **state)
 {
     (void)state;
     enum { RANKS = 6 };
-    char *key = cache_key("s(7,16,d(8))", "sm_90", 13, 0);
+    char *key = cache_key("s(7,16,d(8))", "", "sm_90", 13, 0);
     int made[2], status;
     empty_folder();
     cache_store("another", "x", 1);   /* makes the folder */

@@ -1,0 +1,132 @@
+/* warm.c: what ranks and processes share of compiled kernels, and what becomes of the worker when they fork and end.
+ *
+ * `cold` begins with an empty cache folder: of the ranks one compiles. `warm` finds it filled by others, and its
+ * first pack of a type meets the type's own kernel. `fork` forks while a compile is on its way; `end` finalizes then.
+ * (To exit without MPI_Finalize then is test_kernel.c's.)
+ *
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 4 cold
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 4 warm
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 1 warm
+ * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 -n 2 fork
+ * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 -n 2 end
+ */
+#include "check.h"
+#include "resources.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BLOCKS 24000 /* more than the copy engine is asked for, two and more at a time */
+
+static struct buf user;
+
+/* Where block i lies: evenly spaced, the copy engine would move them at once. */
+static int place(int i)
+{
+    return 24 * i + 8 * (int)((uint32_t)i * 2654435761u >> 30 & 1);
+}
+
+static MPI_Datatype blocks(void)
+{
+    static MPI_Aint at[BLOCKS];
+    MPI_Datatype t;
+    for (int i = 0; i < BLOCKS; i++) at[i] = place(i);
+    MPI_Type_create_hindexed_block(BLOCKS, 1, at, MPI_DOUBLE, &t);
+    type_commit(&t);
+    return t;
+}
+
+static void pack(MPI_Datatype t)
+{
+    struct buf out;
+    int position = 0;
+    buf_bytes(&out, MEM_DEVICE, 8 * BLOCKS, 0, 3);
+    MPI_Pack(user.origin, 1, t, out.origin, 8 * BLOCKS, &position, MPI_COMM_WORLD);
+    for (int i = 0; i < 8 * BLOCKS; i++)
+        out.shadow[out.lead + (size_t)i] = user.shadow[user.lead + (size_t)(place(i / 8) + i % 8)];
+    buf_check(&out, "packed");
+    buf_free(&out);
+}
+
+/* All ranks want the same two modules at the same time: the interpreter, and the type's own. */
+static void cold(void)
+{
+    struct resources r;
+    MPI_Datatype t = blocks();
+    resources_wait_modules(2, t, NULL);
+    pack(t);
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&r);
+    if (r.simulated) expect_equal(r.compiles, 2, "compiles of all ranks");
+    MPI_Type_free(&t);
+    report("%d ranks compile one module once", num_ranks);
+}
+
+/* One module loaded, none compiled, one launch, no copy but the list's: the first pack is the special kernel's. */
+static void warm(void)
+{
+    struct resources before, after;
+    struct buf out;
+    int position = 0;
+    buf_bytes(&out, MEM_DEVICE, 8 * BLOCKS, 0, 3);
+    resources_now(&before);
+    MPI_Datatype t = blocks();
+    MPI_Pack(user.origin, 1, t, out.origin, 8 * BLOCKS, &position, MPI_COMM_WORLD);
+    resources_now(&after);
+    if (after.simulated) {
+        expect_equal(after.compiles, 0, "compiles");
+        expect_equal(after.modules - before.modules, 1, "modules loaded");
+        expect_equal(after.launches - before.launches, 1, "launches");
+        expect(after.copies - before.copies <= 1, "%lld copies", (long long)(after.copies - before.copies));
+    }
+    pack(t);
+    MPI_Type_free(&t);
+    buf_free(&out);
+    report("the first pack after a warm start");
+}
+
+/* In a child there is no GPU to use: it computes, commits types, and ends, in each way there is. */
+static void child(int way)
+{
+    MPI_Datatype t;
+    if (way == 2) execl("/bin/true", "true", (char *)NULL);
+    MPI_Type_contiguous(5, MPI_INT, &t);
+    MPI_Type_free(&t);
+    if (way == 0) exit(0);
+    _exit(0);
+}
+
+static void forks(void)
+{
+    MPI_Datatype t = blocks();
+    for (int way = 0; way < 3; way++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0) child(way);
+        expect(waitpid(pid, &status, 0) == pid && status == 0, "the child ends with status %d", status);
+        pack(t); /* the parent goes on */
+    }
+    resources_wait_modules(2, t, NULL);
+    pack(t);
+    MPI_Type_free(&t);
+    report("fork, exit and exec while a kernel is compiled");
+}
+
+int main(int argc, char **argv)
+{
+    struct layout all = {.span = 24 * BLOCKS};
+    const char *what = "";
+    check_start(&argc, &argv, -1);
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-') what = argv[i];
+    resources_watch_compiles();
+    buf_make(&user, MEM_DEVICE, &all, 0, 1);
+    if (!strcmp(what, "cold")) cold();
+    if (!strcmp(what, "warm")) warm();
+    if (!strcmp(what, "fork")) forks();
+    if (!strcmp(what, "end")) pack(blocks()); /* its module is asked for, and not waited for */
+    if (!strcmp(what, "end")) report("a compile is on its way at the end");
+    buf_free(&user);
+    return check_finish();
+}
