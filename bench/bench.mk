@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/pingpong $(BUILD)/bench/beside $(BUILD)/bench/search
+BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/commit $(BUILD)/bench/pingpong $(BUILD)/bench/beside $(BUILD)/bench/search
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
 bench-build: all $(BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
@@ -8,6 +8,7 @@ bench: bench-build
 	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' bench/run.sh $(BUILD)
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
+$(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/variant.h
 $(BUILD)/bench/%: bench/%.c bench/common.c $(LAYOUTS_C) bench/common.h bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl

@@ -1,15 +1,14 @@
 /* pack.c: MPI_Pack and MPI_Unpack on GPU memory, checked byte for byte and timed, layout by layout.
  *
- * usage: mpirun -n 1 stridec run -- pack [--check] [--span BYTES] [OUT.json]
+ * usage: mpirun -n 1 stridec run -- pack [--check] [--span BYTES] [--best N | --no-best] [OUT.json]
  *
  * Each layout is packed and unpacked from device to device and compared with what the MPI makes of the same
  * bytes in host memory: all packed bytes, and after unpacking the whole span, gaps included. That is done right
  * after the commit and again when 0.5 s of calls have passed, so that a kernel compiled meanwhile is checked
- * too; only then it is timed. --check stops before timing. --span leaves out layouts that reach further.
- * Exit status 1 where a byte was wrong. */
-#include "common.h"
-#include "layouts.h"
-#include <cuda.h>
+ * too; only then it is timed, in turns with every other kernel that the generator can make of the layout (best.c).
+ * --check stops before timing. --span leaves out layouts that reach further. --best tries at most N kernels a
+ * direction, --no-best none. Exit status 1 where a byte was wrong. */
+#include "pack.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,21 +17,7 @@
 #define GRANULE 64        /* bytes of memory that move together */
 #define KERNEL_LEAST_US 3 /* the shortest time a packing kernel is granted by the floor */
 
-/* The limits of this machine, measured in this run. */
-struct limits {
-    double launch_us;     /* an empty kernel and the wait for it */
-    double bytes_per_us;  /* device-to-device copy, bytes read plus written */
-};
-
-struct work {
-    struct layout *l;
-    char *host, *host_packed;     /* span_bytes, packed_bytes */
-    char *user, *packed;          /* the same on the device */
-    char *second;                 /* device, packed_bytes: where the contiguous copy goes */
-    cudaStream_t stream;
-};
-
-static void pack(void *arg)
+void pack(void *arg)
 {
     struct work *w = arg;
     int position = 0;
@@ -40,7 +25,7 @@ static void pack(void *arg)
     MPI_Pack(w->user, w->l->count, w->l->type, w->packed, (int)w->l->packed_bytes, &position, MPI_COMM_WORLD);
 }
 
-static void unpack(void *arg)
+void unpack(void *arg)
 {
     struct work *w = arg;
     int position = 0;
@@ -144,74 +129,6 @@ static void work_free(struct work *w)
     free(w->host);
 }
 
-/* Launching an empty kernel and waiting for it. */
-struct empty {
-    CUfunction kernel;
-    CUstream stream;
-    __typeof__(cuLaunchKernel) *launch;
-    __typeof__(cuStreamSynchronize) *wait;
-};
-
-static void launch_empty(void *arg)
-{
-    struct empty *e = arg;
-
-    e->launch(e->kernel, 1, 1, 1, 32, 1, 1, 0, e->stream, NULL, NULL);
-    e->wait(e->stream);
-}
-
-static double measure_launch(cudaStream_t stream)
-{
-    static const char ptx[] = ".version 6.5\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n";
-    struct empty e = { .stream = (CUstream)stream };
-    __typeof__(cuModuleLoadData) *load;
-    __typeof__(cuModuleGetFunction) *find;
-    CUmodule module;
-
-    *(void **)&e.launch = driver_symbol("cuLaunchKernel");
-    *(void **)&e.wait = driver_symbol("cuStreamSynchronize");
-    *(void **)&load = driver_symbol("cuModuleLoadData");
-    *(void **)&find = driver_symbol("cuModuleGetFunction");
-    if (load(&module, ptx) != CUDA_SUCCESS || find(&e.kernel, module, "empty") != CUDA_SUCCESS) {
-        fprintf(stderr, "pack: the driver refused an empty kernel\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    /* The least of several medians: a floor must not be a cold GPU's. */
-    double least = median_us(launch_empty, &e, WARM_US, 100);
-    for (int i = 0; i < 5; i++) {
-        double us = median_us(launch_empty, &e, BUDGET_US, 100);
-        if (us < least) least = us;
-    }
-    return least;
-}
-
-static struct limits measure_limits(void)
-{
-    const size_t bytes = (size_t)1 << 30;
-    const int copies = 16;
-    struct limits m;
-    cudaStream_t stream;
-    void *from = device_new(bytes), *to = device_new(bytes);
-    double best = 0;
-
-    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    m.launch_us = measure_launch(stream);
-    for (int round = 0; round < 5; round++) {
-        double t = now_us(), rate;
-
-        for (int i = 0; i < copies; i++)
-            CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
-        CUDA(cudaStreamSynchronize(stream));
-        rate = 2.0 * (double)bytes * copies / (now_us() - t);
-        best = rate > best ? rate : best;
-    }
-    m.bytes_per_us = best;
-    CUDA(cudaStreamDestroy(stream));
-    CUDA(cudaFree(from));
-    CUDA(cudaFree(to));
-    return m;
-}
-
 static double floor_us(const struct limits *m, size_t bytes_moved)
 {
     double moving = (double)bytes_moved / m->bytes_per_us;
@@ -219,91 +136,146 @@ static double floor_us(const struct limits *m, size_t bytes_moved)
     return m->launch_us + (moving > KERNEL_LEAST_US ? moving : KERNEL_LEAST_US);
 }
 
-/* One row of "cases". */
-static void measure(FILE *f, struct work *w, const struct limits *m, size_t touched, size_t partial, bool ok)
+/* What the command line asks for. */
+struct wish {
+    const char *out;
+    bool check_only;
+    int most;             /* variants tried for each direction of a layout */
+    size_t span_max;
+};
+
+static void json_us(FILE *f, const char *key, double us)
+{
+    fprintf(f, us > 0 ? ", \"%s\": %.2f" : ", \"%s\": null", key, us);
+}
+
+static void json_best(FILE *f, const struct best *b)
+{
+    json_us(f, "best_us", b->best_us[0]);
+    json_us(f, "best_unpack_us", b->best_us[1]);
+    if (b->variants)
+        fprintf(f, ", \"variants\": %d, \"best\": \"%s\", \"best_unpack\": \"%s\"", b->variants, b->name[0],
+                b->name[1]);
+}
+
+/* One row of "cases". False where a variant moved wrong bytes. */
+static bool measure(FILE *f, struct work *w, const struct limits *m, const struct wish *wish, size_t touched,
+                    size_t partial, bool ok)
 {
     struct layout *l = w->l;
-    double pack_us = median_us(pack, w, BUDGET_US, 20), unpack_us = median_us(unpack, w, BUDGET_US, 20);
+    struct best b = { 0 };
+    bool right = best_find(&b, w, wish->most);
 
+    if (!b.variants) {
+        b.us[0] = median_us(pack, w, BUDGET_US, 20);
+        b.us[1] = median_us(unpack, w, BUDGET_US, 20);
+        for (int i = 0; i < 2 && wish->most > 0; i++)
+            b.best_us[i] = b.us[i];
+    }
     median_us(contiguous, w, BUDGET_US / 4, 20);
     fprintf(f, "{\"case\": \"%s\", \"bytes\": %zu, \"ok\": %s, \"pack_us\": %.2f, \"unpack_us\": %.2f, "
-            "\"contiguous_us\": %.2f, \"floor_us\": %.2f, \"floor_unpack_us\": %.2f}", l->name, l->packed_bytes,
-            ok ? "true" : "false", pack_us, unpack_us, median_us(contiguous, w, BUDGET_US, 20),
+            "\"contiguous_us\": %.2f, \"floor_us\": %.2f, \"floor_unpack_us\": %.2f", l->name, l->packed_bytes,
+            ok ? "true" : "false", b.us[0], b.us[1], median_us(contiguous, w, BUDGET_US, 20),
             floor_us(m, l->packed_bytes + l->list_bytes + GRANULE * touched),
             floor_us(m, l->packed_bytes + l->list_bytes + GRANULE * (touched + partial)));
-    fprintf(stderr, "pack: %-42s pack %8.1f us, unpack %8.1f us\n", l->name, pack_us, unpack_us);
+    json_best(f, &b);
+    fputs("}", f);
+    fprintf(stderr, "pack: %-42s pack %8.1f us (best %8.1f), unpack %8.1f us (best %8.1f)\n", l->name, b.us[0],
+            b.best_us[0], b.us[1], b.best_us[1]);
+    return right;
+}
+
+/* The i-th layout: checked, and where f is not NULL a row of it. False where bytes were wrong. */
+static bool run_one(FILE *f, struct layout *l, size_t i, const struct limits *m, const struct wish *wish)
+{
+    size_t touched = 0, partial = 0;
+    struct work w = work_new(l);
+    bool ok = check(&w, 4 * i);
+
+    if (f)
+        granules(&w, &touched, &partial);
+    warm(&w);
+    ok = check(&w, 4 * i + 2) && ok;
+    if (f)
+        ok = measure(f, &w, m, wish, touched, partial, ok) && ok;
+    work_free(&w);
+    return ok;
 }
 
 /* Returns the number of layouts with wrong bytes. Writes rows where f is not NULL. */
-static int run_all(FILE *f, const struct limits *m, size_t span_max)
+static int run_all(FILE *f, const struct limits *m, const struct wish *wish)
 {
     int wrong = 0, done = 0, left_out = 0;
 
     for (size_t i = 0; i < layout_total(LAYOUTS_PACK); i++) {
         struct layout l = layout_make(LAYOUTS_PACK, i);
-        size_t touched = 0, partial = 0;
-        struct work w;
-        bool ok;
 
-        if (l.span_bytes > span_max) {
+        if (l.span_bytes <= wish->span_max) {
+            if (f && done)
+                fputs(",\n", f);
+            wrong += !run_one(f, &l, i, m, wish);
+            done++;
+        } else {
             left_out++;
-            layout_free(&l);
-            continue;
         }
-        w = work_new(&l);
-        ok = check(&w, 4 * i);
-        if (f)
-            granules(&w, &touched, &partial);
-        warm(&w);
-        ok = check(&w, 4 * i + 2) && ok;
-        wrong += !ok;
-        if (f) {
-            fputs(done ? ",\n" : "", f);
-            measure(f, &w, m, touched, partial, ok);
-        }
-        done++;
-        work_free(&w);
         layout_free(&l);
     }
     fprintf(stderr, "pack: %d layouts verified, %d wrong, %d left out\n", done - wrong, wrong, left_out);
     return wrong;
 }
 
+static struct wish read_arguments(int argc, char **argv)
+{
+    struct wish wish = { .most = 1000, .span_max = SIZE_MAX };
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--check"))
+            wish.check_only = true;
+        else if (!strcmp(argv[i], "--no-best"))
+            wish.most = 0;
+        else if (!strcmp(argv[i], "--best") && i + 1 < argc)
+            wish.most = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--span") && i + 1 < argc)
+            wish.span_max = strtoull(argv[++i], NULL, 10);
+        else
+            wish.out = argv[i];
+    }
+    return wish;
+}
+
+static FILE *begin(const struct wish *wish, struct limits *m, int argc, char **argv)
+{
+    const size_t whole = (size_t)1 << 30;
+    FILE *f = wish->out ? fopen(wish->out, "w") : stdout;
+
+    if (!f) {
+        perror(wish->out);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    *m = limits_measure(wish->span_max < whole ? wish->span_max : whole);
+    fprintf(f, "{\n");
+    json_head(f, argc, argv);
+    fprintf(f, "\"launch_us\": %.2f,\n\"copy_GB_s\": %.0f,\n\"cases\": [\n", m->launch_us, m->bytes_per_us / 1000);
+    return f;
+}
+
 int main(int argc, char **argv)
 {
-    const char *out = NULL;
-    bool check_only = false;
-    size_t span_max = SIZE_MAX;
     struct limits m = { 0 };
+    struct wish wish;
     FILE *f = NULL;
     int wrong;
 
     MPI_Init(&argc, &argv);
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--check"))
-            check_only = true;
-        else if (!strcmp(argv[i], "--span") && i + 1 < argc)
-            span_max = strtoull(argv[++i], NULL, 10);
-        else
-            out = argv[i];
-    }
+    wish = read_arguments(argc, argv);
     if (!gpu_select(0)) {
         printf("pack: no GPU found: nothing to measure\n");
         MPI_Finalize();
         return 0;
     }
-    if (!check_only) {
-        f = out ? fopen(out, "w") : stdout;
-        if (!f) {
-            perror(out);
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        }
-        m = measure_limits();
-        fprintf(f, "{\n");
-        json_head(f, argc, argv);
-        fprintf(f, "\"launch_us\": %.2f,\n\"copy_GB_s\": %.0f,\n\"cases\": [\n", m.launch_us, m.bytes_per_us / 1000);
-    }
-    wrong = run_all(f, &m, span_max);
+    if (!wish.check_only)
+        f = begin(&wish, &m, argc, argv);
+    wrong = run_all(f, &m, &wish);
     if (f) {
         fprintf(f, "\n]}\n");
         if (f != stdout)

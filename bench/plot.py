@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""plot.py: time against the floor over all layouts: plot.py RESULTS.json OUT.png (needs matplotlib)."""
+"""plot.py: time against the floor over all layouts, both directions: plot.py RESULTS.json OUT.png (needs matplotlib).
+
+Bars are time ÷ floor, sorted by layout as in the table; ticks mark the best kernel found and a contiguous copy."""
 import json
-import os
+import math
 import sys
 
 import matplotlib
@@ -9,31 +11,44 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+# Keys of time, floor and best; colour; the title of the panel.
+PANELS = (("pack_us", "floor_us", "best_us", "#0b6e4f", "MPI_Pack"),
+          ("unpack_us", "floor_unpack_us", "best_unpack_us", "#c8553d", "MPI_Unpack"))
+TARGET_MEAN, TARGET_WORST = 1.10, 1.6
+
+
+def panel(axes, cases, time, floor, best, colour, title):
+    y = range(len(cases))
+    over = [c[time] / c[floor] for c in cases]
+    mean = math.exp(sum(map(math.log, over)) / len(over))
+    axes.barh(y, over, 0.7, color=colour, alpha=0.75, label="time ÷ floor")
+    found = [(c[best] / c[floor], i) for i, c in enumerate(cases) if c.get(best)]
+    if found:
+        axes.plot(*zip(*found), "|", color="black", ms=11, mew=2, label="best kernel found")
+    axes.plot([c["contiguous_us"] / c[floor] for c in cases], y, ".", color="#6c6c9c", label="contiguous copy")
+    axes.axvline(1, color="black", lw=1)
+    axes.axvline(TARGET_WORST, color="black", lw=0.8, ls=":", label=f"{TARGET_WORST}: no layout slower")
+    for i, c in enumerate(cases):
+        axes.text(over[i] + 0.02, i, f"{c[time]:.1f} µs", va="center", fontsize=6)
+    axes.set_title(f"{title}: geometric mean {mean:.2f} (at most {TARGET_MEAN:.2f}), worst {max(over):.2f}", fontsize=9)
+    axes.set_xlim(0, max(over + [TARGET_WORST]) * 1.12)
+    axes.set_xlabel("time ÷ floor")
+
 
 def main():
     with open(sys.argv[1]) as f:
         results = json.load(f)
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
-        peers = json.load(f)["pack_us"]
     cases = results["cases"]
-    y = range(len(cases))
-    figure, axes = plt.subplots(figsize=(10, 0.36 * len(cases) + 1.8))
-    axes.barh([i - 0.2 for i in y], [c["floor_us"] for c in cases], 0.36, color="#d9d9d9", label="floor, pack")
-    axes.barh([i + 0.2 for i in y], [c["floor_unpack_us"] for c in cases], 0.36, color="#ececec", label="floor, unpack")
-    axes.plot([c["contiguous_us"] for c in cases], y, "|", color="black", ms=12, label="contiguous copy")
-    axes.plot([c["pack_us"] for c in cases], [i - 0.2 for i in y], "o", color="#0b6e4f", label="MPI_Pack, stridec")
-    axes.plot([c["unpack_us"] for c in cases], [i + 0.2 for i in y], "s", color="#c8553d", ms=5, label="MPI_Unpack, stridec")
-    for key, mark, name in (("tempi", "x", "TEMPI"), ("yaksa", "+", "yaksa")):
-        points = [(peers[c["case"]][key], i) for i, c in zip(y, cases)
-                  if isinstance(peers.get(c["case"], {}).get(key), (int, float))]
-        axes.plot(*zip(*points), mark, color="#6c6c9c", label=f"MPI_Pack, {name} (another run)") if points else None
-    axes.set_xscale("log")
-    axes.set_yticks(list(y), [c["case"] for c in cases], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("microseconds a call, device to device")
-    axes.set_title(f"Packing and unpacking on {results['machine']['gpu']}, {results['date'][:10]}", fontsize=10)
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.4, -0.1), ncols=4, frameon=False)
-    figure.savefig(sys.argv[2], dpi=130, bbox_inches="tight")
+    figure, both = plt.subplots(1, 2, sharey=True, figsize=(14, 0.27 * len(cases) + 1.8))
+    for axes, keys in zip(both, PANELS):
+        panel(axes, cases, *keys)
+    both[0].set_yticks(range(len(cases)), [c["case"] for c in cases], fontsize=7)
+    both[0].invert_yaxis()
+    both[0].legend(fontsize=7, loc="lower right")
+    figure.suptitle(f"Time of a call against the floor of its layout, {results['machine']['gpu']}, "
+                    f"{results['date'][:10]}", fontsize=10)
+    figure.tight_layout()
+    figure.savefig(sys.argv[2], dpi=130)
 
 
 main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c or bench/pingpong.c wrote, and the other libraries' figures from peers.json.
+Reads what bench/pack.c, bench/commit.c or bench/pingpong.c wrote, and the other libraries' figures from peers.json.
 """
 import json
 import math
@@ -40,31 +40,103 @@ def ran(case):
     return case["case"] + ("" if case["ok"] else " (**wrong bytes**)")
 
 
+# The two directions' keys: time, floor, the quickest kernel's time and its settings.
+DIRECTIONS = (("pack", "pack_us", "floor_us", "best_us", "best"),
+              ("unpack", "unpack_us", "floor_unpack_us", "best_unpack_us", "best_unpack"))
+SMALL = "vector 1 KiB, 8 B blocks"   # the call whose cost is launching and waiting
+SMALL_LIMIT = 1.15
+
+
+def spread(title, ratios):
+    """A line of geometric mean and worst; ratios: list of (value, what)."""
+    mean = math.exp(sum(math.log(value) for value, _ in ratios) / len(ratios))
+    worst, what = max(ratios)
+    return f"{title} over {len(ratios)} figures: geometric mean {mean:.2f}, worst {worst:.2f} ({what}).\n"
+
+
+def pack_summary(results):
+    cases = results["cases"]
+    over = [(c[us] / c[floor], f"{c['case']}, {way}") for c in cases for way, us, floor, _, _ in DIRECTIONS]
+    lines = [spread("Time ÷ floor", over)]
+    best = [(c[us] / c[best], f"{c['case']}, {way}") for c in cases for way, us, _, best, _ in DIRECTIONS
+            if c.get(best)]
+    if best:
+        lines.append(spread("Time ÷ best kernel found", best))
+        past = [f"{what} ({value:.2f})" for value, what in best if value > 1.05]
+        lines.append("More than 5 % behind the best kernel found: " + (", ".join(past) or "none") + ".\n")
+    for c in cases:
+        if c["case"] == SMALL:
+            slower = max(c["pack_us"], c["unpack_us"]) / results["launch_us"]
+            lines.append(f"1 KiB against launching an empty kernel and waiting for it ({results['launch_us']:.1f} µs): "
+                         f"pack {c['pack_us'] / results['launch_us']:.2f}, "
+                         f"unpack {c['unpack_us'] / results['launch_us']:.2f}; limit {SMALL_LIMIT}: "
+                         f"{'met' if slower <= SMALL_LIMIT else 'not met'}.\n")
+    return lines
+
+
+def pack_best(results):
+    cases = [c for c in results["cases"] if c.get("variants")]
+    if not cases:
+        return []
+    rows = [[c["case"], way, str(c["variants"]), number(c[us]), number(c[best]), ratio(c[us], c[best]),
+             f"`{c[name]}`" if c[name] else "the one that serves"]
+            for c in cases for way, us, _, best, name in DIRECTIONS]
+    return ["## The best kernels found\n",
+            "All kernels that the generator can make of a layout, their bytes compared with those of the one that "
+            "serves, timed in turns with it in this run.\n",
+            table(["layout", "way", "kernels", "time", "best", "ratio", "settings of the best"], rows)]
+
+
+def beaten(case, peers):
+    """Whether packing is quicker than each library that has a time: "all", or those that are ahead."""
+    ahead = [name for key, name in (("tempi", "TEMPI"), ("yaksa", "yaksa"), ("openmpi", "Open MPI"))
+             if isinstance(peers.get(key), (int, float)) and case["pack_us"] >= peers[key]]
+    return "all" if not ahead else "not " + ", ".join(ahead)
+
+
 def pack_report(results, peers):
     cases = results["cases"]
     out = [head(results, "MPI_Pack and MPI_Unpack, device to device")]
     out.append(f"Launching an empty kernel and waiting for it: {results['launch_us']:.1f} µs. Device-to-device copy of "
-               f"1 GiB: {results['copy_GB_s']:,} GB/s, read plus written. The floor of a row is that launch plus the larger "
-               "of 3 µs and the bytes that must move, at that rate: the packed ones and the 64-byte granules touched on "
-               "the strided side (twice where unpacking writes only a part).\n")
+               f"1 GiB: {results['copy_GB_s']:,} GB/s, read plus written. The floor of a row is that launch plus the "
+               "larger of 3 µs and the bytes that must move, at that rate: the packed ones and the 64-byte granules "
+               "touched on the strided side (twice where unpacking writes only a part).\n")
     out.append(table(
-        ["layout", "bytes", "pack", "unpack", "contiguous copy", "pack ÷ copy", "unpack ÷ copy", "pack ÷ floor", "unpack ÷ floor"],
+        ["layout", "bytes", "pack", "unpack", "contiguous copy", "pack ÷ copy", "unpack ÷ copy", "pack ÷ floor",
+         "unpack ÷ floor", "pack ÷ best", "unpack ÷ best"],
         [[ran(c), f"{c['bytes']:,}", number(c["pack_us"]), number(c["unpack_us"]), number(c["contiguous_us"]),
           ratio(c["pack_us"], c["contiguous_us"]), ratio(c["unpack_us"], c["contiguous_us"]),
-          ratio(c["pack_us"], c["floor_us"]), ratio(c["unpack_us"], c["floor_unpack_us"])] for c in cases]))
-    over = [c["pack_us"] / c["floor_us"] for c in cases] + [c["unpack_us"] / c["floor_unpack_us"] for c in cases]
-    out.append(f"Time ÷ floor over {len(over)} figures: geometric mean "
-               f"{math.exp(sum(map(math.log, over)) / len(over)):.2f}, worst {max(over):.2f}.\n")
+          ratio(c["pack_us"], c["floor_us"]), ratio(c["unpack_us"], c["floor_unpack_us"]),
+          ratio(c["pack_us"], c.get("best_us")), ratio(c["unpack_us"], c.get("best_unpack_us"))] for c in cases]))
+    out += pack_summary(results)
     out.append("## Beside other libraries\n")
     out.append(f"{peers['source']}\n")
     known = [(c, peers["pack_us"][c["case"]]) for c in cases if c["case"] in peers["pack_us"]]
     out.append(table(
-        ["layout", "stridec (this run)", "TEMPI", "yaksa", "Open MPI", "contiguous copy then"],
-        [[c["case"], number(c["pack_us"])] + [number(p.get(k)) for k in ("tempi", "yaksa", "openmpi", "contiguous")]
-         for c, p in known]))
-    behind = [f"{c['case']} ({name})" for c, p in known for name in ("tempi", "yaksa", "openmpi")
-              if isinstance(p.get(name), (int, float)) and c["pack_us"] > p[name]]
-    out.append("Slower than a figure above: " + (", ".join(behind) or "none") + ".\n")
+        ["layout", "stridec (this run)", "TEMPI", "yaksa", "Open MPI", "contiguous copy then", "ahead of"],
+        [[c["case"], number(c["pack_us"])] + [number(p.get(k)) for k in ("tempi", "yaksa", "openmpi", "contiguous")] +
+         [beaten(c, p)] for c, p in known]))
+    behind = [c["case"] for c, p in known if beaten(c, p) != "all"]
+    out.append("Not ahead of every library in: " + (", ".join(behind) or "no row") + ".\n")
+    out += pack_best(results)
+    return "\n".join(out)
+
+
+def commit_report(results, _):
+    checked = "Every byte was checked against the host MPI's before timing; a row that failed says so."
+    out = [head(results, "MPI_Type_commit").replace(checked, "The MPI's own commit was measured in the same run.")]
+    out.append(table(["regular types", "the MPI's own, µs", "with stridec, µs", "more, µs", "layout known, µs"],
+                     [[c["case"], f"{c['own_us']:.2f}", f"{c['stridec_us']:.2f}",
+                       f"{c['stridec_us'] - c['own_us']:.2f}", f"{c['again_us']:.2f}"] for c in results["commits"]]))
+    worst = max(c["stridec_us"] - c["own_us"] for c in results["commits"])
+    out.append(f"At most {worst:.1f} µs above the MPI's own; limit 20: {'met' if worst <= 20 else 'not met'}.\n")
+    out.append(table(["irregular blocks", "the MPI's own, ns a block", "with stridec, ns a block"],
+                     [[f"{c['blocks']:,}", f"{c['own_ns']:.1f}", f"{c['stridec_ns']:.1f}"]
+                      for c in results["indexed"]]))
+    out.append("From before MPI_Type_commit to the end of the first MPI_Pack by the type's own kernel:\n")
+    out.append(table(["type", "its kernel came from", "µs", "a second type of the layout, µs"],
+                     [[c["case"], c["state"], f"{c['first_us']:,.0f}", f"{c['again_us']:,.0f}"]
+                      for c in results["first_calls"]]))
     return "\n".join(out)
 
 
@@ -89,7 +161,8 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
         peers = json.load(f)
     sys.stdout.reconfigure(encoding="utf-8")
-    print((pingpong_report if "transport" in results else pack_report)(results, peers), end="")
+    report = pingpong_report if "transport" in results else commit_report if "commits" in results else pack_report
+    print(report(results, peers), end="")
 
 
 main()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh: `bench/run.sh BUILD_DIR [OUT_DIR]`: runs the built benchmarks on this machine's GPU and writes results,
-# report and plot to OUT_DIR (default bench/results) as GPU-pack.* and GPU-pingpong-TRANSPORT.*. Needs the built
-# tree, mpirun and python3 (matplotlib for the plot). NAME overrides the GPU's name in the files' names.
+# report and plot to OUT_DIR (default bench/results) as GPU-pack.*, GPU-commit.* and GPU-pingpong-TRANSPORT.*. Needs the
+# built tree, mpirun and python3 (matplotlib for the plot). NAME overrides the GPU's name in the files' names.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
@@ -32,6 +32,10 @@ measure() {
 measure 1 pack "$name-pack"
 python3 -c 'import matplotlib' 2>/dev/null && python3 bench/plot.py "$out/$name-pack.json" "$out/$name-pack.png" ||
     echo "bench: no plot (python3 with matplotlib makes it)"
+
+# A first process fills the cache: the second one's first calls are those of a warm start.
+"$here/tests/mpirun.sh" -n 1 "$build/stridec" run -- "$build/bench/commit" --warm || failed=1
+measure 1 commit "$name-commit"
 
 transports="auto oneshot staged"
 ompi_info --parsable --all 2>/dev/null | grep -q mpi_built_with_cuda_support:value:true && transports="$transports device"

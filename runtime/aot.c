@@ -33,6 +33,7 @@ static struct {
     struct module *module;
     size_t count;
 } manifest;
+static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
 /* The file's bytes and a terminator; NULL with errno if it can't be read. malloc'd. */
 static char *read_file(const char *path, size_t *bytes)
@@ -128,10 +129,15 @@ static const struct module *find_module(const char *signature, const char *arch)
     return NULL;
 }
 
+bool aot_has(const char *signature, const char *arch)
+{
+    pthread_once(&read_once, read_manifest);
+    return find_module(signature, arch) != NULL;
+}
+
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_manifest);
+    pthread_once(&read_once, read_manifest);
     const struct module *m = find_module(signature, arch);
     char *path = m ? path_of(m->field[FILE_NAME]) : NULL;
     if (!path) return -1;

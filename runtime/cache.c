@@ -37,10 +37,11 @@ struct image {
     size_t key_bytes, data_bytes;
 };
 
-char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nvrtc_minor)
+char *cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor)
 {
     char *key;
-    int made = asprintf(&key, "%s %s %s nvrtc-%d.%d", arch, gen_version(), signature, nvrtc_major, nvrtc_minor);
+    int made = asprintf(&key, "%s %s %s nvrtc-%d.%d%s%s", arch, gen_version(), signature, nvrtc_major, nvrtc_minor,
+                        *knobs ? " " : "", knobs);
     return made < 0 ? NULL : key;
 }
 
@@ -149,8 +150,7 @@ void cache_remove(const char *key)
     free(path);
 }
 
-/* Makes the folder and those above it. */
-static bool make_folder(const char *folder)
+bool cache_make_folder(const char *folder)
 {
     char *path = strdup(folder);
     if (!path) return false;
@@ -217,7 +217,7 @@ static bool replace(const char *path, const char *key, const void *data, size_t 
 void cache_store(const char *key, const void *data, size_t bytes)
 {
     char *path = path_of(key);
-    if (!path || !make_folder(cache_dir()) || !replace(path, key, data, bytes))
+    if (!path || !cache_make_folder(cache_dir()) || !replace(path, key, data, bytes))
         log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
                  cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
     free(path);

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The text that identifies a module: form signature, generator version, "sm_NN", NVRTC version.
+/* The text that identifies a module: form signature, knobs_text (knobs.h), generator version, "sm_NN", NVRTC version.
  * malloc'd. Files are named after its hash and hold it in full. */
-char *cache_key(const char *signature, const char *arch, int nvrtc_major, int nvrtc_minor);
+char *cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor);
 
 /* 0 and a malloc'd copy in *data, or -1. Header, length and checksum are verified; a file that fails is
  * removed with one warning. */
@@ -19,7 +19,7 @@ void cache_remove(const char *key);
 /* The folder is bounded: past this many bytes the modules that were not used for the longest time go. */
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
 void cache_trim(size_t limit);
-/* Waits for other processes that are making this module, a few seconds at most; then look in the cache again. A lock
+/* Waits for other processes that are making this module, half a minute at most; then look in the cache again. A lock
  * for cache_unlock, or -1 (go on without). */
 int cache_lock(const char *key);
 void cache_unlock(int lock, const char *key);
@@ -31,11 +31,13 @@ int cache_list(cache_visit *each, void *arg);
 /* A key's file, with another ending than a module's; malloc'd, NULL where there is no folder. */
 char *cache_path(const char *key, const char *ending);
 bool cache_is_module(const char *name);
+bool cache_make_folder(const char *folder);   /* and those above it; true if it is there */
 /* The folder in use, or NULL. */
 const char *cache_dir(void);
 
 /* Modules made ahead of time by `stridec gen`: the manifest of STRIDEC_AOT (aot.c).
  * 0 and a malloc'd copy of the cubin for (form signature, "sm_NN"), or -1. */
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes);
+bool aot_has(const char *signature, const char *arch);
 
 #endif

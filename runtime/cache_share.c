@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 /* A rank that is stopped, or a file system without locks, must not hold up the others: compiling twice is no harm. */
-#define LOCK_TRIES 2500
+#define LOCK_TRIES 15000
 #define LOCK_WAIT_NS 2000000
 
 int cache_lock(const char *key)
 {
     char *path = cache_path(key, ".lock");
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    bool there = path && cache_make_folder(cache_dir());
+    int fd = there ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
     free(path);
     if (fd < 0) return -1;
     for (int i = 0; i < LOCK_TRIES; i++) {

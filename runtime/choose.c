@@ -32,6 +32,12 @@ void choose_finish(void)
     table = NULL, table_file = NULL;
 }
 
+const struct tune_table *choose_table(const char **file)
+{
+    *file = table_file ? table_file : "built-in";
+    return table;
+}
+
 /* Open MPI and MPICH each have a query of their own; neither is declared everywhere. */
 static bool ask_aware(void)
 {

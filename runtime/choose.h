@@ -6,5 +6,8 @@
  * rank reads for itself, so that ranks without stridec in the same job are waited for by nobody. */
 void choose_start(void);
 void choose_finish(void);
+/* The table between those two, and its file ("built-in" for the figures that come with the library); NULL outside. */
+struct tune_table;
+const struct tune_table *choose_table(const char **file);
 
 #endif

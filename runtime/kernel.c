@@ -33,13 +33,16 @@ static void modules_free(struct kernel *k)
     struct module *m = atomic_exchange(&k->modules, NULL), *next;
     for (; m; m = next) {
         next = m->next;
-        if (device_try_enter(m->device)) {
+        if (m->handle && device_try_enter(m->device)) {
             driver_get()->cuCtxSynchronize();
-            if (m->handle) driver_get()->cuModuleUnload(m->handle);
+            graphs_free(m);
+            driver_get()->cuModuleUnload(m->handle);
             device_leave(m->device);
         }
         buffer_put(atomic_load(&m->program));
         buffer_put(atomic_load(&m->lists));
+        free(m->knobs[0]);
+        free(m->knobs[1]);
         free(m);
     }
 }
@@ -114,6 +117,7 @@ static struct kernel *table_find(const char *signature)
     if (k && k->refs++ == 0) {
         DL_DELETE(unused, k);
         unused_count--;
+        if (k->code) k->code->served++;
     }
     return k;
 }
@@ -129,6 +133,7 @@ static bool add_code(struct kernel *k, struct reason *why)
         if (!code || !table_add(code, why)) return false;
     }
     k->code = code;
+    code->served++;
     return true;
 }
 
@@ -161,10 +166,19 @@ static void table_remove(struct kernel *k)
     k->code = NULL;
 }
 
+static bool loaded(const struct kernel *k)
+{
+    for (const struct module *m = atomic_load(&k->modules); m; m = m->next)
+        if (module_stage(m) == STAGE_READY) return true;
+    return false;
+}
+
 void kernel_trim(bool loaded_too)
 {
-    while (unused_count > UNUSED_MAX && (loaded_too || !atomic_load(&unused->modules))) {
-        struct kernel *k = unused;
+    struct kernel *k;
+    while (unused_count > UNUSED_MAX) {
+        for (k = unused; k && !loaded_too && loaded(k);) k = k->next;
+        if (!k) return;
         table_remove(k);
         pthread_mutex_unlock(&kernel_lock);
         kernel_free(k);
@@ -181,10 +195,18 @@ static void forget_lists(struct kernel *k)
     }
 }
 
+/* What types no longer wait for is not made: an application may commit and free far more than anyone can compile. */
+static void forget_requests(struct kernel *k)
+{
+    if (!k->code) worker_forget(k);
+    else if (--k->code->served == 0 && k->code != &kernel_interpreter) worker_forget(k->code);
+}
+
 void kernel_unref(struct kernel *k)
 {
     if (k == &kernel_interpreter || --k->refs) return;
     forget_lists(k);
+    forget_requests(k);
     DL_APPEND(unused, k);
     unused_count++;
 }
@@ -206,24 +228,70 @@ void kernel_put(struct kernel *k)
 static struct module *module_find(struct kernel *k, struct device *d)
 {
     struct module *m = atomic_load_explicit(&k->modules, memory_order_acquire);
-    while (m && m->device != d) m = m->next;
+    while (m && (m->device != d || m->trial)) m = m->next;
     return m;
+}
+
+/* With kernel_lock held. */
+static void module_add(struct module *m, struct kernel *k, struct device *d)
+{
+    m->kernel = k;
+    m->device = d;
+    m->next = atomic_load(&k->modules);
+    atomic_store_explicit(&k->modules, m, memory_order_release);
+}
+
+static struct module *module_make(struct kernel *k, struct device *d)
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct module *m = module_find(k, d);
+    if (!m && (m = calloc(1, sizeof *m))) module_add(m, k, d);
+    pthread_mutex_unlock(&kernel_lock);
+    return m;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+static struct module *trial_find(struct kernel *k, struct device *d, const char *const knobs[2])
+{
+    struct module *m = atomic_load(&k->modules);
+    while (m && !(m->trial && m->device == d && same_text(m->knobs[0], knobs[0]) && same_text(m->knobs[1], knobs[1])))
+        m = m->next;
+    return m;
+}
+
+static struct module *trial_new(const char *const knobs[2])
+{
+    struct module *m = calloc(1, sizeof *m);
+    for (int i = 0; m && i < 2; i++) {
+        m->trial = true;
+        m->knobs[i] = knobs[i] ? strdup(knobs[i]) : NULL;
+    }
+    return m;
+}
+
+struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2])
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct module *m = trial_find(k, d, knobs);
+    if (!m && (m = trial_new(knobs))) module_add(m, k, d);
+    pthread_mutex_unlock(&kernel_lock);
+    return m;
+}
+
+struct module *module_own(struct kernel *k, struct device *d)
+{
+    struct module *m = module_find(k, d);
+    return m ? m : module_make(k, d);
 }
 
 struct module *module_of(struct kernel *k, struct device *d)
 {
-    struct module *m = module_find(k, d);
-    if (m) return m;
-    pthread_mutex_lock(&kernel_lock);
-    m = module_find(k, d);
-    if (!m && (m = calloc(1, sizeof *m))) {
-        m->kernel = k;
-        m->device = d;
-        m->next = atomic_load(&k->modules);
-        atomic_store_explicit(&k->modules, m, memory_order_release);
-    }
-    pthread_mutex_unlock(&kernel_lock);
-    return m;
+    struct module *m = module_own(k, d), *trial = m ? atomic_load_explicit(&m->instead, memory_order_acquire) : NULL;
+    return trial ? trial : m;
 }
 
 enum stage module_request(struct module *m)

@@ -3,7 +3,7 @@
  * A struct kernel exists once per shape signature in the process, its module once per form signature (gen/form.h):
  * types that differ in their lists alone share it. A worker thread compiles it; until it is
  * ready the generic kernel serves, and where there is no NVRTC, or compiling fails, the copy engine
- * (cuMemcpyAsync of a run, cuMemcpy2DAsync of equal runs at an even pitch). So kernel_move always does its job. */
+ * (cuMemcpyAsync of a run, cuMemcpy2DAsync and 3D of equal runs at even pitches). So kernel_move always does its job. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../gen/gen.h"
@@ -45,11 +45,27 @@ struct kernel_job {
  * to make one of them, at most 2 s: compiling takes some 70 ms, that many copies longer. Nothing else waits.
  * Adds the number of launches and copies to *launches, tells the way in *way (both may be NULL).
  * Returns 0, or -1 when the driver refuses (logged). An empty range is 0 launches. */
-int kernel_move(struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job,
+int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                 int *launches, enum kernel_way *way);
 
 /* Waits until k is ready or has failed (tests, benchmarks, tune; never on an MPI path). */
 void kernel_wait(struct kernel *k);
+/* True if k's own module is ready on d, so that moves take it. Asks for it where nobody has. */
+bool kernel_ready(struct kernel *k, struct device *d);
+
+/* For those who measure (tune, benchmarks): k and all that share its code move on d by a module made with these knobs
+ * (gen.h), until another call; knobs NULL: by production's again. Waits for it. 0, or -1 where there is none:
+ * production's then serves. Not while another thread moves. */
+int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2]);
+/* Makes modules for kernel_try ahead, in this many threads, and keeps them in the disk cache. Returns when all are
+ * there or have failed. */
+struct kernel_trial {
+    const struct kernel *kernel;
+    const char *knobs[2];
+};
+void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads);
+/* The settings worth a try, the model's first (gen_knob_list); free with gen_knob_list_free. -1 with *why. */
+int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why);
 /* Stops the worker and frees all modules; at MPI_Finalize. */
 void kernel_finish(void);
 

@@ -1,4 +1,4 @@
-/* kernel_inner.h: what kernel.c, worker.c, load.c, launch.c and copies.c share. */
+/* kernel_inner.h: what kernel.c, worker.c, load.c, launch.c, graph.c and copies.c share. */
 #ifndef STRIDEC_KERNEL_INNER_H
 #define STRIDEC_KERNEL_INNER_H
 #include "kernel.h"
@@ -13,16 +13,24 @@ enum stage { STAGE_NONE, STAGE_PENDING, STAGE_READY, STAGE_FAILED };
 /* ORDER ORIGIN: names in kernel.c. */
 enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
 
-/* One kernel on one device. */
+#define MODULE_GRAPHS 4
+struct graph;
+
+/* One kernel on one device, generated with certain knobs. */
 struct module {
     struct kernel *kernel;
     struct device *device;
+    bool trial;           /* made by kernel_try with knobs of its own, not production's */
+    char *knobs[2];       /* by gen_direction; NULL: the model's. Of a trial from the start, else from STAGE_READY on */
+    _Atomic(struct module *) instead; /* of production's: the trial that serves in its place */
     atomic_int stage;
-    struct gen_plan plan; /* these three only from STAGE_READY on */
+    struct gen_plan plan; /* this and the next two only from STAGE_READY on */
     CUmodule handle;
     CUfunction entry[2][GEN_WORDS_MAX]; /* by kernel_direction, then as plan.words */
     _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
     _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
+    /* By entry, then by the number of the stream (graph.c). */
+    _Atomic(struct graph *) graphs[2][GEN_WORDS_MAX][MODULE_GRAPHS];
     struct module *next;                /* the kernel on another device */
     struct module *queued;              /* behind this one in the worker's queue */
 };
@@ -38,7 +46,8 @@ struct kernel {
     int word;     /* widest word that the tree allows */
     atomic_int origin;
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
-    int refs;                         /* under kernel_lock; the queue holds one for each entry */
+    int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
+    int served;                       /* kernels in use that have this one for their code */
     struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0 */
     UT_hash_handle hh;
 };
@@ -56,8 +65,10 @@ static inline struct kernel *kernel_code(const struct kernel *k)
 {
     return k->code ? k->code : (struct kernel *)k;
 }
-/* Without it: k on d, made at the first call; NULL without memory. */
+/* Without it: k on d, made at the first call, or the trial that serves instead; NULL without memory. */
 struct module *module_of(struct kernel *k, struct device *d);
+struct module *module_own(struct kernel *k, struct device *d);   /* production's in any case */
+struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2]);
 /* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */
 enum stage module_request(struct module *m);
 static inline enum stage module_stage(const struct module *m)
@@ -69,21 +80,34 @@ void kernel_count(struct kernel *k, enum origin o);
 
 /* worker.c. worker_push and worker_wake with kernel_lock held. */
 void worker_push(struct module *m);
+void worker_forget(struct kernel *k); /* nobody waits for k's modules any more: they leave the queue */
 void worker_wake(void);
 void worker_stop(void);
 void worker_guard_exit(void);
+/* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
+int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
 /* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */
-enum stage module_load(struct gen *gen, struct module *m);
+enum stage module_load(struct gen **gen, struct module *m);   /* *gen is opened at need; NULL before */
+/* The same for a device of this architecture (90), but into the disk cache and no further. 0 once it is there. */
+int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
 
 /* launch.c: where a launch of words of this width must end, at most `end`: a multiple of the element where several
  * fit the limits of the plan and of the grid. The range begins in the first element. */
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
 
+/* graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is enqueued,
+ * where that can't be now or ever. */
+bool graph_launch(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
+                  struct stream *s);
+/* Gives back the graphs of m, of which none may be in use; its device must be entered. */
+void graphs_free(struct module *m);
+
 /* copies.c: the job by the copy engine. job->begin is below k->size. */
-int copies_move(const struct kernel *k, struct device *d, CUstream s, const struct kernel_job *job, int *launches);
+int copies_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                int *launches);
 /* True if the job takes more than `many` copies. */
 bool copies_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
-int copies_one(struct device *d, CUstream s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
+int copies_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
 
 #endif

@@ -1,5 +1,5 @@
 /* tune_table.c: reading, writing and asking tuned tables. */
-#include "tune_table.h"
+#include "tune_knobs.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -119,12 +119,18 @@ static bool read_date(struct parser *p, const char *rest)
     return true;
 }
 
+static bool read_knobs(struct parser *p, const char *rest)
+{
+    const char *wrong = tune_knobs_read(p->table, rest, p->line);
+    return wrong ? fail(p, wrong, "") : true;
+}
+
 static const struct {
     const char *word;
     bool (*read)(struct parser *p, const char *rest);
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
-    {"bytes", read_bytes}, {"block", read_block}, {"any", read_any},
+    {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
 };
 
 static bool read_line(struct parser *p, char *line)
@@ -205,6 +211,7 @@ void tune_write(const struct tune_table *t, FILE *f)
     fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks) write_grid(&t->grid[c], curve_names[c], f);
+    tune_knobs_write(t, f);
 }
 
 /* --- asking --- */

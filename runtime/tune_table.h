@@ -8,10 +8,17 @@
  *   curve pack_device            microseconds for one call, waited for
  *   bytes     256  1024  4096    packed bytes, ascending
  *   block 4   8.6  8.7   8.9     one row a block length in bytes, ascending; "any" where none matters
- */
+ *
+ *   knobs pack strided 4 1048576 word=4 each=4 threads=256
+ *   knobs pack strided 8 1048576 model
+ *
+ * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
+ * (gen/knobs.lua) to generate with; `model` leaves the choice to the model of gen/plan.lua. Of the rows of a direction
+ * and family that a layout reaches with both numbers, the one of the largest block counts, among those the one of the
+ * most bytes; a layout that reaches none is the model's. They count only on the GPU that `machine` names. */
 #ifndef STRIDEC_TUNE_TABLE_H
 #define STRIDEC_TUNE_TABLE_H
-#include "../gen/tree.h"
+#include "../gen/gen.h"
 #include <stdio.h>
 
 /* ORDER TUNE_CURVE: names in tune_table.c. */
@@ -29,9 +36,23 @@ struct tune_grid {
     int blocks, sizes;                        /* 0, 0: not measured */
     double block[TUNE_POINTS_MAX], bytes[TUNE_POINTS_MAX], us[TUNE_POINTS_MAX][TUNE_POINTS_MAX];
 };
+
+/* A line `knobs`. */
+#define TUNE_SETTINGS_MAX 128
+struct tune_knobs {
+    enum gen_direction direction;
+    enum gen_family family;
+    int64_t block, bytes;                     /* the least that the row is for */
+    char settings[TUNE_SETTINGS_MAX];         /* "": the model's */
+    int line;                                 /* of the file */
+};
+#define TUNE_KNOBS_MAX 256
+
 struct tune_table {
     char machine[96], mpi[96], date[32];
     struct tune_grid grid[TUNE_CURVES];
+    int knob_rows;
+    struct tune_knobs knobs[TUNE_KNOBS_MAX];
 };
 
 /* ORDER TUNE_WAY: the transports that a table chooses among; names in tune_way_name. */
@@ -45,6 +66,10 @@ struct tune_table *tune_parse(const char *text, const char *file, struct reason 
 void tune_write(const struct tune_table *t, FILE *f);
 /* Figures measured on an H200, for systems without a table. */
 extern const char tune_builtin[];
+
+/* The row that counts for a layout, by the rule above; NULL if there is none. */
+const struct tune_knobs *tune_knobs_find(const struct tune_table *t, enum gen_direction direction,
+                                         enum gen_family family, int64_t block, int64_t bytes);
 
 /* Microseconds off the curve: linear between the logarithms of neighbouring points, and beyond the ends.
  * A negative number if the curve was not measured. */

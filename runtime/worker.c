@@ -23,12 +23,11 @@ static pthread_t thread;
 static bool running, exiting;
 static unsigned long generation;
 
-/* Wakes all who wait for m and lets go of the queue's reference. */
+/* Wakes all who wait for m. */
 static void settle(struct module *m, enum stage stage)
 {
     atomic_store_explicit(&m->stage, stage, memory_order_release);
     pthread_cond_broadcast(&kernel_changed);
-    kernel_unref(m->kernel);
 }
 
 static struct module *queue_take(void)
@@ -41,21 +40,36 @@ static struct module *queue_take(void)
     return m;
 }
 
+void worker_forget(struct kernel *k)
+{
+    struct module **link = &queue, *m;
+    while ((m = *link)) {
+        if (m->kernel != k) {
+            link = &m->queued;
+            continue;
+        }
+        *link = m->queued;
+        m->queued = NULL;
+        settle(m, STAGE_NONE);
+    }
+    queue_end = link;
+}
+
 static void work_one(struct module *m, struct gen **gen)
 {
-    struct reason why;
     enum stage stage = STAGE_FAILED;
     at_work = m;
+    m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
-    if (!*gen && !(*gen = gen_open(&why))) log_once(LOG_WARN, "generator", "no kernels are generated: %s", why.text);
-    if (*gen && device_enter(m->device) == 0) {
-        stage = module_load(*gen, m);
+    if (device_enter(m->device) == 0) {
+        stage = module_load(gen, m);
         device_leave(m->device);
     }
-    if (stage == STAGE_FAILED) kernel_count(m->kernel, ORIGIN_FAILED);
+    if (stage == STAGE_FAILED && !m->trial) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     at_work = NULL;
     settle(m, stage);
+    kernel_unref(m->kernel);
 }
 
 static void *worker(void *started)
@@ -97,9 +111,12 @@ static void fork_child(void)
     struct module *m;
     running = false;
     generation++;
-    if (at_work) settle(at_work, STAGE_NONE);
-    at_work = NULL;
     while ((m = queue_take())) settle(m, STAGE_NONE);
+    if (at_work) {
+        settle(at_work, STAGE_NONE);
+        kernel_unref(at_work->kernel);
+    }
+    at_work = NULL;
     pthread_cond_init(&work, NULL);
     pthread_cond_init(&kernel_changed, NULL);
     pthread_mutex_unlock(&kernel_lock);
@@ -129,20 +146,26 @@ static void prepare_process(void)
  * Faces.
  */
 
-static int start(void)
+int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     sigset_t all, before;
     pthread_attr_t attributes;
-    pthread_once(&once, prepare_process);
     /* The application's signals are its own threads' business. */
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, worker, (void *)(uintptr_t)generation);
+    int error = pthread_create(to, &attributes, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    return error;
+}
+
+static int start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare_process);
+    int error = worker_thread(&thread, worker, (void *)(uintptr_t)generation);
     if (error) log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
     running = !error;
     return error;
@@ -150,7 +173,6 @@ static int start(void)
 
 void worker_push(struct module *m)
 {
-    m->kernel->refs++;
     if (exiting || (!running && start())) {
         kernel_count(m->kernel, ORIGIN_FAILED);
         settle(m, STAGE_FAILED);

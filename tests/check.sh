@@ -51,11 +51,13 @@ slow=fast_unwind_on_malloc=0
 for t in "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
-    case $n in test_kernel | test_shadow) path=$PWD/$build/sim ;; esac
-    case $n in test_type_mpi | test_shadow | test_fuzz) unwind=$slow ;; esac
+    case $n in test_kernel | test_knobs | test_launch | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
+    case $n in test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
         LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" "$t"
 done
+LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
+    run "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
 run "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 run "simulated GPU, eager" "$build/sim/selftest"
 run "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
@@ -78,6 +80,7 @@ for b in "$build" "$mpich"; do
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
+        run "benchmarks" tests/cli/bench.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     fi

@@ -199,6 +199,21 @@ unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' d
 check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
+check "tune with an unknown option" returns 2 err 'usage: stridec tune' tune --fast
+if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then   # mpirun can't take the sanitizer
+    # The ranks wait for each other busily, so that on few cores most of the time is theirs.
+    quick() {
+        "$root/tests/mpirun.sh" -n 2 "$stridec" run --sim -- "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
+            grep -qx 'machine Simulated GPU' "$work/tuned/table"
+    }
+    check "tune without kernels" quick --no-kernels
+    check "tune, quickly" quick
+    check "tune shows its table" returns 0 out 'choice with an MPI' tune --show "$work/tuned/table"
+    STRIDEC_TUNE=$work/tuned/table check "doctor sees the table" returns 0 out "^ok +tuned table.*$work" doctor
+    printf 'knobs pack strided 4 4096\n' >>"$work/tuned/table"
+    check "a bad row of knobs has file and line" returns 1 err 'table:[0-9]+: knobs are name=value' \
+        tune --show "$work/tuned/table"
+fi
 unknown() { STRIDEC_FROB=1 returns 0 err 'STRIDEC_FROB' doctor; }
 check "doctor warns of unknown variables" unknown
 exit $failed

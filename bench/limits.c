@@ -1,0 +1,119 @@
+/* limits.c: what no packing call can beat on this machine: see pack.h. */
+#include "pack.h"
+#include <cuda.h>
+#include <dlfcn.h>
+#include <nvrtc.h>
+#include <stdlib.h>
+
+#define WARM_US 0.5e6
+#define BUDGET_US 0.4e6
+
+/* Launching an empty kernel and waiting for it. */
+struct empty {
+    CUfunction kernel;
+    CUstream stream;
+    __typeof__(cuLaunchKernel) *launch;
+    __typeof__(cuStreamSynchronize) *wait;
+};
+
+static void launch_empty(void *arg)
+{
+    struct empty *e = arg;
+
+    e->launch(e->kernel, 1, 1, 1, 32, 1, 1, 0, e->stream, NULL, NULL);
+    e->wait(e->stream);
+}
+
+/* By NVRTC, for the simulated GPU, which takes no PTX. NULL without one. */
+static char *compiled(void)
+{
+    static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2" };
+    static const char *const options[] = { "--gpu-architecture=sm_90", "-default-device" };
+    __typeof__(nvrtcCreateProgram) *create;
+    __typeof__(nvrtcCompileProgram) *compile;
+    __typeof__(nvrtcGetCUBINSize) *get_size;
+    __typeof__(nvrtcGetCUBIN) *get;
+    void *library = NULL;
+    nvrtcProgram program;
+    size_t bytes;
+    char *image = NULL;
+
+    for (size_t i = 0; !library && i < sizeof(names) / sizeof(names)[0]; i++)
+        library = dlopen(names[i], RTLD_NOW);
+    if (!library)
+        return NULL;
+    *(void **)&create = dlsym(library, "nvrtcCreateProgram");
+    *(void **)&compile = dlsym(library, "nvrtcCompileProgram");
+    *(void **)&get_size = dlsym(library, "nvrtcGetCUBINSize");
+    *(void **)&get = dlsym(library, "nvrtcGetCUBIN");
+    if (create && compile && get_size && get &&
+        create(&program, "extern \"C\" __global__ void empty() {}", "empty.cu", 0, NULL, NULL) == NVRTC_SUCCESS &&
+        compile(program, 2, options) == NVRTC_SUCCESS && get_size(program, &bytes) == NVRTC_SUCCESS) {
+        image = host_new(bytes);
+        get(program, image);
+    }
+    return image;
+}
+
+static CUfunction empty_kernel(void)
+{
+    static const char ptx[] = ".version 6.5\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n";
+    __typeof__(cuModuleLoadData) *load;
+    __typeof__(cuModuleGetFunction) *find;
+    CUmodule module;
+    CUfunction kernel;
+    char *image;
+
+    *(void **)&load = driver_symbol("cuModuleLoadData");
+    *(void **)&find = driver_symbol("cuModuleGetFunction");
+    if (load(&module, ptx) == CUDA_SUCCESS && find(&kernel, module, "empty") == CUDA_SUCCESS)
+        return kernel;
+    image = compiled();
+    if (!image || load(&module, image) != CUDA_SUCCESS || find(&kernel, module, "empty") != CUDA_SUCCESS) {
+        fprintf(stderr, "pack: the driver refused an empty kernel\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    free(image);
+    return kernel;
+}
+
+static double measure_launch(cudaStream_t stream)
+{
+    struct empty e = { .kernel = empty_kernel(), .stream = (CUstream)stream };
+
+    *(void **)&e.launch = driver_symbol("cuLaunchKernel");
+    *(void **)&e.wait = driver_symbol("cuStreamSynchronize");
+    /* The least of several medians: a floor must not be a cold GPU's. */
+    double least = median_us(launch_empty, &e, WARM_US, 100);
+    for (int i = 0; i < 5; i++) {
+        double us = median_us(launch_empty, &e, BUDGET_US, 100);
+        if (us < least) least = us;
+    }
+    return least;
+}
+
+struct limits limits_measure(size_t bytes)
+{
+    const int copies = 16;
+    struct limits m;
+    cudaStream_t stream;
+    void *from = device_new(bytes), *to = device_new(bytes);
+    double best = 0;
+
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    m.launch_us = measure_launch(stream);
+    for (int round = 0; round < 5; round++) {
+        double t = now_us(), rate;
+
+        for (int i = 0; i < copies; i++)
+            CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+        CUDA(cudaStreamSynchronize(stream));
+        rate = 2.0 * (double)bytes * copies / (now_us() - t);
+        best = rate > best ? rate : best;
+    }
+    m.bytes_per_us = best;
+    CUDA(cudaStreamDestroy(stream));
+    CUDA(cudaFree(from));
+    CUDA(cudaFree(to));
+    return m;
+}

@@ -1,0 +1,146 @@
+/* tune_measure.c: timing kernels for `stridec tune`, and the curves by which transports are chosen. */
+#include "tune_measure.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
+static const double sizes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304};
+static const double quick_blocks[] = {16, 256};
+static const double quick_sizes[] = {1024, 65536, 1048576};
+#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
+
+const struct tune_points *tune_points(bool quick)
+{
+    static const struct tune_points all = {LENGTH(blocks), LENGTH(sizes), blocks, sizes};
+    static const struct tune_points few = {LENGTH(quick_blocks), LENGTH(quick_sizes), quick_blocks, quick_sizes};
+    return quick ? &few : &all;
+}
+
+#define POINT_NS 20000000
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double tune_median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+double tune_once(struct tune_call *c)
+{
+    struct parcel *p = &c->parcel;
+    int64_t start = stats_now();
+    int rc = c->pack ? p->transport->pack(p, c->stream) : p->transport->unpack(p, c->stream, p->bytes);
+    if (stream_wait(c->device, c->stream) || rc) return -1;
+    return (double)(stats_now() - start) / 1e3;
+}
+
+static double time_kernel(struct tune_call *c)
+{
+    double us[TUNE_REPEATS_MAX];
+    int n = 0;
+    if (tune_once(c) < 0) return -1;   /* loads the module */
+    for (int64_t begin = stats_now();
+         n < TUNE_REPEATS_MAX && (n < TUNE_REPEATS_MIN || stats_now() - begin < POINT_NS); n++) {
+        us[n] = tune_once(c);
+        if (us[n] < 0) return -1;
+        if (n == 0 && us[0] * 1e3 > POINT_NS) return us[0];
+    }
+    return tune_median(us, n);
+}
+
+struct layout *tune_layout(struct tree *built)
+{
+    struct reason why;
+    struct layout *l = built ? calloc(1, sizeof *l) : NULL;
+    if (l) {
+        l->refs = 1;
+        l->tree = tree_canonical(built, &why);
+        l->kernel = l->tree ? kernel_get(l->tree, &why) : NULL;
+    }
+    tree_unref(built);
+    if (!l || !l->kernel) {
+        if (l) tree_unref(l->tree);
+        free(l);
+        return NULL;
+    }
+    l->size = l->tree->size, l->extent = l->high = l->tree->high, l->low = 0;
+    l->signature = tree_signature(l->tree, &why), l->stats = stats_row(NULL, NULL);
+    kernel_wait(l->kernel);
+    return l;
+}
+
+struct layout *tune_column(int64_t block, int64_t bytes)
+{
+    struct reason why;
+    int64_t count = bytes / block, step = block * 2 < 64 ? 64 : block * 2;
+    return tune_layout(tree_stride(0, count ? count : 1, step, tree_dense(0, block, &why), &why));
+}
+
+/* The curves that each transport's pack and unpack fill. */
+static const struct {
+    const struct transport *transport;
+    enum tune_curve pack, unpack;
+} measured[] = {
+    {&transport_device, TUNE_PACK_DEVICE, TUNE_UNPACK_DEVICE},
+    {&transport_oneshot, TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED},
+    {&transport_staged, TUNE_PACK_STAGED, TUNE_UNPACK_STAGED},
+};
+
+/* A point of the grid that is being filled. */
+struct point {
+    struct tune_table *table;
+    const struct tune_points *points;
+    int block, size;
+};
+
+/* One direction of a transport; false if it failed. */
+static bool measure_way(const struct point *at, struct tune_call *c, bool pack, enum tune_curve curve)
+{
+    struct tune_grid *g = &at->table->grid[curve];
+    c->pack = pack;
+    double us = time_kernel(c);
+    g->blocks = at->block + 1, g->sizes = at->points->sizes;
+    g->block[at->block] = at->points->block[at->block], g->bytes[at->size] = at->points->bytes[at->size];
+    g->us[at->block][at->size] = us;
+    return us > 0;
+}
+
+static int measure_layout(const struct point *at, struct device *d, struct stream *s)
+{
+    struct layout *l = tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size]);
+    struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
+    int rc = user ? 0 : -1;
+    for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
+        struct tune_call c = {.device = d, .stream = s};
+        c.parcel = (struct parcel){.transport = measured[m].transport, .layout = l, .device = d, .count = 1,
+                                   .user = (char *)(uintptr_t)user->address, .bytes = l->size};
+        bool ok = c.parcel.transport->acquire(&c.parcel) && measure_way(at, &c, true, measured[m].pack) &&
+                  measure_way(at, &c, false, measured[m].unpack);
+        buffer_put(c.parcel.wire), buffer_put(c.parcel.stage);
+        rc = ok ? 0 : -1;
+    }
+    buffer_put(user);
+    layout_unref(l);
+    return rc;
+}
+
+int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points)
+{
+    struct point at = {t, points, 0, 0};
+    if (device_enter(d)) return -1;
+    struct stream *s = stream_get(d);
+    int rc = s ? 0 : -1;
+    for (; rc == 0 && at.block < points->blocks; at.block++) {
+        fprintf(stderr, "stridec tune: curves, blocks of %.0f B (%d of %d)\n", points->block[at.block], at.block + 1,
+                points->blocks);
+        for (at.size = 0; rc == 0 && at.size < points->sizes; at.size++) rc = measure_layout(&at, d, s);
+    }
+    if (s) stream_put(d, s);
+    device_leave(d);
+    return rc;
+}

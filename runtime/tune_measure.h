@@ -1,0 +1,47 @@
+/* tune_measure.h: what the parts of `stridec tune` share: what is measured, and the one way of timing a kernel. */
+#ifndef STRIDEC_TUNE_MEASURE_H
+#define STRIDEC_TUNE_MEASURE_H
+#include "transport.h"
+#include "tune_table.h"
+
+/* The points of the curves; the quick ones are a few of them. */
+struct tune_points {
+    int blocks, sizes;
+    const double *block, *bytes;
+};
+const struct tune_points *tune_points(bool quick);
+
+/* A point is called until both are reached, and its median taken; a slow one ends at the time limit. */
+#define TUNE_REPEATS_MIN 7
+#define TUNE_REPEATS_MAX 201
+
+/* Sorts the values. */
+double tune_median(double *v, int n);
+
+/* One kernel call, by a parcel whose transport's buffers are acquired. */
+struct tune_call {
+    struct device *device;   /* entered */
+    struct stream *stream;
+    struct parcel parcel;
+    bool pack;
+};
+/* Microseconds until it is done; negative where it failed. */
+double tune_once(struct tune_call *c);
+
+/* A layout of one element around `built`, which it takes; its kernel is ready. NULL without memory. */
+struct layout *tune_layout(struct tree *built);
+/* A column of blocks with as much space between them: wide enough that no two share a 64-byte granule. */
+struct layout *tune_column(int64_t block, int64_t bytes);
+
+/* The curves of kernels: what each transport's pack and unpack take. 0 or -1. */
+int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);
+/* The rows of knobs (tune_kernels.c): settings that are quicker than the model's. 0 or -1. */
+int tune_kernels(struct tune_table *t, struct device *d, bool quick);
+
+/* tune_verify.c: that a module moves the same bytes as the model's. `call` is of a device transport. */
+struct tune_reference;
+struct tune_reference *tune_reference(struct tune_call *call);   /* while the model's serves; NULL where that failed */
+bool tune_verify(struct tune_reference *r, const char *const knobs[2]);   /* by kernel_try; leaves the model's */
+void tune_reference_free(struct tune_reference *r);
+
+#endif
