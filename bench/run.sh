@@ -37,8 +37,20 @@ python3 -c 'import matplotlib' 2>/dev/null && python3 bench/plot.py "$out/$name-
 "$here/tests/mpirun.sh" -n 1 "$build/stridec" run -- "$build/bench/commit" --warm || failed=1
 measure 1 commit "$name-commit"
 
+# Beside a computation, with all multiprocessors, some of them, and the copy engine.
+beside() {   # NAME
+    (cd "$out" && "$here/tests/mpirun.sh" -n 1 "$build/stridec" run -- "$build/bench/beside" "$name-beside-$1.json") || failed=1
+}
+beside all
+STRIDEC_SM_LIMIT=16 beside sm16
+STRIDEC_SM_LIMIT=4 beside sm4
+STRIDEC_ENGINE=copy beside copy
+(cd "$out" && python3 "$here/bench/beside.py" "$name"-beside-all.json "$name"-beside-sm16.json "$name"-beside-sm4.json \
+    "$name"-beside-copy.json >"$name-beside.md") || failed=1
+
 transports="auto oneshot staged"
 ompi_info --parsable --all 2>/dev/null | grep -q mpi_built_with_cuda_support:value:true && transports="$transports device"
+[ "$gpus" -gt 1 ] || transports=
 for transport in $transports; do
     STRIDEC_TRANSPORT=$transport measure 2 pingpong "$name-pingpong-$transport"
 done
