@@ -370,6 +370,11 @@ const char *kernel_signature(const struct kernel *k)
     return k->signature;
 }
 
+const char *kernel_form_signature(const struct kernel *k)
+{
+    return form_signature(k->form);
+}
+
 enum gen_family kernel_family(const struct kernel *k)
 {
     return k->family;

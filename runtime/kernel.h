@@ -22,6 +22,7 @@ struct kernel_counts {
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
 void kernel_put(struct kernel *k);
 const char *kernel_signature(const struct kernel *k);   /* the shape signature */
+const char *kernel_form_signature(const struct kernel *k);   /* its module's: short, with long lists left out */
 enum gen_family kernel_family(const struct kernel *k);  /* what its own module will be */
 /* How it came to be ready: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
 const char *kernel_state(const struct kernel *k);

@@ -326,7 +326,7 @@ static int move_block(struct move *v)
     const struct kernel_job *job = &v->job;
     uint64_t user = job->user + (uint64_t)job->begin;
     bool pack = job->direction == KERNEL_PACK;
-    int result = env_get()->engine == ENV_ENGINE_COPY ? 1 : move_words(v);
+    int result = move_words(v);
     if (result <= 0) return result;
     return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed, job->end - job->begin,
                       &v->launches);
@@ -341,7 +341,7 @@ int kernel_move(struct kernel *k, struct device *d, struct stream *s, const stru
     if (job->begin < job->end) {
         skip_elements(&v.job, k->size);
         v.wrap = v.job.end > k->size && !continues(k->tree, job->extent);
-        bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine != ENV_ENGINE_KERNEL;
+        bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine == ENV_ENGINE_AUTO;
         result = block ? move_block(&v) : move_any(&v, &used);
     }
     if (launches) *launches += v.launches;

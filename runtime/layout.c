@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIGNATURE_RUNS 4096
+
 static int layout_key = MPI_KEYVAL_INVALID;
 
 struct layout *layout_ref(struct layout *l)
@@ -69,6 +71,13 @@ static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct 
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
 }
 
+/* The text of a long list takes as long to write as all else of a commit. */
+static char *signature_of(const struct layout *l, struct reason *why)
+{
+    bool lengthy = l->kernel && l->size / l->block > SIGNATURE_RUNS && !tree_is_strided(l->tree);
+    return lengthy ? strdup(kernel_form_signature(l->kernel)) : tree_signature(l->tree, why);
+}
+
 static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *why)
 {
     struct type *type = read_type(datatype, why);
@@ -78,8 +87,8 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     type_free(type);
     if (!l->tree) return false;
     l->low = l->tree->low, l->high = l->tree->high, l->block = mean_block(l->tree);
-    l->signature = tree_signature(l->tree, why);
     if (l->size > 0) l->kernel = kernel_get(l->tree, why);
+    l->signature = signature_of(l, why);
     if (l->signature && (l->kernel || l->size == 0)) return true;
     kernel_put(l->kernel), l->kernel = NULL;
     free(l->signature), tree_unref(l->tree), l->tree = NULL;

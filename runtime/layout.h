@@ -12,7 +12,7 @@ struct layout {
     atomic_bool committed;     /* the MPI has accepted the type in communication */
     struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (shadow.c) */
     struct kernel *kernel;     /* NULL with tree, and for empty types */
-    char *signature;           /* of tree, or "(unread)" */
+    char *signature;           /* of tree, for people: of very long lists the form's; or "(unread)" */
     int64_t size;              /* packed bytes of one element */
     int64_t extent;            /* bytes between elements */
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */

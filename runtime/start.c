@@ -5,6 +5,7 @@
 #include "log.h"
 #include "next.h"
 #include "request.h"
+#include "which_mpi.h"
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 atomic_bool interpose_active;
@@ -12,7 +13,7 @@ atomic_bool interpose_active;
 static void start(void)
 {
     int rank;
-    if (env_get()->disable) return;
+    if (env_get()->disable || !which_mpi_fits()) return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_set_rank(rank);
     if (rank == 0) env_check();

@@ -37,7 +37,7 @@ describe("knobs", function()
       pack(stride(1 << 20, 512, dense(64)), "each=2"))
     assert.matches("move=tile", pack(TRANSPOSED, "threads=256"))
     local way = plan.tree(TRANSPOSED, "cuda", { pack = "threads=256" }).way
-    assert.equal(1024, way.unpack.threads)
+    assert.equal(512, way.unpack.threads)
     assert.matches("set so", way.pack.why)
   end)
 

@@ -1,0 +1,10 @@
+/* which_mpi.h: is the MPI that the process runs on the one whose handles this library was compiled with? */
+#ifndef STRIDEC_WHICH_MPI_H
+#define STRIDEC_WHICH_MPI_H
+#include <stdbool.h>
+
+/* False, after one line on standard error from the first rank, where it is another: then no function may be called and
+ * no handle used but through the stubs' own straight calls. Two releases of one MPI count as one. */
+bool which_mpi_fits(void);
+
+#endif

