@@ -19,7 +19,8 @@ def main():
     print("# MPI_Pack and MPI_Unpack beside a computation that fills the GPU\n")
     print(f"{first['machine']['gpu']}; {first['versions']['mpi']}; {first['date']}, `{first['command']}`.")
     print("Microseconds a call, waited for; the computation is some 400 waves of 20 µs blocks on every SM. Settings: "
-          "STRIDEC_SM_LIMIT (all SMs where unset) and STRIDEC_ENGINE=copy.\n")
+          "STRIDEC_SM_LIMIT (all SMs where unset) and STRIDEC_ENGINE=copy, which within a GPU the driver carries out on "
+          "SMs too.\n")
     print("| layout | call | setting | alone | beside | computation | beside it |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for i, case in enumerate(first["cases"]):

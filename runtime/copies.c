@@ -3,8 +3,11 @@
  * Runs come in pack order. Equal ones at an even pitch are gathered into rows of one two-dimensional copy, equal
  * planes of them at an even slice pitch into one three-dimensional copy, whatever nodes of the tree they come from.
  * Strides are taken as they are, without going through their runs. Runs in a copy never overlap each other, so that
- * order matters only between copies, which the stream keeps. */
-#include "env.h"
+ * order matters only between copies, which the stream keeps.
+ *
+ * What the driver makes of a copy is its own affair: on an H200 (driver 580) one between the GPU and the host runs on a copy
+ * engine and costs a computation that fills the GPU nothing; one within the GPU runs on multiprocessors, whether it is
+ * asked for by cuMemcpyAsync, 2D, 3D, 3DPeer or by a batch that prefers to overlap with computations. */
 #include "kernel_inner.h"
 #include "log.h"
 
@@ -58,40 +61,8 @@ static CUresult copy_rows(struct copier *c, const struct box *b, CUdeviceptr use
 }
 
 /* The driver takes a slice in rows of the pitch. */
-/* Plain copies within a device are kernels of the driver's, which beside a computation cost as much as one's own
- * (bench/beside). Those of a batch may say that they had better not: STRIDEC_ENGINE=copy wants just that. False where it
- * can't be said, or is refused. */
-#if CUDA_VERSION >= 13000
-static bool copy_overlapping(struct copier *c, const struct box *b, CUdeviceptr user, CUdeviceptr packed)
-{
-    size_t apart = (size_t)(b->planes > 1 ? b->slice / b->pitch : b->rows);
-    size_t pitch = (size_t)(b->rows > 1 ? b->pitch : b->len);
-    CUmemcpy3DOperand far = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
-                             .op.ptr = {.ptr = user, .rowLength = pitch, .layerHeight = apart}};
-    CUmemcpy3DOperand near = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
-                              .op.ptr = {.ptr = packed, .rowLength = (size_t)b->len, .layerHeight = (size_t)b->rows}};
-    bool pack = c->job->direction == KERNEL_PACK;
-    CUDA_MEMCPY3D_BATCH_OP copy = {
-        .src = pack ? far : near,
-        .dst = pack ? near : far,
-        .extent = {(size_t)b->len, (size_t)b->rows, (size_t)b->planes},
-        .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
-        .flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE,
-    };
-    return env_get()->engine == ENV_ENGINE_COPY && c->driver->cuMemcpy3DBatchAsync
-           && c->driver->cuMemcpy3DBatchAsync(1, &copy, 0, stream_use(c->stream)) == CUDA_SUCCESS;
-}
-#else
-static bool copy_overlapping(struct copier *c, const struct box *b, CUdeviceptr user, CUdeviceptr packed)
-{
-    (void)c, (void)b, (void)user, (void)packed;
-    return false;
-}
-#endif
-
 static CUresult copy_planes(struct copier *c, const struct box *b, CUdeviceptr user, CUdeviceptr packed)
 {
-    if (copy_overlapping(c, b, user, packed)) return CUDA_SUCCESS;
     if (b->planes == 1) return copy_rows(c, b, user, packed);
     bool pack = c->job->direction == KERNEL_PACK;
     size_t apart = (size_t)(b->slice / b->pitch);

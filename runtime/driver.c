@@ -47,7 +47,6 @@ static void *must_find(void *library, const char *name)
 static bool read_table(void *library)
 {
     table.graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
-    (void)(true DRIVER_OVERLAP_CALLS(READ_OPTIONAL));
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 

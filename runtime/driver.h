@@ -26,13 +26,6 @@
     X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphKernelNodeSetAttribute) \
     X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
-/* Copies that are to leave the multiprocessors alone; CUDA 13 on. copies.c does without. */
-#if CUDA_VERSION >= 13000
-#define DRIVER_OVERLAP_CALLS(X) X(cuMemcpy3DBatchAsync)
-#else
-#define DRIVER_OVERLAP_CALLS(X)
-#endif
-
 #define NVRTC_CALLS(X) \
     X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
     X(nvrtcCreateProgram) X(nvrtcCompileProgram) X(nvrtcDestroyProgram) \
@@ -43,7 +36,6 @@
 struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
-    DRIVER_OVERLAP_CALLS(DRIVER_FIELD)
     bool graphs; /* all of the graph calls are there; else none may be made */
 };
 struct nvrtc {

@@ -6,9 +6,11 @@
 #include "log.h"
 #include <dlfcn.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ORDER FAMILY */
 enum family { OPEN_MPI_FAMILY, MPICH_FAMILY, STANDARD_ABI, UNKNOWN_FAMILY };
 static const char *const FAMILY[] = {"Open MPI", "MPICH", "MPI's standard ABI"};
 
@@ -52,21 +54,53 @@ static bool first_rank(void)
     return true;
 }
 
+/* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library
+ * first, and they can't be taken back. NULL unless an MPI of another family is loaded. */
+static const char *loaded_beside(void)
+{
+    static const struct {
+        const char *soname;
+        enum family family;
+    } LIBRARIES[] = {
+        {"libmpi.so.40", OPEN_MPI_FAMILY}, {"libmpi.so.12", MPICH_FAMILY}, {"libmpich.so.12", MPICH_FAMILY},
+        {"libmpi_abi.so.0", STANDARD_ABI}, {"libmpi_abi.so.1", STANDARD_ABI},
+    };
+    for (size_t i = 0; BUILT_FOR != UNKNOWN_FAMILY && i < sizeof LIBRARIES / sizeof *LIBRARIES; i++) {
+        void *library = LIBRARIES[i].family == BUILT_FOR ? NULL : dlopen(LIBRARIES[i].soname, RTLD_NOLOAD | RTLD_LAZY);
+        if (!library) continue;
+        dlclose(library);
+        return LIBRARIES[i].soname;
+    }
+    return NULL;
+}
+
+static void say(const char *what, const char *then)
+{
+    if (!first_rank()) return;
+    log_set_rank(0);
+    log_write(LOG_ERROR, "built for %s, but %s: %s; use a libstridec.so built with the program's mpicc",
+              FAMILY[BUILT_FOR], what, then);
+}
+
 bool which_mpi_fits(void)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "";   /* the other MPI's may be longer */
+    char version[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "", what[512];   /* the other MPI's version may be longer */
+    const char *beside = loaded_beside();
     int length = 0;
     int (*get_version)(char *, int *);
     *(void **)&get_version = dlsym(RTLD_NEXT, "MPI_Get_library_version");
     if (!get_version || get_version(version, &length)) return true;
     enum family found = family_of(*(void **)&get_version, version);
-    if (BUILT_FOR == UNKNOWN_FAMILY || found == UNKNOWN_FAMILY || found == BUILT_FOR) return true;
     version[strcspn(version, ",\n")] = '\0';
     for (char *tab = version; (tab = strchr(tab, '\t'));) *tab = ' ';
-    if (first_rank()) {
-        log_set_rank(0);
-        log_write(LOG_ERROR, "built for %s, but the program runs on %s (%s): stridec steps aside; use a libstridec.so "
-                  "built with the program's mpicc", FAMILY[BUILT_FOR], FAMILY[found], version);
+    if (BUILT_FOR != UNKNOWN_FAMILY && found != UNKNOWN_FAMILY && found != BUILT_FOR) {
+        snprintf(what, sizeof what, "the program runs on %s (%.99s)", FAMILY[found], version);
+        say(what, "stridec steps aside");
+        return false;
     }
-    return false;
+    if (beside) {
+        snprintf(what, sizeof what, "the program has loaded %s", beside);
+        say(what, "its calls may have reached the wrong one of the two, stridec does nothing");
+    }
+    return !beside;
 }

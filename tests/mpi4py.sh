@@ -44,8 +44,9 @@ leave_out="-e test_spawn -e test_dynproc -x TestConditionMutexWorld"
 
 modules() {   # RANKS
     [ -n "$all" ] && return
+    # MPICH's ranks spin where Open MPI's yield: a message between four of them on two cores takes a turn of the scheduler.
     case $1 in
-    4) echo "-i test_(p2p_buf|request|status)\\b" ;;
+    4) echo "-i test_($([ $mpi = mpich ] && echo p2p_buf_matched || echo p2p_buf)|request|status)\\b" ;;
     *) echo "-i test_(p2p_buf|p2p_obj|pack|request|status|cco_buf|cco_nb_buf|cco_pr_buf|msgzero|attributes|threads|errhandler|exceptions)\\b" ;;
     esac
 }

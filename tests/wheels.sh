@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 . tests/fetched.sh
 failed=0
+# The same random types each time: in host memory Open MPI 5.0 packs some blocks of 32 bytes wrong, by the addresses of
+# both sides (three of four such blocks at -72, 180, 90 and 18 bytes, from 6 past a multiple of 16 to such a multiple).
+export TEST_SEED=${TEST_SEED:-1}
 
 # name | version | sha256 of the wheel for x86-64
 table() {
@@ -32,7 +35,7 @@ one() {   # NAME VERSION SHA256 PROGRAM...
     fi
     echo "ok $name $version: stridec and its tests build"
     # The wheels' own settings of where things lie come from the place of their libraries.
-    tests/mpi/run.sh "$own" "$to/bin/mpicc" "$@" | sed "s/^\(ok\|not ok\) /&$name $version: /"
+    tests/mpi/run.sh "$own" "$to/bin/mpicc" "$@" | sed "s/^\(ok\|not ok\) /\1 $name $version: /"
     return "${PIPESTATUS[0]}"
 }
 
