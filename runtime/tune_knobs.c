@@ -64,6 +64,16 @@ static bool read_settings(const char *text, char to[TUNE_SETTINGS_MAX])
     return true;
 }
 
+static struct tune_knobs *find_same(struct tune_table *t, const struct tune_knobs *k)
+{
+    for (int i = 0; i < t->knob_rows; i++) {
+        struct tune_knobs *o = &t->knobs[i];
+        if (o->direction == k->direction && o->family == k->family && o->block == k->block && o->bytes == k->bytes)
+            return o;
+    }
+    return NULL;
+}
+
 const char *tune_knobs_read(struct tune_table *t, const char *rest, int line)
 {
     if (t->knob_rows == TUNE_KNOBS_MAX) return "more than 256 rows of knobs";
@@ -84,11 +94,7 @@ const char *tune_knobs_read(struct tune_table *t, const char *rest, int line)
     k->direction = (enum gen_direction)direction;
     k->family = (enum gen_family)family;
     k->line = line;
-    for (int i = 0; i < t->knob_rows; i++) {
-        const struct tune_knobs *o = &t->knobs[i];
-        if (o->direction == k->direction && o->family == k->family && o->block == k->block && o->bytes == k->bytes)
-            return "a second row of knobs for the same layouts";
-    }
+    if (find_same(t, k)) return "a second row of knobs for the same layouts";
     t->knob_rows++;
     return NULL;
 }
@@ -121,10 +127,16 @@ const struct tune_knobs *tune_knobs_find(const struct tune_table *t, enum gen_di
     return best;
 }
 
+/* Lists have no block length, so that several layouts measured may share a row: where they disagree it is the model's. */
 bool tune_knobs_add(struct tune_table *t, const struct tune_knobs *k)
 {
+    struct tune_knobs *same = find_same(t, k);
+    if (same) {
+        if (strcmp(same->settings, k->settings)) same->settings[0] = 0;
+        return true;
+    }
     const struct tune_knobs *now = tune_knobs_find(t, k->direction, k->family, k->block, k->bytes);
-    if (!strcmp(now ? now->settings : "", k->settings)) return true;
+    if (k->block && !strcmp(now ? now->settings : "", k->settings)) return true;
     if (t->knob_rows == TUNE_KNOBS_MAX) return false;
     t->knobs[t->knob_rows++] = *k;
     return true;

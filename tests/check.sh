@@ -64,6 +64,7 @@ run "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
 run "command" tests/cli/cli.sh "$build/stridec"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow
+first=$MPICC
 for b in "$build" "$mpich"; do
     if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich; else mpi=$MPICC; fi
     export MPICC BUILD=$b
@@ -78,13 +79,18 @@ for b in "$build" "$mpich"; do
     done
     yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
+    run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
+    [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched run "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
         run "benchmarks" tests/cli/bench.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
+    else
+        run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi
 done
+[ -n "$san" ] || LIMIT=900 run "MPIs of the Python index" tests/wheels.sh "$build"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

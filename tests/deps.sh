@@ -35,6 +35,7 @@ check mpich cmd mpirun.mpich
 check libmpich-dev cmd mpicc.mpich
 check python3-numpy python numpy
 check python3-mpi4py python mpi4py
+check python3-pip python pip
 TABLE
 }
 

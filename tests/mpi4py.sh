@@ -88,7 +88,6 @@ for ranks in 1 2 4; do
     suite alone $ranks
     [ -e "$work/alone.$ranks.0" ] || { echo "not ok mpi4py does not start: $(tail -1 "$work/alone.$ranks.log")"; exit 1; }
     for how in preloaded simulated; do
-        [ -z "$all" ] && [ "$how$ranks" = preloaded4 ] && continue
         suite $how $ranks
         compare $how $ranks
     done

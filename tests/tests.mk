@@ -4,6 +4,7 @@ include examples/examples.mk
 include bench/bench.mk
 include tests/mpi/mpi.mk
 include tests/fuzz.mk
+include tests/fortran/fortran.mk
 
 MPICH_BUILD = $(BUILD)/mpich
 
@@ -24,7 +25,7 @@ unit-tests: $(UNIT)
 .SECONDARY: $(UNIT:%=%.o)
 
 # Everything that `make check` runs, for one MPI.
-check-build: all sim examples mpi-tests $(BUILD)/tests/gpu_count
+check-build: all sim examples mpi-tests fortran-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest $(BUILD)/bench/pack $(BUILD)/bench/commit
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) check-build
 
@@ -32,6 +33,13 @@ check:
 	tests/deps.sh check
 	+$(MAKE) --no-print-directory check-build-all
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
+
+# mpi4py's whole test suite: many minutes where four ranks share fewer cores. `make check` runs a part of it.
+check-mpi4py: all sim
+	MPICC='$(MPICC)' tests/mpi4py.sh $(BUILD) --all
+# Open MPI and MPICH as the Python index has them.
+check-wheels:
+	tests/wheels.sh $(BUILD)
 
 demo:
 	tests/deps.sh demo
@@ -42,4 +50,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-build check-build-all check-gpu demo unit-tests
+.PHONY: check check-build check-build-all check-gpu check-mpi4py check-wheels demo unit-tests

@@ -4,14 +4,16 @@
 # They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
-[ $# -gt 0 ] || set -- pack requests handles edges
+[ $# -gt 0 ] || set -- pack requests handles edges errors
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 . tests/fetched.sh
 failed=0
 # The same random types each time: in host memory Open MPI 5.0 packs some blocks of 32 bytes wrong, by the addresses of
-# both sides (three of four such blocks at -72, 180, 90 and 18 bytes, from 6 past a multiple of 16 to such a multiple).
+# both sides (of such blocks at -72, 180, 90 and 18 bytes a fourth, from 6 past a multiple of 16 to such a multiple).
 export TEST_SEED=${TEST_SEED:-1}
+# Open MPI 5.0's single copies write a truncated message of 4 KiB and more past the end of its receive, in host memory too.
+export OMPI_MCA_smsc=${OMPI_MCA_smsc-^cma,xpmem}
 
 # name | version | sha256 of the wheel for x86-64
 table() {

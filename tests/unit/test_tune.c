@@ -141,6 +141,24 @@ static void recorded(void **state)
     free(t);
 }
 
+/* Lists of one class share a row, which a table may have once only: it can be read back, and disputes are the model's. */
+static void test_lists_share_rows(void **state)
+{
+    (void)state;
+    struct tune_table *t = calloc(1, sizeof *t);
+    const char *const wishes[] = {"each=2", "each=2", "each=4", "each=4"};
+    const int64_t bytes[] = {4096, 4096, 65536, 65536};
+    for (int i = 0; i < 4; i++) {
+        struct tune_knobs k = {GEN_PACK, GEN_INDEXED, 0, bytes[i], "", 0};
+        strcpy(k.settings, i == 3 ? "" : wishes[i]);
+        assert_true(tune_knobs_add(t, &k));
+    }
+    assert_int_equal(t->knob_rows, 2);
+    assert_string_equal(tune_knobs_find(t, GEN_PACK, GEN_INDEXED, 0, 4096)->settings, "each=2");
+    assert_string_equal(tune_knobs_find(t, GEN_PACK, GEN_INDEXED, 0, 65536)->settings, "");
+    free(t);
+}
+
 /* --- kernels, in children --- */
 
 static char said[8192];
@@ -416,7 +434,8 @@ int main(void)
     setenv("HOME", folder, 1);
     unsetenv("XDG_CONFIG_HOME");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chosen),     cmocka_unit_test(written),     cmocka_unit_test(malformed),
+        cmocka_unit_test(chosen),
+        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(malformed),
         cmocka_unit_test(recorded),
         cmocka_unit_test(overridden), cmocka_unit_test(warned_once), cmocka_unit_test(trials),
         cmocka_unit_test(warm_start),
