@@ -21,11 +21,11 @@ run() {
     file=$log/${name//[^A-Za-z0-9_.-]/_}
     timeout -k 5 "${LIMIT:-300}" "$@" >"$file" 2>&1 </dev/null
     rc=$?
-    ok=$(grep -c '^ok ' "$file") bad=$(grep -c '^not ok ' "$file")
+    ok=$(grep -c '^ok ' "$file") bad=$(grep '^not ok ' "$file" | grep -vc '# SKIP')
     [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "not ok $name ran past ${LIMIT:-300} s" >>"$file"
     [ $((ok + bad)) -eq 0 ] && echo "not ok $name checked nothing (exit status $rc)" >>"$file"
     [ $rc -ne 0 ] && [ "$bad" -eq 0 ] && echo "not ok $name: exit status $rc" >>"$file"
-    bad=$(grep -c '^not ok ' "$file")
+    bad=$(grep '^not ok ' "$file" | grep -vc '# SKIP')
     passed=$((passed + ok)) failed=$((failed + bad))
     printf '%-52s %4d passed, %d failed  %ds\n' "$name" "$ok" "$bad" $((SECONDS - start))
     [ "$bad" -eq 0 ] || { grep -A2 '^not ok ' "$file" | head -20; [ "$ok$bad" != 01 ] || tail -20 "$file"; }
