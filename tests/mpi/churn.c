@@ -13,7 +13,9 @@
 
 #define USED_EVERY 500   /* of so many types, one packs */
 #define FIRST_TYPES 6000 /* more than are kept unused: from here on, one goes for each that comes */
-#define SLACK_BYTES 65536
+/* Kernels that no type uses are kept, 4096 of them: which ones, and so their size, depends on the worker's pace. The full
+ * run of a million types finds leaks of 9 bytes a type. */
+#define SLACK_BYTES (4 << 20)
 
 static struct buf user, packed;
 
@@ -95,10 +97,15 @@ static void churn(int from, int to)
 
 /* ---- what is left ---- */
 
+static int64_t heap_allowed(const struct resources *half, const struct resources *end)
+{
+    return half->heap + SLACK_BYTES + 200000 * (end->modules - half->modules);
+}
+
 static void compare(const struct resources *half, const struct resources *end)
 {
     int64_t modules = end->modules - half->modules;
-    expect(end->heap <= half->heap + SLACK_BYTES + 200000 * modules, "%lld bytes more on the heap, of %lld",
+    expect(end->heap <= heap_allowed(half, end), "%lld bytes more on the heap, of %lld",
            (long long)(end->heap - half->heap), (long long)end->heap);
     /* A sanitizer keeps what is freed: it tells of no heap, and leaks are its own to find. */
     if (end->heap) expect(end->resident <= half->resident + (8 << 20) + (4 << 20) * modules,
