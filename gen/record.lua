@@ -2,7 +2,8 @@
 --
 -- Their members are wider than the words that divide everything. A record is { size =, align =, pieces = }: pieces
 -- { place =, at =, width = } in pack order are its bytes in as few aligned accesses as its members allow: `at` counts
--- from the first byte's place, which is a multiple of align wherever the user's address and extent are.
+-- from the first byte's place, which is a multiple of align wherever the user's address and extent are, and step where
+-- elements go on without one: that of one block is its size.
 local record = {}
 
 local SIZE_MAX, COPIES_MAX, WIDTH_MAX, GROUP = 64, 8, 8, 16
@@ -52,6 +53,7 @@ function record.of(tree)
   if not parts or (node.size or SIZE_MAX + 1) > SIZE_MAX or node.size == 0 then return nil end
   local r = { align = bits & -bits }
   r.pieces, r.size = cut(parts, r.align)
+  r.step = tree.kind == "dense" and r.size or 0
   -- Records that a group of the packed side can touch.
   r.copies = (r.size + GROUP - 1 + r.size - 1) // r.size
   if r.copies > COPIES_MAX or r.copies * #r.pieces >= GROUP then return nil end

@@ -2,7 +2,7 @@
  * each. */
 static __device__ __forceinline__ bool stridec_records_aligned(const struct stridec_launch &a)
 {
-    return a.user % @(record.align) == 0 && (!a.wrap || a.extent % @(record.align) == 0);
+    return a.user % @(record.align) == 0 && (a.wrap ? a.extent : @(record.step)) % @(record.align) == 0;
 }
 
 /* Bytes from `at` on of a run of 4-byte words. `at` is known when this is compiled. */

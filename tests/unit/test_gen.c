@@ -255,7 +255,7 @@ static void build_all(void)
 #ifdef __SANITIZE_ADDRESS__
     const char *flags = "-fsanitize=address,undefined -fno-sanitize-recover=all";
 #else
-    const char *flags = "";
+    const char *flags = "-fsanitize=alignment -fsanitize-undefined-trap-on-error";   /* as a GPU does */
 #endif
     snprintf(command, sizeof command,
              "g++ -std=c++17 -O1 -fno-strict-aliasing -Wall -Wextra -Werror "
