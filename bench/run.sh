@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh: `bench/run.sh BUILD_DIR [OUT_DIR]`: runs the built benchmarks on this machine's GPU and writes results,
 # report and plot to OUT_DIR (default bench/results) as GPU-pack.*, GPU-commit.*, GPU-beside*.* and, on two GPUs or more,
-# GPU-pingpong-TRANSPORT.*. Needs the
-# built tree, mpirun and python3 (matplotlib for the plot). NAME overrides the GPU's name in the files' names.
+# GPU-pingpong-TRANSPORT.*. Needs the built tree, mpirun and python3 (matplotlib for the plot). NAME overrides the GPU's
+# name in the files' names.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
