@@ -13,7 +13,7 @@ result() {   # NAME, after a command
 bench() {   # PROGRAM ARGUMENT...
     local program=$1
     shift
-    BUILD=$build timeout 200 tests/mpirun.sh -n 1 ${san:-} "$build/stridec" run --sim -- "$build/bench/$program" "$@" \
+    BUILD=$build timeout 200 tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --sim -- "$build/bench/$program" "$@" \
         >"$work/out" 2>&1
 }
 
