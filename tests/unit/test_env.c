@@ -12,30 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char said[8192]; /* what the last child wrote to standard error */
-
-/* Runs `body` in a child with these settings ("NAME=value"); its result must be true. */
-static void in_child(const char *const settings[], bool (*body)(void))
-{
-    int out[2], status;
-    assert_int_equal(pipe(out), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(out[1], STDERR_FILENO);
-        clearenv();
-        for (; *settings; settings++) putenv((char *)*settings);
-        _exit(body() ? 0 : 1);
-    }
-    close(out[1]);
-    size_t used = 0;
-    ssize_t got;
-    while ((got = read(out[0], said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
-    said[used] = '\0';
-    close(out[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
+#include "child.h"
 
 static bool are_defaults(void)
 {
@@ -49,9 +26,9 @@ static bool are_defaults(void)
 static void defaults(void **state)
 {
     (void)state;
-    in_child((const char *const[]){NULL}, are_defaults);
+    in_child(true, (const char *const[]){NULL}, are_defaults);
     assert_string_equal(said, "");
-    in_child((const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", NULL}, are_defaults);
+    in_child(true, (const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", NULL}, are_defaults);
     assert_string_equal(said, "");
 }
 
@@ -67,10 +44,10 @@ static bool are_set(void)
 static void all_set(void **state)
 {
     (void)state;
-    in_child((const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
-                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12",
-                                   "STRIDEC_CACHE_DIR=/c", "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a",
-                                   "STRIDEC_TUNE=/t", NULL},
+    in_child(true,
+             (const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
+                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_CACHE_DIR=/c",
+                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t", NULL},
              are_set);
     assert_string_equal(said, "");
 }
@@ -89,14 +66,14 @@ static bool under_xdg(void)
 static void usual_folders(void **state)
 {
     (void)state;
-    in_child((const char *const[]){"HOME=/home/u", NULL}, under_home);
-    in_child((const char *const[]){"HOME=/home/u", "XDG_CACHE_HOME=/x", "XDG_CONFIG_HOME=/y", NULL}, under_xdg);
+    in_child(true, (const char *const[]){"HOME=/home/u", NULL}, under_home);
+    in_child(true, (const char *const[]){"HOME=/home/u", "XDG_CACHE_HOME=/x", "XDG_CONFIG_HOME=/y", NULL}, under_xdg);
 }
 
 static void wrong_values(void **state)
 {
     (void)state;
-    in_child((const char *const[]){"STRIDEC_TRANSPORT=pigeon", "STRIDEC_DISABLE=yes", NULL}, are_defaults);
+    in_child(true, (const char *const[]){"STRIDEC_TRANSPORT=pigeon", "STRIDEC_DISABLE=yes", NULL}, are_defaults);
     assert_non_null(strstr(said, "STRIDEC_TRANSPORT=pigeon is not allowed"));
     assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged\n"));
     assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
@@ -105,7 +82,7 @@ static void wrong_values(void **state)
                                    "STRIDEC_SM_LIMIT= 4", "STRIDEC_SM_LIMIT=2147483648",
                                    "STRIDEC_SM_LIMIT=99999999999999999999"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        in_child((const char *const[]){numbers[i], NULL}, are_defaults);
+        in_child(true, (const char *const[]){numbers[i], NULL}, are_defaults);
         assert_non_null(strstr(said, "is not allowed and counts as 0"));
         assert_non_null(strstr(said, "allowed: 0 and up\n"));
     }
@@ -114,7 +91,7 @@ static void wrong_values(void **state)
 static void wrong_names(void **state)
 {
     (void)state;
-    in_child((const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_=", "STRIDE=1", NULL}, are_defaults);
+    in_child(true, (const char *const[]){"STRIDEC_TRANSPOR=device", "STRIDEC_=", "STRIDE=1", NULL}, are_defaults);
     assert_non_null(
         strstr(said, "STRIDEC_TRANSPOR is not a variable of stridec; allowed: STRIDEC_DISABLE, STRIDEC_LOG"));
     assert_non_null(strstr(said, "STRIDEC_TUNE\n"));
@@ -138,7 +115,7 @@ static bool logs(void)
 static void messages(void **state)
 {
     (void)state;
-    in_child((const char *const[]){NULL}, logs);
+    in_child(true, (const char *const[]){NULL}, logs);
     assert_memory_equal(said, "stridec[3]: error: 2 apples\nstridec[3]: warn: once 0\nstridec[3]: error: xxx", 70);
     assert_true(said[strlen(said) - 1] == '\n' && strlen(said) < 4096);
 }

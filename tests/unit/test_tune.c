@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "child.h"
 
 /* --- tables --- */
 
@@ -161,29 +162,7 @@ static void test_lists_share_rows(void **state)
 
 /* --- kernels, in children --- */
 
-static char said[8192];
 static char folder[] = "/tmp/stridec-tune-XXXXXX";
-
-static void in_child(const char *const settings[], bool (*body)(void))
-{
-    int out[2], status;
-    assert_int_equal(pipe(out), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(out[1], STDERR_FILENO);
-        for (; *settings; settings++) putenv((char *)*settings);
-        _exit(body() ? 0 : 1);
-    }
-    close(out[1]);
-    size_t used = 0;
-    ssize_t got;
-    while ((got = read(out[0], said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
-    said[used] = '\0';
-    close(out[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (status) fputs(said, stderr);
-    assert_int_equal(status, 0);
-}
 
 static struct device *device;
 
@@ -300,16 +279,16 @@ static int count_of(const char *text)
 static void overridden(void **state)
 {
     (void)state;
-    in_child((const char *const[]){NULL}, tell_name);
+    in_child(false, (const char *const[]){NULL}, tell_name);
     char *machine = strdup(said);
     char *table = table_variable(machine, "knobs pack strided 4 4096 threads=512\n");
-    in_child((const char *const[]){table, NULL}, by_row);
+    in_child(false, (const char *const[]){table, NULL}, by_row);
     assert_string_equal(said, "");
-    in_child((const char *const[]){table, "STRIDEC_KNOBS=unpack:word=4 threads=128", NULL}, by_variable);
+    in_child(false, (const char *const[]){table, "STRIDEC_KNOBS=unpack:word=4 threads=128", NULL}, by_variable);
     assert_string_equal(said, "");
     free(table);
     table = table_variable("Another GPU", "knobs pack strided 4 4096 threads=512\n");
-    in_child((const char *const[]){table, NULL}, by_model);
+    in_child(false, (const char *const[]){table, NULL}, by_model);
     free(table);
     free(machine);
 }
@@ -325,15 +304,15 @@ static bool by_model_twice(void)
 static void warned_once(void **state)
 {
     (void)state;
-    in_child((const char *const[]){NULL}, tell_name);
+    in_child(false, (const char *const[]){NULL}, tell_name);
     char *machine = strdup(said);
     char *table = table_variable(machine, "# a comment\nknobs pack strided 4 4096 treads=512\n"
                                           "knobs unpack strided 16 4096 threads=128\n");
-    in_child((const char *const[]){table, NULL}, by_model_twice);
+    in_child(false, (const char *const[]){table, NULL}, by_model_twice);
     assert_int_equal(count_of("warn"), 1);
     assert_non_null(strstr(said, "/table:6: "));
     assert_non_null(strstr(said, "treads"));
-    in_child((const char *const[]){"STRIDEC_KNOBS=pack:word=3;send:word=4", "STRIDEC_TUNE=", NULL}, by_model);
+    in_child(false, (const char *const[]){"STRIDEC_KNOBS=pack:word=3;send:word=4", "STRIDEC_TUNE=", NULL}, by_model);
     assert_int_equal(count_of("warn"), 2);
     assert_non_null(strstr(said, "STRIDEC_KNOBS: \"word=3\""));
     assert_non_null(strstr(said, "send:word=4"));
@@ -375,8 +354,8 @@ static void trials(void **state)
     (void)state;
     char *cache;
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/trials", folder) > 0);
-    in_child((const char *const[]){cache, "STRIDEC_TUNE=", NULL}, tried);
-    in_child((const char *const[]){"STRIDEC_TUNE=", NULL}, listed);
+    in_child(false, (const char *const[]){cache, "STRIDEC_TUNE=", NULL}, tried);
+    in_child(false, (const char *const[]){"STRIDEC_TUNE=", NULL}, listed);
     free(cache);
 }
 
@@ -415,11 +394,11 @@ static void warm_start(void **state)
     assert_true(asprintf(&cache, "STRIDEC_CACHE_DIR=%s/warm", folder) > 0);
     assert_true(asprintf(&note, "%s/warm/nvrtc", folder) > 0);
     const char *const settings[] = {cache, "STRIDEC_TUNE=", "STRIDEC_DUMP=", NULL};
-    in_child(settings, cold);
-    in_child(settings, warm);
+    in_child(false, settings, cold);
+    in_child(false, settings, warm);
     FILE *f = fopen(note, "w");
     assert_true(f && fputs("stridec nvrtc 1\n/gone/libnvrtc.so\n1 2 3\n4\n1 0 90\n", f) >= 0 && fclose(f) == 0);
-    in_child(settings, lukewarm);
+    in_child(false, settings, lukewarm);
     assert_string_equal(said, "");
     free(cache);
     free(note);

@@ -1,0 +1,36 @@
+/* child.h: test bodies in children, for what is read once a process. */
+#ifndef STRIDEC_TESTS_UNIT_CHILD_H
+#define STRIDEC_TESTS_UNIT_CHILD_H
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char said[8192]; /* what the last child wrote to standard error */
+
+/* Runs `body` in a child with these settings ("NAME=value"), in an empty environment or beside the test's own; its
+ * result must be true. */
+static void in_child(bool empty, const char *const settings[], bool (*body)(void))
+{
+    int out[2], status;
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(out[1], STDERR_FILENO);
+        if (empty) clearenv();
+        for (; *settings; settings++) putenv((char *)*settings);
+        _exit(body() ? 0 : 1);
+    }
+    close(out[1]);
+    size_t used = 0;
+    ssize_t got;
+    while ((got = read(out[0], said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
+    said[used] = '\0';
+    close(out[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (status) fputs(said, stderr);
+    assert_int_equal(status, 0);
+}
+
+#endif
