@@ -9,14 +9,15 @@ bench: bench-build
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
 $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/variant.h
-$(BUILD)/bench/%: bench/%.c bench/common.c $(LAYOUTS_C) bench/common.h bench/layouts.h bench/layouts_make.h
+$(BUILD)/bench/%: bench/%.c bench/common.c bench/timing.c $(LAYOUTS_C) bench/common.h bench/timing.h bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
-SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c
+SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
+           bench/timing.c
 SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,nvrtc driver log env)
-$(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/search_kernels.cu $(SEARCH_O)
+$(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/timing.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_C) -pthread $(SEARCH_C) -o $@ -Wl,--start-group $(SEARCH_O) -Wl,--end-group -ldl -lm
 

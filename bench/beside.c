@@ -151,14 +151,10 @@ static void measure_layout(struct beside *b, size_t i, const char *head)
 
 static void load_compute(struct beside *b)
 {
-    __typeof__(cuModuleLoadData) *load;
-    __typeof__(cuModuleGetFunction) *find;
-    CUmodule module;
     *(void **)&b->launch = driver_symbol("cuLaunchKernel");
-    *(void **)&load = driver_symbol("cuModuleLoadData");
-    *(void **)&find = driver_symbol("cuModuleGetFunction");
     b->sink = (CUdeviceptr)(uintptr_t)device_new(256);
-    if (load(&module, ptx) == CUDA_SUCCESS && find(&b->compute, module, "compute") == CUDA_SUCCESS) return;
+    b->compute = driver_kernel(ptx, "compute");
+    if (b->compute) return;
     fprintf(stderr, "beside: the driver refused the computation\n");
     MPI_Abort(MPI_COMM_WORLD, 1);
 }

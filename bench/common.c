@@ -1,6 +1,5 @@
 /* common.c: see common.h. */
 #include "common.h"
-#include <cuda.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +35,18 @@ void *driver_symbol(const char *name)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return symbol;
+}
+
+CUfunction driver_kernel(const void *image, const char *name)
+{
+    __typeof__(cuModuleLoadData) *load;
+    __typeof__(cuModuleGetFunction) *find;
+    CUmodule module;
+    CUfunction kernel;
+
+    *(void **)&load = driver_symbol("cuModuleLoadData");
+    *(void **)&find = driver_symbol("cuModuleGetFunction");
+    return load(&module, image) == CUDA_SUCCESS && find(&kernel, module, name) == CUDA_SUCCESS ? kernel : NULL;
 }
 
 void *host_new(size_t bytes)
@@ -103,27 +114,6 @@ void device_set(void *device, int byte, size_t bytes)
 {
     CUDA(cudaMemset(device, byte, bytes));
     CUDA(cudaDeviceSynchronize());
-}
-
-double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double median_of(double *sample, int n)
-{
-    qsort(sample, (size_t)n, sizeof(double), ascending);
-    return sample[n / 2];
 }
 
 double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)

@@ -1,6 +1,8 @@
 /* common.h: what the benchmarks share: GPU memory, random bytes, comparing, timing, the head of a results file. */
 #ifndef STRIDEC_BENCH_COMMON_H
 #define STRIDEC_BENCH_COMMON_H
+#include "timing.h"
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -17,6 +19,8 @@ bool gpu_select(int rank);
 
 /* A function of libcuda.so.1; ends the run where there is none. */
 void *driver_symbol(const char *name);
+/* A kernel of a module of PTX or machine code, which stays loaded; NULL where the driver refuses it. */
+CUfunction driver_kernel(const void *image, const char *name);
 
 void *host_new(size_t bytes);     /* end the run when memory is out */
 void *device_new(size_t bytes);
@@ -30,8 +34,6 @@ bool device_equals(const void *device, const void *host, size_t bytes);
 void device_write(void *device, const void *host, size_t bytes);
 void device_set(void *device, int byte, size_t bytes);
 
-double now_us(void);
-double median_of(double *sample, int n);   /* sorts them */
 /* The median of the times of run(arg), in microseconds: as many calls as fit in `budget_us`, between
  * `least` and 2000 of them. */
 double median_us(void (*run)(void *arg), void *arg, double budget_us, int least);

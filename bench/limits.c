@@ -58,18 +58,14 @@ static char *compiled(void)
 static CUfunction empty_kernel(void)
 {
     static const char ptx[] = ".version 6.5\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n";
-    __typeof__(cuModuleLoadData) *load;
-    __typeof__(cuModuleGetFunction) *find;
-    CUmodule module;
-    CUfunction kernel;
+    CUfunction kernel = driver_kernel(ptx, "empty");
     char *image;
 
-    *(void **)&load = driver_symbol("cuModuleLoadData");
-    *(void **)&find = driver_symbol("cuModuleGetFunction");
-    if (load(&module, ptx) == CUDA_SUCCESS && find(&kernel, module, "empty") == CUDA_SUCCESS)
+    if (kernel)
         return kernel;
     image = compiled();
-    if (!image || load(&module, image) != CUDA_SUCCESS || find(&kernel, module, "empty") != CUDA_SUCCESS) {
+    kernel = image ? driver_kernel(image, "empty") : NULL;
+    if (!kernel) {
         fprintf(stderr, "pack: the driver refused an empty kernel\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

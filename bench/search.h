@@ -1,6 +1,7 @@
 /* search.h: the parts of bench/search: layouts, variants, the GPU, the studies. */
 #ifndef STRIDEC_BENCH_SEARCH_H
 #define STRIDEC_BENCH_SEARCH_H
+#include "timing.h"
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +34,6 @@ extern struct cu cu;
 bool gpu_open(int flags);
 void gpu_check(CUresult r, const char *what);
 #define CU(call) gpu_check(cu.call, #call)
-double now_us(void);
-double median_of(double *sample, int n);
 CUstream gpu_stream(void);   /* the one all measuring uses */
 
 /* Compiles sources in parallel processes, each to a module (NULL where it failed; the log goes to stderr). */

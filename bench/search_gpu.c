@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 struct cu cu;
@@ -24,25 +23,6 @@ void gpu_check(CUresult r, const char *what)
     if (cu.cuGetErrorName) cu.cuGetErrorName(r, &name);
     fprintf(stderr, "search: %.60s: %s\n", what, name);
     exit(1);
-}
-
-double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median_of(double *sample, int n)
-{
-    qsort(sample, (size_t)n, sizeof *sample, ascending);
-    return sample[n / 2];
 }
 
 #define TEXT_(name) #name
