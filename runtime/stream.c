@@ -4,9 +4,9 @@
  * knows 1 us sooner than from cuStreamSynchronize (bench/search, "wait"). */
 #include "log.h"
 #include "place.h"
+#include "stats.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Longer than small kernels take, too short to matter to those who could use the core. */
 #define SPIN_NS 20000
@@ -34,7 +34,7 @@ static void destroy(struct place *p, struct stream *s)
 /* A stream that waits for the context's default stream: a cudaMemcpy from pageable memory returns before its
  * bytes have arrived, and the application may rightly pass the buffer to MPI at once. Of the highest priority:
  * beside a kernel that fills an H200, packing 1 MiB takes 23 us instead of 39, and costs that kernel 1 %
- * (bench/search, "beside_compute"). */
+ * (measured with CUDA's own streams; bench/beside has the costs of today). */
 static struct stream *create(struct device *d)
 {
     int least, greatest;
@@ -108,26 +108,19 @@ CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket)
     return flags->address + (CUdeviceptr)(s->number * FLAG_BYTES);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* True once the word says that the stream's last work is done; false where that takes long, or will never be: what has
  * become of the work the driver knows then. */
 static bool told(struct device *d, const struct stream *s)
 {
     const char *words = place_of(d)->flags->host;
     const _Atomic uint32_t *word = (const _Atomic uint32_t *)(const void *)(words + s->number * FLAG_BYTES);
-    int64_t until = now_ns() + SPIN_NS;
+    int64_t until = stats_now() + SPIN_NS;
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) == s->ticket) return true;
             __builtin_ia32_pause();
         }
-    } while (now_ns() < until);
+    } while (stats_now() < until);
     return false;
 }
 

@@ -20,11 +20,6 @@ static const int64_t sizes[] = {65536, 1048576, 4194304, 67108864};
 
 /* --- layouts: each function makes one of about so many packed bytes --- */
 
-static struct tree *column(int64_t block, int64_t bytes, struct reason *why)
-{
-    return tree_stride(0, bytes / block, block * 2 < 64 ? 64 : block * 2, tree_dense(0, block, why), why);
-}
-
 /* Records {double, int, int, char} of 24 bytes, 17 of them used. */
 static struct tree *records(int64_t unused, int64_t bytes, struct reason *why)
 {
@@ -69,7 +64,7 @@ static struct tree *runs(int64_t unit, int64_t bytes, struct reason *why)
 /* A list beside a column. */
 static struct tree *beside(int64_t block, int64_t bytes, struct reason *why)
 {
-    struct tree *part[2] = {gather(block, bytes / 2, why), column(4 * block, bytes / 2, why)};
+    struct tree *part[2] = {gather(block, bytes / 2, why), tune_column(4 * block, bytes / 2, why)};
     return tree_seq(0, 2, part, why);
 }
 
@@ -95,7 +90,7 @@ static struct row *plan(bool quick, int *n)
     *n = 0;
     for (int i = 0; rows && i < LENGTH(blocks); i++)
         for (int j = 0; j < LENGTH(sizes); j++)
-            if (!quick || (i == 1 && j == 0)) rows[(*n)++] = (struct row){column, blocks[i], sizes[j]};
+            if (!quick || (i == 1 && j == 0)) rows[(*n)++] = (struct row){tune_column, blocks[i], sizes[j]};
     for (int i = 0; rows && i < LENGTH(others); i++)
         if (!quick || others[i].bytes == sizes[0]) rows[(*n)++] = others[i];
     return rows;
@@ -246,8 +241,7 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     int rc = -1;
     if (user) {
         c.kernel = l->kernel;
-        *p = (struct parcel){.transport = &transport_device, .layout = l, .device = d, .count = 1,
-                             .user = (char *)(uintptr_t)user->address, .bytes = l->size};
+        *p = tune_parcel(&transport_device, l, d, user);
         if (p->transport->acquire(p)) rc = compete(t, &c, quick);
     }
     for (int way = 0; way < 2; way++)

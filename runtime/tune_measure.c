@@ -74,11 +74,17 @@ struct layout *tune_layout(struct tree *built)
     return l;
 }
 
-struct layout *tune_column(int64_t block, int64_t bytes)
+struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
 {
-    struct reason why;
     int64_t count = bytes / block, step = block * 2 < 64 ? 64 : block * 2;
-    return tune_layout(tree_stride(0, count ? count : 1, step, tree_dense(0, block, &why), &why));
+    return tree_stride(0, count ? count : 1, step, tree_dense(0, block, why), why);
+}
+
+struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user)
+{
+    struct parcel p = parcel_on(l, d, (void *)(uintptr_t)user->address, 1);
+    p.transport = t;
+    return p;
 }
 
 /* The curves that each transport's pack and unpack fill. */
@@ -112,13 +118,13 @@ static bool measure_way(const struct point *at, struct tune_call *c, bool pack, 
 
 static int measure_layout(const struct point *at, struct device *d, struct stream *s)
 {
-    struct layout *l = tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size]);
+    struct reason why;
+    struct layout *l = tune_layout(
+        tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size], &why));
     struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = user ? 0 : -1;
     for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
-        struct tune_call c = {.device = d, .stream = s};
-        c.parcel = (struct parcel){.transport = measured[m].transport, .layout = l, .device = d, .count = 1,
-                                   .user = (char *)(uintptr_t)user->address, .bytes = l->size};
+        struct tune_call c = {.device = d, .stream = s, .parcel = tune_parcel(measured[m].transport, l, d, user)};
         bool ok = c.parcel.transport->acquire(&c.parcel) && measure_way(at, &c, true, measured[m].pack) &&
                   measure_way(at, &c, false, measured[m].unpack);
         buffer_put(c.parcel.wire), buffer_put(c.parcel.stage);

@@ -1,7 +1,7 @@
 /* tune_measure.h: what the parts of `stridec tune` share: what is measured, and the one way of timing a kernel. */
 #ifndef STRIDEC_TUNE_MEASURE_H
 #define STRIDEC_TUNE_MEASURE_H
-#include "transport.h"
+#include "parcel.h"
 #include "tune_table.h"
 
 /* The points of the curves; the quick ones are a few of them. */
@@ -31,7 +31,9 @@ double tune_once(struct tune_call *c);
 /* A layout of one element around `built`, which it takes; its kernel is ready. NULL without memory. */
 struct layout *tune_layout(struct tree *built);
 /* A column of blocks with as much space between them: wide enough that no two share a 64-byte granule. */
-struct layout *tune_column(int64_t block, int64_t bytes);
+struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
+/* One element of l in a buffer of d, on its way by t; its wire is not acquired. Borrows the layout. */
+struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user);
 
 /* The curves of kernels: what each transport's pack and unpack take. 0 or -1. */
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);
