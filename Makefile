@@ -20,7 +20,7 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
-RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch]) gen/gen.c gen/gen.h
@@ -44,15 +44,19 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
-$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/stubs.lua runtime/calls.lua
+# The names that the MPI's header declares.
+$(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
-	$(LUA) runtime/stubs.lua runtime/calls.lua $(@F) > $@
+	echo '#include <mpi.h>' > $@.c
+	$(MPICC) -E $@.c | grep -oE '\bMPI_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared
+	$(LUA) runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -I$(BUILD)/runtime -c $< -o $@
-$(BUILD)/runtime/stubs.o: $(BUILD)/runtime/stubs.c $(BUILD)/runtime/next.h
-	$(MPICC) $(ALL) -Iruntime -c $< -o $@
+$(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
+	$(MPICC) $(ALL) -iquote runtime -c $< -o $@
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c

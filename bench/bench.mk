@@ -1,6 +1,6 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
-BENCH   = $(BUILD)/bench/pack $(BUILD)/bench/commit $(BUILD)/bench/pingpong $(BUILD)/bench/beside $(BUILD)/bench/search
+BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit pingpong halo stencil beside overhead search)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
 bench-build: all $(BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
@@ -9,13 +9,17 @@ bench: bench-build
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
 $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/variant.h
-$(BUILD)/bench/%: bench/%.c bench/common.c bench/timing.c $(LAYOUTS_C) bench/common.h bench/timing.h bench/layouts.h bench/layouts_make.h
+$(BUILD)/bench/pingpong: bench/together.c bench/together.h
+$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand run) bench/halo.h \
+                                            bench/together.c bench/together.h
+$(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c $(LAYOUTS_C) bench/common.h bench/timing.h \
+                  bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
 SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
-           bench/timing.c
+           bench/search_scatter.c bench/timing.c
 SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,nvrtc driver log env)
 $(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/timing.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)

@@ -49,6 +49,22 @@ CUfunction driver_kernel(const void *image, const char *name)
     return load(&module, image) == CUDA_SUCCESS && find(&kernel, module, name) == CUDA_SUCCESS ? kernel : NULL;
 }
 
+bool mpi_takes_device(void)
+{
+    int (*open_mpi)(void), (*mpich)(int, int *), supported = 0;
+
+    *(void **)&open_mpi = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    *(void **)&mpich = dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support");
+    if (open_mpi)
+        return open_mpi() == 1;
+    return mpich && mpich(0, &supported) == MPI_SUCCESS && supported;   /* 0: MPIX_GPU_SUPPORT_CUDA */
+}
+
+bool stridec_loaded(void)
+{
+    return dlsym(RTLD_DEFAULT, "stridec_kernel_ready") != NULL;
+}
+
 void *host_new(size_t bytes)
 {
     void *p = malloc(bytes ? bytes : 1);
@@ -181,4 +197,23 @@ void json_head(FILE *f, int argc, char **argv)
     fprintf(f, "\"date\": \"%s\",\n\"command\": ", date);
     json_string(f, command);
     fprintf(f, ",\n");
+}
+
+FILE *results_open(const char *out, int argc, char **argv)
+{
+    FILE *f = out ? fopen(out, "w") : stdout;
+
+    if (!f) {
+        perror(out);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    fprintf(f, "{\n");
+    json_head(f, argc, argv);
+    return f;
+}
+
+void results_close(FILE *f)
+{
+    if (f && f != stdout)
+        fclose(f);
 }

@@ -21,6 +21,11 @@ bool gpu_select(int rank);
 void *driver_symbol(const char *name);
 /* A kernel of a module of PTX or machine code, which stays loaded; NULL where the driver refuses it. */
 CUfunction driver_kernel(const void *image, const char *name);
+/* source.c: a kernel of CUDA C, compiled by NVRTC for the current device; NULL without NVRTC, or where it refuses. */
+CUfunction source_kernel(const char *source, const char *name);
+
+bool mpi_takes_device(void);   /* whether the MPI says that it is CUDA-aware */
+bool stridec_loaded(void);
 
 void *host_new(size_t bytes);     /* end the run when memory is out */
 void *device_new(size_t bytes);
@@ -40,5 +45,8 @@ double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)
 
 /* The first members of a results object: "machine", "versions", "date", "command" (each with a comma). */
 void json_head(FILE *f, int argc, char **argv);
+/* A results file with its head, standard output where `out` is NULL; ends the run where it cannot be written. */
+FILE *results_open(const char *out, int argc, char **argv);
+void results_close(FILE *f);   /* NULL is let be */
 
 #endif

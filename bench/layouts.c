@@ -1,6 +1,7 @@
 /* layouts.c: the tables of layouts and how each kind becomes an MPI datatype. */
 #include "layouts.h"
 #include "layouts_make.h"
+#include <stdio.h>
 
 #define KiB 1024
 #define MiB (1024 * KiB)
@@ -124,41 +125,37 @@ static const struct row pack_rows[] = {
     { "FFT2D, 2048^2 over 8 ranks", fft2d, { 2048, 8 }, 0 },
 };
 
-static const struct row pingpong_rows[] = {
-    { "1 KiB, 8 B blocks", vector, { 1 * KiB, 8, 512 }, 0 },
-    { "64 KiB, 8 B blocks", vector, { 64 * KiB, 8, 512 }, 0 },
-    { "64 KiB, 256 B blocks", vector, { 64 * KiB, 256, 512 }, 0 },
-    { "1 MiB, 8 B blocks", vector, { 1 * MiB, 8, 512 }, 0 },
-    { "1 MiB, 256 B blocks", vector, { 1 * MiB, 256, 512 }, 0 },
-    { "4 MiB, 256 B blocks", vector, { 4 * MiB, 256, 512 }, 0 },
-    { "64 MiB, 256 B blocks", vector, { 64 * MiB, 256, 512 }, 0 },
-    { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 }, 0 },
-    { "indexed, irregular, 32,768 blocks of 1 to 64 doubles", irregular_blocks, { 32768, 64 }, 32768 * 6 },
-    { "struct {double,int,int,char} x 16,384", records, { 16384 }, 0 },
+/* What two ranks exchange: these, and then a grid of vectors, by size and block length. */
+static const struct {
+    struct row row;
+    size_t block_bytes;
+} sent_rows[] = {
+    { { "32^4 of 64^4 doubles", middle4, { 64, 32, 0 }, 0 }, 256 },
+    { { "indexed, irregular, 32,768 blocks of 1 to 64 doubles", irregular_blocks, { 32768, 64 }, 32768 * 6 }, 260 },
+    { { "indexed, irregular, 128 blocks of 1 to 64 doubles", irregular_blocks, { 128, 64 }, 128 * 6 }, 260 },
+    { { "struct {double,int,int,char} x 16,384", records, { 16384 }, 0 }, 17 },
+    { { "struct {double,int,int,char} x 64", records, { 64 }, 0 }, 17 },
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
-
-/* ORDER LAYOUT_SET */
-static const struct {
-    const struct row *row;
-    size_t total;
-} set_rows[] = {
-    { pack_rows, LENGTH(pack_rows) },
-    { pingpong_rows, LENGTH(pingpong_rows) },
-};
+#define SIZES 9             /* 1 KiB to 64 MiB, by powers of 4 */
+#define BLOCKS 8            /* 4 to 512 bytes, by powers of 2 */
+#define PITCH 512           /* from block to block, or twice the block, or less where the span would pass SPAN_MOST */
+#define SPAN_MOST (1024 * MiB)
+#define QUICK_SIZES (1 << 0 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8)   /* 1 KiB, 64 KiB, 1 MiB, 4 MiB, 64 MiB */
+#define QUICK_BLOCKS (1 << 0 | 1 << 1 | 1 << 3 | 1 << 6)           /* 4, 8, 32, 256 bytes */
 
 size_t layout_total(enum layout_set set)
 {
-    return set_rows[set].total;
+    return set == LAYOUTS_PACK ? LENGTH(pack_rows) : LENGTH(sent_rows) + SIZES * BLOCKS;
 }
 
-struct layout layout_make(enum layout_set set, size_t i)
+static struct layout from_row(const struct row *row)
 {
-    const struct row *row = &set_rows[set].row[i];
-    struct layout l = { .name = row->name, .list_bytes = row->list_bytes };
+    struct layout l = { .list_bytes = row->list_bytes };
     MPI_Count size, true_lb, true_extent, lb, extent;
 
+    snprintf(l.name, sizeof(l.name), "%s", row->name);
     l.count = row->make(row->a, &l.type);
     MPI_Type_commit(&l.type);
     MPI_Type_size_x(l.type, &size);
@@ -166,6 +163,41 @@ struct layout layout_make(enum layout_set set, size_t i)
     MPI_Type_get_true_extent_x(l.type, &true_lb, &true_extent);
     l.packed_bytes = (size_t)(size * l.count);
     l.span_bytes = (size_t)(true_lb + true_extent + extent * (l.count - 1));
+    return l;
+}
+
+static struct layout from_grid(size_t i)
+{
+    size_t size = i / BLOCKS, length = i % BLOCKS;
+    int bytes = KiB << 2 * size, block = 4 << length, pitch = PITCH;
+    const char *unit = bytes < MiB ? "KiB" : "MiB";
+    struct layout l;
+    char name[sizeof(l.name)];
+    int used = snprintf(name, sizeof(name), "%d %s, %d B blocks", bytes / (bytes < MiB ? KiB : MiB), unit, block);
+
+    if (bytes / block > SPAN_MOST / pitch)
+        pitch = SPAN_MOST / (bytes / block);
+    if (pitch < 2 * block)
+        pitch = 2 * block;
+    if (pitch != PITCH)
+        snprintf(name + used, sizeof(name) - (size_t)used, ", pitch %d B", pitch);
+    l = from_row(&(struct row){ name, vector, { bytes, block, pitch }, 0 });
+    l.block_bytes = (size_t)block;
+    l.quick = QUICK_SIZES >> size & 1 && QUICK_BLOCKS >> length & 1;
+    return l;
+}
+
+struct layout layout_make(enum layout_set set, size_t i)
+{
+    struct layout l;
+
+    if (set == LAYOUTS_PACK)
+        return from_row(&pack_rows[i]);
+    if (i >= LENGTH(sent_rows))
+        return from_grid(i - LENGTH(sent_rows));
+    l = from_row(&sent_rows[i].row);
+    l.block_bytes = sent_rows[i].block_bytes;
+    l.quick = true;
     return l;
 }
 

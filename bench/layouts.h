@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 struct layout {
-    const char *name;
+    char name[80];
     int count;              /* elements of type in one message */
     MPI_Datatype type;      /* committed */
     size_t packed_bytes;
     size_t list_bytes;      /* of the shortest list that says where the blocks are; 0 where strides say it */
     size_t span_bytes;      /* from the buffer's first byte to one past the last that is touched */
+    size_t block_bytes;     /* LAYOUTS_PINGPONG: of a contiguous run, on average */
+    bool quick;             /* LAYOUTS_PINGPONG: one of those that stand for all */
 };
 
 /* ORDER LAYOUT_SET: which table of layouts.c. */

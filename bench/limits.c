@@ -1,9 +1,5 @@
 /* limits.c: what no packing call can beat on this machine: see pack.h. */
 #include "pack.h"
-#include <cuda.h>
-#include <dlfcn.h>
-#include <nvrtc.h>
-#include <stdlib.h>
 
 #define WARM_US 0.5e6
 #define BUDGET_US 0.4e6
@@ -24,52 +20,17 @@ static void launch_empty(void *arg)
     e->wait(e->stream);
 }
 
-/* By NVRTC, for the simulated GPU, which takes no PTX. NULL without one. */
-static char *compiled(void)
-{
-    static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2" };
-    static const char *const options[] = { "--gpu-architecture=sm_90", "-default-device" };
-    __typeof__(nvrtcCreateProgram) *create;
-    __typeof__(nvrtcCompileProgram) *compile;
-    __typeof__(nvrtcGetCUBINSize) *get_size;
-    __typeof__(nvrtcGetCUBIN) *get;
-    void *library = NULL;
-    nvrtcProgram program;
-    size_t bytes;
-    char *image = NULL;
-
-    for (size_t i = 0; !library && i < sizeof(names) / sizeof(names)[0]; i++)
-        library = dlopen(names[i], RTLD_NOW);
-    if (!library)
-        return NULL;
-    *(void **)&create = dlsym(library, "nvrtcCreateProgram");
-    *(void **)&compile = dlsym(library, "nvrtcCompileProgram");
-    *(void **)&get_size = dlsym(library, "nvrtcGetCUBINSize");
-    *(void **)&get = dlsym(library, "nvrtcGetCUBIN");
-    if (create && compile && get_size && get &&
-        create(&program, "extern \"C\" __global__ void empty() {}", "empty.cu", 0, NULL, NULL) == NVRTC_SUCCESS &&
-        compile(program, 2, options) == NVRTC_SUCCESS && get_size(program, &bytes) == NVRTC_SUCCESS) {
-        image = host_new(bytes);
-        get(program, image);
-    }
-    return image;
-}
-
 static CUfunction empty_kernel(void)
 {
     static const char ptx[] = ".version 6.5\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n";
     CUfunction kernel = driver_kernel(ptx, "empty");
-    char *image;
 
-    if (kernel)
-        return kernel;
-    image = compiled();
-    kernel = image ? driver_kernel(image, "empty") : NULL;
+    if (!kernel)   /* the simulated GPU takes no PTX */
+        kernel = source_kernel("extern \"C\" __global__ void empty() {}", "empty");
     if (!kernel) {
         fprintf(stderr, "pack: the driver refused an empty kernel\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    free(image);
     return kernel;
 }
 

@@ -246,15 +246,9 @@ static struct wish read_arguments(int argc, char **argv)
 static FILE *begin(const struct wish *wish, struct limits *m, int argc, char **argv)
 {
     const size_t whole = (size_t)1 << 30;
-    FILE *f = wish->out ? fopen(wish->out, "w") : stdout;
+    FILE *f = results_open(wish->out, argc, argv);
 
-    if (!f) {
-        perror(wish->out);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
     *m = limits_measure(wish->span_max < whole ? wish->span_max : whole);
-    fprintf(f, "{\n");
-    json_head(f, argc, argv);
     fprintf(f, "\"launch_us\": %.2f,\n\"copy_GB_s\": %.0f,\n\"cases\": [\n", m->launch_us, m->bytes_per_us / 1000);
     return f;
 }
@@ -278,8 +272,7 @@ int main(int argc, char **argv)
     wrong = run_all(f, &m, &wish);
     if (f) {
         fprintf(f, "\n]}\n");
-        if (f != stdout)
-            fclose(f);
+        results_close(f);
     }
     MPI_Finalize();
     return wrong != 0;

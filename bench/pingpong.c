@@ -1,212 +1,295 @@
-/* pingpong.c: half the round trip of MPI_Send and MPI_Recv between two ranks' GPU memory, layout by layout.
+/* pingpong.c: half the round trip of a message between two ranks' GPU memory, layout by layout.
  *
- * usage: mpirun -n 2 stridec run -- pingpong [--check] [--span BYTES] [OUT.json]
+ * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--span BYTES] [--limit SECONDS] [OUT.json]
  *
- * Before a layout is timed, what arrives is compared with what the MPI makes of the same bytes in host memory,
- * gaps included. Beside each layout: the contiguous message of the same bytes. Exit status 1 where a byte was
- * wrong. STRIDEC_TRANSPORT, where set, is noted in the results. */
+ * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
+ * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
+ * four are compared with what the MPI makes of the same bytes in host memory, gaps included, when the type is new and
+ * again when kernels compiled meanwhile serve it; only then is it timed. Exit status 1 where a byte was wrong.
+ * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
+ * forms; --span leaves out layouts that reach further; no layout is begun when --limit has passed. STRIDEC_TRANSPORT,
+ * where set, is noted in the results. */
 #include "common.h"
 #include "layouts.h"
+#include "together.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define WARM_US 0.5e6
-#define BUDGET_US 0.4e6
 #define TAG 7
+#define GAP 0xa5          /* what a buffer holds before a message arrives */
+#define TRIPS_LEAST 20
+
+struct message {
+    const void *from;
+    void *to;
+    int count;
+    MPI_Datatype type;
+};
+
+/* A round trip; rank 1 answers when it has received. */
+typedef void trip(const struct message *m, int rank);
 
 struct side {
     int rank;
     struct layout *l;
-    char *user, *packed;      /* device: span_bytes, packed_bytes */
+    struct message typed, packed;    /* in device memory: span_bytes, packed_bytes */
+    char *own, *other, *want;        /* what the MPI makes: both ranks' packed bytes, and what must arrive here */
+    trip *trip;
 };
 
-static void trip(const struct side *s, void *buffer, int count, MPI_Datatype type)
+static void send_recv(const struct message *m, int rank)
 {
-    int other = 1 - s->rank;
-
-    if (s->rank == 0) {
-        MPI_Send(buffer, count, type, other, TAG, MPI_COMM_WORLD);
-        MPI_Recv(buffer, count, type, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else {
-        MPI_Recv(buffer, count, type, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(buffer, count, type, other, TAG, MPI_COMM_WORLD);
-    }
+    if (rank == 0)
+        MPI_Send(m->from, m->count, m->type, 1, TAG, MPI_COMM_WORLD);
+    MPI_Recv(m->to, m->count, m->type, 1 - rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1)
+        MPI_Send(m->from, m->count, m->type, 0, TAG, MPI_COMM_WORLD);
 }
 
-static void derived(void *arg)
+static void isend_irecv(const struct message *m, int rank)
+{
+    MPI_Request request[2];
+
+    MPI_Irecv(m->to, m->count, m->type, 1 - rank, TAG, MPI_COMM_WORLD, &request[0]);
+    if (rank == 1)
+        MPI_Waitall(1, request, MPI_STATUSES_IGNORE);
+    MPI_Isend(m->from, m->count, m->type, 1 - rank, TAG, MPI_COMM_WORLD, &request[1]);
+    MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+}
+
+static const struct {
+    const char *name;     /* follows the layout's */
+    trip *trip;
+} forms[] = {
+    { "", send_recv },
+    { ", Isend/Irecv/Waitall", isend_irecv },
+};
+
+static void typed(void *arg)
 {
     struct side *s = arg;
 
-    trip(s, s->user, s->l->count, s->l->type);
+    s->trip(&s->typed, s->rank);
 }
 
 static void contiguous(void *arg)
 {
     struct side *s = arg;
 
-    trip(s, s->packed, (int)s->l->packed_bytes, MPI_BYTE);
+    s->trip(&s->packed, s->rank);
 }
 
-/* The number of trips that fill `us`, the same on both ranks. */
-static int trips_for(struct side *s, void (*run)(void *), double us)
+static void pack(void *arg)
 {
-    double t = now_us();
-    int trips;
-
-    run(s);
-    trips = (int)(us / (now_us() - t + 1));
-    trips = trips < 20 ? 20 : trips > 1000 ? 1000 : trips;
-    MPI_Bcast(&trips, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    return trips;
-}
-
-/* Batches of trips until WARM_US have passed on rank 0. */
-static void warm(struct side *s, void (*run)(void *))
-{
-    double end = now_us() + WARM_US;
-    int more = 1;
-
-    while (more) {
-        for (int i = 0; i < 10; i++)
-            run(s);
-        more = now_us() < end;
-        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    }
-}
-
-static double half_us(struct side *s, void (*run)(void *))
-{
-    warm(s, run);
-    return median_us(run, s, 0, trips_for(s, run, BUDGET_US)) / 2;
-}
-
-/* What rank 1's buffer, random bytes of seed + 1, must hold once rank 0's, of `seed`, has arrived. */
-static char *expected(const struct layout *l, uint64_t seed)
-{
-    char *host = host_new(l->span_bytes), *packed = host_new(l->packed_bytes);
+    struct side *s = arg;
     int position = 0;
 
-    random_bytes(host, l->span_bytes, seed);
-    MPI_Pack(host, l->count, l->type, packed, (int)l->packed_bytes, &position, MPI_COMM_WORLD);
-    random_bytes(host, l->span_bytes, seed + 1);
-    position = 0;
-    MPI_Unpack(packed, (int)l->packed_bytes, &position, host, l->count, l->type, MPI_COMM_WORLD);
-    free(packed);
-    return host;
+    MPI_Pack(s->typed.from, s->typed.count, s->typed.type, (void *)s->packed.from, s->packed.count, &position,
+             MPI_COMM_WORLD);
 }
 
-static bool check(struct side *s, uint64_t seed)
+static void unpack(void *arg)
 {
-    char *host = host_new(s->l->span_bytes);
-    bool right = true;
+    struct side *s = arg;
+    int position = 0;
 
-    random_bytes(host, s->l->span_bytes, seed + (uint64_t)s->rank);
-    device_write(s->user, host, s->l->span_bytes);
-    free(host);
-    if (s->rank == 0) {
-        MPI_Send(s->user, s->l->count, s->l->type, 1, TAG, MPI_COMM_WORLD);
-    } else {
-        MPI_Recv(s->user, s->l->count, s->l->type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        host = expected(s->l, seed);
-        right = device_equals(s->user, host, s->l->span_bytes);
-        free(host);
-        if (!right)
-            fprintf(stderr, "pingpong: %s: wrong bytes arrived\n", s->l->name);
-    }
+    MPI_Unpack(s->packed.to, s->packed.count, &position, s->typed.to, s->typed.count, s->typed.type, MPI_COMM_WORLD);
+}
+
+static char *packed_of(const struct layout *l, const void *host)
+{
+    char *packed = host_new(l->packed_bytes);
+    int position = 0;
+
+    MPI_Pack(host, l->count, l->type, packed, (int)l->packed_bytes, &position, MPI_COMM_WORLD);
+    return packed;
+}
+
+/* Rank r sends random bytes of seed + r. */
+static struct side side_new(int rank, struct layout *l, uint64_t seed)
+{
+    struct side s = { .rank = rank, .l = l };
+    void *from = device_new(l->span_bytes), *to = device_new(l->span_bytes);
+    int position = 0;
+
+    s.typed = (struct message){ from, to, l->count, l->type };
+    s.packed = (struct message){ device_new(l->packed_bytes), device_new(l->packed_bytes), (int)l->packed_bytes,
+                                 MPI_BYTE };
+    s.want = host_new(l->span_bytes);
+    random_bytes(s.want, l->span_bytes, seed + (uint64_t)rank);
+    device_write(from, s.want, l->span_bytes);
+    s.own = packed_of(l, s.want);
+    random_bytes(s.want, l->span_bytes, seed + (uint64_t)(1 - rank));
+    s.other = packed_of(l, s.want);
+    memset(s.want, GAP, l->span_bytes);
+    MPI_Unpack(s.other, (int)l->packed_bytes, &position, s.want, l->count, l->type, MPI_COMM_WORLD);
+    return s;
+}
+
+static void side_free(struct side *s)
+{
+    CUDA(cudaFree((void *)s->typed.from));
+    CUDA(cudaFree(s->typed.to));
+    CUDA(cudaFree((void *)s->packed.from));
+    CUDA(cudaFree(s->packed.to));
+    free(s->own);
+    free(s->other);
+    free(s->want);
+}
+
+/* Whether run(s) fills the device memory `at` with the bytes of `want`. */
+static bool makes(struct side *s, void (*run)(void *), const char *what, const void *at, const char *want,
+                  size_t bytes)
+{
+    device_set((void *)at, GAP, bytes);
+    run(s);
+    if (device_equals(at, want, bytes))
+        return true;
+    fprintf(stderr, "pingpong: %s: %s: rank %d has wrong bytes\n", s->l->name, what, s->rank);
+    return false;
+}
+
+/* In this order: each finds what the one before has left. */
+static bool check(struct side *s)
+{
+    size_t span = s->l->span_bytes, bytes = s->l->packed_bytes;
+    bool right = makes(s, pack, "MPI_Pack", s->packed.from, s->own, bytes);
+
+    right = makes(s, contiguous, "the contiguous message", s->packed.to, s->other, bytes) && right;
+    right = makes(s, typed, "the message", s->typed.to, s->want, span) && right;
+    right = makes(s, unpack, "MPI_Unpack", s->typed.to, s->want, span) && right;
     MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
     return right;
 }
 
-/* Measures one layout; rank 0 writes its row where f is not NULL. Returns whether all bytes were right. */
-static bool measure(FILE *f, struct side *s, uint64_t seed, bool check_only, bool first)
-{
-    bool ok = check(s, seed);
-    double derived_us, contiguous_us;
+/* What the command line asks for. */
+struct wish {
+    const char *out, *transport;
+    bool check_only, quick, send_only;
+    size_t span_max;
+    double end_us;
+};
 
-    if (check_only)
-        return ok;
-    warm(s, derived);
-    ok = check(s, seed + 2) && ok;
-    derived_us = half_us(s, derived);
-    contiguous_us = half_us(s, contiguous);
-    if (s->rank == 0) {
-        fprintf(f, "%s{\"case\": \"%s\", \"bytes\": %zu, \"ok\": %s, \"half_us\": %.2f, \"contiguous_us\": %.2f}",
-                first ? "" : ",\n", s->l->name, s->l->packed_bytes, ok ? "true" : "false", derived_us, contiguous_us);
-        fprintf(stderr, "pingpong: %-24s %10.1f us, contiguous %10.1f us\n", s->l->name, derived_us, contiguous_us);
+static double half_us(struct side *s, void (*run)(void *), double budget_us)
+{
+    together_warm(run, s, budget_us / 2);
+    return median_us(run, s, 0, together_calls(run, s, budget_us, TRIPS_LEAST)) / 2;
+}
+
+/* One row; rank 0 writes it. */
+static void measure(FILE *f, struct side *s, const struct wish *wish, const char *form, const double alone_us[2],
+                    bool ok)
+{
+    double budget_us = wish->quick ? 0.08e6 : 0.3e6;
+    double us = half_us(s, typed, budget_us), contiguous_us = half_us(s, contiguous, budget_us);
+    static bool any;
+
+    if (!f)
+        return;
+    fprintf(f, "%s{\"case\": \"%s%s\", \"bytes\": %zu, \"block\": %zu, \"ok\": %s, \"us\": %.2f, "
+            "\"contiguous_us\": %.2f, \"pack_us\": %.2f, \"unpack_us\": %.2f, "
+            "\"transport\": \"%s\"}", any ? ",\n" : "", s->l->name, form,
+            s->l->packed_bytes, s->l->block_bytes, ok ? "true" : "false", us, contiguous_us, alone_us[0], alone_us[1],
+            wish->transport);
+    fprintf(stderr, "pingpong: %s%s: %.1f us, contiguous %.1f us\n", s->l->name, form, us, contiguous_us);
+    any = true;
+}
+
+/* One layout in each form. False where bytes were wrong. */
+static bool run_one(FILE *f, struct side *s, const struct wish *wish)
+{
+    double warm_us = wish->quick ? 0.12e6 : 0.3e6, alone_us[2] = { 0, 0 };
+    size_t total = wish->send_only ? 1 : sizeof(forms) / sizeof(forms)[0];
+    bool ok = true;
+
+    for (size_t i = 0; i < total; i++) {
+        s->trip = forms[i].trip;
+        ok = check(s) && ok;
+        if (wish->check_only)
+            continue;
+        together_warm(typed, s, warm_us);
+        ok = check(s) && ok;
+        if (i == 0 && s->rank == 0) {
+            alone_us[0] = median_us(pack, s, warm_us / 2, TRIPS_LEAST);
+            alone_us[1] = median_us(unpack, s, warm_us / 2, TRIPS_LEAST);
+        }
+        measure(f, s, wish, forms[i].name, alone_us, ok);
     }
     return ok;
 }
 
-static int run_all(FILE *f, int rank, size_t span_max, bool check_only)
+static int run_all(FILE *f, int rank, const struct wish *wish)
 {
-    int wrong = 0, done = 0;
+    int wrong = 0, done = 0, late = 0;
 
     for (size_t i = 0; i < layout_total(LAYOUTS_PINGPONG); i++) {
         struct layout l = layout_make(LAYOUTS_PINGPONG, i);
-        struct side s = { .rank = rank, .l = &l };
 
-        if (l.span_bytes <= span_max) {
-            s.user = device_new(l.span_bytes);
-            s.packed = device_new(l.packed_bytes);
-            wrong += !measure(f, &s, 4 * i, check_only, done == 0);
+        if (l.span_bytes > wish->span_max || (wish->quick && !l.quick)) {
+            ;
+        } else if (together_past(wish->end_us)) {
+            late++;
+        } else {
+            struct side s = side_new(rank, &l, 2 * i);
+
+            wrong += !run_one(f, &s, wish);
             done++;
-            CUDA(cudaFree(s.packed));
-            CUDA(cudaFree(s.user));
+            side_free(&s);
         }
         layout_free(&l);
     }
     if (rank == 0)
-        fprintf(stderr, "pingpong: %d layouts verified, %d wrong\n", done - wrong, wrong);
+        fprintf(stderr, "pingpong: %d layouts verified, %d wrong, %d left out for want of time\n", done - wrong, wrong,
+                late);
     return wrong;
 }
 
-static FILE *open_results(const char *out, int argc, char **argv)
+static struct wish read_arguments(int argc, char **argv)
 {
     const char *transport = getenv("STRIDEC_TRANSPORT");
-    FILE *f = out ? fopen(out, "w") : stdout;
+    struct wish wish = { .transport = transport ? transport : "auto", .span_max = SIZE_MAX, .end_us = 1e300 };
 
-    if (!f) {
-        perror(out);
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--check"))
+            wish.check_only = true;
+        else if (!strcmp(argv[i], "--quick"))
+            wish.quick = true;
+        else if (!strcmp(argv[i], "--send"))
+            wish.send_only = true;
+        else if (!strcmp(argv[i], "--span") && i + 1 < argc)
+            wish.span_max = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--limit") && i + 1 < argc)
+            wish.end_us = now_us() + 1e6 * strtod(argv[++i], NULL);
+        else
+            wish.out = argv[i];
     }
-    fprintf(f, "{\n");
-    json_head(f, argc, argv);
-    fprintf(f, "\"transport\": \"%s\",\n\"cases\": [\n", transport ? transport : "auto");
-    return f;
+    return wish;
 }
 
 int main(int argc, char **argv)
 {
-    const char *out = NULL;
-    bool check_only = false;
-    size_t span_max = SIZE_MAX;
+    struct wish wish;
     FILE *f = NULL;
     int rank, ranks, wrong;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--check"))
-            check_only = true;
-        else if (!strcmp(argv[i], "--span") && i + 1 < argc)
-            span_max = strtoull(argv[++i], NULL, 10);
-        else
-            out = argv[i];
-    }
     if (ranks != 2 || !gpu_select(rank)) {
         if (rank == 0)
             printf("pingpong: %s\n", ranks != 2 ? "run it with two ranks" : "no GPU found: nothing to measure");
         MPI_Finalize();
         return ranks != 2;
     }
-    if (rank == 0 && !check_only)
-        f = open_results(out, argc, argv);
-    wrong = run_all(f, rank, span_max, check_only);
+    wish = read_arguments(argc, argv);
+    if (rank == 0 && !wish.check_only) {
+        f = results_open(wish.out, argc, argv);
+        fprintf(f, "\"benchmark\": \"pingpong\",\n\"cases\": [\n");
+    }
+    wrong = run_all(f, rank, &wish);
     if (f) {
         fprintf(f, "\n]}\n");
-        if (f != stdout)
-            fclose(f);
+        results_close(f);
     }
     MPI_Finalize();
     return wrong != 0;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""plot.py: time against the floor over all layouts, both directions: plot.py RESULTS.json OUT.png (needs matplotlib).
+"""plot.py: a plot of results: plot.py RESULTS.json OUT.png (needs matplotlib).
 
-Bars are time ÷ floor, sorted by layout as in the table; ticks mark the best kernel found and a contiguous copy."""
+Here those of bench/pack.c: time against the floor over all layouts, both directions. Bars are time ÷ floor, in the
+order of the table; ticks mark the best kernel found and a contiguous copy. plot_messages.py has the others."""
 import json
 import math
 import sys
@@ -10,6 +11,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+
+from plot_messages import MESSAGES
 
 # Keys of time, floor and best; colour; the title of the panel.
 PANELS = (("pack_us", "floor_us", "best_us", "#0b6e4f", "MPI_Pack"),
@@ -35,9 +38,7 @@ def panel(axes, cases, time, floor, best, colour, title):
     axes.set_xlabel("time ÷ floor")
 
 
-def main():
-    with open(sys.argv[1]) as f:
-        results = json.load(f)
+def pack(results):
     cases = results["cases"]
     figure, both = plt.subplots(1, 2, sharey=True, figsize=(14, 0.27 * len(cases) + 1.8))
     for axes, keys in zip(both, PANELS):
@@ -45,10 +46,17 @@ def main():
     both[0].set_yticks(range(len(cases)), [c["case"] for c in cases], fontsize=7)
     both[0].invert_yaxis()
     both[0].legend(fontsize=7, loc="lower right")
-    figure.suptitle(f"Time of a call against the floor of its layout, {results['machine']['gpu']}, "
-                    f"{results['date'][:10]}", fontsize=10)
+    figure.suptitle("Time of a call against the floor of its layout")
+    return figure
+
+
+def main():
+    with open(sys.argv[1]) as f:
+        results = json.load(f)
+    figure = MESSAGES.get(results.get("benchmark"), pack)(results)
+    figure.text(0.995, 0, f"{results['machine']['gpu']}, {results['date'][:10]}", ha="right", va="top", fontsize=7)
     figure.tight_layout()
-    figure.savefig(sys.argv[2], dpi=130)
+    figure.savefig(sys.argv[2], dpi=130, bbox_inches="tight")
 
 
 main()

@@ -1,44 +1,15 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c, bench/commit.c or bench/pingpong.c wrote, and the other libraries' figures from peers.json.
+Reads what bench/pack.c, bench/commit.c, bench/pingpong.c, bench/halo.c, bench/stencil.c or bench/join.py wrote, and the
+other libraries' figures from peers.json.
 """
 import json
-import math
 import os
 import sys
 
-
-def number(value):
-    if value is None:
-        return "—"
-    if isinstance(value, str):
-        return value
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
-
-
-def ratio(a, b):
-    return f"{a / b:.2f}" if b else "—"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" + " ---: |" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
-def head(results, title):
-    machine, versions = results["machine"], results["versions"]
-    lines = [f"# {title}", "",
-             f"{machine['gpu']} x {machine['gpus']}; driver for CUDA {versions['cuda_driver']}, CUDA runtime "
-             f"{versions['cuda_runtime']}; {versions['mpi']}.", "",
-             f"{results['date']}, `{results['command']}`. Medians in microseconds. Every byte was checked against the "
-             "host MPI's before timing; a row that failed says so.", ""]
-    return "\n".join(lines)
-
-
-def ran(case):
-    return case["case"] + ("" if case["ok"] else " (**wrong bytes**)")
-
+from report_messages import MESSAGES
+from tables import head, number, ran, ratio, spread, table
 
 # The two directions' keys: time, floor, the quickest kernel's time and its settings.
 DIRECTIONS = (("pack", "pack_us", "floor_us", "best_us", "best"),
@@ -47,21 +18,14 @@ SMALL = "vector 1 KiB, 8 B blocks"   # the call whose cost is launching and wait
 SMALL_LIMIT = 1.15
 
 
-def spread(title, ratios):
-    """A line of geometric mean and worst; ratios: list of (value, what)."""
-    mean = math.exp(sum(math.log(value) for value, _ in ratios) / len(ratios))
-    worst, what = max(ratios)
-    return f"{title} over {len(ratios)} figures: geometric mean {mean:.2f}, worst {worst:.2f} ({what}).\n"
-
-
 def pack_summary(results):
     cases = results["cases"]
     over = [(c[us] / c[floor], f"{c['case']}, {way}") for c in cases for way, us, floor, _, _ in DIRECTIONS]
-    lines = [spread("Time ÷ floor", over)]
+    lines = [f"Time ÷ floor over {len(over)} figures: {spread(over)}.\n"]
     best = [(c[us] / c[best], f"{c['case']}, {way}") for c in cases for way, us, _, best, _ in DIRECTIONS
             if c.get(best)]
     if best:
-        lines.append(spread("Time ÷ best kernel found", best))
+        lines.append(f"Time ÷ best kernel found over {len(best)} figures: {spread(best)}.\n")
         past = [f"{what} ({value:.2f})" for value, what in best if value > 1.05]
         lines.append("More than 5 % behind the best kernel found: " + (", ".join(past) or "none") + ".\n")
     for c in cases:
@@ -140,28 +104,13 @@ def commit_report(results, _):
     return "\n".join(out)
 
 
-def pingpong_report(results, peers):
-    out = [head(results, f"Send and Recv between two ranks, half a round trip, transport {results['transport']}")]
-    out.append(f"{results['machine']['gpus']} GPU(s): rank r used GPU r modulo that.\n")
-    rows = []
-    for c in results["cases"]:
-        p = peers["half_us"].get(c["case"], {})
-        rows.append([ran(c), f"{c['bytes']:,}", number(c["half_us"]), number(c["contiguous_us"]),
-                     ratio(c["half_us"], c["contiguous_us"])] +
-                    [number(p.get(k)) for k in ("tempi_device", "tempi_oneshot", "openmpi", "contiguous")])
-    out.append(table(["layout", "bytes", "derived type", "contiguous", "ratio", "TEMPI device*", "TEMPI one-shot*",
-                      "Open MPI*", "contiguous, CUDA-aware*"], rows))
-    out.append(f"\\* {peers['source']}\n")
-    return "\n".join(out)
-
-
 def main():
     with open(sys.argv[1]) as f:
         results = json.load(f)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
         peers = json.load(f)
     sys.stdout.reconfigure(encoding="utf-8")
-    report = pingpong_report if "transport" in results else commit_report if "commits" in results else pack_report
+    report = commit_report if "commits" in results else MESSAGES.get(results.get("benchmark"), pack_report)
     print(report(results, peers), end="")
 
 

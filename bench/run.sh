@@ -1,15 +1,31 @@
 #!/bin/sh
-# run.sh: `bench/run.sh BUILD_DIR [OUT_DIR]`: runs the built benchmarks on this machine's GPU and writes results,
-# report and plot to OUT_DIR (default bench/results) as GPU-pack.*, GPU-commit.*, GPU-beside*.* and, on two GPUs or more,
-# GPU-pingpong-TRANSPORT.*. Needs the built tree, mpirun and python3 (matplotlib for the plot). NAME overrides the GPU's
-# name in the files' names.
+# run.sh: `bench/run.sh BUILD_DIR [OUT_DIR [PART...]]`: runs the built benchmarks on this machine's GPUs and writes to
+# OUT_DIR (default bench/results) for each part, by default all of them:
+#   pack        GPU-pack.{json,md,png}: MPI_Pack and MPI_Unpack
+#   commit      GPU-commit.{json,md}: MPI_Type_commit and first calls
+#   beside      GPU-beside-SETTING.json, GPU-beside.md: beside a computation
+#   overhead    GPU-overhead-PROCESS.json, GPU-overhead.md: what contiguous messages in host memory pay
+# and, on two GPUs or more, each {json,md,png}:
+#   pingpong    GPU-pingpong: messages of derived types, Send and Recv, Isend and Irecv
+#   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
+#   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
+#   choice      GPU-choice: the automatic choice of transport, and each forced one
+# Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
+# names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 15 minutes else; TRANSPORTS: those of
+# choice, auto first; PINGPONG, HALO, STENCIL: more arguments for the program. With QUICK the last four take at most some
+# 90, 60, 90 and 150 seconds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
 build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
-export BUILD="$build"
+[ $# -lt 2 ] || shift
+[ $# -lt 1 ] || shift
+parts=${*:-pack commit beside overhead pingpong halo stencil choice}
+export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 gpus=$("$build/tests/gpu_count" 2>/dev/null || echo 0)
 if [ "$gpus" -eq 0 ]; then
@@ -19,40 +35,139 @@ fi
 name=${NAME:-$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n '1{s/.* //;p;}' | tr '[:upper:]' '[:lower:]')}
 name=${name:-gpu}
 
-# measure RANKS PROGRAM NAME: in OUT_DIR, so that the recorded command is the same everywhere.
+fail() {
+    echo "bench: $1" >&2
+    failed=1
+}
+
+# Of the MPI that the benchmarks were built with, where that is Open MPI.
+cuda_aware() {
+    compiler=$(command -v "${MPICC:-mpicc}") || return 1
+    "$(dirname "$compiler")/ompi_info" --parsable --all 2>/dev/null | grep -q mpi_built_with_cuda_support:value:true
+}
+
+# ranks N COMMAND...: in the folder $at, so that the recorded command is the same everywhere.
+ranks() {
+    n=$1
+    shift
+    (cd "$at" && timeout "$limit" "$here/tests/mpirun.sh" -n "$n" "$@") || fail "$* ended with status $?"
+}
+# measure RANKS PROGRAM ARGUMENT...: with stridec.
 measure() {
-    (cd "$out" && "$here/tests/mpirun.sh" -n "$1" "$build/stridec" run -- "$build/bench/$2" "$3.json")
-    status=$?
-    [ $status -eq 0 ] || { echo "bench: $2 ended with status $status" >&2; failed=1; }
-    if ! python3 bench/report.py "$out/$3.json" >"$out/$3.md"; then
-        echo "bench: no report for $3" >&2
+    n=$1 program=$2
+    shift 2
+    ranks "$n" "$build/stridec" run -- "$build/bench/$program" "$@"
+}
+
+report() {   # NAME
+    python3 bench/report.py "$out/$1.json" >"$out/$1.md" || fail "no report for $1"
+}
+plot() {   # NAME
+    if python3 -c 'import matplotlib' 2>/dev/null; then
+        python3 bench/plot.py "$out/$1.json" "$out/$1.png" || fail "no plot of $1"
+    else
+        echo "bench: no plot of $1 (python3 with matplotlib makes it)"
+    fi
+}
+# join BENCHMARK: the pieces BENCHMARK-*.json of scratch, in the order of their names.
+join() {
+    if python3 bench/join.py "$1" "$out/$name-$1.json" "$scratch/$1"-*.json; then
+        report "$name-$1"
+        plot "$name-$1"
+    else
         failed=1
     fi
 }
 
-measure 1 pack "$name-pack"
-python3 -c 'import matplotlib' 2>/dev/null && python3 bench/plot.py "$out/$name-pack.json" "$out/$name-pack.png" ||
-    echo "bench: no plot (python3 with matplotlib makes it)"
+bench_pack() {
+    measure 1 pack "$name-pack.json"
+    report "$name-pack"
+    plot "$name-pack"
+}
 
 # A first process fills the cache: the second one's first calls are those of a warm start.
-"$here/tests/mpirun.sh" -n 1 "$build/stridec" run -- "$build/bench/commit" --warm || failed=1
-measure 1 commit "$name-commit"
-
-# Beside a computation, with all multiprocessors, some of them, and the copy engine.
-beside() {   # NAME
-    (cd "$out" && "$here/tests/mpirun.sh" -n 1 "$build/stridec" run -- "$build/bench/beside" "$name-beside-$1.json") || failed=1
+bench_commit() {
+    measure 1 commit --warm
+    measure 1 commit "$name-commit.json"
+    report "$name-commit"
 }
-beside all
-STRIDEC_SM_LIMIT=16 beside sm16
-STRIDEC_SM_LIMIT=4 beside sm4
-STRIDEC_ENGINE=copy beside copy
-(cd "$out" && python3 "$here/bench/beside.py" "$name"-beside-all.json "$name"-beside-sm16.json "$name"-beside-sm4.json \
-    "$name"-beside-copy.json >"$name-beside.md") || failed=1
 
-transports="auto oneshot staged"
-ompi_info --parsable --all 2>/dev/null | grep -q mpi_built_with_cuda_support:value:true && transports="$transports device"
-[ "$gpus" -gt 1 ] || transports=
-for transport in $transports; do
-    STRIDEC_TRANSPORT=$transport measure 2 pingpong "$name-pingpong-$transport"
+# With all multiprocessors, some of them, and the copy engine.
+bench_beside() {
+    measure 1 beside "$name-beside-all.json"
+    STRIDEC_SM_LIMIT=16 measure 1 beside "$name-beside-sm16.json"
+    STRIDEC_SM_LIMIT=4 measure 1 beside "$name-beside-sm4.json"
+    STRIDEC_ENGINE=copy measure 1 beside "$name-beside-copy.json"
+    (cd "$out" && python3 "$here/bench/beside.py" "$name"-beside-all.json "$name"-beside-sm16.json \
+        "$name"-beside-sm4.json "$name"-beside-copy.json >"$name-beside.md") || fail "no report for beside"
+}
+
+# With a GPU context and without CUDA, preloaded and not.
+bench_overhead() {
+    measure 2 overhead --gpu "$name-overhead-gpu.json"
+    ranks 2 "$build/bench/overhead" --gpu "$name-overhead-gpu-plain.json"
+    measure 2 overhead "$name-overhead-none.json"
+    ranks 2 "$build/bench/overhead" "$name-overhead-none-plain.json"
+    (cd "$out" && python3 "$here/bench/overhead.py" "$name"-overhead-gpu.json "$name"-overhead-none.json \
+        "$name"-overhead-gpu-plain.json "$name"-overhead-none-plain.json >"$name-overhead.md") || fail "no report for overhead"
+}
+
+# shellcheck disable=SC2086 # of arguments that are several words
+bench_pingpong() {
+    measure 2 pingpong ${QUICK:+--quick --limit 80} ${PINGPONG:-} "$name-pingpong.json"
+    report "$name-pingpong"
+    plot "$name-pingpong"
+}
+
+# shellcheck disable=SC2086
+bench_halo() {
+    at=$scratch limit=100
+    for n in 2 4 8; do
+        [ "$n" -gt "$gpus" ] || measure "$n" halo --limit 15 ${HALO:-} "halo-$n.json"
+    done
+    ranks 2 "$build/bench/halo" --limit 15 ${HALO:-} "halo-alone.json"
+    join halo
+}
+
+# shellcheck disable=SC2086
+bench_stencil() {
+    at=$scratch limit=100
+    for n in 1 2 4 8; do
+        [ "$n" -gt "$gpus" ] || measure "$n" stencil --limit 20 ${STENCIL:-} "stencil-$n.json"
+    done
+    ranks 2 "$build/bench/stencil" --limit 20 ${STENCIL:-} "stencil-alone.json"
+    join stencil
+}
+
+# shellcheck disable=SC2086
+bench_choice() {
+    at=$scratch
+    transports=${TRANSPORTS:-auto zerocopy oneshot staged$(cuda_aware && echo " device")}
+    i=0
+    for transport in $transports; do
+        i=$((i + 1))
+        STRIDEC_TRANSPORT=$transport \
+            measure 2 pingpong --send ${QUICK:+--quick --limit 28} ${PINGPONG:-} "choice-$i.json"
+    done
+    join choice
+}
+
+for part in $parts; do
+    at=$out limit=900
+    case $part in
+    pingpong | halo | stencil | choice)
+        [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
+    esac
+    case $part in
+    pack) bench_pack ;;
+    commit) bench_commit ;;
+    beside) bench_beside ;;
+    overhead) bench_overhead ;;
+    pingpong) bench_pingpong ;;
+    halo) bench_halo ;;
+    stencil) bench_stencil ;;
+    choice) bench_choice ;;
+    *) fail "there is no part $part" ;;
+    esac
 done
 exit $failed

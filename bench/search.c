@@ -2,6 +2,7 @@
  *
  * usage: search [--seconds S] [--only TEXT] [OUT.json]     default 200 s, all layouts; JSON after the table
  *        search --small               bytes only, a few rows of each layout: for a machine without a GPU
+ *        search --scatter             what words far apart cost, in any order (search_scatter.c)
  *        search --compile-all ARCH    compiles every core variant for sm_ARCH and nothing more
  *
  * For each layout, packing and unpacking: every core (word, item, loads in flight, threads, map, grid), then
@@ -185,6 +186,9 @@ static int compile_everything(int arch)
             free(constants);
             free(list.v);
         }
+    char *scatter = scatter_source();
+    compile_all(1, &scatter, &module);
+    free(scatter);
     fprintf(stderr, "%d variants\n", total);
     return failed;
 }
@@ -202,6 +206,7 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "--wait") || !strcmp(mode, "--limits")) alarm(25);
     if (!strcmp(mode, "--limits")) return search_limits_main();
     if (!strcmp(mode, "--wait") && argc == 3) return search_wait_main(atoi(argv[2]));
+    if (!strcmp(mode, "--scatter")) return search_scatter_main();
     if (!strcmp(mode, "--compile-all") && argc == 3) return compile_everything(atoi(argv[2]));
     if (!strcmp(mode, "--layout") && argc == 6) {
         alarm((unsigned)(atof(argv[5]) > 0 ? atof(argv[5]) : 0) + 20);

@@ -80,4 +80,6 @@ void variants_mixes(struct variants *to, const struct search_layout *l, bool pac
 int search_layout_main(int index, bool small, double launch_us, double bytes_per_us, double seconds);
 int search_limits_main(void);
 int search_wait_main(int flags);
+int search_scatter_main(void);
+char *scatter_source(void);   /* its kernels */
 #endif

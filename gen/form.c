@@ -14,11 +14,12 @@
 #define BLOCKS_A_PART 8
 #define BLOCKS_MIN 65536
 #define WORD_MAX 16
-/* A table that finds blocks: so many entries cost no one anything. Longer ones have one for two blocks, or fewer where a
- * block would come to more than 7.5 bytes in all. */
+/* A table that finds blocks: so many entries cost no one anything. Longer ones have one for two blocks, or fewer where
+ * the list would come to more than 7.5 bytes a block in all. */
 #define CHUNKS_MIN 1024
 #define BYTES_A_TWO_BLOCKS 15
-#define SHIFT_OF_SHORT 15
+/* But no fewer than one for so many blocks, to keep searches short. */
+#define BLOCKS_A_CHUNK 12
 #define CLASS_MIN ((int64_t)1 << 20)
 
 struct maker {
@@ -139,22 +140,51 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return s->where.count > s->most;
 }
 
-/* The least for which a table of chunks of 2^shift units is not too long. */
-static int64_t shift_of(const struct form_node *n, int64_t units)
+/* How the low bits of a block's start are written, in the order in which they are tried: `within` 7.5 bytes a block in
+ * all, the quickest to read first; then the shortest. */
+static const struct {
+    struct form_code code;
+    bool within;
+} starts[] = {
+    {{.entry = 2}, true},
+    {{.entry = 4}, true},
+    {{.base = 1, .entry = 2, .scale = 16}, true},
+    {{.entry = 2}, false},
+    {{.base = 1, .entry = 2, .scale = 16}, false},
+    {{.entry = 4}, false},
+};
+#define STARTS (int)(sizeof starts / sizeof *starts)
+
+/* The most entries that the table of chunks may have with starts[i]; 0 where it would be too short. */
+static int64_t chunks_most(const struct form_node *n, int i)
 {
-    int64_t taken = n->start * n->blocks + form_code_bytes(n->code, n->blocks), shift = 0;
-    int64_t left = BYTES_A_TWO_BLOCKS * n->blocks / 2 - taken;
-    int64_t most = left / 4 < n->blocks / 2 ? left / 4 : n->blocks / 2;
-    if (most < CHUNKS_MIN) most = CHUNKS_MIN;
-    while ((units >> shift) + 2 > most) shift++;
-    return shift;
+    if (!starts[i].within) return CHUNKS_MIN;
+    int64_t taken = form_code_bytes(&starts[i].code, n->blocks) + form_code_bytes(n->code, n->blocks);
+    int64_t left = (BYTES_A_TWO_BLOCKS * n->blocks / 2 + CHUNKS_MIN * 4 - taken) / 4;
+    if (left < n->blocks / BLOCKS_A_CHUNK) return 0;
+    int64_t wanted = n->blocks / 2 > CHUNKS_MIN ? n->blocks / 2 : CHUNKS_MIN;
+    return left < wanted ? left : wanted;
+}
+
+/* Sets start and chunks. Returns the least shift for which the table of chunks is not too long, or -1. */
+static int64_t choose_starts(struct form_node *n, int64_t units)
+{
+    for (int i = 0; i < STARTS; i++) {
+        int64_t most = chunks_most(n, i), shift = 0;
+        n->start = &starts[i].code;
+        while (most > 2 && (units >> shift) + 2 > most) shift++;
+        n->chunks = (units >> shift) + 2;
+        /* The bits must tell a chunk's first unit from the next one's. */
+        if (most > 2 && shift < 8 * form_start_bytes(n)) return shift;
+    }
+    return -1;
 }
 
 static void place_blocks(struct form *f, const struct form_node *n, int64_t shift)
 {
     list_place(f, n->number + FORM_AT, 0, n->chunks * 4);
     list_place_offsets(f, n->number + FORM_AT_ENTRIES, n->code, n->blocks);
-    list_place(f, n->number + FORM_AT_STARTS, 0, n->blocks * n->start);
+    list_place_offsets(f, n->number + FORM_AT_STARTS, n->start, n->blocks);
     number_set(f, n->number + FORM_SHIFT, FORM_RAW, shift);
 }
 
@@ -169,16 +199,10 @@ static struct form_node *make_blocks(struct maker *m, const struct tree *t)
     n->unit = (int)lowest_bit(s.bits);
     n->code = form_code_of(&s.where, n->unit);
     n->blocks = s.where.count;
-    n->start = 2;
-    int64_t units = t->size / n->unit, shift = shift_of(n, units);
-    if (shift > SHIFT_OF_SHORT) {
-        n->start = 4;
-        shift = shift_of(n, units);
-    }
-    n->chunks = (units >> shift) + 2;
+    int64_t shift = choose_starts(n, t->size / n->unit);
     n->number = numbers_take(m->form, FORM_LIST_NUMBERS);
     m->lists = true;
-    if (n->number < 0 || shift > 31 || n->blocks > INT32_MAX)
+    if (n->number < 0 || shift < 0 || n->blocks > INT32_MAX)
         m->unfit = true;
     else
         place_blocks(m->form, n, shift);
@@ -301,6 +325,11 @@ enum gen_family form_family(const struct form *f)
 bool form_has_lists(const struct form *f)
 {
     return f->list_bytes > 0;
+}
+
+int form_link_numbers(const struct form *from, const struct form *to)
+{
+    return from->numbers > to->numbers ? from->numbers : to->numbers;
 }
 
 /* The inverse d' = floor((2^64 - 1) / d) + 1 of d >= 2 has floor(n / d) = floor(n * d' / 2^64) for all n, d below 2^32

@@ -13,13 +13,17 @@
  *
  * In memory an index is its offsets. A list of blocks is three arrays (Wu et al., section 3.2): for every 2^shift units
  * of the packed stream the block that holds the first, then for each block where it lies (its offset less its
- * place in the packed stream), then the low bits of its place. A thread so searches the few blocks that begin in
- * its own 2^shift units: at most shift + 1 steps, and no more than the logarithm of the number of blocks. 2^shift is at
- * most twenty times the mean length of a block in units, or 1/500 of the list's units where that is more; so words cost
- * alike, however long or short the blocks around them.
+ * place in the packed stream), then the low 16, 24 or 32 bits of its place. A thread so searches the few blocks that
+ * begin in its own 2^shift units: at most shift + 1 steps, and no more than the logarithm of the number of blocks.
+ * 2^shift is at most 24 times the mean length of a block in units, or 1/500 of the list's units where that is more; so
+ * words cost alike, however long or short the blocks around them.
  *
- * A list takes at most 7.5 bytes a block and 4 KiB (device memory is rounded up by a sixteenth: 8 a block); where
- * blocks are longer than 2^12 units on average 8, or 9 if offsets pass 32 bits of units; past 40 bits 12.
+ * A list takes at most 7.5 bytes a block and 4 KiB (device memory is rounded up by a sixteenth: 8 a block). More only
+ * where the numbers themselves have more bits:
+ *   blocks longer than 2^19 units on average: 8.2 bytes a block, for where one starts and where it lies have 32 each;
+ *   longer than 2^12, and offsets of near blocks more than 2^32 units apart: 8, or 9 where they come to more than
+ *   2^33 units in all;
+ *   offsets past 2^39 units: at most 12.
  */
 #ifndef STRIDEC_GEN_FORM_H
 #define STRIDEC_GEN_FORM_H
@@ -41,10 +45,17 @@ struct form_node {
     int count;                  /* children */
     struct form_node *child[32];
     const struct form_code *code;
-    int unit, start;            /* of lists, bytes */
+    int unit;                   /* of lists, bytes */
+    const struct form_code *start; /* of FORM_BLOCKS */
     int number;                 /* of lists: the first of their own */
     int64_t blocks, chunks;     /* of FORM_BLOCKS */
 };
+
+/* What of a block's place in the packed stream its list tells. */
+static inline int form_start_bytes(const struct form_node *n)
+{
+    return n->start->base + n->start->entry;
+}
 
 /* How a number of the launch comes from its value: as it is, in words, or the inverse of that (form_numbers). */
 enum form_unit { FORM_RAW, FORM_WORDS, FORM_INVERSE };

@@ -21,9 +21,9 @@ static void fill_table(const struct form *f, const struct form_node *n, unsigned
 
 struct filler {
     const struct form_node *node;
-    unsigned char *chunk, *start;
+    unsigned char *chunk;
     int64_t shift, block, chunks;
-    struct form_writer where;
+    struct form_writer where, start;
 };
 
 static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
@@ -31,7 +31,7 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
     struct filler *l = arg;
     int64_t unit = l->node->unit, first = packed / unit, past = (packed + len) / unit;
     form_writer_add(&l->where, (user - l->node->off - packed) / unit);
-    form_put(l->start + l->block * l->node->start, l->node->start, first);
+    form_writer_add(&l->start, first);
     for (; l->chunks < l->node->chunks && l->chunks << l->shift < past; l->chunks++)
         form_put(l->chunk + l->chunks * 4, 4, l->block);
     l->block++;
@@ -42,11 +42,12 @@ static void fill_blocks(const struct form *f, const struct form_node *n, unsigne
 {
     struct filler l = {.node = n,
                        .chunk = list_of(f, all, n->number + FORM_AT),
-                       .start = list_of(f, all, n->number + FORM_AT_STARTS),
                        .shift = f->number[n->number + FORM_SHIFT].value,
-                       .where = {.code = n->code, .entries = list_of(f, all, n->number + FORM_AT_ENTRIES)}};
+                       .where = {.code = n->code, .entries = list_of(f, all, n->number + FORM_AT_ENTRIES)},
+                       .start = {.code = n->start, .entries = list_of(f, all, n->number + FORM_AT_STARTS)}};
     tree_walk(n->tree, 1, 0, 0, n->size, fill_run, &l);
     form_writer_end(&l.where);
+    form_writer_end(&l.start);
     /* Past the end: searches stop at the last block. */
     for (; l.chunks < n->chunks; l.chunks++) form_put(l.chunk + l.chunks * 4, 4, n->blocks - 1);
 }
@@ -118,7 +119,7 @@ static void write_node(struct text *x, const struct form_node *n, bool root)
     if (n->kind == FORM_INDEX) write_offsets(x, n);
     if (n->kind == FORM_TABLE || n->kind == FORM_BLOCKS) text_add(x, n->kind == FORM_TABLE ? ";#" : "#");
     if (n->kind == FORM_BLOCKS) {
-        text_add_int(x, n->start);
+        text_add_int(x, form_start_bytes(n));
         text_add(x, "+");
     }
     if (n->code) write_code(x, n);

@@ -13,7 +13,8 @@ struct gen {
 };
 
 /* ORDER GEN_FAMILY; plan.lua uses the same names. */
-static const char *const family_names[] = {"contiguous", "strided", "struct", "indexed", "mixed", "generic", NULL};
+static const char *const family_names[] = {"contiguous", "strided", "struct", "indexed", "mixed", "generic", "link",
+                                           NULL};
 
 const char *gen_family_name(enum gen_family f)
 {
@@ -67,8 +68,8 @@ static int open_libraries(lua_State *L)
         lua_pop(L, 1);
     }
     lua_register(L, "require", lua_require);
-    static const char *const modules[] = {"plan", "emit"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const modules[] = {"plan", "emit", "link"};
+    for (int i = 0; i < 3; i++) {
         lua_getglobal(L, "require");
         lua_pushstring(L, modules[i]);
         lua_call(L, 1, 0);
@@ -116,7 +117,7 @@ static void push_node(lua_State *L, const struct form_node *n)
         set_number(L, "entry", n->code->entry);
         set_number(L, "group", n->code->group);
         set_number(L, "scale", n->code->scale);
-        set_number(L, "start", n->start);
+        if (n->start) set_number(L, "start", form_start_bytes(n));
         set_number(L, "number", n->number);
     }
     if (n->kind == FORM_SEQ) lua_newtable(L);
@@ -188,7 +189,8 @@ static char *copy_string(lua_State *L, int at)
 }
 
 struct job {
-    const struct form *form; /* NULL: the interpreter */
+    const struct form *form; /* NULL: the interpreter, or the list of links */
+    const struct form *to;   /* of a pair's link */
     const char *target;
     const char *const *knobs; /* NULL, or by direction, of which either may be NULL */
     struct gen_kernel *out; /* what was set before an error is freed by the caller */
@@ -234,21 +236,42 @@ static void push_why(lua_State *L, int plan)
     lua_call(L, 2, 1);
 }
 
+/* Fills *out by the source function of a module, from the plan on top of the stack. */
+static void emit(lua_State *L, const char *module, const char *title, struct gen_kernel *out)
+{
+    int plan = lua_gettop(L);
+    read_plan(L, plan, &out->plan);
+    push_function(L, module, "source");
+    lua_pushvalue(L, plan);
+    lua_pushstring(L, title);
+    lua_pushcfunction(L, lua_read);
+    lua_call(L, 3, 1);
+    out->source = copy_string(L, -1);
+    push_why(L, plan);
+    out->why = copy_string(L, -1);
+}
+
 static int make_kernel(lua_State *L)
 {
     struct job *job = lua_touserdata(L, 1);
     push_plan(L, job);
-    int plan = lua_gettop(L);
-    read_plan(L, plan, &job->out->plan);
-    push_function(L, "emit", "source");
-    lua_pushvalue(L, plan);
     /* The interpreter's text must be the same for every tree. */
-    lua_pushstring(L, job->out->plan.family == GEN_GENERIC ? "any tree" : job->form->signature);
-    lua_pushcfunction(L, lua_read);
-    lua_call(L, 3, 1);
-    job->out->source = copy_string(L, -1);
-    push_why(L, plan);
-    job->out->why = copy_string(L, -1);
+    emit(L, "emit", job->form && job->form->root ? job->form->signature : "any tree", job->out);
+    return 0;
+}
+
+static int make_link(lua_State *L)
+{
+    struct job *job = lua_touserdata(L, 1);
+    push_function(L, "link", job->form ? "pair" : "list");
+    if (job->form) {
+        push_form(L, job->form);
+        push_form(L, job->to);
+        lua_pushboolean(L, !strcmp(job->form->signature, job->to->signature));
+    }
+    lua_pushstring(L, job->target);
+    lua_call(L, job->form ? 4 : 1, 1);
+    emit(L, "link", job->form ? job->form->signature : "any chains of strides", job->out);
     return 0;
 }
 
@@ -325,10 +348,10 @@ void gen_close(struct gen *g)
     free(g);
 }
 
-static int generate(struct gen *g, struct job *job, struct reason *why)
+static int generate(struct gen *g, lua_CFunction make, struct job *job, struct reason *why)
 {
     *job->out = (struct gen_kernel){0};
-    int failed = run(g->L, make_kernel, job, why);
+    int failed = run(g->L, make, job, why);
     if (failed) gen_kernel_free(job->out);
     lua_gc(g->L, LUA_GCCOLLECT);
     return failed;
@@ -337,8 +360,8 @@ static int generate(struct gen *g, struct job *job, struct reason *why)
 int gen_kernel_form(struct gen *g, const struct form *f, const char *target, const char *const knobs[2],
                     struct gen_kernel *out, struct reason *why)
 {
-    struct job job = {f, target, knobs, out};
-    return generate(g, &job, why);
+    struct job job = {.form = f, .target = target, .knobs = knobs, .out = out};
+    return generate(g, make_kernel, &job, why);
 }
 
 int gen_kernel(struct gen *g, const char *signature, const char *target, const char *const knobs[2],
@@ -355,8 +378,15 @@ int gen_kernel(struct gen *g, const char *signature, const char *target, const c
 
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why)
 {
-    struct job job = {NULL, target, NULL, out};
-    return generate(g, &job, why);
+    struct job job = {.target = target, .out = out};
+    return generate(g, make_kernel, &job, why);
+}
+
+int gen_link(struct gen *g, const struct form *from, const struct form *to, const char *target, struct gen_kernel *out,
+             struct reason *why)
+{
+    struct job job = {.form = from, .to = to, .target = target, .out = out};
+    return generate(g, make_link, &job, why);
 }
 
 int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why)

@@ -17,7 +17,8 @@ enum gen_family {
     GEN_STRUCT,       /* a few parts, all of them constants of the source */
     GEN_INDEXED,      /* lists in device memory, among strides */
     GEN_MIXED,        /* both */
-    GEN_GENERIC       /* any tree, interpreted */
+    GEN_GENERIC,      /* any tree, interpreted */
+    GEN_LINK          /* from layouts into layouts (gen_link) */
 };
 const char *gen_family_name(enum gen_family f);
 
@@ -108,6 +109,54 @@ void gen_knob_list_free(char **list);
 /* The generic interpreter: one source for every type. */
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why);
 void gen_kernel_free(struct gen_kernel *k);
+
+/*
+ * Links: kernels that move bytes from one layout into another, with no packed ones between. A module holds the entries
+ * stridec_link_N for each number N of gen_plan.words; of gen_plan.way the first counts.
+ */
+
+/* Between two forms with a family of their own: N is a word's width in bytes. The argument is a struct stridec_launch a
+ * side, `from` first, each cut after form_link_numbers of its numbers: user, extent, begin, end (as many bytes from
+ * begin on both), wrap (the same on both; where it is 1, extent is read of both), program and numbers are the side's;
+ * `packed` of the first is 1 where both sides lie alike (one form, one extent, one begin, the same lists), else 0;
+ * done and ticket are the second's.
+ * Or, with NULL for both, between any layouts, many at once: the argument is a struct stridec_links, cut after its
+ * first N links; where N is 0, they lie in device memory. That one alone interprets. */
+int gen_link(struct gen *g, const struct form *from, const struct form *to, const char *target, struct gen_kernel *out,
+             struct reason *why);
+/* Numbers that each launch of a pair's argument has. */
+int form_link_numbers(const struct form *from, const struct form *to);
+
+#define GEN_LINK_LEVELS 5
+#define GEN_LINK_MOST 39
+
+/* Words `start` and the following of two layouts' packed order. Chains of strides are told by numbers: a word's digits
+ * count from the innermost level on, each up to the level's count, the last without bound; on either side the word lies
+ * at the sum of its digits times the steps. Without levels, each side is tree_program's words. templates/link_list.cu
+ * declares the same struct. */
+struct stridec_link {
+    uint64_t from, to;
+    union {
+        int32_t step[GEN_LINK_LEVELS][2];   /* words: of from, of to; nothing lies past 2^31 words */
+        struct {
+            uint64_t at[2];                 /* device addresses; 0: packed bytes */
+            int64_t extent[2];
+        } program;
+    };
+    uint32_t magic[GEN_LINK_LEVELS - 1];    /* x / count is the upper half of x * magic, shifted right, for x < 2^31 */
+    uint32_t count[GEN_LINK_LEVELS - 1];    /* at least 2 */
+    uint32_t code;                          /* shifts, 5 bits a level; from bit 20 levels, from 23 log2 of the width */
+    uint32_t start, words;                  /* their sum is below 2^31 */
+    uint32_t first;                         /* block of the list that begins with this one's first words */
+};
+
+/* Blocks move threads * words_per_thread words of one link each. */
+struct stridec_links {
+    uint64_t done, ticket;  /* as in stridec_launch */
+    uint64_t list;          /* device address of the links, for the entry that has none in its argument */
+    uint32_t n, blocks;
+    struct stridec_link job[GEN_LINK_MOST];
+};
 
 /* A hash of the generator itself (Lua, templates): part of every cache key. Hex, static. */
 const char *gen_version(void);

@@ -106,6 +106,13 @@ local function offsets_type(node)
   return ("stridec_based<%s, %s, %d, %d>"):format(SIGNED[node.base], UNSIGNED[node.entry], node.group, node.scale)
 end
 
+-- The type of the low bits of where blocks start, by their bytes.
+local STARTS = {
+  [2] = "stridec_plain<unsigned short>",
+  [3] = "stridec_based<unsigned char, unsigned short, 0, 16>",
+  [4] = "stridec_plain<unsigned int>",
+}
+
 walk = {
   dense = function() end,
 
@@ -130,8 +137,8 @@ walk = {
   end,
 
   blocks = function(w, node)
-    w:add("offset += stridec_block<%s, %s>((rest) / %s, a, %d) * %s;", offsets_type(node), UNSIGNED[node.start],
-      w:literal(node.unit // w.width), node.number, index.literal(node.unit))
+    w:add("offset += stridec_block<%s, %s, %d>((rest) / %s, a, %d) * %s;", offsets_type(node), STARTS[node.start],
+      8 * node.start, w:literal(node.unit // w.width), node.number, index.literal(node.unit))
   end,
 }
 

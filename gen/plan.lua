@@ -32,6 +32,8 @@ local function count_nodes(node)
   return n
 end
 
+plan.check_target, plan.count_nodes = check_target, count_nodes   -- also link.lua's
+
 -- What settings depend on, but for the direction: c of knobs.lua and model.lua.
 local function context(p, tree)
   local s = p.shape

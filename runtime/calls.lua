@@ -1,86 +1,279 @@
--- calls.lua: the MPI functions that stridec takes, with their arguments. stubs.lua makes the stubs from it.
+-- calls.lua: the MPI functions of MPI-3.1 and MPI-4.1 that take a choice buffer, a datatype or a request, and what
+-- stridec does with each. stubs.lua makes the stubs and the table of `stridec doctor --calls` from it, for the functions
+-- that the MPI at hand declares.
 --
--- Every other function reaches the MPI untouched. So do Get_count, Pack_size, Type_free and
--- their like: what stridec sends and receives are plain messages of the payload's size, and what belongs to
--- a datatype hangs on it as an attribute.
+-- A row: { how, name, arguments, ... }. how:
+--   own     written by hand: call_NAME, and call_NAME_c where large is set
+--   packed  made by stubs.lua: typed device buffers travel as packed bytes (operand.h)
+--   staged  made by stubs.lua: device buffers are copied to host memory of the same layout, which the MPI sees
+--   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
+--   passed  no stub; why says why
+-- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default) or "pending" (stridec holds
+--   records of requests) or "window" (or of operations on windows); otherwise the stub is a straight call.
+-- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
+-- large: the form NAME_c exists too; so it does for every packed and staged row.
+-- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
+-- keep: what keeps the buffers after the call: "request" ("read": of MPI_Rget), "window" (until the next synchronisation) or "file" (until the
+--   call NAME with _end for _begin).
+-- edges: its blocking forms are alike on all ranks: those of a node go edge by edge (runtime/edges.h).
 --
--- poll: the call is the MPI's own, but freed receives that have completed are unpacked before it returns: it
---       may be what tells the application that they have.
--- when: "always", "device" (the process has loaded a CUDA driver), "pending" (stridec holds side records of
---       requests); otherwise the stub is a straight call.
--- args: one string an argument, ROLE: C declaration. Roles: in (buffer that is read), out (buffer that is
---       written), count, type, request, requests (array), status, statuses (array); none for the rest.
+-- Arguments: "ROLE name", or a C declaration. Roles:
+--   in out inout  a choice buffer that is read, written, both; its count(s), displacements and type(s) are the next such
+--                 arguments after it. Marks behind the role: * for each rank of the communicator, ~ for each neighbour,
+--                 # for each rank of the own group, + as many as all counts together, = as many as the own rank's
+--                 count (in place + or #), > the first rank gets nothing, ? the MPI may fill a part only,
+--                 @root significant at the root only, @leaf at the others too (everywhere within one group),
+--                 @bcast in at the root and out elsewhere
+--   count size    int, in large forms MPI_Count; only count belongs to a buffer
+--   counts displs const int[], in large forms const MPI_Count[] and const MPI_Aint[]; adispls always const MPI_Aint[]
+--   type types    MPI_Datatype; an array of them
+--   unit          a window's unit of displacement; partitions   an array of their numbers
+--   comm root info request requests status statuses   as named
 
-local send = { "in: const void *buf", "count: int count", "type: MPI_Datatype datatype",
-               "int dest", "int tag", "MPI_Comm comm" }
-local receive = { "out: void *buf", "count: int count", "type: MPI_Datatype datatype" }
-
-local function with(args, ...)
-  local all = { table.unpack(args) }
-  for _, a in ipairs { ... } do all[#all + 1] = a end
-  return all
+local all = "blocking nonblocking persistent"
+local rows = {}
+local function row(how, name, arguments, more)
+  local r = { how = how, name = name, arguments = arguments }
+  for k, v in pairs(more or {}) do r[k] = v end
+  rows[#rows + 1] = r
 end
-local isend = with(send, "request: MPI_Request *request")
 
-return {
-  { name = "Init",        when = "always", args = { "int *argc", "char ***argv" } },
-  { name = "Init_thread", when = "always", args = { "int *argc", "char ***argv", "int required", "int *provided" } },
-  { name = "Finalize",    when = "always", args = {} },
-  { name = "Type_commit", when = "device", args = { "type: MPI_Datatype *datatype" } },
+-- Start, end, datatypes.
+row("own", "Init", "int *argc, char ***argv", { when = "always" })
+row("own", "Init_thread", "int *argc, char ***argv, int required, int *provided", { when = "always" })
+row("own", "Finalize", "", { when = "always" })
+row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
+row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
+row("own", "Type_commit", "MPI_Datatype *datatype")
 
-  { name = "Pack", when = "device", args = {
-      "in: const void *inbuf", "count: int incount", "type: MPI_Datatype datatype",
-      "out: void *outbuf", "int outsize", "int *position", "MPI_Comm comm" } },
-  { name = "Unpack", when = "device", args = {
-      "in: const void *inbuf", "int insize", "int *position",
-      "out: void *outbuf", "count: int outcount", "type: MPI_Datatype datatype", "MPI_Comm comm" } },
+-- Packing.
+row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
+  { large = true })
+row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
+  { large = true })
+row("staged", "Pack_external",
+  "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
+row("staged", "Unpack_external",
+  "const char datarep[], in inbuf, bytes insize, aposition position, out? outbuf, count outcount, type datatype")
 
-  { name = "Send",   when = "device", args = send },
-  { name = "Ssend",  when = "device", args = send },
-  { name = "Rsend",  when = "device", args = send },
-  { name = "Bsend",  when = "device", args = send },
-  { name = "Isend",  when = "device", args = isend },
-  { name = "Issend", when = "device", args = isend },
-  { name = "Irsend", when = "device", args = isend },
-  { name = "Ibsend", when = "device", args = isend },
-  { name = "Recv",   when = "device", args = with(receive, "int source", "int tag", "MPI_Comm comm",
-                                                  "status: MPI_Status *status") },
-  { name = "Irecv",  when = "device", args = with(receive, "int source", "int tag", "MPI_Comm comm",
-                                                  "request: MPI_Request *request") },
-  { name = "Mrecv",  when = "device", args = with(receive, "MPI_Message *message", "status: MPI_Status *status") },
-  { name = "Imrecv", when = "device", args = with(receive, "MPI_Message *message", "request: MPI_Request *request") },
-  { name = "Sendrecv", when = "device", args = {
-      "in: const void *sendbuf", "count: int sendcount", "type: MPI_Datatype sendtype", "int dest", "int sendtag",
-      "out: void *recvbuf", "count: int recvcount", "type: MPI_Datatype recvtype", "int source", "int recvtag",
-      "MPI_Comm comm", "status: MPI_Status *status" } },
-  { name = "Sendrecv_replace", when = "device", args = with(receive, "int dest", "int sendtag", "int source",
-      "int recvtag", "MPI_Comm comm", "status: MPI_Status *status") },
+-- Point to point.
+local message = "in buf, count count, type datatype, int dest, int tag, comm comm"
+for _, name in ipairs { "Send", "Ssend", "Rsend", "Bsend" } do
+  row("own", name, message, { large = true })
+  row("own", "I" .. name:lower(), message .. ", request request", { large = true, keep = "request" })
+  row("packed", name, message, { forms = "persistent of one", keep = "request" })
+end
+local received = "out? buf, count count, type datatype, int source, int tag, comm comm"
+row("own", "Recv", received .. ", status status", { large = true })
+row("own", "Irecv", received .. ", request request", { large = true, keep = "request" })
+row("packed", "Recv", received, { forms = "persistent of one", keep = "request" })
+row("own", "Mrecv", "out? buf, count count, type datatype, MPI_Message *message, status status", { large = true })
+row("own", "Imrecv", "out? buf, count count, type datatype, MPI_Message *message, request request",
+  { large = true, keep = "request" })
+local both = "in sendbuf, count sendcount, type sendtype, int dest, int sendtag, "
+  .. "out? recvbuf, count recvcount, type recvtype, int source, int recvtag, comm comm"
+local replaced = "inout buf, count count, type datatype, int dest, int sendtag, int source, int recvtag, comm comm"
+row("own", "Sendrecv", both .. ", status status", { large = true })
+row("own", "Sendrecv_replace", replaced .. ", status status", { large = true })
+row("packed", "Sendrecv", both, { forms = "nonblocking" })
+row("packed", "Sendrecv_replace", replaced, { forms = "nonblocking" })
+row("own", "Psend_init", "in buf, int partitions, MPI_Count count, type datatype, int dest, int tag, comm comm, "
+  .. "info info, request request", { keep = "request" })
+row("own", "Precv_init", "out buf, int partitions, MPI_Count count, type datatype, int source, int tag, comm comm, "
+  .. "info info, request request", { keep = "request" })
+row("own", "Pready", "int partition, MPI_Request request", { when = "pending" })
+row("own", "Pready_range", "int partition_low, int partition_high, MPI_Request request", { when = "pending" })
+row("own", "Pready_list", "int length, partitions array_of_partitions, MPI_Request request", { when = "pending" })
+row("own", "Parrived", "MPI_Request request, int partition, int *flag", { when = "pending" })
 
-  { name = "Wait", when = "pending", args = { "request: MPI_Request *request", "status: MPI_Status *status" } },
-  { name = "Test", when = "pending", args = { "request: MPI_Request *request", "int *flag",
-                                              "status: MPI_Status *status" } },
-  { name = "Waitall", when = "pending", args = { "int count", "requests: MPI_Request requests[]",
-                                                 "statuses: MPI_Status statuses[]" } },
-  { name = "Testall", when = "pending", args = { "int count", "requests: MPI_Request requests[]", "int *flag",
-                                                 "statuses: MPI_Status statuses[]" } },
-  { name = "Waitany", when = "pending", args = { "int count", "requests: MPI_Request requests[]", "int *index",
-                                                 "status: MPI_Status *status" } },
-  { name = "Testany", when = "pending", args = { "int count", "requests: MPI_Request requests[]", "int *index",
-                                                 "int *flag", "status: MPI_Status *status" } },
-  { name = "Waitsome", when = "pending", args = { "int incount", "requests: MPI_Request requests[]", "int *outcount",
-                                                  "int indices[]", "statuses: MPI_Status statuses[]" } },
-  { name = "Testsome", when = "pending", args = { "int incount", "requests: MPI_Request requests[]", "int *outcount",
-                                                  "int indices[]", "statuses: MPI_Status statuses[]" } },
-  { name = "Request_get_status", when = "pending", args = { "request: MPI_Request request", "int *flag",
-                                                            "status: MPI_Status *status" } },
-  { name = "Request_free", when = "pending", args = { "request: MPI_Request *request" } },
+-- Collectives that move data.
+row("packed", "Bcast", "inout@bcast buffer, count count, type datatype, root root, comm comm", { forms = all })
+row("packed", "Gather", "in@leaf sendbuf, count sendcount, type sendtype, out*@root recvbuf, count recvcount, "
+  .. "type recvtype, root root, comm comm", { forms = all })
+row("packed", "Gatherv", "in@leaf sendbuf, count sendcount, type sendtype, out*@root recvbuf, counts recvcounts, "
+  .. "displs displs, type recvtype, root root, comm comm", { forms = all })
+row("packed", "Scatter", "in*@root sendbuf, count sendcount, type sendtype, out@leaf recvbuf, count recvcount, "
+  .. "type recvtype, root root, comm comm", { forms = all })
+row("packed", "Scatterv", "in*@root sendbuf, counts sendcounts, displs displs, type sendtype, out@leaf recvbuf, "
+  .. "count recvcount, type recvtype, root root, comm comm", { forms = all })
+for _, near in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
+  local name = function(n) return near[1] == "" and n or near[1] .. n:lower() end
+  local function each(text) return (text:gsub("%*", near[2])) end
+  local forms = { forms = all, edges = near[2] == "~" }
+  row("packed", name "Allgather", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, count recvcount, "
+    .. "type recvtype, comm comm"), forms)
+  row("packed", name "Allgatherv", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, counts recvcounts, "
+    .. "displs displs, type recvtype, comm comm"), forms)
+  row("packed", name "Alltoall", each("in* sendbuf, count sendcount, type sendtype, out* recvbuf, count recvcount, "
+    .. "type recvtype, comm comm"), forms)
+  row("packed", name "Alltoallv", each("in* sendbuf, counts sendcounts, displs sdispls, type sendtype, out* recvbuf, "
+    .. "counts recvcounts, displs rdispls, type recvtype, comm comm"), forms)
+  local bytes = near[1] == "" and "displs" or "adispls"
+  row("packed", name "Alltoallw", each("in* sendbuf, counts sendcounts, %s sdispls, types sendtypes, out* recvbuf, "
+    .. "counts recvcounts, %s rdispls, types recvtypes, comm comm"):gsub("%%s", bytes), { forms = all, edges = forms.edges, degrees = forms.edges })
+end
 
-  { name = "Barrier", poll = true, args = { "MPI_Comm comm" } },
-  { name = "Probe",   poll = true, args = { "int source", "int tag", "MPI_Comm comm", "status: MPI_Status *status" } },
-  { name = "Iprobe",  poll = true, args = { "int source", "int tag", "MPI_Comm comm", "int *flag",
-                                            "status: MPI_Status *status" } },
-  { name = "Mprobe",  poll = true, args = { "int source", "int tag", "MPI_Comm comm", "MPI_Message *message",
-                                            "status: MPI_Status *status" } },
-  { name = "Improbe", poll = true, args = { "int source", "int tag", "MPI_Comm comm", "int *flag",
-                                            "MPI_Message *message", "status: MPI_Status *status" } },
-}
+-- Reductions: the operation may be the application's and sees the datatype, so that the layout stays.
+row("staged", "Reduce", "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm",
+  { forms = all })
+for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do
+  row("staged", r[1], "in sendbuf, " .. r[2] .. " recvbuf, count count, type datatype, MPI_Op op, comm comm",
+    { forms = all })
+end
+row("staged", "Reduce_scatter", "in+ sendbuf, out= recvbuf, counts recvcounts, type datatype, MPI_Op op, comm comm",
+  { forms = all })
+row("staged", "Reduce_scatter_block", "in# sendbuf, out= recvbuf, count recvcount, type datatype, MPI_Op op, comm comm",
+  { forms = all })
+row("staged", "Reduce_local", "in inbuf, inout inoutbuf, count count, type datatype, MPI_Op op")
+
+-- Completion.
+row("own", "Wait", "request request, status status", { when = "pending" })
+row("own", "Test", "request request, int *flag, status status", { when = "pending" })
+row("own", "Waitall", "int count, requests requests, statuses statuses", { when = "pending" })
+row("own", "Testall", "int count, requests requests, int *flag, statuses statuses", { when = "pending" })
+row("own", "Waitany", "int count, requests requests, int *index, status status", { when = "pending" })
+row("own", "Testany", "int count, requests requests, int *index, int *flag, status status", { when = "pending" })
+row("own", "Waitsome", "int incount, requests requests, int *outcount, int indices[], statuses statuses",
+  { when = "pending" })
+row("own", "Testsome", "int incount, requests requests, int *outcount, int indices[], statuses statuses",
+  { when = "pending" })
+row("own", "Request_get_status", "MPI_Request request, int *flag, status status", { when = "pending" })
+row("own", "Request_get_status_any", "int count, const MPI_Request requests[], int *index, int *flag, status status",
+  { when = "pending" })
+row("own", "Request_get_status_all", "int count, const MPI_Request requests[], int *flag, statuses statuses",
+  { when = "pending" })
+row("own", "Request_get_status_some", "int incount, const MPI_Request requests[], int *outcount, int indices[], "
+  .. "statuses statuses", { when = "pending" })
+row("own", "Request_free", "request request", { when = "pending" })
+row("own", "Start", "request request", { when = "pending" })
+row("own", "Startall", "int count, requests requests", { when = "pending" })
+
+-- One-sided.
+local target = "int target_rank, MPI_Aint target_disp, size target_count, MPI_Datatype target_datatype"
+local origin = "%s origin_addr, count origin_count, type origin_datatype, " .. target
+local result = "in origin_addr, count origin_count, type origin_datatype, out result_addr, count result_count, "
+  .. "type result_datatype, " .. target .. ", MPI_Op op, MPI_Win win"
+for _, r in ipairs {
+  { "packed", "Put", origin:format("in") .. ", MPI_Win win" },
+  { "packed", "Get", origin:format("out") .. ", MPI_Win win" },
+  { "staged", "Accumulate", origin:format("in") .. ", MPI_Op op, MPI_Win win" },
+  { "staged", "Get_accumulate", result },
+} do
+  row(r[1], r[2], r[3], { keep = "window" })
+  row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request", { keep = r[2] == "Get" and "read" or "request" })
+end
+row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
+  .. "MPI_Op op, MPI_Win win", { keep = "window", small = true })
+row("staged", "Compare_and_swap", "in origin_addr, in compare_addr, out result_addr, type datatype, int target_rank, "
+  .. "MPI_Aint target_disp, MPI_Win win", { keep = "window", small = true })
+for _, r in ipairs {
+  { "Win_fence", "int assert, MPI_Win win" }, { "Win_complete", "MPI_Win win" },
+  { "Win_unlock", "int rank, MPI_Win win" }, { "Win_unlock_all", "MPI_Win win" },
+  { "Win_flush", "int rank, MPI_Win win" }, { "Win_flush_all", "MPI_Win win" },
+  { "Win_flush_local", "int rank, MPI_Win win" }, { "Win_flush_local_all", "MPI_Win win" },
+  { "Win_free", "MPI_Win *win" },
+} do
+  row("own", r[1], r[2], { when = "window" })
+end
+
+-- Memory for the MPI to keep.
+row("own", "Win_create", "void *base, MPI_Aint size, unit disp_unit, info info, comm comm, MPI_Win *win", { large = true })
+row("own", "Win_attach", "MPI_Win win, void *base, MPI_Aint size")
+row("own", "Buffer_attach", "void *buffer, size size", { large = true })
+row("own", "Comm_attach_buffer", "comm comm, void *buffer, size size", { large = true })
+row("own", "Session_attach_buffer", "MPI_Session session, void *buffer, size size", { large = true })
+
+-- Files.
+for _, way in ipairs { { "read", "out?" }, { "write", "in" } } do
+  local name = function(rest) return "File_" .. way[1] .. rest end
+  local buffer = way[2] .. " buf, count count, type datatype"
+  for _, at in ipairs { { "", "MPI_File fh, " }, { "_at", "MPI_File fh, MPI_Offset offset, " } } do
+    for _, together in ipairs { "", "_all" } do
+      row("staged", name(at[1] .. together), at[2] .. buffer .. ", status status")
+      row("staged", "File_i" .. way[1] .. at[1] .. together, at[2] .. buffer .. ", request request",
+        { keep = "request" })
+    end
+    row("staged", name(at[1] .. "_all_begin"), at[2] .. buffer, { keep = "file" })
+  end
+  row("staged", name "_shared", "MPI_File fh, " .. buffer .. ", status status")
+  row("staged", "File_i" .. way[1] .. "_shared", "MPI_File fh, " .. buffer .. ", request request", { keep = "request" })
+  row("staged", name "_ordered", "MPI_File fh, " .. buffer .. ", status status")
+  row("staged", name "_ordered_begin", "MPI_File fh, " .. buffer, { keep = "file" })
+  local const = way[1] == "write" and "const " or ""
+  for _, rest in ipairs { "_all_end", "_at_all_end", "_ordered_end" } do
+    row("own", name(rest), "MPI_File fh, " .. const .. "void *buf, status status")
+  end
+end
+
+-- Where a message may just have arrived.
+row("poll", "Barrier", "comm comm")
+for _, r in ipairs {
+  { "Probe", "int source, int tag, comm comm, status status" },
+  { "Iprobe", "int source, int tag, comm comm, int *flag, status status" },
+  { "Mprobe", "int source, int tag, comm comm, MPI_Message *message, status status" },
+  { "Improbe", "int source, int tag, comm comm, int *flag, MPI_Message *message, status status" },
+} do
+  row("own", r[1], r[2])
+end
+
+-- Passed through.
+local function passed(why, names)
+  for name in names:gmatch "%S+" do row("passed", name, nil, { why = why }) end
+end
+passed("builds or asks a datatype: what belongs to a layout hangs on the datatype as an attribute", [[
+  Type_contiguous Type_vector Type_create_hvector Type_indexed Type_create_hindexed Type_create_indexed_block
+  Type_create_hindexed_block Type_create_struct Type_create_subarray Type_create_darray Type_create_resized Type_dup
+  Type_create_f90_integer Type_create_f90_real Type_create_f90_complex Type_match_size Type_free Type_size Type_size_x
+  Type_get_extent Type_get_extent_x Type_get_true_extent Type_get_true_extent_x Type_get_envelope Type_get_contents
+  Type_get_name Type_set_name Type_get_attr Type_set_attr Type_delete_attr Type_get_value_index
+  Type_hvector Type_hindexed Type_struct Type_extent Type_lb Type_ub ]])
+passed("counts bytes, and what stridec sends and receives are plain messages of the payload's size", [[
+  Get_count Get_elements Get_elements_x Status_set_elements Status_set_elements_x Pack_size Pack_external_size
+  File_get_type_extent File_set_view File_get_view ]])
+passed("its request is never one that stridec keeps a record of", [[
+  Ibarrier Barrier_init Comm_idup Comm_idup_with_info Grequest_start Grequest_complete
+  Buffer_iflush Comm_iflush_buffer Session_iflush_buffer ]])
+passed("cancelling is the MPI's: the record learns of it when the request completes", "Cancel")
+passed("the MPI allocates the memory itself", "Alloc_mem Free_mem Win_allocate Win_allocate_shared Win_shared_query")
+passed("names memory that was attached before", [[
+  Buffer_detach Win_detach Comm_detach_buffer Session_detach_buffer ]])
+passed("takes an address, not data", "Get_address Address")
+
+-- What the table says of the rows that are written by hand.
+local function by_hand(as, why, names)
+  for name in names:gmatch "%S+" do
+    for _, r in ipairs(rows) do
+      if r.how == "own" and r.name == name then r.as, r.why = as, why end
+    end
+  end
+end
+by_hand("passed", "stridec begins after it", "Init Init_thread Session_init")
+by_hand("passed", "stridec ends before it: what is still under way is completed first",
+  "Finalize Session_finalize")
+by_hand("passed", "the type's kernel is asked for, and compiled in the background", "Type_commit")
+by_hand("accelerated", "one kernel between typed and packed bytes, wherever either lies", "Pack Unpack")
+by_hand("accelerated", "typed device buffers are packed by a kernel and travel as packed bytes", [[
+  Send Ssend Rsend Bsend Isend Issend Irsend Ibsend ]])
+by_hand("accelerated", "packed bytes arrive, and a kernel unpacks them into typed device buffers",
+  "Recv Irecv Mrecv Imrecv")
+by_hand("accelerated", "typed device buffers are packed and unpacked by kernels", "Sendrecv Sendrecv_replace")
+by_hand("accelerated", "completes what stridec started: all that has arrived is unpacked together", [[
+  Wait Test Waitall Testall Waitany Testany Waitsome Testsome ]])
+by_hand("accelerated", "a request that is seen to be complete has its data in place", [[
+  Request_get_status Request_get_status_any Request_get_status_all Request_get_status_some ]])
+by_hand("passed", "a message that stands for its payload is told of as that", "Probe Iprobe Mprobe Improbe")
+by_hand("accelerated", "what is still under way is looked after until it completes", "Request_free")
+by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
+by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",
+  "Psend_init Precv_init Pready Pready_range Pready_list Parrived")
+by_hand("staged", "completes what one-sided calls carried", [[
+  Win_fence Win_complete Win_wait Win_test Win_unlock Win_unlock_all Win_flush Win_flush_all Win_flush_local
+  Win_flush_local_all Win_free ]])
+by_hand("passed", "device memory on an MPI that is not CUDA-aware is an error", "Win_create Win_attach")
+by_hand("passed", "device memory is an error: the MPI keeps lists of its own in the buffer",
+  "Buffer_attach Comm_attach_buffer Session_attach_buffer")
+by_hand("staged", "completes what the split collective's beginning carried", [[
+  File_read_all_end File_read_at_all_end File_read_ordered_end
+  File_write_all_end File_write_at_all_end File_write_ordered_end ]])
+
+return rows

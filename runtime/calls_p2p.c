@@ -1,35 +1,49 @@
-/* calls_p2p.c: point-to-point calls. What a parcel does not take goes down as it came. */
+/* calls_p2p.c: sends and receives. What a parcel does not take goes down as it came. */
+#include "aside.h"
+#include "message.h"
 #include "next.h"
-#include "request.h"
+#include "offer.h"
 
-typedef int send_call(const void *, int, MPI_Datatype, int, int, MPI_Comm);
-typedef int isend_call(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+/* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
+#define FORMS(name, buffer, ...) \
+    struct name { \
+        int (*small)(buffer, int, MPI_Datatype, __VA_ARGS__); \
+        int (*large)(buffer, MPI_Count, MPI_Datatype, __VA_ARGS__); \
+    }
+#define DOWN(forms, buf, count, ...) \
+    ((forms).large ? (forms).large(buf, count, __VA_ARGS__) : (forms).small(buf, (int)(count), __VA_ARGS__))
 
-/* Opens a parcel for buf and packs it. True if the call is to go on with it; else *rc says how it ended,
- * or, where *rc is MPI_SUCCESS, the call goes down. */
-static bool packed(struct parcel **p, const void *buf, int count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                   int *rc)
+FORMS(send_forms, const void *, int, int, MPI_Comm);
+FORMS(isend_forms, const void *, int, int, MPI_Comm, MPI_Request *);
+FORMS(recv_forms, void *, int, int, MPI_Comm, MPI_Status *);
+FORMS(irecv_forms, void *, int, int, MPI_Comm, MPI_Request *);
+FORMS(mrecv_forms, void *, MPI_Message *, MPI_Status *);
+FORMS(imrecv_forms, void *, MPI_Message *, MPI_Request *);
+
+/* The end of a blocking send of a descriptor. */
+static int offered(struct offer *o, int rc, MPI_Comm comm)
 {
-    *p = NULL;
-    *rc = dest == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, dest, comm);
-    if (*rc == MPI_SUCCESS && *p) *rc = parcel_pack(*p, comm);
-    if (*rc == MPI_SUCCESS && *p) return true;
-    parcel_close(*p);
-    return false;
+    if (rc != MPI_SUCCESS) return offer_withdraw(o), rc;
+    rc = offer_end(o) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : MPI_SUCCESS;
+    record_poll();
+    return rc;
 }
 
-static int send(send_call *down, const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                MPI_Comm comm)
 {
+    struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
     struct parcel *p;
     struct wire w;
     int rc;
-    if (!packed(&p, buf, count, datatype, dest, comm, &rc))
-        return rc != MPI_SUCCESS ? rc : down(buf, count, datatype, dest, tag, comm);
-    rc = wire_of(p->bytes, &w);
-    if (rc == MPI_SUCCESS) {
-        rc = down(p->address, w.count, w.type, dest, tag, comm);
-        wire_done(&w);
+    if (o) {
+        rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
+        return offered(o, rc, comm);
     }
+    if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
+        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
+    rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm);
+    wire_done(&w);
     parcel_close(p);
     return rc;
 }
@@ -43,203 +57,218 @@ static void keep_until_sent(MPI_Request request, struct parcel *p)
     else record_add(request, p, false);
 }
 
-static int isend(isend_call *down, const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-                 MPI_Request *request)
+static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                 MPI_Comm comm, MPI_Request *request)
 {
     struct parcel *p;
     struct wire w;
     int rc;
-    if (!packed(&p, buf, count, datatype, dest, comm, &rc))
-        return rc != MPI_SUCCESS ? rc : down(buf, count, datatype, dest, tag, comm, request);
-    rc = wire_of(p->bytes, &w);
-    if (rc == MPI_SUCCESS) {
-        rc = down(p->address, w.count, w.type, dest, tag, comm, request);
-        wire_done(&w);
+    struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
+    if (o) {
+        rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
+        if (rc != MPI_SUCCESS) offer_withdraw(o);
+        else if (record_add_offer(request, o)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
+        return rc;
     }
+    if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
+        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
+    rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm, request);
+    wire_done(&w);
     if (rc == MPI_SUCCESS) keep_until_sent(*request, p);
     else parcel_close(p);
     return rc;
 }
 
-#define SEND(name) \
-    int call_##name(const struct next *next, const void *buf, int count, MPI_Datatype datatype, int dest, int tag, \
-                    MPI_Comm comm) \
-    { \
-        return send(next->name, buf, count, datatype, dest, tag, comm); \
-    }
-#define ISEND(name) \
-    int call_##name(const struct next *next, const void *buf, int count, MPI_Datatype datatype, int dest, int tag, \
-                    MPI_Comm comm, MPI_Request *request) \
-    { \
-        return isend(next->name, buf, count, datatype, dest, tag, comm, request); \
-    }
-SEND(Send)
-SEND(Ssend)
-SEND(Rsend)
-SEND(Bsend)
-ISEND(Isend)
-ISEND(Issend)
-ISEND(Irsend)
-ISEND(Ibsend)
-
-/* A parcel and its wire type for a receive. True if the call goes on with them; else as for packed(). */
-static bool awaited(struct parcel **p, struct wire *w, void *buf, int count, MPI_Datatype datatype, int source,
-                    MPI_Comm comm, int *rc)
+/* The end of a blocking receive: unpacks what came, if it came well. w: NULL where the MPI received it into the buffer. */
+static int received(struct parcel *p, struct wire *w, MPI_Status *status, int rc, MPI_Comm comm)
 {
-    *p = NULL;
-    *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
-    if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
-    if (*rc == MPI_SUCCESS && *p) return true;
-    parcel_close(*p);
-    return false;
-}
-
-/* The end of a blocking receive: unpacks what came, if it came well. */
-static int received(struct parcel *p, struct wire *w, const MPI_Status *status, int rc, MPI_Comm comm)
-{
-    wire_done(w);
-    if (rc == MPI_SUCCESS) rc = parcel_unpack(p, wire_received(status), comm);
+    if (w) wire_done(w);
+    if (rc == MPI_SUCCESS) rc = message_arrived(p, status, comm);
     parcel_close(p);
     record_poll();
     return rc;
 }
 
-/* The end of posting a nonblocking one. */
-static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request)
+/* Where a receive finds its message: where it is sent to, or where it was put aside. */
+struct road {
+    int source, tag;
+    MPI_Comm comm;
+    bool led;
+    struct aside_at at;
+};
+
+static struct road road_of(int source, int tag, MPI_Comm comm)
 {
-    wire_done(w);
-    if (rc == MPI_SUCCESS) record_add(*request, p, true);
-    else parcel_close(p);
+    struct road r = {.source = source, .tag = tag, .comm = comm};
+    if (source == MPI_PROC_NULL || !aside_take(source, tag, comm, &r.at)) return r;
+    r.led = true, r.source = 0, r.tag = r.at.tag, r.comm = r.at.comm;
+    return r;
+}
+
+/* The end of posting a nonblocking one. */
+static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request, const struct road *road)
+{
+    if (w) wire_done(w);
+    if (rc != MPI_SUCCESS) parcel_close(p);
+    else if (road->led) record_add_led(*request, p, &road->at);
+    else record_add(*request, p, true);
     return rc;
 }
 
-int call_Recv(const struct next *next, void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-              MPI_Status *status)
+/* Of a receive that the MPI makes itself: what was put aside has a status to be mended. */
+static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
+                              const struct road *road)
 {
-    struct parcel *p;
-    struct wire w;
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc;
-    if (!awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
-        if (rc == MPI_SUCCESS) rc = next->Recv(buf, count, datatype, source, tag, comm, status);
-        record_poll();
-        return rc;
-    }
-    rc = next->Recv(p->address, w.count, w.type, source, tag, comm, s);
-    return received(p, &w, s, rc, comm);
+    struct parcel *p = pull_watch(buf, count, datatype, source, comm);
+    struct layout *l = p || !road->led ? NULL : layout_of(datatype);
+    return l ? parcel_bare(l, NULL, buf, count) : p;
 }
 
-int call_Irecv(const struct next *next, void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-               MPI_Request *request)
+static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                   MPI_Comm comm, MPI_Status *status)
 {
     struct parcel *p;
     struct wire w;
+    struct road road = road_of(source, tag, comm);
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    if (!awaited(&p, &w, buf, count, datatype, source, comm, &rc))
-        return rc != MPI_SUCCESS ? rc : next->Irecv(buf, count, datatype, source, tag, comm, request);
-    rc = next->Irecv(p->address, w.count, w.type, source, tag, comm, request);
-    return posted(p, &w, rc, request);
+    if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
+        rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, s);
+        rc = received(p, &w, s, rc, comm);
+    } else if (rc == MPI_SUCCESS) {
+        p = pull_watch(buf, count, datatype, source, comm);
+        rc = DOWN(next, buf, count, datatype, road.source, road.tag, road.comm, p || road.led ? s : status);
+        if (p) rc = received(p, NULL, s, rc, comm);
+        else record_poll();
+    }
+    if (road.led) aside_fix(&road.at, s);
+    return rc;
+}
+
+static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                    MPI_Comm comm, MPI_Request *request)
+{
+    struct parcel *p;
+    struct wire w;
+    struct road road = road_of(source, tag, comm);
+    int rc;
+    if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
+        rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, request);
+        return posted(p, &w, rc, request, &road);
+    }
+    if (rc != MPI_SUCCESS) return rc;
+    p = watched(buf, count, datatype, source, comm, &road);
+    rc = DOWN(next, buf, count, datatype, road.source, road.tag, road.comm, request);
+    return p ? posted(p, NULL, rc, request, &road) : rc;
 }
 
 /* A matched message carries its own communicator; errors of stridec's own are raised on MPI_COMM_SELF. */
-int call_Mrecv(const struct next *next, void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
-               MPI_Status *status)
+static bool matched(struct parcel **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
+                    const MPI_Message *message, int *rc)
+{
+    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE;
+    return message_awaited(p, w, buf, count, datatype, source, MPI_COMM_SELF, rc);
+}
+
+static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
+                    MPI_Status *status)
 {
     struct parcel *p;
     struct wire w;
+    struct road road = {.led = message && aside_matched(*message, &road.at)};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE, rc;
-    if (!awaited(&p, &w, buf, count, datatype, source, MPI_COMM_SELF, &rc))
-        return rc != MPI_SUCCESS ? rc : next->Mrecv(buf, count, datatype, message, status);
-    rc = next->Mrecv(p->address, w.count, w.type, message, s);
-    return received(p, &w, s, rc, MPI_COMM_SELF);
+    int rc;
+    if (matched(&p, &w, buf, count, datatype, message, &rc)) {
+        rc = received(p, &w, s, DOWN(next, p->address, w.count, w.type, message, s), MPI_COMM_SELF);
+    } else if (rc == MPI_SUCCESS) {
+        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF);
+        rc = DOWN(next, buf, count, datatype, message, s);
+        if (p) rc = received(p, NULL, s, rc, MPI_COMM_SELF);
+    }
+    if (road.led) aside_fix(&road.at, s);
+    return rc;
 }
 
-int call_Imrecv(const struct next *next, void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
-                MPI_Request *request)
+static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
+                     MPI_Request *request)
 {
     struct parcel *p;
     struct wire w;
-    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE, rc;
-    if (!awaited(&p, &w, buf, count, datatype, source, MPI_COMM_SELF, &rc))
-        return rc != MPI_SUCCESS ? rc : next->Imrecv(buf, count, datatype, message, request);
-    rc = next->Imrecv(p->address, w.count, w.type, message, request);
-    return posted(p, &w, rc, request);
-}
-
-/* Either side of a Sendrecv may be the MPI's own: `s` and `r` stand for both kinds. */
-struct half {
-    struct parcel *parcel;
-    struct wire wire;
-    const void *buf;
-};
-
-static void half_native(struct half *h, const void *buf, int count, MPI_Datatype datatype)
-{
-    h->buf = buf;
-    h->wire = (struct wire){count, datatype};
-}
-
-static int half_send(struct half *h, const void *buf, int count, MPI_Datatype datatype, int dest, MPI_Comm comm)
-{
+    struct road road = {.led = message && aside_matched(*message, &road.at)};
     int rc;
-    if (!packed(&h->parcel, buf, count, datatype, dest, comm, &rc)) {
-        h->parcel = NULL;
-        half_native(h, buf, count, datatype);
-        return rc;
+    if (matched(&p, &w, buf, count, datatype, message, &rc))
+        return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, &road);
+    if (rc != MPI_SUCCESS) return rc;
+    p = watched(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
+    rc = DOWN(next, buf, count, datatype, message, request);
+    return p ? posted(p, NULL, rc, request, &road) : rc;
+}
+
+/*
+ * The calls: `form` is that of `name`, `number` its counts; what is buffered is never offered.
+ */
+
+#define SEND(name, form, number, offers) \
+    int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
+                    MPI_Comm comm) \
+    { \
+        return send((struct send_forms){.form = next->name}, offers, buf, count, datatype, dest, tag, comm); \
     }
-    h->buf = h->parcel->address;
-    return wire_of(h->parcel->bytes, &h->wire);
-}
-
-static int half_receive(struct half *h, void *buf, int count, MPI_Datatype datatype, int source, MPI_Comm comm)
-{
-    int rc;
-    if (awaited(&h->parcel, &h->wire, buf, count, datatype, source, comm, &rc)) {
-        h->buf = h->parcel->address;
-    } else {
-        h->parcel = NULL;
-        half_native(h, buf, count, datatype);
+#define ISEND(name, form, number, offers) \
+    int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
+                    MPI_Comm comm, MPI_Request *request) \
+    { \
+        return isend((struct isend_forms){.form = next->name}, offers, buf, count, datatype, dest, tag, comm, request); \
     }
-    return rc;
-}
+#define RECV(name, form, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
+                    MPI_Comm comm, MPI_Status *status) \
+    { \
+        return receive((struct recv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, status); \
+    }
+#define IRECV(name, form, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
+                    MPI_Comm comm, MPI_Request *request) \
+    { \
+        return ireceive((struct irecv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, request); \
+    }
+#define MRECV(name, form, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, MPI_Message *message, \
+                    MPI_Status *status) \
+    { \
+        return mreceive((struct mrecv_forms){.form = next->name}, buf, count, datatype, message, status); \
+    }
+#define IMRECV(name, form, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, MPI_Message *message, \
+                    MPI_Request *request) \
+    { \
+        return imreceive((struct imrecv_forms){.form = next->name}, buf, count, datatype, message, request); \
+    }
 
-static void half_close(struct half *h)
-{
-    if (!h->parcel) return;
-    wire_done(&h->wire);
-    parcel_close(h->parcel);
-}
+SEND(Send, small, int, true)
+SEND(Ssend, small, int, true)
+SEND(Rsend, small, int, true)
+SEND(Bsend, small, int, false)
+ISEND(Isend, small, int, true)
+ISEND(Issend, small, int, true)
+ISEND(Irsend, small, int, true)
+ISEND(Ibsend, small, int, false)
+RECV(Recv, small, int)
+IRECV(Irecv, small, int)
+MRECV(Mrecv, small, int)
+IMRECV(Imrecv, small, int)
 
-static int exchange(const struct next *next, struct half *s, int dest, int sendtag, struct half *r, int source,
-                    int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-    MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc = next->Sendrecv(s->buf, s->wire.count, s->wire.type, dest, sendtag, (void *)r->buf, r->wire.count,
-                            r->wire.type, source, recvtag, comm, st);
-    if (rc == MPI_SUCCESS && r->parcel) rc = parcel_unpack(r->parcel, wire_received(st), comm);
-    return rc;
-}
-
-int call_Sendrecv(const struct next *next, const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
-                  int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
-                  MPI_Comm comm, MPI_Status *status)
-{
-    struct half s = {0}, r = {0};
-    int rc = half_send(&s, sendbuf, sendcount, sendtype, dest, comm);
-    if (rc == MPI_SUCCESS) rc = half_receive(&r, recvbuf, recvcount, recvtype, source, comm);
-    if (rc == MPI_SUCCESS) rc = exchange(next, &s, dest, sendtag, &r, source, recvtag, comm, status);
-    half_close(&s), half_close(&r);
-    record_poll();
-    return rc;
-}
-
-/* With a parcel the packed copy is apart from the buffer anyway, so that a plain exchange does. */
-int call_Sendrecv_replace(const struct next *next, void *buf, int count, MPI_Datatype datatype, int dest, int sendtag,
-                          int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-    if (!parcel_taken(buf, count, datatype, comm))
-        return next->Sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-    return call_Sendrecv(next, buf, count, datatype, dest, sendtag, buf, count, datatype, source, recvtag, comm,
-                         status);
-}
+#ifdef HAVE_Send_c   /* they came with MPI-4.0, all at once */
+SEND(Send_c, large, MPI_Count, true)
+SEND(Ssend_c, large, MPI_Count, true)
+SEND(Rsend_c, large, MPI_Count, true)
+SEND(Bsend_c, large, MPI_Count, false)
+ISEND(Isend_c, large, MPI_Count, true)
+ISEND(Issend_c, large, MPI_Count, true)
+ISEND(Irsend_c, large, MPI_Count, true)
+ISEND(Ibsend_c, large, MPI_Count, false)
+RECV(Recv_c, large, MPI_Count)
+IRECV(Irecv_c, large, MPI_Count)
+MRECV(Mrecv_c, large, MPI_Count)
+IMRECV(Imrecv_c, large, MPI_Count)
+#endif

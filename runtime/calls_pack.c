@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The way down: MPI_Pack and MPI_Unpack, or their large forms for a call that came in by one. */
+struct pack_forms {
+    int (*small)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
+    int (*large)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Count *, MPI_Comm);
+};
+struct unpack_forms {
+    int (*small)(const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm);
+    int (*large)(const void *, MPI_Count, MPI_Count *, void *, MPI_Count, MPI_Datatype, MPI_Comm);
+};
+
 /* The packed side of a pack or unpack: `bytes` at `address`, on `device` or (NULL) the host. */
 struct packed {
     char *address;
@@ -53,12 +63,24 @@ static int copy_failed(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
 }
 
+/* What stridec needs to know of a call before it takes it: a layout, and at least one device. */
+struct sides {
+    struct layout *layout;
+    struct where where;     /* of the typed side */
+    const void *typed;
+    int64_t count;
+    MPI_Datatype datatype;
+    struct packed packed;
+    bool fits;
+};
+
+
 /* By way of a transport's buffers. */
-static int by_parcel(struct layout *l, struct where w, const void *typed, int count, MPI_Datatype datatype,
-                     const struct packed *k, enum kernel_direction direction, MPI_Comm comm)
+static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
     struct parcel *p;
-    int rc = parcel_open_on(&p, l, w, typed, count, datatype, MPI_PROC_NULL, comm);
+    const struct packed *k = &s->packed;
+    int rc = parcel_open_on(&p, s->layout, s->where, s->typed, s->count, s->datatype, MPI_PROC_NULL, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);
@@ -68,39 +90,32 @@ static int by_parcel(struct layout *l, struct where w, const void *typed, int co
 }
 
 /* Typed buffer on a device, or in part. The kernel addresses the packed side itself where it can. */
-static int move_typed(struct layout *l, struct where w, const void *typed, int count, MPI_Datatype datatype,
-                      const struct packed *k, enum kernel_direction direction, MPI_Comm comm)
+static int move_typed(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
-    bool apart = !l->tree || w.parts;
+    const struct packed *k = &s->packed;
+    struct where w = s->where;
+    bool apart = !s->layout->tree || w.parts;
     bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
-    if (!reaches) return by_parcel(l, w, typed, count, datatype, k, direction, comm);
-    int rc = parcel_check(l, w, datatype, comm);
+    if (!reaches) return by_parcel(s, direction, comm);
+    int rc = parcel_check(s->layout, w, s->datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel p = parcel_on(l, w.device, typed, count);
+    struct parcel p = parcel_on(s->layout, w.device, s->typed, s->count);
     return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
 }
 
-/* What stridec needs to know of a call before it takes it: a layout, and at least one device. */
-struct sides {
-    struct layout *layout;
-    struct where typed;
-    struct device *packed;
-    int64_t bytes;
-    bool fits;
-};
-
-static bool sides_of(struct sides *s, const void *typed, int count, MPI_Datatype datatype, const char *packed, int room,
-                     const int *position, MPI_Comm comm)
+static bool sides_of(struct sides *s, const void *typed, int64_t count, MPI_Datatype datatype, const char *packed,
+                     int64_t room, int64_t position, MPI_Comm comm)
 {
-    if (count <= 0 || comm == MPI_COMM_NULL || !position || *position < 0 || !packed) return false;
-    s->layout = layout_of(datatype);
+    if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
+    *s = (struct sides){.layout = layout_of(datatype), .typed = typed, .count = count, .datatype = datatype};
     if (!s->layout || s->layout->size == 0) return false;
-    s->bytes = layout_bytes(s->layout, count);
-    if (s->bytes < 0) return false;
-    s->fits = s->bytes <= (int64_t)room - *position;
-    s->typed = where_of(s->layout, typed, count);
-    s->packed = device_of(packed + *position);
-    return s->typed.device || s->packed;
+    s->packed.bytes = layout_bytes(s->layout, count);
+    if (s->packed.bytes < 0) return false;
+    s->fits = s->packed.bytes <= room - position;
+    s->where = where_of(s->layout, typed, count);
+    s->packed.address = (char *)(uintptr_t)packed + position;
+    s->packed.device = device_of(s->packed.address);
+    return s->where.device || s->packed.device;
 }
 
 /* Not every MPI looks: MPICH would write past the end. */
@@ -109,55 +124,90 @@ static int too_small(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
 }
 
+static int no_memory(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+}
+
+static int pack_down(struct pack_forms next, const struct sides *s, void *outbuf, MPI_Comm comm)
+{
+    int position = 0;
+    MPI_Count at = 0;
+    return next.large ? next.large(s->typed, s->count, s->datatype, outbuf, s->packed.bytes, &at, comm)
+                      : next.small(s->typed, (int)s->count, s->datatype, outbuf, (int)s->packed.bytes, &position, comm);
+}
+
+static int unpack_down(struct unpack_forms next, const struct sides *s, const void *inbuf, MPI_Comm comm)
+{
+    int position = 0;
+    MPI_Count at = 0;
+    void *typed = (void *)(uintptr_t)s->typed;
+    return next.large ? next.large(inbuf, s->packed.bytes, &at, typed, s->count, s->datatype, comm)
+                      : next.small(inbuf, (int)s->packed.bytes, &position, typed, (int)s->count, s->datatype, comm);
+}
+
 /* Typed side on the host, packed side on a device: the MPI packs in host memory, and a copy does the rest. */
-static int pack_from_host(const struct next *next, const struct sides *s, const void *inbuf, int incount,
-                          MPI_Datatype datatype, char *packed, MPI_Comm comm)
+static int pack_from_host(struct pack_forms next, const struct sides *s, MPI_Comm comm)
 {
-    int position = 0;
-    char *scratch = malloc((size_t)s->bytes);
-    if (!scratch) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
-    int rc = next->Pack(inbuf, incount, datatype, scratch, (int)s->bytes, &position, comm);
-    if (rc == MPI_SUCCESS && copy(s->packed, packed, scratch, s->bytes)) rc = copy_failed(comm);
+    const struct packed *k = &s->packed;
+    char *scratch = malloc((size_t)k->bytes);
+    if (!scratch) return no_memory(comm);
+    int rc = pack_down(next, s, scratch, comm);
+    if (rc == MPI_SUCCESS && copy(k->device, k->address, scratch, k->bytes)) rc = copy_failed(comm);
     free(scratch);
     return rc;
 }
 
-static int unpack_to_host(const struct next *next, const struct sides *s, const char *packed, void *outbuf,
-                          int outcount, MPI_Datatype datatype, MPI_Comm comm)
+static int unpack_to_host(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
 {
-    int position = 0;
-    char *scratch = malloc((size_t)s->bytes);
-    if (!scratch) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
-    int rc = copy(s->packed, scratch, packed, s->bytes) ? copy_failed(comm) : MPI_SUCCESS;
-    if (rc == MPI_SUCCESS) rc = next->Unpack(scratch, (int)s->bytes, &position, outbuf, outcount, datatype, comm);
+    const struct packed *k = &s->packed;
+    char *scratch = malloc((size_t)k->bytes);
+    if (!scratch) return no_memory(comm);
+    int rc = copy(k->device, scratch, k->address, k->bytes) ? copy_failed(comm) : MPI_SUCCESS;
+    if (rc == MPI_SUCCESS) rc = unpack_down(next, s, scratch, comm);
     free(scratch);
     return rc;
 }
 
-int call_Pack(const struct next *next, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize,
-              int *position, MPI_Comm comm)
+static int pack(struct pack_forms next, const struct sides *s, MPI_Comm comm)
 {
-    struct sides s;
-    if (!sides_of(&s, inbuf, incount, datatype, outbuf, outsize, position, comm))
-        return next->Pack(inbuf, incount, datatype, outbuf, outsize, position, comm);
-    if (!s.fits) return too_small(comm);
-    struct packed k = {(char *)outbuf + *position, s.bytes, s.packed};
-    int rc = s.typed.device ? move_typed(s.layout, s.typed, inbuf, incount, datatype, &k, KERNEL_PACK, comm)
-                     : pack_from_host(next, &s, inbuf, incount, datatype, k.address, comm);
-    if (rc == MPI_SUCCESS) *position += (int)s.bytes;
-    return rc;
+    if (!s->fits) return too_small(comm);
+    return s->where.device ? move_typed(s, KERNEL_PACK, comm) : pack_from_host(next, s, comm);
 }
 
-int call_Unpack(const struct next *next, const void *inbuf, int insize, int *position, void *outbuf, int outcount,
-                MPI_Datatype datatype, MPI_Comm comm)
+static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
 {
-    struct sides s;
-    if (!sides_of(&s, outbuf, outcount, datatype, inbuf, insize, position, comm))
-        return next->Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm);
-    if (!s.fits) return too_small(comm);
-    struct packed k = {(char *)inbuf + *position, s.bytes, s.packed};
-    int rc = s.typed.device ? move_typed(s.layout, s.typed, outbuf, outcount, datatype, &k, KERNEL_UNPACK, comm)
-                     : unpack_to_host(next, &s, k.address, outbuf, outcount, datatype, comm);
-    if (rc == MPI_SUCCESS) *position += (int)s.bytes;
-    return rc;
+    if (!s->fits) return too_small(comm);
+    return s->where.device ? move_typed(s, KERNEL_UNPACK, comm) : unpack_to_host(next, s, comm);
 }
+
+/* `form` is that of `name`, `number` its counts and positions. */
+#define PACK(name, form, number) \
+    int call_##name(const struct next *next, const void *inbuf, number incount, MPI_Datatype datatype, void *outbuf, \
+                    number outsize, number *position, MPI_Comm comm) \
+    { \
+        struct sides s; \
+        if (!sides_of(&s, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
+            return next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+        int rc = pack((struct pack_forms){.form = next->name}, &s, comm); \
+        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        return rc; \
+    }
+#define UNPACK(name, form, number) \
+    int call_##name(const struct next *next, const void *inbuf, number insize, number *position, void *outbuf, \
+                    number outcount, MPI_Datatype datatype, MPI_Comm comm) \
+    { \
+        struct sides s; \
+        if (!sides_of(&s, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
+            return next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+        int rc = unpack((struct unpack_forms){.form = next->name}, &s, comm); \
+        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        return rc; \
+    }
+
+PACK(Pack, small, int)
+UNPACK(Unpack, small, int)
+#ifdef HAVE_Pack_c
+PACK(Pack_c, large, MPI_Count)
+UNPACK(Unpack_c, large, MPI_Count)
+#endif

@@ -1,53 +1,79 @@
-/* calls_request.c: completing requests. Each call takes the records of its requests, lets the MPI complete
- * them, finishes what completed and keeps the rest. */
+/* calls_request.c: completing requests. Under MPI_THREAD_MULTIPLE each call takes the records of its requests, lets
+ * the MPI complete them, finishes what completed and keeps the rest: as soon as the MPI has completed a request, its
+ * handle may be another thread's. At the other levels nobody reuses a handle before the call returns: only the
+ * records of what completed are looked for, by the handles that were there before. */
 #include "next.h"
 #include "request.h"
+#include "spare.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The records of an array of requests (NULL where there is none), and statuses of our own where the
- * application wants none, since only they tell what arrived. */
+/* What a call remembers of its requests, and statuses of our own where the application wants none, since only they tell
+ * what arrived. */
 struct finder {
     int count;
-    struct record **records;
-    MPI_Status *statuses, *own;
-    struct record *few[32];
-    MPI_Status few_statuses[32];
+    struct record **records;   /* with threads: NULL where there is none */
+    MPI_Request *handles;      /* else */
+    MPI_Status *statuses;
+    void *block;               /* what these lie in, if not in `few` */
+    struct {
+        struct record *records[32];
+        MPI_Request handles[32];
+        MPI_Status statuses[32];
+    } few;
 };
+
+#define FEW (sizeof ((struct finder *)0)->few.records / sizeof(struct record *))
+
+/* Memory for so many requests, and for statuses where the application has none. */
+static void finder_room(struct finder *f, int count, MPI_Status *statuses)
+{
+    size_t n = count > 0 ? (size_t)count : 0, own = statuses == MPI_STATUSES_IGNORE ? n : 0;
+    size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
+    size_t list = (n * each + _Alignof(MPI_Status) - 1) / _Alignof(MPI_Status) * _Alignof(MPI_Status);
+    f->block = n > FEW ? spare_get(SPARE_LIST, list + own * sizeof(MPI_Status)) : NULL;
+    if (n > FEW && !f->block) abort();   /* without records the data would be lost without a word */
+    f->records = !record_threads() ? NULL : f->block ? f->block : f->few.records;
+    f->handles = record_threads() ? NULL : f->block ? f->block : f->few.handles;
+    f->count = count;
+    f->statuses = !own ? statuses : f->block ? (MPI_Status *)((char *)f->block + list) : f->few.statuses;
+}
 
 /* What did not complete goes back into the table. */
 static void finder_close(struct finder *f)
 {
-    for (int i = 0; i < f->count; i++)
+    for (int i = 0; f->records && i < f->count; i++)
         if (f->records[i]) record_keep(f->records[i]);
-    if (f->records != f->few) free(f->records);
-    if (f->own != f->few_statuses) free(f->own);
+    spare_put(SPARE_LIST, f->block);
 }
 
-/* False if none of the requests has a record: the call goes straight down. `statuses` may be
- * MPI_STATUSES_IGNORE. */
-static bool finder_open(struct finder *f, int count, const MPI_Request requests[], MPI_Status *statuses)
+static bool finder_take(struct finder *f, const MPI_Request requests[])
 {
-    size_t n = count > 0 ? (size_t)count : 0;
-    bool few = n <= sizeof f->few / sizeof *f->few, any = false;
-    if (n == 0 || !requests) return false;
-    f->count = count;
-    f->records = few ? f->few : malloc(n * sizeof *f->records);
-    f->own = few ? f->few_statuses : malloc(n * sizeof *f->own);
-    f->statuses = statuses == MPI_STATUSES_IGNORE ? f->own : statuses;
-    if (!f->records || !f->own) abort();   /* without records the data would be lost without a word */
-    for (size_t i = 0; i < n; i++) {
+    bool any = false;
+    for (int i = 0; i < f->count; i++) {
         f->records[i] = record_take(requests[i]);
         any |= f->records[i] != NULL;
     }
-    if (!any) finder_close(f);
     return any;
 }
 
-static void finish_at(struct completion *c, struct finder *f, int i, const MPI_Status *status, int error)
+/* False if no request has a record, as far as that is known: the call goes straight down. `statuses` may be
+ * MPI_STATUSES_IGNORE. */
+static bool finder_open(struct finder *f, int count, const MPI_Request requests[], MPI_Status *statuses)
 {
-    if (f->records[i]) completion_add(c, f->records[i], status, error);
-    f->records[i] = NULL;
+    if (count <= 0 || !requests) return false;
+    finder_room(f, count, statuses);
+    if (f->handles) memcpy(f->handles, requests, (size_t)count * sizeof *requests);
+    if (f->handles || finder_take(f, requests)) return true;
+    finder_close(f);
+    return false;
+}
+
+static void finish_at(struct completion *c, struct finder *f, int i, MPI_Status *status, int error)
+{
+    struct record *r = f->records ? f->records[i] : record_take(f->handles[i]);
+    if (r) completion_add(c, r, status, error);
+    if (f->records) f->records[i] = NULL;
 }
 
 static int end(struct completion *c, int rc)
@@ -63,6 +89,16 @@ static bool completed(int rc)
     return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
 }
 
+/* Of calls on arrays, which tell of a message that was too long by its status. */
+static int end_array(struct completion *c, struct finder *f, int n, int rc)
+{
+    int ours = completion_end(c);
+    if (rc != MPI_SUCCESS || ours != MPI_ERR_TRUNCATE) return rc == MPI_SUCCESS ? ours : rc;
+    for (int i = 0; i < n; i++)
+        if (f->statuses[i].MPI_ERROR != MPI_ERR_TRUNCATE) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
+    return MPI_ERR_IN_STATUS;
+}
+
 /* All of the requests have completed, but those that MPI_ERR_IN_STATUS names as pending. */
 static int finish_all(struct finder *f, int rc)
 {
@@ -70,13 +106,35 @@ static int finish_all(struct finder *f, int rc)
     bool each = rc == MPI_ERR_IN_STATUS;
     for (int i = 0; completed(rc) && i < f->count; i++) {
         int error = each ? f->statuses[i].MPI_ERROR : rc;
+        if (!each) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
         if (error != MPI_ERR_PENDING) finish_at(&c, f, i, &f->statuses[i], error);
     }
+    rc = end_array(&c, f, f->count, rc);
     finder_close(f);
-    return end(&c, rc);
+    return rc;
 }
 
-static int finish_one(struct finder *f, int index, const MPI_Status *status, int rc)
+/* True if a buffer that was offered is not free yet. */
+static bool finder_offers(const struct finder *f)
+{
+    bool any = false;
+    for (int i = 0; i < f->count && !any; i++)
+        any = f->records ? record_offering(f->records[i]) : record_offers(f->handles[i]);
+    return any;
+}
+
+/* Not complete; but the MPI goes on. */
+static int finder_later(struct finder *f, const MPI_Request requests[], int *flag)
+{
+    int seen = 0, rc = MPI_SUCCESS;
+    for (int i = 0; i < f->count && rc == MPI_SUCCESS; i++)
+        rc = PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
+    finder_close(f);
+    *flag = 0;
+    return rc;
+}
+
+static int finish_one(struct finder *f, int index, MPI_Status *status, int rc)
 {
     struct completion c = {0};
     if (index != MPI_UNDEFINED && index >= 0 && index < f->count) finish_at(&c, f, index, status, rc);
@@ -87,10 +145,15 @@ static int finish_one(struct finder *f, int index, const MPI_Status *status, int
 static int finish_some(struct finder *f, int outcount, const int indices[], int rc)
 {
     struct completion c = {0};
-    for (int i = 0; completed(rc) && outcount != MPI_UNDEFINED && i < outcount; i++)
-        finish_at(&c, f, indices[i], &f->statuses[i], rc == MPI_ERR_IN_STATUS ? f->statuses[i].MPI_ERROR : rc);
+    int n = completed(rc) && outcount != MPI_UNDEFINED ? outcount : 0;
+    bool each = rc == MPI_ERR_IN_STATUS;
+    for (int i = 0; i < n; i++) {
+        if (!each) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
+        finish_at(&c, f, indices[i], &f->statuses[i], f->statuses[i].MPI_ERROR);
+    }
+    rc = end_array(&c, f, n, rc);
     finder_close(f);
-    return end(&c, rc);
+    return rc;
 }
 
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
@@ -105,6 +168,7 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
 {
     struct finder f;
     if (!finder_open(&f, 1, request, status)) return next->Test(request, flag, status);
+    if (finder_offers(&f)) return finder_later(&f, request, flag);
     int rc = next->Test(request, flag, f.statuses);
     return finish_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
 }
@@ -121,6 +185,7 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
 {
     struct finder f;
     if (!finder_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
+    if (finder_offers(&f)) return finder_later(&f, requests, flag);
     int rc = next->Testall(count, requests, flag, f.statuses);
     if (rc != MPI_SUCCESS || *flag) return finish_all(&f, rc);
     finder_close(&f);
@@ -131,7 +196,7 @@ int call_Waitany(const struct next *next, int count, MPI_Request requests[], int
 {
     struct finder f;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!finder_open(&f, count, requests, MPI_STATUSES_IGNORE)) return next->Waitany(count, requests, index, status);
+    if (!finder_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
     *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
     int rc = next->Waitany(count, requests, index, s);
     return finish_one(&f, *index, s, rc);
@@ -141,7 +206,7 @@ int call_Testany(const struct next *next, int count, MPI_Request requests[], int
 {
     struct finder f;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!finder_open(&f, count, requests, MPI_STATUSES_IGNORE))
+    if (!finder_open(&f, count, requests, s))
         return next->Testany(count, requests, index, flag, status);
     *index = MPI_UNDEFINED;
     int rc = next->Testany(count, requests, index, flag, s);
@@ -169,26 +234,65 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
 }
 
 /* A request that is seen to be complete has its data in place, though it is not freed yet. */
-int call_Request_get_status(const struct next *next, MPI_Request request, int *flag, MPI_Status *status)
+static void finish_seen(struct completion *c, MPI_Request request, MPI_Status *status)
 {
     struct record *r = record_take(request);
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!r) return next->Request_get_status(request, flag, status);
-    int rc = next->Request_get_status(request, flag, s);
-    if (rc != MPI_SUCCESS || !*flag) {
-        record_keep(r);
-        return rc;
-    }
-    struct completion c = {0};
-    completion_add(&c, r, s, MPI_SUCCESS);
-    return completion_end(&c);
+    if (!r) return;
+    completion_add(c, r, status, MPI_SUCCESS);
+    record_seen(r);
 }
+
+int call_Request_get_status(const struct next *next, MPI_Request request, int *flag, MPI_Status *status)
+{
+    struct completion c = {0};
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    int rc = next->Request_get_status(request, flag, s);
+    if (rc == MPI_SUCCESS && *flag && record_offers(request)) *flag = 0;
+    if (rc == MPI_SUCCESS && *flag) finish_seen(&c, request, s);
+    return end(&c, rc);
+}
+
+#ifdef HAVE_Request_get_status_any
+int call_Request_get_status_any(const struct next *next, int count, const MPI_Request requests[], int *index, int *flag,
+                                MPI_Status *status)
+{
+    struct completion c = {0};
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    int rc = next->Request_get_status_any(count, requests, index, flag, s);
+    if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED) finish_seen(&c, requests[*index], s);
+    return end(&c, rc);
+}
+
+int call_Request_get_status_all(const struct next *next, int count, const MPI_Request requests[], int *flag,
+                                MPI_Status statuses[])
+{
+    struct completion c = {0};
+    struct finder f;
+    finder_room(&f, count, statuses);
+    int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
+    for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
+    spare_put(SPARE_LIST, f.block);
+    return end(&c, rc);
+}
+
+int call_Request_get_status_some(const struct next *next, int incount, const MPI_Request requests[], int *outcount,
+                                 int indices[], MPI_Status statuses[])
+{
+    struct completion c = {0};
+    struct finder f;
+    finder_room(&f, incount, statuses);
+    int rc = next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
+    for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
+        finish_seen(&c, requests[indices[i]], &f.statuses[i]);
+    spare_put(SPARE_LIST, f.block);
+    return end(&c, rc);
+}
+#endif
 
 int call_Request_free(const struct next *next, MPI_Request *request)
 {
     struct record *r = request ? record_take(*request) : NULL;
-    if (!r) return next->Request_free(request);
-    record_orphan(r);
+    if (!r || !record_orphan(r)) return next->Request_free(request);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }

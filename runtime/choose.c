@@ -1,6 +1,7 @@
 /* choose.c: which transport a message takes. */
 #include "choose.h"
 #include "env.h"
+#include "host.h"
 #include "log.h"
 #include "place.h"
 #include "transport.h"
@@ -56,6 +57,7 @@ bool mpi_cuda_aware(void)
     if (!k) {
         k = ask_aware() ? 2 : 1;
         atomic_store_explicit(&known, k, memory_order_relaxed);
+        atomic_store_explicit(&host_aware, k == 2, memory_order_relaxed);
     }
     return k == 2;
 }

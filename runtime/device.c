@@ -1,5 +1,6 @@
 /* device.c: which context owns a pointer; the list of the contexts in use. */
 #include "device.h"
+#include "host.h"
 #include "log.h"
 #include "place.h"
 #include <stdio.h>
@@ -118,8 +119,15 @@ struct device *device_of(const void *p)
 {
     const struct driver *driver = driver_get();
     struct origin o;
+    if (!driver || host_surely(p) || host_learn(p)) return NULL;
     if (!ask(driver, p, &o) || !on_device(&o)) return NULL;
     return find_or_add(driver, o.context, o.ordinal);
+}
+
+bool device_only(const void *p)
+{
+    struct origin o;
+    return ask(driver_get(), p, &o) && on_device(&o) && !o.managed;
 }
 
 /* [p, p + bytes) in one allocation or registration: a buffer may be registered in part. */

@@ -23,6 +23,8 @@ struct device {
 /* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for
  * NULL. Managed memory counts as device memory. */
 struct device *device_of(const void *p);
+/* True if the byte at p lies in device memory that is not managed: the host has no part in it. */
+bool device_only(const void *p);
 /* True if kernels may address [p, p + bytes) as it is: device or managed memory, or one allocation of pinned and
  * mapped host memory with one unified address. */
 bool device_accessible(const void *p, size_t bytes);

@@ -2,16 +2,18 @@
 #include "driver.h"
 #include "log.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DRIVER_SONAME "libcuda.so.1"
 
 static struct driver table;
 static _Atomic(const struct driver *) found;
-static atomic_ullong looked; /* the loader's count of loaded objects at the last look, plus one */
+_Atomic(struct link_map *) driver_last;
 static atomic_bool unusable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,11 +52,21 @@ static bool read_table(void *library)
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 
-static int count_loaded(struct dl_phdr_info *info, size_t size, void *count)
+static int name_last(struct dl_phdr_info *info, size_t size, void *name)
 {
     (void)size;
-    *(unsigned long long *)count = info->dlpi_adds;
-    return 1; /* every entry has the same count: the first is enough */
+    snprintf(name, PATH_MAX, "%s", info->dlpi_name);
+    return 0;
+}
+
+/* The last object is opened once more, so that it stays in the list as long as it is looked at. */
+static struct link_map *hold_last(void)
+{
+    char name[PATH_MAX] = "";
+    struct link_map *map = NULL;
+    dl_iterate_phdr(name_last, name);
+    void *object = name[0] ? dlopen(name, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) : NULL;
+    return object && !dlinfo(object, RTLD_DI_LINKMAP, &map) ? map : NULL;
 }
 
 static const struct driver *take(int flags)
@@ -77,13 +89,17 @@ static const struct driver *take(int flags)
 const struct driver *driver_get(void)
 {
     const struct driver *driver = atomic_load_explicit(&found, memory_order_acquire);
-    if (driver || atomic_load_explicit(&unusable, memory_order_relaxed)) return driver;
-    unsigned long long count = 0;
-    dl_iterate_phdr(count_loaded, &count);
-    if (atomic_load_explicit(&looked, memory_order_relaxed) == count + 1) return NULL;
+    if (driver || atomic_load_explicit(&unusable, memory_order_relaxed) || driver_absent()) return driver;
+    struct link_map *map = hold_last();   /* first: what is loaded after the look must be behind it */
     driver = take(RTLD_NOLOAD);
-    atomic_store_explicit(&looked, count + 1, memory_order_relaxed);
+    if (!driver) atomic_store_explicit(&driver_last, map, memory_order_release);
     return driver;
+}
+
+void driver_hide(void)
+{
+    static struct link_map last;   /* nothing ever comes after it */
+    atomic_store_explicit(&driver_last, &last, memory_order_release);
 }
 
 const struct driver *driver_load(void)

@@ -5,7 +5,9 @@
 #ifndef STRIDEC_DRIVER_H
 #define STRIDEC_DRIVER_H
 #include <cuda.h>
+#include <link.h>
 #include <nvrtc.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Every driver call that stridec makes. cuda.h maps some names to versioned symbols (cuMemAlloc to
@@ -15,8 +17,9 @@
     X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
     X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
     X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize) \
-    X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
+    X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuPointerSetAttribute) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
+    X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) \
     X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
     X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) \
     X(cuStreamSynchronize) \
@@ -43,8 +46,17 @@ struct nvrtc {
     int major, minor;
 };
 
-/* The driver's table if the process has loaded libcuda.so.1, else NULL. Cheap enough for every call:
- * one atomic load once found; before that a look at the loader's counter of loaded objects. */
+/* True if the process had not loaded libcuda.so.1 at the last look, and nothing since: the last object of the loader's
+ * list then is still the last. */
+extern _Atomic(struct link_map *) driver_last __attribute__((visibility("hidden")));
+static inline __attribute__((always_inline)) bool driver_absent(void)
+{
+    struct link_map *map = atomic_load_explicit(&driver_last, memory_order_acquire);
+    return map && !__atomic_load_n(&map->l_next, __ATOMIC_ACQUIRE);
+}
+/* From now on the process has no driver, as far as stubs are concerned: every call goes straight down. */
+void driver_hide(void);
+/* The driver's table if the process has loaded libcuda.so.1, else NULL. Cheap enough for every call. */
 const struct driver *driver_get(void);
 /* For the commands that may load the driver themselves (doctor, tune, gen): NULL if there is none. */
 const struct driver *driver_load(void);

@@ -24,7 +24,7 @@ static const char *const flags[] = {"0", "1", NULL};
 /* ORDER LOG_LEVEL */
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 /* ORDER env_transport */
-static const char *const transports[] = {"auto", "device", "oneshot", "staged", NULL};
+static const char *const transports[] = {"auto", "device", "oneshot", "staged", "zerocopy", NULL};
 
 /* ORDER env_engine */
 static const char *const engines[] = {"auto", "kernel", "copy", NULL};

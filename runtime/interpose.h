@@ -7,26 +7,37 @@
 #ifndef STRIDEC_INTERPOSE_H
 #define STRIDEC_INTERPOSE_H
 #include "driver.h"
+#include "node.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_PENDING };
+enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_RECEIVE, WHEN_PENDING, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. */
+#pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
 extern atomic_bool interpose_active;
-/* Number of side records of requests (request.c). */
-extern atomic_int request_records;
+/* Number of side records of requests (request.c), and of operations on windows (calls_window.c). */
+extern atomic_int request_records, window_operations;
+/* Number of freed requests that the MPI has not completed yet. */
+extern atomic_int request_orphans;
+#pragma GCC visibility pop
 
+static inline bool interpose_pending(void)
+{
+    return atomic_load_explicit(&request_records, memory_order_acquire) != 0;
+}
 static inline bool interpose_enter(enum when when)
 {
-    if (interpose_depth) return false;
+    if (interpose_depth || (when == WHEN_DEVICE && driver_absent())) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
-    if (when == WHEN_PENDING && !atomic_load_explicit(&request_records, memory_order_acquire)) return false;
+    if (when == WHEN_PENDING && !interpose_pending()) return false;
+    if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;
+    if (when == WHEN_RECEIVE && !driver_get() && !node_armed()) return false;
     interpose_depth++;
     return true;
 }
@@ -35,8 +46,7 @@ static inline void interpose_leave(void)
     interpose_depth--;
 }
 
-/* Number of freed requests that the MPI has not completed yet, and what looks after them (request.c). */
-extern atomic_int request_orphans;
+/* What looks after those (request.c). */
 void record_poll(void);
 static inline void interpose_poll(void)
 {

@@ -96,8 +96,7 @@ static struct kernel *kernel_new(const struct tree *canonical, char *signature, 
  * The table.
  */
 
-/* False, and k is gone, without memory. */
-static bool table_add(struct kernel *k, struct reason *why)
+bool kernel_add(struct kernel *k, struct reason *why)
 {
     HASH_ADD_KEYPTR(hh, table, k->signature, strlen(k->signature), k);
     if (k->hh.tbl) {
@@ -109,8 +108,7 @@ static bool table_add(struct kernel *k, struct reason *why)
     return false;
 }
 
-/* With a reference for the caller; NULL where there is none. */
-static struct kernel *table_find(const char *signature)
+struct kernel *kernel_find(const char *signature)
 {
     struct kernel *k;
     HASH_FIND_STR(table, signature, k);
@@ -127,10 +125,10 @@ static bool add_code(struct kernel *k, struct reason *why)
 {
     if (k->family == GEN_GENERIC) k->code = &kernel_interpreter;
     if (k->code || !strcmp(form_signature(k->form), k->signature)) return true;
-    struct kernel *code = table_find(form_signature(k->form));
+    struct kernel *code = kernel_find(form_signature(k->form));
     if (!code) {
         code = kernel_of_tree(k->tree, strdup(form_signature(k->form)), why);
-        if (!code || !table_add(code, why)) return false;
+        if (!code || !kernel_add(code, why)) return false;
     }
     k->code = code;
     code->served++;
@@ -139,7 +137,7 @@ static bool add_code(struct kernel *k, struct reason *why)
 
 static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
 {
-    struct kernel *k = table_find(signature);
+    struct kernel *k = kernel_find(signature);
     if (k) {
         free(signature);
         return k;
@@ -151,7 +149,7 @@ static struct kernel *find_or_add(const struct tree *canonical, char *signature,
         return NULL;
     }
     struct kernel *code = k->code;
-    if (table_add(k, why)) return k;
+    if (kernel_add(k, why)) return k;
     if (code) kernel_unref(code);
     return NULL;
 }
@@ -162,8 +160,10 @@ static void table_remove(struct kernel *k)
     DL_DELETE(unused, k);
     unused_count--;
     HASH_DEL(table, k);
-    if (k->code) kernel_unref(k->code);
-    k->code = NULL;
+    struct kernel *held[] = {k->code, k->from, k->to};
+    for (int i = 0; i < 3; i++)
+        if (held[i]) kernel_unref(held[i]);
+    k->code = k->from = k->to = NULL;
 }
 
 static bool loaded(const struct kernel *k)
@@ -317,6 +317,15 @@ static struct device *devices_likely(void)
     return device_first();
 }
 
+void kernel_expect(void)
+{
+    static atomic_bool done;
+    if (atomic_load_explicit(&done, memory_order_relaxed) || !devices_likely()) return;
+    pthread_mutex_lock(&kernel_lock);
+    if (!atomic_exchange(&done, true)) worker_expect();
+    pthread_mutex_unlock(&kernel_lock);
+}
+
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
 {
     char *signature = tree_shape_signature(canonical, why);
@@ -351,6 +360,7 @@ void kernel_finish(void)
 {
     struct kernel *k, *next;
     worker_stop();
+    pairs_forget();
     pthread_mutex_lock(&kernel_lock);
     while ((k = unused)) {
         table_remove(k);
@@ -358,6 +368,7 @@ void kernel_finish(void)
     }
     HASH_ITER(hh, table, k, next) modules_free(k);
     modules_free(&kernel_interpreter);
+    modules_free(&kernel_links);
     pthread_mutex_unlock(&kernel_lock);
 }
 

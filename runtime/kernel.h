@@ -16,6 +16,8 @@ struct kernel_counts {
     uint64_t compiled, cache_hits, aot_hits, failed;
 };
 
+/* At the first type: where a GPU is in use, what the first kernel will need is made ready meanwhile, by the worker. */
+void kernel_expect(void);
 /* The kernel for a canonical tree; begins compiling it in the background if it is new, never waits.
  * Contiguous shapes whose elements touch need none and get one that copies. Never NULL but for lack of
  * memory. Keep the pointer; release with kernel_put. */

@@ -41,6 +41,7 @@ struct kernel {
     struct form *form; /* of tree */
     struct kernel *code; /* whose modules serve this one: NULL for its own, the interpreter's for GEN_GENERIC, else that of
                             the form signature, of which it holds a reference */
+    struct kernel *from, *to; /* of a pair: its module moves from one's form into the other's; references */
     enum gen_family family;
     int64_t size; /* packed bytes of one element */
     int word;     /* widest word that the tree allows */
@@ -56,9 +57,13 @@ struct kernel {
 extern pthread_mutex_t kernel_lock;
 extern pthread_cond_t kernel_changed;    /* a module left STAGE_PENDING */
 extern struct kernel kernel_interpreter; /* for any tree; in no table */
+extern struct kernel kernel_links;       /* link_list.c: for many links; in no table */
 
 /* kernel.c. With kernel_lock held: */
 void kernel_unref(struct kernel *k);
+/* Of the table, with a reference for the caller: NULL where there is none; false, and k is gone, without memory. */
+struct kernel *kernel_find(const char *signature);
+bool kernel_add(struct kernel *k, struct reason *why);
 void kernel_trim(bool loaded_too); /* frees unused kernels past the bound; lets go of the lock meanwhile */
 /* The kernel whose modules serve k. */
 static inline struct kernel *kernel_code(const struct kernel *k)
@@ -78,14 +83,18 @@ static inline enum stage module_stage(const struct module *m)
 /* Sets what became of k, and counts it. */
 void kernel_count(struct kernel *k, enum origin o);
 
-/* worker.c. worker_push and worker_wake with kernel_lock held. */
+/* worker.c. worker_push, worker_expect and worker_wake with kernel_lock held. */
 void worker_push(struct module *m);
+void worker_expect(void); /* the thread will be wanted: starts it */
 void worker_forget(struct kernel *k); /* nobody waits for k's modules any more: they leave the queue */
 void worker_wake(void);
 void worker_stop(void);
 void worker_guard_exit(void);
 /* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
 int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
+
+/* link_pair.c: lets go of the pairs that it knows. */
+void pairs_forget(void);
 
 /* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */
 enum stage module_load(struct gen **gen, struct module *m);   /* *gen is opened at need; NULL before */
@@ -95,6 +104,22 @@ int module_prepare(struct gen **gen, const struct form *f, const char *const kno
 /* launch.c: where a launch of words of this width must end, at most `end`: a multiple of the element where several
  * fit the limits of the plan and of the grid. The range begins in the first element. */
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
+/* True if the next element begins where the root's next copy (or the block's next byte) would. */
+bool launch_continues(const struct tree *t, int64_t extent);
+/* The widest entry, no wider than limit, that the addresses and steps or'ed in `all` and the range allow; the last one,
+ * bytes, always does. A range that is no whole number of words needs a second launch, which must be worth it: never a
+ * third. */
+int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit);
+/* No more blocks than the multiprocessors that kernels may use: they go round more often. */
+int64_t launch_limit(int64_t blocks);
+int64_t launch_grid(const struct gen_way *way, int64_t words);
+/* Enqueues one kernel of m; flagged: it tells the stream's end. 0 or -1 (logged). */
+int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
+                   struct stream *s, bool flagged, int *launches);
+/* Where k's lists lie on d, uploaded at the first call; 0 where they can't be. */
+uint64_t launch_lists(struct kernel *k, struct device *d);
+/* The same of its tree as the interpreter reads it; 0 also where that is long. */
+uint64_t launch_program(struct kernel *k, struct device *d);
 
 /* graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is enqueued,
  * where that can't be now or ever. */

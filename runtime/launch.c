@@ -38,8 +38,7 @@ static void skip_elements(struct kernel_job *job, int64_t size)
     job->count -= whole;
 }
 
-/* True if the next element begins where the root's next copy (or the block's next byte) would. */
-static bool continues(const struct tree *t, int64_t extent)
+bool launch_continues(const struct tree *t, int64_t extent)
 {
     int64_t span;
     if (t->kind == TREE_DENSE) return extent == t->size;
@@ -50,18 +49,20 @@ static bool continues(const struct tree *t, int64_t extent)
  * Launches of one module.
  */
 
-/* The widest entry that the addresses, the range and `limit` allow; the last one, bytes, always does. A range that
- * is no whole number of words needs a second launch, which must be worth it: never a third. */
-static int choose_entry(const struct gen_plan *plan, const struct kernel_job *job, bool wrap, int64_t end, int limit)
+int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit)
 {
-    int64_t bytes = end - job->begin;
-    uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
     for (int i = 0; i < plan->nwords - 1; i++) {
         int word = plan->words[i];
         bool aligned = (all & (uint64_t)(word - 1)) == 0, whole = (bytes & (word - 1)) == 0; /* powers of two */
         if (word <= limit && aligned && (whole || bytes >= TAIL_WORTH * word)) return i;
     }
     return plan->nwords - 1;
+}
+
+static int choose_entry(const struct gen_plan *plan, const struct kernel_job *job, bool wrap, int64_t end, int limit)
+{
+    uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
+    return launch_entry(plan, all, end - job->begin, limit);
 }
 
 /* Words that a block moves at a time. */
@@ -79,42 +80,47 @@ int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t 
     return limit >= size ? limit - limit % size : limit;
 }
 
-/* No more blocks than the multiprocessors that kernels may use: they go round more often. */
-static int64_t grid_of(const struct gen_way *way, int64_t words)
+int64_t launch_limit(int64_t blocks)
 {
-    int64_t each = block_words(way), blocks = (words + each - 1) / each, limit = env_get()->sm_limit;
+    int64_t limit = env_get()->sm_limit;
     return limit && blocks > limit ? limit : blocks;
 }
 
-static CUresult enqueue(struct module *m, enum kernel_direction direction, int entry,
-                        const CUDA_KERNEL_NODE_PARAMS *p, struct stream *s)
+int64_t launch_grid(const struct gen_way *way, int64_t words)
 {
-    if (graph_launch(m, direction, entry, p, s)) return CUDA_SUCCESS;
-    return driver_get()->cuLaunchKernel(p->func, p->gridDimX, 1, 1, p->blockDimX, 1, 1, 0, stream_use(s),
-                                        p->kernelParams, NULL);
+    int64_t each = block_words(way);
+    return launch_limit((words + each - 1) / each);
+}
+
+int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
+                   struct stream *s, bool flagged, int *launches)
+{
+    void *arguments[] = {argument};
+    CUDA_KERNEL_NODE_PARAMS p = {
+        .func = m->entry[direction][entry],
+        .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
+        .blockDimX = (unsigned)m->plan.way[direction].threads, .blockDimY = 1, .blockDimZ = 1,
+        .kernelParams = arguments,
+    };
+    CUresult r = CUDA_SUCCESS;
+    if (!graph_launch(m, direction, entry, &p, s))
+        r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
+                                         NULL);
+    ++*launches;
+    s->flagged = r == CUDA_SUCCESS && flagged;
+    if (r == CUDA_SUCCESS) return 0;
+    log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
+              driver_error(r));
+    return -1;
 }
 
 /* `last`: nothing of the job follows. */
 static int launch(struct move *v, struct module *m, int entry, struct stridec_launch *a, bool last)
 {
     enum kernel_direction direction = v->job.direction;
-    const struct gen_way *way = &m->plan.way[direction];
-    int64_t blocks = grid_of(way, (a->end - a->begin) / m->plan.words[entry]);
+    int64_t blocks = launch_grid(&m->plan.way[direction], (a->end - a->begin) / m->plan.words[entry]);
     if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
-    void *arguments[] = {a};
-    CUDA_KERNEL_NODE_PARAMS p = {
-        .func = m->entry[direction][entry],
-        .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
-        .blockDimX = (unsigned)way->threads, .blockDimY = 1, .blockDimZ = 1,
-        .kernelParams = arguments,
-    };
-    CUresult r = enqueue(m, direction, entry, &p, v->stream);
-    v->launches++;
-    v->stream->flagged = r == CUDA_SUCCESS && a->done;
-    if (r == CUDA_SUCCESS) return 0;
-    log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", v->kernel->signature, v->device->ordinal,
-              driver_error(r));
-    return -1;
+    return launch_enqueue(m, direction, entry, blocks, a, v->stream, a->done, &v->launches);
 }
 
 /* The whole range by module m: usually one launch; a second for a tail narrower than a word; more for ranges past
@@ -194,6 +200,18 @@ static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, voi
     }
     pthread_mutex_unlock(&lock);
     return b ? b->address : 0;
+}
+
+uint64_t launch_lists(struct kernel *k, struct device *d)
+{
+    struct module *own = module_of(k, d);
+    return own ? address_of(own, &own->lists, make_lists) : 0;
+}
+
+uint64_t launch_program(struct kernel *k, struct device *d)
+{
+    struct module *own = k->form->list_bytes > LISTS_LONG ? NULL : module_of(k, d);
+    return own ? address_of(own, &own->program, make_program) : 0;
 }
 
 /*
@@ -340,7 +358,7 @@ int kernel_move(struct kernel *k, struct device *d, struct stream *s, const stru
     int result = 0;
     if (job->begin < job->end) {
         skip_elements(&v.job, k->size);
-        v.wrap = v.job.end > k->size && !continues(k->tree, job->extent);
+        v.wrap = v.job.end > k->size && !launch_continues(k->tree, job->extent);
         bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine == ENV_ENGINE_AUTO;
         result = block ? move_block(&v) : move_any(&v, &used);
     }

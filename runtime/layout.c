@@ -1,7 +1,9 @@
 /* layout.c: layouts as attributes of datatypes. */
 #include "layout.h"
+#include "host.h"
 #include "log.h"
 #include "read_type.h"
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +21,24 @@ struct layout *layout_ref(struct layout *l)
 void layout_unref(struct layout *l)
 {
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+    MPI_Datatype bytes = atomic_load(&l->bytes_type);
+    if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     free(l->signature);
     free(l);
+}
+
+MPI_Datatype layout_bytes_type(struct layout *l)
+{
+    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(&l->bytes_type, memory_order_acquire);
+    if (type != MPI_DATATYPE_NULL) return type;
+    if (l->size > INT_MAX || PMPI_Type_contiguous((int)l->size, MPI_BYTE, &type) != MPI_SUCCESS)
+        return MPI_DATATYPE_NULL;
+    PMPI_Type_commit(&type);
+    if (atomic_compare_exchange_strong(&l->bytes_type, &none, type)) return type;
+    PMPI_Type_free(&type);
+    return none;
 }
 
 /* A duplicate has its original's layout, and is committed if that was (MPI-4.1 §5.1.10). */
@@ -95,13 +111,29 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     return false;
 }
 
-static struct layout *layout_make(MPI_Datatype datatype)
+static bool is_plain(const struct layout *l, MPI_Datatype datatype)
+{
+    int integers, addresses, types, combiner = MPI_UNDEFINED;
+    PMPI_Type_get_envelope(datatype, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED && layout_contiguous(l, 2) && l->low == 0;
+}
+
+struct layout *layout_new(void)
 {
     struct layout *l = calloc(1, sizeof *l);
-    struct reason why = {""};
     if (!l) return NULL;
     l->refs = 1;
+    atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
+    return l;
+}
+
+static struct layout *layout_make(MPI_Datatype datatype)
+{
+    struct layout *l = layout_new();
+    struct reason why = {""};
+    if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
+    l->plain = is_plain(l, datatype);
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;
 }
@@ -131,7 +163,9 @@ struct layout *layout_of(MPI_Datatype datatype)
 {
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
-    return l ? l : layout_attach(datatype);
+    if (!l) l = layout_attach(datatype);
+    if (l && l->plain) host_type_add(datatype);
+    return l;
 }
 
 bool layout_contiguous(const struct layout *l, int64_t count)

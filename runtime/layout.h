@@ -10,6 +10,7 @@
 struct layout {
     atomic_int refs;
     atomic_bool committed;     /* the MPI has accepted the type in communication */
+    bool plain;                /* host_type_plain */
     struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (shadow.c) */
     struct kernel *kernel;     /* NULL with tree, and for empty types */
     char *signature;           /* of tree, for people: of very long lists the form's; or "(unread)" */
@@ -18,6 +19,8 @@ struct layout {
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     struct stats_row *stats;
+    _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
+    _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */
     _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c) */
 };
 
@@ -29,8 +32,14 @@ void layout_finish(void);
 /* The layout of a datatype, read and hung on it at first use. NULL for MPI_DATATYPE_NULL and when memory is
  * out. Borrowed: it lives as long as the datatype; layout_ref to keep it longer. */
 struct layout *layout_of(MPI_Datatype datatype);
+/* An empty one with one reference; NULL when memory is out. */
+struct layout *layout_new(void);
 struct layout *layout_ref(struct layout *l);
 void layout_unref(struct layout *l);
+
+/* A committed type of one element's packed bytes, as plain bytes; it lives as long as the layout.
+ * MPI_DATATYPE_NULL without memory, and for elements past 2^31 bytes. */
+MPI_Datatype layout_bytes_type(struct layout *l);
 
 /* True if `count` elements lie in one contiguous piece. */
 bool layout_contiguous(const struct layout *l, int64_t count);

@@ -104,7 +104,9 @@ static void store_cached(const struct build *b)
 
 static bool from_cache(struct build *b)
 {
-    return find_key(b) && load_cached(b);
+    if (!find_key(b) || !load_cached(b)) return false;
+    toolchain_note();   /* NVRTC was loaded for nothing: the next process need not */
+    return true;
 }
 
 /* The interpreter serves while special kernels compile: it comes before the first of them. */
@@ -143,12 +145,13 @@ static bool from_source(struct build *b)
 
 static CUresult find_entries(struct module *m, CUmodule handle)
 {
-    static const char *const directions[] = {"pack", "unpack"}; /* ORDER kernel_direction */
+    static const char *const directions[] = {"pack_w", "unpack_w"}; /* ORDER kernel_direction */
     CUresult r = CUDA_SUCCESS;
     char name[64];
-    for (int i = 0; i < 2 * m->plan.nwords && r == CUDA_SUCCESS; i++) {
+    bool link = m->plan.family == GEN_LINK;
+    for (int i = 0; i < (link ? 1 : 2) * m->plan.nwords && r == CUDA_SUCCESS; i++) {
         int direction = i / m->plan.nwords, word = i % m->plan.nwords;
-        snprintf(name, sizeof name, "stridec_%s_w%d", directions[direction], m->plan.words[word]);
+        snprintf(name, sizeof name, "stridec_%s%d", link ? "link_" : directions[direction], m->plan.words[word]);
         r = driver_get()->cuModuleGetFunction(&m->entry[direction][word], handle, name);
     }
     return r;
@@ -233,7 +236,10 @@ static bool from_note(struct build *b)
 
 static int generate(struct build *b, const char *const knobs[2], struct gen_kernel *code, struct reason *why)
 {
+    const struct kernel *k = b->module ? b->module->kernel : NULL;
     if (!*b->gen && !(*b->gen = gen_open(why))) return -1;
+    if (k && k->family == GEN_LINK)
+        return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, "cuda", code, why);
     if (!b->form) return gen_generic(*b->gen, "cuda", code, why);
     return gen_kernel_form(*b->gen, b->form, "cuda", knobs, code, why);
 }

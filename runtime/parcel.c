@@ -1,11 +1,14 @@
 /* parcel.c: parcels: who takes a buffer, packing, unpacking. */
 #include "parcel.h"
 #include "log.h"
-#include <stdlib.h>
+#include "node.h"
+#include "spare.h"
+#include "world.h"
 
 int raise_error(MPI_Comm comm, int code, const char *what)
 {
     log_write(LOG_ERROR, "%s", what);
+    if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = world_self();
     PMPI_Comm_call_errhandler(comm, code);
     return code;
 }
@@ -48,13 +51,16 @@ static bool acquire(struct parcel *p, const struct transport *t)
 static const struct transport *choose(const struct parcel *p)
 {
     if (p->parts) return &transport_parts;
-    return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->to_self) : &transport_shadow;
+    return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
 }
 
-static bool is_self(int peer, MPI_Comm comm)
+/* What comes as a descriptor is to arrive where the host can read it. */
+static bool prefers_host(int peer, MPI_Comm comm)
 {
     int inter = 1, rank = MPI_PROC_NULL;
     if (peer < 0 || !mpi_cuda_aware()) return false;
+    const struct peer *p = node_peer(comm, peer);
+    if (p) return p->self || atomic_load_explicit(&p->offers, memory_order_relaxed);
     PMPI_Comm_test_inter(comm, &inter);
     return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
 }
@@ -72,7 +78,7 @@ static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
 
 static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct parcel *p = malloc(sizeof *p);
+    struct parcel *p = spare_get(SPARE_PARCEL, sizeof *p);
     if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
     *p = *what;
     layout_ref(p->layout);
@@ -98,12 +104,22 @@ struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int
                            .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
 }
 
-/* The layout of a buffer that stridec takes, and where it lies; NULL for one that it does not take. */
-static struct layout *taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count)
+{
+    struct parcel *p = spare_get(SPARE_PARCEL, sizeof *p);
+    if (!p) return NULL;
+    *p = parcel_on(l, d, buf, count);
+    layout_ref(l);
+    return p;
+}
+
+struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
 {
     if (count <= 0 || comm == MPI_COMM_NULL) return NULL;
     struct layout *l = layout_of(datatype);
     if (!l || l->size == 0 || layout_bytes(l, count) < 0) return NULL;
+    /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
+    if (mpi_cuda_aware() && buf != MPI_BOTTOM && layout_contiguous(l, count)) return NULL;
     *w = where_of(l, buf, count);
     if (!w->device) return NULL;
     bool native = !l->tree || (!w->parts && layout_contiguous(l, count));
@@ -113,7 +129,7 @@ static struct layout *taken(const void *buf, int64_t count, MPI_Datatype datatyp
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct where w;
-    return taken(buf, count, datatype, comm, &w) != NULL;
+    return parcel_wants(buf, count, datatype, comm, &w) != NULL;
 }
 
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
@@ -123,26 +139,32 @@ int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const vo
     if (rc != MPI_SUCCESS) return rc;
     struct parcel what = parcel_on(l, w.device, buf, count);
     what.parts = w.parts;
-    what.to_self = is_self(peer, comm);
+    what.on_host = prefers_host(peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     struct where w;
-    struct layout *l = taken(buf, count, datatype, comm, &w);
+    struct layout *l = parcel_wants(buf, count, datatype, comm, &w);
     *p = NULL;
     return l ? parcel_open_on(p, l, w, buf, count, datatype, peer, comm) : MPI_SUCCESS;
+}
+
+void parcel_moved(struct parcel *p)
+{
+    if (p->moved) parcel_count(p, p->transport->name, p->moved, stats_now() - p->started);
+    p->moved = 0;
 }
 
 void parcel_close(struct parcel *p)
 {
     if (!p) return;
-    if (p->moved) parcel_count(p, p->transport->name, p->moved, stats_now() - p->started);
+    parcel_moved(p);
     buffer_put(p->wire), buffer_put(p->stage);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
-    free(p);
+    spare_put(SPARE_PARCEL, p);
 }
 
 int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
@@ -206,16 +228,26 @@ struct stream *batch_stream(struct batch *b, struct device *d)
     return s;
 }
 
-int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
+/* bytes < 0 packs. */
+static int batch_move(struct batch *b, struct parcel *p, int64_t bytes)
 {
-    if (bytes == 0) return 0;
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
     struct stream *s = batch_stream(b, p->device);
-    int rc = s ? p->transport->unpack(p, s, bytes) : -1;
+    int rc = !s ? -1 : bytes < 0 ? p->transport->pack(p, s) : p->transport->unpack(p, s, bytes);
     device_leave(p->device);
-    p->moved = bytes, p->started = start;
+    p->moved = bytes < 0 ? p->bytes : bytes, p->started = start;
     return rc;
+}
+
+int batch_pack(struct batch *b, struct parcel *p)
+{
+    return batch_move(b, p, -1);
+}
+
+int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
+{
+    return bytes ? batch_move(b, p, bytes) : 0;
 }
 
 int batch_wait(struct batch *b)

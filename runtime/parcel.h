@@ -11,6 +11,11 @@
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* True if parcel_open would take the buffer. */
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* The layout of a buffer that parcel_open takes, and where it lies; NULL for one that it does not. */
+struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
+/* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
+ * d may be NULL: host memory. NULL without memory. */
+struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
 /* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
@@ -19,8 +24,9 @@ struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
-/* Adds p's launches and these bytes to the statistics of its datatype. */
+/* Adds p's launches and these bytes to the statistics of its datatype; parcel_moved those of the last batch it was in. */
 void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds);
+void parcel_moved(struct parcel *p);
 void parcel_close(struct parcel *p);   /* NULL is allowed */
 
 /* Packs and waits. MPI_SUCCESS, or an error raised on comm. */
@@ -39,6 +45,7 @@ struct batch {
 };
 /* The batch's stream on d, which must be entered; NULL on failure. */
 struct stream *batch_stream(struct batch *b, struct device *d);
+int batch_pack(struct batch *b, struct parcel *p);                     /* 0 or -1 */
 int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);   /* 0 or -1 */
 int batch_wait(struct batch *b);                                      /* 0 or -1; ends the batch */
 

@@ -1,36 +1,177 @@
 /* request.c: side records of requests. */
 #include "request.h"
+#include "aside.h"
 #include "interpose.h"
+#include "log.h"
+#include "offer.h"
+#include "operand.h"
+#include "spare.h"
+#include "standing.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <uthash.h>
 
 struct record {
     MPI_Request request;
-    struct parcel *parcel;
+    struct parcel *parcel;        /* either this ... */
     bool receive;
-    struct record *next;     /* in a completion, or among the orphans */
+    bool led, seen;               /* status.MPI_SOURCE and MPI_TAG are these; seen to be complete, not completed yet */
+    int source, tag;
+    int64_t pulled;               /* bytes of a payload that a descriptor stood for */
+    struct offer *offer;          /* or this, of a send */
+    struct operands *operands;    /* ... or these */
+    bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
+    bool freed;                   /* by the application, while it was active */
+    struct record *next;          /* in a completion, or among the orphans */
     UT_hash_handle hh;
 };
 
 atomic_int request_records, request_orphans;
-static struct record *records, *orphans;
+static atomic_int offers;   /* records with one */
+static struct record *records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool threads;
+/* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
+static struct record anchor = {.request = MPI_REQUEST_NULL};
+
+void record_begin(bool multiple)
+{
+    threads |= multiple;
+}
+
+bool record_threads(void)
+{
+    return threads;
+}
 
 void record_keep(struct record *r)
 {
     pthread_mutex_lock(&lock);
+    if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
     pthread_mutex_unlock(&lock);
 }
 
-void record_add(MPI_Request request, struct parcel *p, bool receive)
+static void add(struct record what)
 {
-    struct record *r = calloc(1, sizeof *r);
-    if (!r) abort();   /* the MPI is already writing into the parcel: there is no way back */
-    *r = (struct record){.request = request, .parcel = p, .receive = receive};
+    struct record *r = spare_get(SPARE_RECORD, sizeof *r);
+    if (!r) abort();   /* the MPI is already writing into the buffers: there is no way back */
+    *r = what;
     atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
     record_keep(r);
+}
+
+void record_add(MPI_Request request, struct parcel *p, bool receive)
+{
+    add((struct record){.request = request, .parcel = p, .receive = receive, .active = true});
+}
+
+void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at)
+{
+    add((struct record){.request = request, .parcel = p, .receive = true, .active = true, .led = true,
+                        .source = at->from_source, .tag = at->from_tag});
+}
+
+void record_add_operands(MPI_Request request, struct operands *o, bool persistent)
+{
+    add((struct record){.request = request, .operands = o, .persistent = persistent, .active = !persistent});
+}
+
+static int say_sent(void *nothing, MPI_Status *status)
+{
+    (void)nothing;
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_ANY_SOURCE, status->MPI_TAG = MPI_ANY_TAG;
+    return MPI_SUCCESS;
+}
+
+static int let_go(void *nothing)
+{
+    (void)nothing;
+    return MPI_SUCCESS;
+}
+
+static int too_late(void *nothing, int complete)
+{
+    (void)nothing, (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* MPIs give all sends that are over at once one and the same handle: a request that is complete too tells this one from
+ * the others. */
+static bool tell_apart(MPI_Request *request)
+{
+    MPI_Request own;
+    int sent = 0;
+    PMPI_Request_get_status(*request, &sent, MPI_STATUS_IGNORE);
+    if (!sent) return true;
+    if (PMPI_Grequest_start(say_sent, let_go, too_late, NULL, &own) != MPI_SUCCESS) return false;
+    PMPI_Grequest_complete(own);
+    PMPI_Wait(request, MPI_STATUS_IGNORE);
+    *request = own;
+    return true;
+}
+
+int record_add_offer(MPI_Request *request, struct offer *o)
+{
+    if (offer_feed(o) || !tell_apart(request)) return offer_end(o);
+    atomic_fetch_add(&offers, 1);
+    add((struct record){.request = *request, .offer = o, .active = true});
+    return 0;
+}
+
+bool record_offering(const struct record *r)
+{
+    return r && r->offer && !offer_ended(r->offer);
+}
+
+bool record_offers(MPI_Request request)
+{
+    if (!atomic_load_explicit(&offers, memory_order_relaxed)) return false;
+    struct record *r = record_take(request);
+    bool offering = record_offering(r);
+    if (r) record_keep(r);
+    return offering;
+}
+
+bool record_start(struct record *r)
+{
+    MPI_Status probed;
+    const struct operands *o = r->operands;
+    r->active = true;
+    if (o->receives && aside_probe(o->source, o->tag, o->comm, &probed)) {
+        log_write(LOG_ERROR, "a persistent receive can't take a message that was probed before");
+        return false;
+    }
+    if (!r->operands->standing) return operands_pack(r->operands) == 0;
+    r->offer = standing_start(r->operands->standing);
+    if (r->offer) atomic_fetch_add(&offers, 1);
+    return r->offer != NULL;
+}
+
+static void offer_drop(struct record *r)
+{
+    if (!r->offer) return;
+    offer_withdraw(r->offer);
+    r->offer = NULL;
+    atomic_fetch_sub(&offers, 1);
+}
+
+void record_stop(struct record *r)
+{
+    r->active = false;
+    offer_drop(r);
+}
+
+void record_seen(struct record *r)
+{
+    r->seen = true;
+}
+
+bool record_persistent(const struct record *r)
+{
+    return r->persistent;
 }
 
 struct record *record_take(MPI_Request request)
@@ -47,8 +188,16 @@ struct record *record_take(MPI_Request request)
 static void record_free(struct record *r)
 {
     parcel_close(r->parcel);
-    free(r);
+    if (r->operands) operands_free(r->operands);
+    free(r->operands);
+    spare_put(SPARE_RECORD, r);
     atomic_fetch_sub_explicit(&request_records, 1, memory_order_release);
+}
+
+/* True of what receives a message, or a part of one. */
+static bool brings(const struct record *r)
+{
+    return r->operands ? operands_partial(r->operands) : r->receive;
 }
 
 /* The packed bytes to unpack: 0 for what failed, was cancelled, or was cut short. Open MPI's status of a truncated
@@ -56,58 +205,157 @@ static void record_free(struct record *r)
 static int64_t brought(const struct record *r, const MPI_Status *status, int error)
 {
     int cancelled = 0;
-    if (!r->receive || error != MPI_SUCCESS) return 0;
+    if (error != MPI_SUCCESS || !brings(r)) return 0;
     PMPI_Test_cancelled(status, &cancelled);
-    int64_t bytes = cancelled ? 0 : wire_received(status);
-    return bytes <= r->parcel->bytes ? bytes : 0;
+    return cancelled ? 0 : wire_received(status);
 }
 
-void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error)
+static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
-    if (batch_unpack(&c->batch, r->parcel, brought(r, status, error)))
+    if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
+    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0);
+    if (!r->active || error != MPI_SUCCESS) return 0;
+    return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
+}
+
+/* Where a receive's bytes arrive, and for whom: NULL where no descriptor can. */
+static struct parcel *awaited(const struct record *r, const void **packed)
+{
+    *packed = r->parcel ? r->parcel->address : r->operands ? operands_arrived(r->operands) : NULL;
+    return r->parcel ? r->parcel : r->operands ? r->operands->watch : NULL;
+}
+
+static void receive_done(struct completion *c, struct record *r, MPI_Status *status, int error, bool again)
+{
+    struct descriptor d;
+    const void *packed;
+    struct parcel *p = awaited(r, &packed);
+    if (r->led) status->MPI_SOURCE = r->source, status->MPI_TAG = r->tag;
+    if (again) {   /* its data are in place */
+        if (r->pulled) PMPI_Status_set_elements_x(status, MPI_BYTE, r->pulled);
+        return;
+    }
+    int64_t bytes = brought(r, status, error);
+    if (bytes && p && pull_wanted(p, packed, status, &d)) {
+        int rc = pull_add(&c->pulls, &d, p, status);
+        if (rc == MPI_SUCCESS) r->pulled = d.bytes;
+        const char *why = rc == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
+        if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(MPI_COMM_WORLD, rc, why);
+    } else if (unpack(r, &c->batch, bytes, error)) {
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    }
+}
+
+static void offer_done(struct record *r, const MPI_Status *status, int error)
+{
+    int cancelled = 0;
+    if (error == MPI_SUCCESS) PMPI_Test_cancelled(status, &cancelled);
+    if (error != MPI_SUCCESS || cancelled) offer_drop(r);
+}
+
+void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error)
+{
+    bool again = r->seen;
+    r->seen = false;
+    if (r->offer) offer_done(r, status, error);
+    else receive_done(c, r, status, error, again);
     r->next = c->done;
     c->done = r;
 }
 
 int completion_end(struct completion *c)
 {
-    if (batch_wait(&c->batch) && c->rc == MPI_SUCCESS)
+    bool failed = pulls_run(&c->pulls) != 0;
+    if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (struct record *r = c->done, *next; r; r = next) {
         next = r->next;
-        record_free(r);
+        if (r->offer) {
+            atomic_fetch_sub(&offers, 1);
+            if (offer_end(r->offer) && c->rc == MPI_SUCCESS)
+                c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a message was not received");
+            r->offer = NULL;
+        }
+        if (r->persistent && r->freed) PMPI_Request_free(&r->request);
+        if (r->seen) {   /* its status will be asked for once more */
+            record_keep(r);
+            continue;
+        }
+        r->active = false, r->pulled = 0;
+        if (r->persistent && !r->freed) record_keep(r);
+        else record_free(r);
     }
     c->done = NULL;
     record_poll();
     return c->rc;
 }
 
-void record_orphan(struct record *r)
+/*
+ * Orphans. All receives are looked at each time: a message that has arrived may tell the application that an earlier
+ * one has too. Sends only wait for their buffers to be given back: a few are looked at, in turn.
+ */
+
+#define SENDS_AT_ONCE 4
+
+struct queue {
+    struct record *first, *last;
+    int count;
+};
+static struct queue sends, receives;
+
+static void push(struct queue *q, struct record *r)
 {
-    pthread_mutex_lock(&lock);
-    r->next = orphans;
-    orphans = r;
-    pthread_mutex_unlock(&lock);
-    atomic_fetch_add(&request_orphans, 1);
+    r->next = NULL;
+    if (q->first) q->last->next = r;
+    else q->first = r;
+    q->last = r;
+    q->count++;
 }
 
-/* Takes out of the list the orphans that have completed; `done` receives them. */
-static void collect_orphans(struct completion *done)
+static struct record *pop(struct queue *q)
 {
+    struct record *r = q->first;
+    if (!r) return NULL;
+    q->first = r->next;
+    q->count--;
+    return r;
+}
+
+bool record_orphan(struct record *r)
+{
+    r->freed = true;
+    if (!r->active) {
+        record_free(r);
+        return false;
+    }
     pthread_mutex_lock(&lock);
-    for (struct record **at = &orphans; *at;) {
-        struct record *r = *at;
+    push(brings(r) ? &receives : &sends, r);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&request_orphans, 1);
+    return true;
+}
+
+/* Looks at the first `most` of a queue: `done` receives those that have completed, the others go behind. */
+static void collect(struct queue *q, int most, struct completion *done)
+{
+    for (int i = 0; i < most; i++) {
+        struct record *r = pop(q);
         MPI_Status status;
         int flag = 0, rc = PMPI_Test(&r->request, &flag, &status);
         if (rc == MPI_SUCCESS && !flag) {
-            at = &r->next;
+            push(q, r);
             continue;
         }
-        *at = r->next;
         atomic_fetch_sub(&request_orphans, 1);
         completion_add(done, r, &status, rc);
     }
+}
+
+static void collect_orphans(struct completion *done)
+{
+    pthread_mutex_lock(&lock);
+    collect(&receives, receives.count, done);
+    collect(&sends, sends.count < SENDS_AT_ONCE ? sends.count : SENDS_AT_ONCE, done);
     pthread_mutex_unlock(&lock);
 }
 
@@ -116,19 +364,30 @@ void record_poll(void)
     static _Thread_local bool polling;
     if (polling || !atomic_load(&request_orphans)) return;
     polling = true;
+    offer_poll();
     struct completion c = {0};
     collect_orphans(&c);
     completion_end(&c);
     polling = false;
 }
 
-void record_finish(void)
+static void finish(struct queue *q, bool cancel)
 {
-    for (struct record *r = orphans, *next; r; r = next) {
-        next = r->next;
-        if (r->receive) PMPI_Cancel(&r->request);
+    for (struct record *r; (r = pop(q));) {
+        if (cancel) PMPI_Cancel(&r->request);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
+        if (r->persistent) PMPI_Request_free(&r->request);
+        if (r->offer) offer_end(r->offer);
+        r->offer = NULL;
         record_free(r);
     }
-    orphans = NULL;
+}
+
+void record_finish(void)
+{
+    finish(&receives, true);
+    finish(&sends, false);
+    offer_finish();
+    if (records) HASH_DEL(records, &anchor);
+    spare_drop();
 }

@@ -7,11 +7,32 @@
 #ifndef STRIDEC_REQUEST_H
 #define STRIDEC_REQUEST_H
 #include "parcel.h"
+#include "pull.h"
 
 struct record;
 
+/* At MPI_Init, and at the start of a session: from here on several threads may call the MPI at the same time. */
+void record_begin(bool multiple);
+/* True if several threads may call the MPI at the same time. Where not, no handle is reused while a call completes
+ * it, so that its record may be looked for afterwards. */
+bool record_threads(void);
+
 /* Takes the parcel: of a send it is closed when the request completes; of a receive it is unpacked first. */
 void record_add(MPI_Request request, struct parcel *p, bool receive);
+/* The same of a receive that takes what was put aside (aside.h). */
+struct aside_at;
+void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at);
+/* Takes the offer of a send: its buffer is free when the request, which may become another one, has completed and the
+ * offer has ended. 0, or -1 as of offer_end. */
+struct offer;
+int record_add_offer(MPI_Request *request, struct offer *o);
+/* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
+bool record_offers(MPI_Request request);
+bool record_offering(const struct record *r);
+/* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
+ * completion, and packed at each start. */
+struct operands;
+void record_add_operands(MPI_Request request, struct operands *o, bool persistent);
 /* Out of the table; NULL if there is none. Then either completion_add, record_keep or record_orphan. */
 struct record *record_take(MPI_Request request);
 /* Back into the table: the request is still active. */
@@ -20,18 +41,28 @@ void record_keep(struct record *r);
 /* A set of requests that one call completed. */
 struct completion {
     struct batch batch;
+    struct pulls pulls;
     struct record *done;   /* to be freed once the batch is waited for */
     int rc;
 };
 /* The request of r has completed with this status (and error code). Unpacks what a receive brought,
- * unless it failed or was cancelled. */
-void completion_add(struct completion *c, struct record *r, const MPI_Status *status, int error);
+ * unless it failed or was cancelled; a descriptor's status becomes that of the payload. */
+void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error);
 /* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on MPI_COMM_WORLD: the
  * communicator of the operation may be gone by now. */
 int completion_end(struct completion *c);
 
-/* The application has freed an active request: the record goes on until the MPI has completed it. */
-void record_orphan(struct record *r);
+/* The request of a taken record is complete, but a later call will complete it: after completion_add. */
+void record_seen(struct record *r);
+/* Of a taken record of a persistent request: packs what the operation reads, false where that failed; and takes back
+ * that it was started. */
+bool record_start(struct record *r);
+void record_stop(struct record *r);
+bool record_persistent(const struct record *r);
+
+/* The application has freed the request: while it is active the record goes on until the MPI has completed it. False of
+ * an inactive persistent one: the record is gone, and the request is the MPI's to free. */
+bool record_orphan(struct record *r);
 /* Looks after orphans; called wherever a message has just arrived. */
 void record_poll(void);
 /* At MPI_Finalize: waits for orphaned sends, cancels orphaned receives. */

@@ -1,59 +1,122 @@
-/* start.c: MPI_Init and MPI_Finalize, and MPI_Type_commit: where stridec begins and ends. */
+/* start.c: MPI_Init and MPI_Finalize, sessions, and MPI_Type_commit: where stridec begins and ends. */
+#include "aside.h"
 #include "choose.h"
+#include "edges.h"
 #include "env.h"
 #include "interpose.h"
 #include "log.h"
+#include "export.h"
+#include "import.h"
 #include "next.h"
+#include "node.h"
 #include "request.h"
 #include "which_mpi.h"
+#include "world.h"
+#include <pthread.h>
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 atomic_bool interpose_active;
 
+/* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
+ * to the last of them. */
+static int begun;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void start(void)
 {
-    int rank;
-    if (env_get()->disable || !which_mpi_fits()) return;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int rank = launcher_rank();
+    if (env_get()->disable || !which_mpi_fits()) {
+        driver_hide();
+        return;
+    }
+    if (world_exists()) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_set_rank(rank);
-    if (rank == 0) env_check();
+    if (rank <= 0) env_check();
     choose_start();
     if (layout_start()) {
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
+    if (node_start() && aside_start()) node_finish();
     atomic_store_explicit(&interpose_active, true, memory_order_release);
+}
+
+static void begin(bool threads)
+{
+    pthread_mutex_lock(&lock);
+    record_begin(threads);
+    if (begun++ == 0) start();
+    pthread_mutex_unlock(&lock);
+}
+
+static void finish(void)
+{
+    if (!atomic_exchange(&interpose_active, false)) return;
+    record_finish();
+    if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
+    edges_finish(), import_finish(), export_finish(), aside_finish(), node_finish();
+    layout_finish();
+    kernel_finish();
+    if (driver_get()) device_finish();
+    choose_finish();
+    world_finish();
+}
+
+static void end(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--begun == 0) finish();
+    pthread_mutex_unlock(&lock);
+}
+
+static void begin_world(void)
+{
+    int level = MPI_THREAD_MULTIPLE;
+    PMPI_Query_thread(&level);
+    begin(level == MPI_THREAD_MULTIPLE);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
 {
     int rc = next->Init(argc, argv);
-    if (rc == MPI_SUCCESS) start();
+    if (rc == MPI_SUCCESS) begin_world();
     return rc;
 }
 
 int call_Init_thread(const struct next *next, int *argc, char ***argv, int required, int *provided)
 {
     int rc = next->Init_thread(argc, argv, required, provided);
-    if (rc == MPI_SUCCESS) start();
+    if (rc == MPI_SUCCESS) begin_world();
     return rc;
 }
 
 int call_Finalize(const struct next *next)
 {
-    if (atomic_exchange(&interpose_active, false)) {
-        record_finish();
-        if (env_get()->stats) stats_report();
-        layout_finish();
-        kernel_finish();
-        if (driver_get()) device_finish();
-        choose_finish();
-    }
+    end();
     return next->Finalize();
 }
 
+#ifdef HAVE_Session_init
+/* Which level of threads a session got is one thing, what other sessions do is another: any number. */
+int call_Session_init(const struct next *next, MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
+{
+    int rc = next->Session_init(info, errhandler, session);
+    if (rc != MPI_SUCCESS) return rc;
+    begin(true);
+    if (atomic_load(&interpose_active)) world_of_session(*session);
+    return rc;
+}
+
+int call_Session_finalize(const struct next *next, MPI_Session *session)
+{
+    if (session && *session != MPI_SESSION_NULL) end();
+    return next->Session_finalize(session);
+}
+#endif
+
 int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 {
+    kernel_expect();
     int rc = next->Type_commit(datatype);
     struct layout *l = rc == MPI_SUCCESS ? layout_of(*datatype) : NULL;
     if (l) atomic_store_explicit(&l->committed, true, memory_order_relaxed);

@@ -171,20 +171,20 @@ static void print_table(char *text, int ranks)
     }
 }
 
-void stats_report(void)
+void stats_report(MPI_Comm comm)
 {
     int rank, ranks, length, *lengths = NULL, *starts = NULL, total = 0;
     char *mine = write_rows(&length), *all = NULL;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &ranks);
     if (rank == 0) {
         lengths = calloc((size_t)ranks, sizeof *lengths);
         starts = calloc((size_t)ranks, sizeof *starts);
     }
-    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, comm);
     for (int i = 0; rank == 0 && i < ranks; i++) starts[i] = total, total += lengths[i];
     if (rank == 0) all = calloc(1, (size_t)total + 1);
-    PMPI_Gatherv(mine, length, MPI_CHAR, all, lengths, starts, MPI_CHAR, 0, MPI_COMM_WORLD);
+    PMPI_Gatherv(mine, length, MPI_CHAR, all, lengths, starts, MPI_CHAR, 0, comm);
     if (rank == 0) print_table(all, ranks);
     free(mine), free(all), free(lengths), free(starts);
 }

@@ -1,6 +1,7 @@
 /* stats.h: what each datatype cost, for STRIDEC_STATS: one row a signature. Counting is atomic and cheap. */
 #ifndef STRIDEC_STATS_H
 #define STRIDEC_STATS_H
+#include <mpi.h>
 #include <stdint.h>
 
 struct stats_row;
@@ -19,8 +20,7 @@ struct stats_sample {
 void stats_add(struct stats_row *row, const struct stats_sample *sample);
 int64_t stats_now(void);     /* nanoseconds, monotonic */
 
-/* Sums the rows of all ranks of MPI_COMM_WORLD on rank 0 and prints the table to standard error there.
- * Collective; call before MPI_Finalize. */
-void stats_report(void);
+/* Sums the rows of all ranks of a communicator on rank 0 and prints the table to standard error there. Collective. */
+void stats_report(MPI_Comm comm);
 
 #endif

@@ -1,5 +1,5 @@
 /* toolchain.c: which NVRTC a process will most likely find, without loading it: that takes some 10 ms, a module that is
- * in the disk cache 0.1. Who has compiled something leaves a note in the cache folder:
+ * in the disk cache 0.1. Who has loaded it leaves a note in the cache folder:
  *
  *   stridec nvrtc 1
  *   PATH                   of the library

@@ -17,7 +17,7 @@ struct parcel {
     char *user;                /* the typed buffer: the address that the application passed */
     int64_t count;             /* elements */
     int64_t bytes;             /* packed */
-    bool to_self;              /* from or to the own rank */
+    bool on_host;              /* better not in device memory on its way */
     MPI_Datatype datatype;     /* a duplicate, for layouts that the MPI packs; else MPI_DATATYPE_NULL */
     struct buffer *wire;       /* what the MPI sends from or receives into */
     struct buffer *stage;      /* staged only: packed bytes on the device */

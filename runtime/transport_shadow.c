@@ -7,6 +7,7 @@
  * go through a message to oneself. */
 #include "log.h"
 #include "transport.h"
+#include "world.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static int pack(struct parcel *p, struct stream *s)
                                                stream_use(s))
               && !stream_wait(p->device, s)
               && PMPI_Pack(shadow - first, (int)p->count, p->datatype, p->address, (int)p->bytes, &position,
-                           MPI_COMM_SELF) == MPI_SUCCESS;
+                           world_self()) == MPI_SUCCESS;
     p->launches++;
     free(shadow);
     return ok ? 0 : -1;
@@ -42,7 +43,7 @@ static bool receive_over(struct parcel *p, char *shadow, int64_t first, int64_t 
 {
     MPI_Comm self;
     memset(shadow, fill, (size_t)span);
-    if (PMPI_Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return false;
+    if (PMPI_Comm_dup(world_self(), &self) != MPI_SUCCESS) return false;
     int rc = PMPI_Sendrecv(p->address, (int)bytes, MPI_PACKED, 0, 0, shadow - first, (int)p->count, p->datatype, 0, 0,
                            self, MPI_STATUS_IGNORE);
     PMPI_Comm_free(&self);

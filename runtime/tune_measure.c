@@ -1,6 +1,5 @@
 /* tune_measure.c: timing kernels for `stridec tune`, and the curves by which transports are chosen. */
 #include "tune_measure.h"
-#include <stdlib.h>
 #include <string.h>
 
 static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
@@ -56,16 +55,14 @@ static double time_kernel(struct tune_call *c)
 struct layout *tune_layout(struct tree *built)
 {
     struct reason why;
-    struct layout *l = built ? calloc(1, sizeof *l) : NULL;
+    struct layout *l = built ? layout_new() : NULL;
     if (l) {
-        l->refs = 1;
         l->tree = tree_canonical(built, &why);
         l->kernel = l->tree ? kernel_get(l->tree, &why) : NULL;
     }
     tree_unref(built);
     if (!l || !l->kernel) {
-        if (l) tree_unref(l->tree);
-        free(l);
+        layout_unref(l);
         return NULL;
     }
     l->size = l->tree->size, l->extent = l->high = l->tree->high, l->low = 0;

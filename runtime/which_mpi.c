@@ -43,15 +43,14 @@ static enum family family_of(void *function, const char *version)
     return UNKNOWN_FAMILY;
 }
 
-/* MPI_COMM_WORLD can't be asked. True where no launcher tells. */
-static bool first_rank(void)
+int launcher_rank(void)
 {
     static const char *const VARIABLES[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
     for (size_t i = 0; i < sizeof VARIABLES / sizeof *VARIABLES; i++) {
         const char *rank = getenv(VARIABLES[i]);
-        if (rank) return !strcmp(rank, "0");
+        if (rank) return atoi(rank);
     }
-    return true;
+    return -1;
 }
 
 /* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library
@@ -76,7 +75,7 @@ static const char *loaded_beside(void)
 
 static void say(const char *what, const char *then)
 {
-    if (!first_rank()) return;
+    if (launcher_rank() > 0) return;
     log_set_rank(0);
     log_write(LOG_ERROR, "built for %s, but %s: %s; use a libstridec.so built with the program's mpicc",
               FAMILY[BUILT_FOR], what, then);

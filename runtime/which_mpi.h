@@ -6,5 +6,7 @@
 /* False, after one line on standard error from the first rank, where it is another: then no function may be called and
  * no handle used but through the stubs' own straight calls. Two releases of one MPI count as one. */
 bool which_mpi_fits(void);
+/* The rank that the launcher tells, where MPI_COMM_WORLD can't be asked; -1 where it doesn't. */
+int launcher_rank(void);
 
 #endif

@@ -1,9 +1,12 @@
 /* worker.c: the one thread that compiles and loads modules, so that no MPI call waits for it.
  *
- * Started at the first request. It ends when `generation` is no longer the one that it was started in, which
- * lets a stop and a new start follow each other without a flag that both would fight over. */
+ * Started at the first request, or when one is to be expected. It ends when `generation` is no longer the one that it
+ * was started in, which lets a stop and a new start follow each other without a flag that both would fight over. */
 #include "kernel_inner.h"
 #include "log.h"
+#include "place.h"
+#include "toolchain.h"
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,11 +75,21 @@ static void work_one(struct module *m, struct gen **gen)
     kernel_unref(m->kernel);
 }
 
+/* What the first module would else wait for. */
+static void warm_up(void)
+{
+    struct device *d = device_first();
+    int target, major, minor;
+    toolchain_guess(INT_MAX, &target, &major, &minor);
+    if (d && device_try_enter(d)) device_leave(d);
+}
+
 static void *worker(void *started)
 {
     unsigned long mine = (unsigned long)(uintptr_t)started;
     struct gen *gen = NULL;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    warm_up();
     pthread_mutex_lock(&kernel_lock);
     while (generation == mine) {
         struct module *m = queue_take();
@@ -179,10 +192,18 @@ void worker_push(struct module *m)
         return;
     }
     atomic_store(&m->stage, STAGE_PENDING);
-    m->queued = NULL;
-    *queue_end = m;
-    queue_end = &m->queued;
+    /* What serves all types that are pulled comes before what serves one. */
+    bool first = m->kernel == &kernel_links;
+    m->queued = first ? queue : NULL;
+    if (first) queue = m;
+    else *queue_end = m;
+    if (!m->queued) queue_end = &m->queued;
     worker_wake();
+}
+
+void worker_expect(void)
+{
+    if (!exiting && !running) start();
 }
 
 void worker_wake(void)

@@ -14,7 +14,7 @@ struct stridec_launch {
 };
 
 /* The end of every kernel: the host, which waits for the ticket, finds every word moved. Only ever of one block. */
-static __device__ __forceinline__ void stridec_done(const struct stridec_launch &a)
+template <class LAUNCH> static __device__ __forceinline__ void stridec_done(const LAUNCH &a)
 {
     if (!a.done) return;
     __syncthreads();

@@ -27,20 +27,21 @@ static __device__ __forceinline__ INDEX stridec_divide(INDEX n, unsigned long lo
 }
 
 /* How many units further on than in the packed stream the block lies that holds packed unit `unit`. `number` is the
- * first of the list's. Only blocks that begin in the unit's own 2^shift are searched, by the low bits of where. */
-template <class OFFSETS, class START>
+ * first of the list's. Only blocks that begin in the unit's own 2^shift are searched, by the low BITS of where. */
+template <class OFFSETS, class STARTS, int BITS>
 static __device__ __forceinline__ long long stridec_block(unsigned long long unit, const struct stridec_launch &a,
                                                           int number)
 {
     const stridec_plain<unsigned int> chunks = stridec_list<stridec_plain<unsigned int>>(a, number);
-    const stridec_plain<START> starts = stridec_list<stridec_plain<START>>(a, number + 2);
+    const STARTS starts = stridec_list<STARTS>(a, number + 2);
+    const unsigned int mask = ~0u >> (32 - BITS);
     const unsigned int shift = (unsigned int)a.number[number + 3];
     const unsigned long long chunk = unit >> shift;
-    const START begin = (START)(chunk << shift), within = (START)(unit - (chunk << shift));
+    const unsigned int begin = (unsigned int)(chunk << shift), within = (unsigned int)(unit - (chunk << shift));
     unsigned int low = chunks[chunk], high = chunks[chunk + 1];
     while (low < high) {
         const unsigned int middle = (low + high + 1) / 2;
-        if ((START)(starts[middle] - begin) <= within)
+        if ((((unsigned int)starts[middle] - begin) & mask) <= within)
             low = middle;
         else
             high = middle - 1;

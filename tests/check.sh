@@ -51,8 +51,8 @@ slow=fast_unwind_on_malloc=0
 for t in "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
-    case $n in test_kernel | test_knobs | test_launch | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
-    case $n in test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
+    case $n in test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
+    case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
         LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" "$t"
 done
@@ -68,6 +68,7 @@ first=$MPICC
 for b in "$build" "$mpich"; do
     if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich; else mpi=$MPICC; fi
     export MPICC BUILD=$b
+    run "$mpi calls" lua5.4 tests/cli/calls.lua "$b/stridec" "$MPICC"
     # Some packages (Ubuntu 24.04's MPICH 4.2.0) start every rank alone: no fault of what is tested here.
     if tests/mpirun.sh -n 2 "$b/examples/halo3d" --host 8 1 1 2>&1 | grep -q '^halo3d: 1 rank'; then
         echo "$mpi: left out: its mpirun starts each rank as a job of its own"
@@ -80,10 +81,16 @@ for b in "$build" "$mpich"; do
     yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
+    [ -n "$san" ] || LIMIT=600 run "$mpi under valgrind" tests/valgrind.sh "$b"
     [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched run "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    for halo in 1 2 3; do
+        yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
+            "$b/stridec" run --sim -- "$b/examples/pencils" 19 $halo 3
+    done
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
         run "benchmarks" tests/cli/bench.sh "$b"
+        run "nothing to do" tests/cli/light.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     else

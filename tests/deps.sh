@@ -36,6 +36,7 @@ check libmpich-dev cmd mpicc.mpich
 check python3-numpy python numpy
 check python3-mpi4py python mpi4py
 check python3-pip python pip
+check valgrind cmd valgrind
 TABLE
 }
 

@@ -2,7 +2,7 @@
 # gpu.sh: `tests/gpu.sh [BUILD_DIR [PART...]]` (make check-gpu): what only a machine with a GPU can show. Runs from a
 # built tree, compiles nothing. The parts, all of them by default:
 #   doctor      what `stridec doctor` finds
-#   examples    the halo exchange in C, Fortran and Python, and by each transport
+#   examples    the halo exchanges in C, Fortran and Python, and by each transport
 #   bytes       the benchmarks' byte checks
 #   mpi         the multi-rank tests of tests/mpi; or mpi/NAME for one of them
 #   sanitizer   compute-sanitizer's memcheck, racecheck and initcheck; or sanitizer/TOOL for one of them
@@ -73,6 +73,13 @@ try_examples() {
         under_stridec 2 "halo3d_f 64^3, 2 ranks" "$BUILD/examples/halo3d_f" 64 2 5
     else
         skip "halo3d_f: not built"
+    fi
+    if [ -x "$BUILD/examples/pencils" ]; then
+        for halo in 1 2 3; do
+            under_stridec 4 "pencils 128^3, 4 ranks, halo of $halo" "$BUILD/examples/pencils" 128 $halo 20
+        done
+    else
+        skip "pencils: not built"
     fi
     for p in $PYTHON python3 /usr/bin/python3; do
         "$p" -c 'import mpi4py, numpy' 2>/dev/null && python=$p && break

@@ -1,6 +1,7 @@
-/* doctor.c: stridec doctor: one line a check, with the mend where something is missing. */
+/* doctor.c: stridec doctor: one line a check, with the mend where something is missing; or one line an MPI function. */
 #include "command.h"
 #include "../../runtime/cache.h"
+#include "../../runtime/calls.h"
 #include "../../runtime/driver.h"
 #include "../../runtime/env.h"
 
@@ -229,13 +230,33 @@ static enum level check_tune(void)
                 e->tune ? " at " : "", e->tune ? e->tune : "");
 }
 
+/* ---- the MPI's calls ---- */
+
+static int list_calls(void)
+{
+    size_t widest = 0;
+    for (int i = 0; i < call_row_total; i++) {
+        size_t n = strlen(call_rows[i].name);
+        widest = n > widest ? n : widest;
+    }
+    for (int i = 0; i < call_row_total; i++) {
+        const struct call_row *row = &call_rows[i];
+        const char *how = strcmp(row->how, "passed") == 0 ? "passed through" : row->how;
+        printf("%-*s  %-14s  %s\n", (int)widest, row->name, how, row->why);
+    }
+    return 0;
+}
+
 int doctor_main(int argc, char **argv)
 {
     static enum level (*const checks[])(void) = {check_driver, check_gpus,       check_peers, check_nvrtc,
                                                  check_mpi,    check_cuda_aware, check_cache, check_tune};
     bool bad = false;
-    if (argc > 1)
-        return usage_error("doctor", "unexpected %s", argv[1]);
+    bool calls = argc > 1 && strcmp(argv[1], "--calls") == 0;
+    if (argc > 1 + calls)
+        return usage_error("doctor", "unexpected %s", argv[1 + calls]);
+    if (calls)
+        return list_calls();
     env_check();
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         bad = checks[i]() == BAD || bad;

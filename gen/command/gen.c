@@ -1,7 +1,7 @@
 /* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
  *
- * manifest: "stridec manifest 1", then one line a module: form signature (or "generic"), architecture, file,
- * the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
+ * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
+ * architecture, file, the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
 #include "command.h"
 #include "../../runtime/compile.h"
 
@@ -82,15 +82,21 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
     return 0;
 }
 
-static int write_generic(struct job *job, struct gen *g)
+static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
+{
+    int status = made == 0 ? write_shape(job, shape, k->source, why) : -1;
+    if (made == 0)
+        gen_kernel_free(k);
+    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
+}
+
+/* What serves all types: the interpreter, and the kernel that moves from layouts into layouts. */
+static int write_common(struct job *job, struct gen *g)
 {
     struct gen_kernel k;
     struct reason why;
-    if (gen_generic(g, "cuda", &k, &why) != 0)
-        return failure("gen", "generic kernel: %s", why.text);
-    int status = write_shape(job, "generic", k.source, &why);
-    gen_kernel_free(&k);
-    return status == 0 ? 0 : failure("gen", "generic kernel: %s", why.text);
+    int status = write_one(job, gen_generic(g, "cuda", &k, &why), &k, "generic", &why);
+    return status != 0 ? status : write_one(job, gen_link(g, NULL, NULL, "cuda", &k, &why), &k, "links", &why);
 }
 
 static int write_all(struct job *job, struct gen *g, const struct spec *spec)
@@ -106,7 +112,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
         failure("gen", "out of memory");
     } else {
         fprintf(job->manifest, "stridec manifest 1\n");
-        status = write_generic(job, g) || write_types(job, g, spec, stages);
+        status = write_common(job, g) || write_types(job, g, spec, stages);
     }
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");

@@ -30,7 +30,10 @@ const struct command commands[] = {
      "  --no-kernels  leave out the search for quicker kernels, which takes most of the time\n"
      "  --show FILE   print the table and the choices that it leads to\n",
      stridec_tune_main},
-    {"doctor", "", "check driver, GPUs, NVRTC, MPI, cache and tuned table", "", doctor_main},
+    {"doctor", "[--calls]", "check driver, GPUs, NVRTC, MPI, cache and tuned table; or list the MPI's calls",
+     "  --calls  each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\n"
+     "           through, and why\n",
+     doctor_main},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -13,17 +13,32 @@ sed 's/local n, radius = 256, 2/local n, radius = 16, 2/' spec/halo.lua >"$work/
 LD_LIBRARY_PATH=$build/sim "$build/stridec" gen "$work/halo.lua" -o "$work/aot" --arch sm_90 >"$work/out" 2>&1
 result "stridec gen compiles the halo's types"
 
-# halo NAME: runs the example with the modules, an empty cache, and a log of every compile.
+# halo NAME ROUNDS: runs the example with the modules, an empty cache, and a log of every compile.
 halo() {
+    rm -rf "$work/cache.$1" "$work/compiles.$1"
     STRIDEC_AOT=$work/aot STRIDEC_CACHE_DIR=$work/cache.$1 SIMGPU_NVRTC_LOG=$work/compiles.$1 \
-        tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim --stats -- "$build/examples/halo3d" 16 2 50 >"$work/out" 2>&1
+        tests/mpirun.sh -n 2 ${san:-} "$build/stridec" run --sim --stats -- "$build/examples/halo3d" 16 2 "$2" >"$work/out" 2>&1
 }
-halo whole && grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
-result "no NVRTC call for types in the manifest"
-awk '/calls +bytes/ { on = 1; next } on && $4 { n++; if ($6 != 0) bad = 1; if ($7 > 0) hit++ } END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
+# longer NAME COMMAND...: runs it until the command sees what it wants. On a busy machine a short run is over before the
+# first module is loaded.
+longer() {
+    local name=$1 rounds
+    shift
+    for rounds in 50 500 5000; do
+        halo "$name" $rounds || return 1
+        "$@" && return
+    done
+    return 1
+}
+hits() {
+    awk '/calls +bytes/ { on = 1; next } on && $4 { n++; if ($6 != 0) bad = 1; if ($7 > 0) hit++ } END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
+}
+longer whole hits
 result "the statistics show the modules"
+grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
+result "no NVRTC call for types in the manifest"
 
 for f in "$work"/aot/*.cubin; do printf x | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null; done
-halo damaged && grep -q 'halo3d: verified' "$work/out" && grep -q 'stridec\[.*warn' "$work/out" && [ -s "$work/compiles.damaged" ]
+longer damaged [ -s "$work/compiles.damaged" ] && grep -q 'halo3d: verified' "$work/out" && grep -q 'stridec\[.*warn' "$work/out"
 result "damaged modules are warned of and compiled anew"
 exit $failed

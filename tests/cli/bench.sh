@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench.sh BUILD: the benchmarks of one rank run to their end on the simulated GPU, with small layouts and few kernels,
+# bench.sh BUILD: the benchmarks run to their end on the simulated GPU, with small layouts and blocks and few kernels,
 # and their results make reports. One line a check; the times mean nothing here. $san: see tests/check.sh.
 build=$(cd "$1" && pwd) work=$(mktemp -d)
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,10 +10,11 @@ result() {   # NAME, after a command
     if [ $? -eq 0 ]; then echo "ok $1"; else echo "not ok $1"; failed=1; sed 's/^/    /' "$work/out" | tail -15; fi
 }
 
-bench() {   # PROGRAM ARGUMENT...
+ranks=1
+bench() {   # PROGRAM ARGUMENT..., by $ranks
     local program=$1
     shift
-    BUILD=$build timeout 200 tests/mpirun.sh -n 1 ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --sim -- "$build/bench/$program" "$@" \
+    BUILD=$build timeout 200 tests/mpirun.sh -n "$ranks" ${san:-} ${san:+ASAN_OPTIONS=detect_leaks=0} "$build/stridec" run --sim -- "$build/bench/$program" "$@" \
         >"$work/out" 2>&1
 }
 
@@ -50,4 +51,46 @@ bench commit --warm && bench commit --blocks 10000 "$work/commit.json"
 result "commit"
 report "$work/commit.json" '10,000 \|' '^\| vector \| cache \|' 'above the MPI'
 result "commit's report, warm from disk"
+
+ranks=2
+rows() {   # RESULTS ROWS KEY...: so many rows, each right and with these figures
+    python3 - "$@" >"$work/out" 2>&1 <<'EOF'
+import json, sys
+name, rows, *keys = sys.argv[1:]
+results = json.load(open(name))
+assert all(key in results for key in ("machine", "versions", "date", "command"))
+assert len(results["cases"]) == int(rows), len(results["cases"])
+for c in results["cases"]:
+    assert c["ok"] is True and all(c[key] > 0 for key in keys), c
+EOF
+}
+times="bytes block us contiguous_us pack_us unpack_us"
+bench pingpong --quick --span 20000 "$work/pingpong.json" && grep -q 'layouts verified, 0 wrong' "$work/out"
+result "pingpong"
+# shellcheck disable=SC2086
+rows "$work/pingpong.json" 6 $times &&
+    report "$work/pingpong.json" '^Time ÷ limit over 6 rows' 'Waitall \| 1,024 \| 32 \|'
+result "pingpong's report"
+STRIDEC_TRANSPORT=staged bench pingpong --quick --send --span 20000 "$work/choice-2.json" &&
+    bench pingpong --quick --send --span 20000 "$work/choice-1.json" &&
+    python3 bench/join.py choice "$work/choice.json" "$work"/choice-?.json "$work/none.json" 2>>"$work/out" &&
+    rows "$work/choice.json" 6 && report "$work/choice.json" 'auto \| staged \| best forced' 'best forced over 3 rows'
+result "the choice of transport"
+bench pingpong --quick --limit 0 "$work/late.json" && grep -q '0 layouts verified' "$work/out" &&
+    rows "$work/late.json" 0 && report "$work/late.json"
+result "pingpong ends when its time has passed"
+bench halo --n 6 "$work/halo-2.json"
+result "halo"
+bench stencil --n 5 --radius 3 "$work/stencil-2.json"
+result "stencil"
+ranks=4
+bench halo --n 4 --radius 1 "$work/halo-4.json" && bench stencil --n 4 "$work/stencil-4.json"
+result "halo and stencil of four ranks"
+python3 bench/join.py halo "$work/halo.json" "$work"/halo-?.json && rows "$work/halo.json" 8 us n radius gpus &&
+    report "$work/halo.json" '^\| 2 \| 4 \| 4\^3 \| 1 \| persistent \|' 'The link: '
+result "halo's report"
+python3 bench/join.py stencil "$work/stencil.json" "$work"/stencil-?.json &&
+    rows "$work/stencil.json" 6 us n radius gpus &&
+    report "$work/stencil.json" '5\^3 \| 3 \| pack, alltoallv, unpack' '4\^3 \| 2 \| hand-written'
+result "stencil's report"
 exit $failed

@@ -120,9 +120,9 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     check "gen" returns 0 out 'manifest: 5 types' gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90,sm_80
     manifest=$work/new/aot/manifest
     check "the manifest's first line" grep -qx 'stridec manifest 1' <(head -n 1 "$manifest")
-    lines() {   # generic and three forms, each for two architectures
+    lines() {   # generic, links and three forms, each for two architectures
         cat "$manifest"
-        [ "$(wc -l <"$manifest")" -eq 9 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 5 ] &&
+        [ "$(wc -l <"$manifest")" -eq 11 ] && [ "$(cut -f1 "$manifest" | sort -u | wc -l)" -eq 6 ] &&
             awk -F'\t' 'NR > 1 && NF != 5 { exit 1 }' "$manifest"
     }
     check "one line a shape and architecture" lines
@@ -131,7 +131,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         for file in $(tail -n +2 "$manifest" | cut -f3); do
             [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%%.*}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 13 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 16 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     again() {
@@ -195,6 +195,8 @@ fi
 
 # ---- doctor, tune ----
 check "doctor tells of the MPI" returns 0 out '^ok +mpi' doctor
+check "doctor lists the calls" returns 0 out '^MPI_Send +accelerated +[a-z]' doctor --calls
+check "doctor takes nothing else" returns 2 err 'unexpected --call$' doctor --call
 unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
 check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }

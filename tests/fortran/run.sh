@@ -22,6 +22,7 @@ done
 timeout -k 5 120 tests/mpirun.sh -n 2 env LD_PRELOAD="$preload" ${san:+ASAN_OPTIONS=detect_leaks=0} \
     LD_LIBRARY_PATH="$build/sim" "$build/tests/fortran/calls_F08" >"$out" 2>&1
 grep -q 'MPI_Send on vector: slipped past' "$out" && grep -q 'MPI_Recv_bottom on MPI_BOTTOM: slipped past' "$out" &&
+    grep -q 'MPI_Bcast on vector: slipped past' "$out" && grep -q 'MPI_Ibcast on vector: slipped past' "$out" &&
     ! grep -q 'wrong bytes' "$out"
 result "without stridec each slips past"
 exit $failed

@@ -14,7 +14,7 @@ int my_rank, num_ranks;
 bool host_mode;
 uint64_t test_seed;
 
-static MPI_Comm report_comm;
+MPI_Comm check_comm;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int failures; /* of the present check, on this rank */
 static char first_why[WHY_MAX];
@@ -25,8 +25,20 @@ static uint64_t pick_seed(void)
 {
     const char *s = getenv("TEST_SEED");
     uint64_t seed = s ? strtoull(s, NULL, 0) : (uint64_t)time(NULL) * 2654435761u + (uint64_t)getpid();
-    MPI_Bcast(&seed, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&seed, 1, MPI_UINT64_T, 0, check_comm);
     return seed;
+}
+
+void check_begin(int argc, char **argv, MPI_Comm comm)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--host")) host_mode = true;
+    MPI_Comm_rank(comm, &my_rank);
+    MPI_Comm_size(comm, &num_ranks);
+    MPI_Comm_dup(comm, &check_comm);
+    test_seed = random_state = pick_seed();
+    note("TEST_SEED=%llu, %d ranks, %s", (unsigned long long)test_seed, num_ranks,
+         host_mode ? "host memory only" : "device memory");
 }
 
 int check_start(int *argc, char ***argv, int level)
@@ -36,27 +48,26 @@ int check_start(int *argc, char ***argv, int level)
         MPI_Init(argc, argv);
     else
         MPI_Init_thread(argc, argv, level, &provided);
-    for (int i = 1; i < *argc; i++)
-        if (!strcmp((*argv)[i], "--host")) host_mode = true;
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &num_ranks);
-    MPI_Comm_dup(MPI_COMM_WORLD, &report_comm);
-    test_seed = random_state = pick_seed();
-    note("TEST_SEED=%llu, %d ranks, %s", (unsigned long long)test_seed, num_ranks,
-         host_mode ? "host memory only" : "device memory");
+    check_begin(*argc, *argv, MPI_COMM_WORLD);
     return provided;
 }
 
-int check_finish(void)
+int check_end(void)
 {
-    MPI_Bcast(&failed, 1, MPI_INT, 0, report_comm);
+    MPI_Bcast(&failed, 1, MPI_INT, 0, check_comm);
     if (my_rank == 0) {
         printf("# %d passed, %d failed\n", passed, failed);
         fflush(stdout);
     }
-    MPI_Comm_free(&report_comm);
-    MPI_Finalize();
+    MPI_Comm_free(&check_comm);
     return failed != 0;
+}
+
+int check_finish(void)
+{
+    int bad = check_end();
+    MPI_Finalize();
+    return bad;
 }
 
 void fail(const char *format, ...)
@@ -81,8 +92,8 @@ void report(const char *format, ...)
         counts = calloc((size_t)num_ranks, sizeof *counts);
         whys = calloc((size_t)num_ranks, WHY_MAX);
     }
-    MPI_Gather(&failures, 1, MPI_INT, counts, 1, MPI_INT, 0, report_comm);
-    MPI_Gather(first_why, WHY_MAX, MPI_CHAR, whys, WHY_MAX, MPI_CHAR, 0, report_comm);
+    MPI_Gather(&failures, 1, MPI_INT, counts, 1, MPI_INT, 0, check_comm);
+    MPI_Gather(first_why, WHY_MAX, MPI_CHAR, whys, WHY_MAX, MPI_CHAR, 0, check_comm);
     if (my_rank == 0) {
         int r = 0;
         while (r < num_ranks && counts[r] == 0) r++;
@@ -95,7 +106,7 @@ void report(const char *format, ...)
         }
         fflush(stdout);
     }
-    MPI_Barrier(report_comm); /* nobody's next message may meet a wildcard of this check */
+    MPI_Barrier(check_comm); /* nobody's next message may meet a wildcard of this check */
     free(counts);
     free(whys);
     failures = 0;

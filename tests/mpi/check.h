@@ -13,6 +13,7 @@
 extern int my_rank, num_ranks;
 extern bool host_mode;
 extern uint64_t test_seed;
+extern MPI_Comm check_comm;   /* of all ranks; the reports' own */
 
 /* ---- reports (check.c) ---- */
 
@@ -20,6 +21,9 @@ extern uint64_t test_seed;
 int check_start(int *argc, char ***argv, int level);
 /* Prints the totals, finalizes; the exit status. */
 int check_finish(void);
+/* The same without MPI_Init and MPI_Finalize: of programs that start the MPI by other ways. */
+void check_begin(int argc, char **argv, MPI_Comm comm);
+int check_end(void);
 /* Notes a failure of the present check on this rank; thread safe. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define expect(cond, ...) ((cond) ? (void)0 : fail(__VA_ARGS__))

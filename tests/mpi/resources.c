@@ -75,7 +75,8 @@ void resources_watch_compiles(void)
     struct resources r;
     int fd = -1;
     if (my_rank == 0) {
-        snprintf(compile_log, sizeof compile_log, "/tmp/stridec-compiles-XXXXXX");
+        const char *beside = getenv("STRIDEC_CACHE_DIR");   /* goes with it */
+        snprintf(compile_log, sizeof compile_log, "%s-compiles-XXXXXX", beside ? beside : "/tmp/stridec");
         fd = mkstemp(compile_log);
         expect(fd >= 0, "no temporary file");
         if (fd >= 0) close(fd);

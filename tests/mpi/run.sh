@@ -1,9 +1,11 @@
 #!/bin/sh
 # run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
 # "run:" comments each, and prints "ok" or "not ok" for it.
-#   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns]
-# @AWARE is the library that makes the MPI CUDA-aware, @NEW a new empty folder, @KEEP one folder for all lines of a
-# program. "warns": standard error must hold a warning of stridec's, and no line of one rank's twice.
+#   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
+# @AWARE is the library that makes the MPI CUDA-aware, @TOOL another tool of the profiling interface, which stridec
+# comes before, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
+# "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
+# before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
@@ -37,16 +39,29 @@ start() {   # PROGRAM RANKS ARGUMENT...
 }
 
 warned() {   # standard error holds a warning, and none twice
-    grep -q '^stridec\[[0-9]*\]: warn' "$work/err" && ! grep '^stridec\[[0-9]*\]: warn' "$work/err" | sort | uniq -d | grep -q .
+    grep '^stridec\[[0-9]*\]: warn' "$work/err" >"$work/warnings" && ! sort "$work/warnings" | uniq -d | grep -q .
+}
+
+ended() {   # STATUS WANTED: before its end, by itself
+    case $1 in
+    0 | 124 | 137) false ;;
+    "${2:-$1}")
+        # MPICH's mpirun may lose lines of a job that it ends, but not that it does.
+        grep -q "^# TEST_SEED" "$work/out" || grep -q "Abort(" "$work/err" || return 1
+        ! grep -q "^not ok " "$work/out" && ! grep -qi "signal: \|(signal " "$work/err" ;;
+    *) false ;;
+    esac
 }
 
 one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end with it
-    name=$1 warns=
+    name=$1 warns= ends= wanted=
     shift
     while [ "$1" != -n ]; do
         value=${1#*=}
         case $value in
         @AWARE) value=$(cd "$build" && pwd)/sim/libaware.so ;;
+        @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
+        @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
         esac
@@ -55,12 +70,20 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
     done
     ranks=$2
     shift 2
-    case "$*" in *"=> warns") warns=yes ;; esac
+    case "$*" in
+    *"=> warns") warns=yes ;;
+    *"=> ends"*) ends=yes wanted=${*##*=> ends} wanted=${wanted# } ;;
+    esac
     # shellcheck disable=SC2046
-    set -- $(echo "$*" | sed 's/ *=> warns$//')
+    set -- $(echo "$*" | sed 's/ *=> .*//')
     start "$name" "$ranks" "$@" >"$work/out" 2>"$work/err"
     status=$?
     [ $status = 124 ] && echo "timeout after $limit s" >>"$work/out"
+    if [ -n "$ends" ]; then
+        ended $status "$wanted" && return
+        echo "not ok the end of the job: exit status $status" >>"$work/out"
+        return 1
+    fi
     [ $status != 0 ] && return 1
     grep -q '^# [1-9][0-9]* passed, 0 failed' "$work/out" || return 1
     if [ -n "$warns" ] && [ -z "$MPI_TEST_HOST" ] && ! warned; then
@@ -70,7 +93,9 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- pack parts p2p requests lifetimes errors devices handles fallback tuned edges large churn warm random
+[ $# -gt 0 ] || set -- pack parts host p2p requests outstanding collectives reductions neighbors halo pending window \
+    file bottom partitioned lifetimes freed threads offers strangers soak odd tools left worlds sessions errors short fatal devices \
+    handles fallback tuned edges steps large large_count churn warm random
 for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }

@@ -206,6 +206,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     if (flags) return CUDA_ERROR_INVALID_VALUE;
     if (!context_live(peer) || peer == ctx) return CUDA_ERROR_INVALID_CONTEXT;
     if (peer->device == ctx->device) return CUDA_ERROR_INVALID_DEVICE;
+    if (!sim_number("SIMGPU_PEERS", 1)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (ctx->peer[peer->device]) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     ctx->peer[peer->device] = true;
     return CUDA_SUCCESS;

@@ -51,6 +51,13 @@ static void drop_copy(struct op *o)
     free(((struct copy_op *)o)->staged);
 }
 
+/* A call that waits is waited for wholly where either side says so. */
+static bool synchronous(const struct copy *c)
+{
+    const struct alloc *to = memory_find(c->to), *from = memory_find(c->from);
+    return (to && to->synchronous) || (from && from->synchronous);
+}
+
 static bool pageable(uintptr_t p)
 {
     return !memory_find(p);
@@ -86,7 +93,8 @@ static char *stage(const struct copy *c)
 }
 
 /* Enqueues; waits where the call is one that waits, or writes pageable memory. As in CUDA, a copy within devices
- * never waits, and one from pageable memory only until its source is read: the bytes arrive in stream order. */
+ * never waits, and one from pageable memory only until its source is read: the bytes arrive in stream order; but where
+ * the memory is synchronous. */
 static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
 {
     if (!c->width || !c->height || !c->depth) return CUDA_SUCCESS;
@@ -103,7 +111,7 @@ static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
     }
     count_copy(c);
     bool on_device = memory_is_device(c->to) && memory_is_device(c->from);
-    bool complete = (wait && !on_device && !o->staged) || pageable(c->to);
+    bool complete = (wait && ((!on_device && !o->staged) || synchronous(c))) || pageable(c->to);
     uint64_t seq = stream_add(s, &o->op);
     return complete ? stream_run(s, seq) : CUDA_SUCCESS;
 }

@@ -60,7 +60,8 @@ CUresult sim_injected(const char *call)
         size_t name = strcspn(rule, ":,");
         if (name == length && !strncmp(rule, call, name)) {
             unsigned long n = rule[name] == ':' ? strtoul(rule + name + 1, NULL, 10) : 0;
-            if (!n || ++seen[i] == n) return failure_of(call, length);
+            bool on = rule[strcspn(rule, "+,")] == '+';
+            if (!n || ++seen[i] == n || (on && seen[i] > n)) return failure_of(call, length);
         }
         rule += strcspn(rule, ",");
         rule += *rule == ',';

@@ -132,6 +132,6 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     ENTER_ANY();
     if (!can) return CUDA_ERROR_INVALID_VALUE;
     if (device < 0 || device >= device_count() || peer < 0 || peer >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
-    *can = device != peer;
+    *can = device != peer && sim_number("SIMGPU_PEERS", 1);
     return CUDA_SUCCESS;
 }

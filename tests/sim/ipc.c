@@ -1,5 +1,6 @@
 /* ipc.c: memory handles that another process opens. The handle names the exporter's memory file by
- * process and descriptor; it serves as long as the exporter lives, as on hardware. */
+ * process and descriptor; it serves as long as the exporter lives, as on hardware. What is open keeps its place, though
+ * the exporter has freed it: another allocation there is refused until it is closed. */
 #include "sim.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 struct handle {
     char magic[8];
     int32_t pid, fd, device, pad;
-    uint64_t offset, bytes, span;
+    uint64_t offset, bytes, span, id;
 };
 _Static_assert(sizeof(struct handle) <= CU_IPC_HANDLE_SIZE, "fits the handle");
 static const char magic[8] = "SIMIPC1";
@@ -21,7 +22,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr p)
     const struct alloc *a = memory_find(p);
     if (!out || !a || a->kind != ALLOC_DEVICE) return CUDA_ERROR_INVALID_VALUE;
     struct handle h = {.pid = (int32_t)getpid(), .device = a->device, .bytes = a->bytes,
-                       .span = a->span - (size_t)sysconf(_SC_PAGESIZE)};
+                       .span = a->span - (size_t)sysconf(_SC_PAGESIZE), .id = a->id};
     memcpy(h.magic, magic, sizeof magic);
     memory_export(a, &h.fd, &h.offset);
     memset(out, 0, sizeof *out);
@@ -52,10 +53,11 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
     if (!out || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
     if (memcmp(h.magic, magic, sizeof magic)) return CUDA_ERROR_INVALID_HANDLE;
     if (h.pid == (int32_t)getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (h.device != ctx->device && !sim_number("SIMGPU_PEERS", 1)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (h.device != ctx->device && !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) && !ctx->peer[h.device])
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    uint64_t place = h.offset * SIM_DEVICES_MAX + (uint64_t)h.device;
-    struct alloc *seen = memory_imported(h.pid, place, ctx);
+    struct alloc *seen = memory_imported(h.pid, h.device, h.offset, h.span, ctx);
+    if (seen && seen->owner_id != h.id) return CUDA_ERROR_ALREADY_MAPPED;
     if (seen) {
         seen->opens++;
         *out = seen->base;
@@ -65,7 +67,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
     CUresult r = map_twice(&h, &base, &view);
     if (r) return r;
     struct alloc a = {.base = (uintptr_t)base, .bytes = h.bytes, .span = h.span, .view = view, .kind = ALLOC_IMPORT,
-                      .device = h.device, .context = ctx, .opens = 1, .owner = h.pid, .owner_offset = place};
+                      .device = h.device, .context = ctx, .opens = 1, .owner = h.pid, .owner_offset = h.offset,
+                      .owner_id = h.id};
     if (!memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
     fault_install();
     fault_range(a.base, a.span);

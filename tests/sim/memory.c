@@ -174,14 +174,14 @@ CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind
 CUresult memory_host_alloc(CUcontext context, enum alloc_kind kind, size_t bytes, void **out)
 {
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    void *p;
-    /* Whole pages, as a driver gives: no page is both its and the heap's. */
-    if (posix_memalign(&p, page(), (bytes + page() - 1) / page() * page())) return CUDA_ERROR_OUT_OF_MEMORY;
+    /* A mapping of its own, as a driver gives: never a part of the heap. */
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes <= SIM_SPARSE) memset(p, SIM_POISON, bytes);
     struct alloc a = {.base = (uintptr_t)p, .bytes = bytes, .view = p, .kind = kind, .device = context->device,
                       .context = context};
     if (!memory_add(&a)) {
-        free(p);
+        munmap(p, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = p;
@@ -225,7 +225,7 @@ void memory_release(struct alloc *a)
         munmap(a->view, a->span);
         break;
     case ALLOC_MANAGED:
-    case ALLOC_PINNED: free((void *)a->base); break;
+    case ALLOC_PINNED: munmap((void *)a->base, a->bytes); break;
     case ALLOC_REGISTERED: break;
     }
     size_t i = (size_t)(a - table);
@@ -251,11 +251,12 @@ void memory_export(const struct alloc *a, int *fd, uint64_t *offset)
     *offset = a->base - (uintptr_t)arenas[a->device].base;
 }
 
-struct alloc *memory_imported(int owner, uint64_t offset, CUcontext context)
+struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t span, CUcontext context)
 {
     for (size_t i = 0; i < entries; i++) {
         struct alloc *a = &table[i];
-        if (a->kind == ALLOC_IMPORT && a->owner == owner && a->owner_offset == offset && a->context == context)
+        if (a->kind == ALLOC_IMPORT && a->owner == owner && a->device == device && a->context == context &&
+            a->owner_offset < offset + span && offset < a->owner_offset + a->span)
             return a;
     }
     return NULL;

@@ -20,7 +20,7 @@ static CUresult attribute_of(const struct alloc *a, CUdeviceptr p, CUpointer_att
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         *(void **)out = host_sees ? (void *)(uintptr_t)p : NULL;
         return host_sees ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned *)out = 0; break;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned *)out = a->synchronous; break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)out = a->id; break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned char *)out = a->kind == ALLOC_MANAGED; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = a->device; break;
@@ -73,6 +73,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
 {
     ENTER_ANY();
     const struct alloc *a = known(p);
+    sim_counts.questions++;
     if (!out || !a) return CUDA_ERROR_INVALID_VALUE;
     return attribute_of(a, p, attribute, out);
 }
@@ -81,10 +82,20 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 {
     ENTER_ANY();
     const struct alloc *a = known(p);
+    sim_counts.questions++;
     if (!n || !attribute || !out) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < n; i++) {
         CUresult r = a ? attribute_of(a, p, attribute[i], out[i]) : attribute_of_unknown(p, attribute[i], out[i]);
         if (r && attribute[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER) return r;
     }
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr p)
+{
+    ENTER();
+    struct alloc *a = memory_find(p);
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+    a->synchronous = *(const unsigned *)value != 0;
     return CUDA_SUCCESS;
 }

@@ -229,6 +229,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_entry_points),
         cmocka_unit_test(test_forked_child_has_no_driver),
         cmocka_unit_test(test_ipc),
+        cmocka_unit_test(test_ipc_of_a_place_used_again),
         cmocka_unit_test(test_runtime),
         cmocka_unit_test(test_kernel),
         cmocka_unit_test(test_kernel_arguments_are_copied),

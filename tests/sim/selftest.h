@@ -22,6 +22,7 @@ int scenario(const char *name);
 int run_scenario(const char *name, const void *input, size_t bytes, char *text, size_t text_bytes);
 void test_host_access_dies(void **state);
 void test_ipc(void **state);
+void test_ipc_of_a_place_used_again(void **state);
 void test_forked_child_has_no_driver(void **state);
 
 /* selftest_order.c */

@@ -40,6 +40,19 @@ static void scenario_ipc(void)
     exit(0);
 }
 
+/* Two allocations that had the same memory, one after the other: both open only in turn. */
+static void scenario_ipc_again(void)
+{
+    CUipcMemHandle h[2];
+    CUdeviceptr p, q;
+    if (read(0, h, sizeof h) != sizeof h) exit(2);
+    start();
+    if (cuIpcOpenMemHandle(&p, h[0], 1) || cuIpcOpenMemHandle(&q, h[0], 1) || p != q) exit(3);
+    if (cuIpcOpenMemHandle(&q, h[1], 1) != CUDA_ERROR_ALREADY_MAPPED || cuIpcCloseMemHandle(p)) exit(4);
+    if (cuIpcOpenMemHandle(&q, h[1], 1) != CUDA_ERROR_ALREADY_MAPPED || cuIpcCloseMemHandle(p)) exit(5);
+    exit(cuIpcOpenMemHandle(&q, h[1], 1) || cuIpcCloseMemHandle(q) ? 6 : 0);
+}
+
 static void scenario_ipc_touch(void)
 {
     CUipcMemHandle h;
@@ -90,6 +103,7 @@ static const struct {
 } scenarios[] = {
     {"touch", scenario_touch},     {"touch freed", scenario_touch_freed},
     {"ipc", scenario_ipc},         {"ipc touch", scenario_ipc_touch},
+    {"ipc again", scenario_ipc_again},
     {"overrun", scenario_overrun}, {"misaligned", scenario_misaligned},
     {"wild", scenario_wild},
     {"divergent", scenario_divergent},
@@ -164,6 +178,26 @@ void test_ipc(void **state)
     assert_int_not_equal(run_scenario("ipc touch", &h, sizeof h, (char *)text, sizeof text), 0);
     assert_non_null(strstr((char *)text, "the host touched device memory at"));
     OK(cuMemFree(p));
+}
+
+void test_ipc_of_a_place_used_again(void **state)
+{
+    (void)state;
+    size_t free_bytes, total;
+    CUdeviceptr p, q;
+    CUipcMemHandle h[2];
+    char text[256];
+    start();
+    OK(cuMemGetInfo(&free_bytes, &total));
+    OK(cuMemAlloc(&p, free_bytes / 4 * 3));   /* so long that the next one lies there too, in part at least */
+    OK(cuIpcGetMemHandle(&h[0], p));
+    OK(cuMemFree(p));
+    OK(cuMemAlloc(&q, free_bytes / 4 * 3));
+    OK(cuIpcGetMemHandle(&h[1], q));
+    int status = run_scenario("ipc again", h, sizeof h, text, sizeof text);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    OK(cuMemFree(q));
 }
 
 void test_forked_child_has_no_driver(void **state)

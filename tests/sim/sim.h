@@ -71,10 +71,11 @@ struct alloc {
     int device;
     CUcontext context; /* NULL for ALLOC_POOL */
     uint64_t id;
+    bool synchronous;  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     bool dying;        /* freed in stream order, the free has not run yet */
     int opens;         /* imports: times opened */
-    int owner;         /* imports: process and offset that tell them apart */
-    uint64_t owner_offset;
+    int owner;         /* imports: of which process, where in the device's memory, and its id there */
+    uint64_t owner_offset, owner_id;
 };
 /* The allocation that holds byte p, or NULL. Valid until the next allocation or release. */
 struct alloc *memory_find(uintptr_t p);
@@ -93,7 +94,8 @@ void memory_close(void);
 void memory_usage(int device, size_t *used, size_t *total);
 /* The descriptor and offset of a device allocation, for export. */
 void memory_export(const struct alloc *a, int *fd, uint64_t *offset);
-struct alloc *memory_imported(int owner, uint64_t offset, CUcontext context);
+/* What is open of another process's memory between these offsets, or NULL. */
+struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t span, CUcontext context);
 
 /* fault.c */
 void fault_install(void);

@@ -4,8 +4,9 @@
  *   SIMGPU_DEVICES=n         devices (default 2, at most 16)
  *   SIMGPU_MEMORY=n          MiB of memory of each device (default 4096)
  *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
+ *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
- *   SIMGPU_FAIL=NAME[:n],..  driver call NAME fails: at its n-th call, or always
+ *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always
  *   SIMGPU_REPORT=1          one line of counters on standard error at exit
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
  *   SIMGPU_NVRTC_FAIL=1      every compile fails
@@ -22,6 +23,7 @@ struct simgpu_counts {
     uint64_t allocs_live, bytes_live;   /* device and managed memory now, imports not included */
     uint64_t modules, stream_creates, event_creates;
     uint64_t bytes_peak, graph_launches;
+    uint64_t questions;                 /* about pointers' attributes */
 };
 void simgpu_counts(struct simgpu_counts *out);
 /* Zeroes all but allocs_live and bytes_live; bytes_peak starts again from bytes_live. */

@@ -75,7 +75,7 @@ static void wrong_values(void **state)
     (void)state;
     in_child(true, (const char *const[]){"STRIDEC_TRANSPORT=pigeon", "STRIDEC_DISABLE=yes", NULL}, are_defaults);
     assert_non_null(strstr(said, "STRIDEC_TRANSPORT=pigeon is not allowed"));
-    assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged\n"));
+    assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged, zerocopy\n"));
     assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
     assert_non_null(strstr(said, "allowed: 0, 1\n"));
     const char *const numbers[] = {"STRIDEC_SM_LIMIT=-1", "STRIDEC_SM_LIMIT=half", "STRIDEC_SM_LIMIT=4x",

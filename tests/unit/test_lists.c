@@ -37,20 +37,32 @@ static int64_t past_40_above(int64_t i) { return ends(i, 0, (int64_t)1 << 39); }
 static int64_t past_40_below(int64_t i) { return ends(i, -((int64_t)1 << 39) - 1, 0); }
 static int64_t widest(int64_t i) { return ends(i, -((int64_t)1 << 62), (int64_t)1 << 62); }
 
+enum { SHORT = 4 }; /* blocks are of this many units at most, but for some */
 static const struct {
     int64_t (*value)(int64_t i);
     int64_t count, unit;
     const char *code;
+    int64_t longest;   /* block, in units */
+    int start;         /* bytes of a block's start */
 } lists[] = {
-    {climbing, 33, 8, "4:2"},         {climbing, 64, 1, "4:2"},        {climbing, 65, 16, "4:2"},
-    {climbing, 5000, 4, "4:2"},       {falling, 128, 2, "4:2"},        {falling, 1001, 8, "4:2"},
-    {twice, 40, 1, "4:2"},            {twice, 1000, 8, "4:2"},         {two_bytes, 128, 1, "4:2"},
-    {two_bytes, 100, 8, "4:2"},       {past_two_bytes, 128, 1, "4"},   {past_two_bytes, 3000, 8, "4"},
-    {dense_groups, 65, 8, "8:2"},     {dense_groups, 1000, 1, "8:2"},  {two_bytes_far, 192, 4, "8:2"},
-    {ends_32, 40, 16, "4"},           {past_32_above, 40, 1, "8:4"},   {past_32_below, 99, 8, "8:4"},
-    {sparse_groups, 1000, 8, "8:4"},  {four_bytes_far, 128, 1, "8:4"}, {past_four_bytes, 128, 8, "1:4"},
-    {ends_40, 40, 8, "1:4"},          {ends_40, 5000, 1, "1:4"},       {past_40_above, 65, 4, "8"},
-    {past_40_below, 50, 8, "8"},      {widest, 40, 1, "8"},
+    {climbing, 33, 8, "4:2", SHORT, 2}, {climbing, 64, 1, "4:2", SHORT, 2},
+    {climbing, 65, 16, "4:2", SHORT, 2}, {climbing, 5000, 4, "4:2", SHORT, 2},
+    {falling, 128, 2, "4:2", SHORT, 2}, {falling, 1001, 8, "4:2", SHORT, 2},
+    {twice, 40, 1, "4:2", SHORT, 2}, {twice, 1000, 8, "4:2", SHORT, 2},
+    {two_bytes, 128, 1, "4:2", SHORT, 2}, {two_bytes, 100, 8, "4:2", SHORT, 2},
+    {past_two_bytes, 128, 1, "4", SHORT, 2}, {past_two_bytes, 3000, 8, "4", SHORT, 2},
+    {dense_groups, 65, 8, "8:2", SHORT, 2}, {dense_groups, 1000, 1, "8:2", SHORT, 2},
+    {two_bytes_far, 192, 4, "8:2", SHORT, 2}, {ends_32, 40, 16, "4", SHORT, 2},
+    {past_32_above, 40, 1, "8:4", SHORT, 2}, {past_32_below, 99, 8, "8:4", SHORT, 2},
+    {sparse_groups, 1000, 8, "8:4", SHORT, 2}, {four_bytes_far, 128, 1, "8:4", SHORT, 2},
+    {past_four_bytes, 128, 8, "1:4", SHORT, 2}, {ends_40, 40, 8, "1:4", SHORT, 2},
+    {ends_40, 5000, 1, "1:4", SHORT, 2}, {past_40_above, 65, 4, "8", SHORT, 2},
+    {past_40_below, 50, 8, "8", SHORT, 2}, {widest, 40, 1, "8", SHORT, 2},
+    /* Long blocks: a few, then within 7.5 bytes a block, then past that. */
+    {ends_32, 3000, 4, "4", 1 << 20, 4},     {climbing, 6000, 2, "4:2", 1 << 17, 4},
+    {ends_32, 6000, 16, "4", 1 << 20, 3},    {four_bytes_far, 9000, 1, "8:4", 1 << 19, 3},
+    {ends_32, 20000, 8, "4", 1 << 23, 4},    {ends_40, 6000, 1, "1:4", 1 << 15, 3},
+    {ends_40, 6000, 8, "1:4", 1 << 22, 4},   {widest, 6000, 1, "8", 1 << 15, 3},
 };
 
 /* ---- trees of them ---- */
@@ -61,7 +73,8 @@ static struct tree *tree_of(size_t k, bool blocks)
     int64_t n = lists[k].count, unit = lists[k].unit, packed = 0, *at = malloc((size_t)n * sizeof *at);
     struct tree **part = malloc((size_t)n * sizeof *part), *t;
     for (int64_t i = 0; i < n; i++) {
-        int64_t length = unit * (i ? random_from(0, 30) ? random_from(1, 4) : random_from(1, 3000) : 1);
+        int64_t most = lists[k].longest > SHORT || random_from(0, 30) ? lists[k].longest : 3000;
+        int64_t length = unit * (i ? random_from(1, most) : 1);
         at[i] = lists[k].value(i) * unit;
         if (blocks) part[i] = made(tree_dense(at[i] + packed, length, &trees_why));
         packed += length;
@@ -191,7 +204,7 @@ static void codes(void **state)
     for (size_t i = 0; i < COUNT(lists); i++) {
         char index[64], blocks[64];
         snprintf(index, sizeof index, "i(d(16);#%s*%d)~", lists[i].code, (int)lists[i].unit);
-        snprintf(blocks, sizeof blocks, "b(#2+%s*%d)~", lists[i].code, (int)lists[i].unit);
+        snprintf(blocks, sizeof blocks, "b(#%d+%s*%d)~", lists[i].start, lists[i].code, (int)lists[i].unit);
         assert_memory_equal(form_signature(all[i][0].form), index, strlen(index));
         if (lists[i].value != twice && lists[i].count > 1)
             assert_memory_equal(form_signature(all[i][1].form), blocks, strlen(blocks));
@@ -250,26 +263,27 @@ static int steps_of(int64_t candidates)
     return steps;
 }
 
-/* The most that two blocks may take, but for 4 KiB in all. */
-static int64_t halves_of(const struct form_node *b, int64_t units)
+/* The most that ten blocks may take, but for 4 KiB in all. */
+static int64_t tenfold(const struct form_node *b, int64_t units)
 {
-    if (b->code->entry == 8) return 24;
-    if (units / b->blocks < 1 << 12) return 15;
-    return b->code->base == 1 ? 18 : 17;
+    if (b->code->entry == 8) return 120;
+    if (b->code->base != 1) return units / b->blocks < 1 << 19 ? 75 : 82;
+    if (units / b->blocks < 1 << 12) return 75;
+    return units < (int64_t)1 << 33 ? 80 : 90;
 }
 
 /* What form.h says of memory and searches, of whatever comes. */
 static void bounds(void **state)
 {
     (void)state;
-    for (int round = 0; round < 60; round++) {
-        int64_t n = (int64_t)1 << random_from(6, 15), longest = (int64_t)1 << random_from(0, 18);
-        struct listed l = listed_of(random_blocks(n + random_from(0, n), longest, (int64_t)1 << random_from(2, 28)));
+    for (int round = 0; round < 120; round++) {
+        int64_t n = (int64_t)1 << random_from(6, 15), longest = (int64_t)1 << random_from(0, 26);
+        struct listed l = listed_of(random_blocks(n + random_from(0, n), longest, (int64_t)1 << random_from(2, 32)));
         const struct form_node *b = l.form->root;
         assert_int_equal(b->kind, FORM_BLOCKS);
         int64_t units = l.tree->size / b->unit, shift = l.form->number[b->number + FORM_SHIFT].value;
-        assert_in_range(l.size, b->blocks * 4, b->blocks * halves_of(b, units) / 2 + 4096 + 3 * 16);
-        assert_true((int64_t)1 << shift <= 20 * units / b->blocks || (int64_t)1 << shift <= units / 500);
+        assert_in_range(l.size, b->blocks * 4, b->blocks * tenfold(b, units) / 10 + 4096 + 3 * 16);
+        assert_true((int64_t)1 << shift <= 24 * units / b->blocks || (int64_t)1 << shift <= units / 500);
         const uint32_t *head = (const uint32_t *)(l.bytes + l.form->number[b->number + FORM_AT].value);
         for (int64_t c = 0; c + 1 < b->chunks; c++)
             assert_in_range(steps_of(head[c + 1] - head[c] + 1), 0,

@@ -184,19 +184,16 @@ static void test_settings(void **state)
     (void)state;
 }
 
-/* The PTX of one entry of a signature's kernel; the caller frees it. */
-static char *entry_ptx(const char *signature, const char *const knobs[2], const char *entry)
+/* The PTX of one entry of a kernel, which goes; the caller frees it. */
+static char *entry_of(struct gen_kernel *k, const char *entry)
 {
-    struct gen_kernel k;
-    struct reason why;
-    if (gen_kernel(generator, signature, "cuda", knobs, &k, &why)) fail_msg("%s", why.text);
-    nvrtcProgram p = build(k.source, "compute_90");
+    nvrtcProgram p = build(k->source, "compute_90");
     size_t size = 0;
     assert_int_equal(rtc.nvrtcGetPTXSize(p, &size), NVRTC_SUCCESS);
     char *ptx = malloc(size), name[64];
     assert_int_equal(rtc.nvrtcGetPTX(p, ptx), NVRTC_SUCCESS);
     rtc.nvrtcDestroyProgram(&p);
-    gen_kernel_free(&k);
+    gen_kernel_free(k);
     snprintf(name, sizeof name, ".entry %s(", entry);
     char *start = strstr(ptx, name);
     assert_non_null(start);
@@ -204,6 +201,15 @@ static char *entry_ptx(const char *signature, const char *const knobs[2], const 
     char *copy = strndup(start, end ? (size_t)(end - start) : strlen(start));
     free(ptx);
     return copy;
+}
+
+/* Of a signature's kernel. */
+static char *entry_ptx(const char *signature, const char *const knobs[2], const char *entry)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (gen_kernel(generator, signature, "cuda", knobs, &k, &why)) fail_msg("%s", why.text);
+    return entry_of(&k, entry);
 }
 
 /* The most loads of global memory without a store between them. */
@@ -279,6 +285,71 @@ static void test_setting_code(void **state)
     (void)state;
 }
 
+/* Pairs: of chains of strides, of parts, of lists; wide and narrow words. */
+static const char *const links[][2] = {
+    {"s(256,4096,s(256,16,d(8)))", "s(256,8192,s(256,32,d(8)))"},
+    {"s(4096,512,d(32))", "d(4096)"},
+    {"s(65536,65552,d(65536))", "s(65536,70000,d(65536))"}, /* 64-bit index arithmetic */
+    {"s(65536,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))", "s(65536,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))"},
+    {"i(s(3,96,d(8));" LIST(8) ")", "s(3,4096,i(q(d(8),d(4)@12);" LIST(16) "))"},
+    {"q(" BLOCKS ",d(8)@40000,d(16)@40016)", "q(" BLOCKS ",d(8)@40000,d(16)@40016)"},
+    {"q(" BLOCKS ",d(8)@1099511627776)", "s(100,-512,d(6))"},
+};
+
+static struct gen_kernel link_of(const char *from, const char *to)
+{
+    struct gen_kernel k;
+    struct reason why;
+    struct tree *t[2] = {tree_parse(from, &why), tree_parse(to, &why)};
+    struct form *f[2] = {form_of(t[0], &why), form_of(t[1], &why)};
+    if (gen_link(generator, f[0], f[1], "cuda", &k, &why)) fail_msg("%s > %s: %s", from, to, why.text);
+    for (int i = 0; i < 2; i++) {
+        form_free(f[i]);
+        tree_unref(t[i]);
+    }
+    return k;
+}
+
+static struct gen_kernel link_list(void)
+{
+    struct gen_kernel k;
+    struct reason why;
+    if (gen_link(generator, NULL, NULL, "cuda", &k, &why)) fail_msg("%s", why.text);
+    return k;
+}
+
+static void test_links(void **state)
+{
+    if (!found) skip();
+    struct gen_kernel k = link_list();
+    compile_everywhere(k.source);
+    gen_kernel_free(&k);
+    for (size_t i = 0; i < COUNT(links); i++) {
+        print_message("  %s > %s\n", links[i][0], links[i][1]);
+        k = link_of(links[i][0], links[i][1]);
+        compile_everywhere(k.source);
+        gen_kernel_free(&k);
+    }
+    (void)state;
+}
+
+/* Four loads in flight and no division; lists in the argument are read where they lie, not copied. */
+static void test_link_code(void **state)
+{
+    if (!found) skip();
+    struct gen_kernel k[] = {link_list(), link_of(links[0][0], links[0][1])};
+    static const char *const entries[] = {"stridec_link_26", "stridec_link_8"};
+    for (size_t i = 0; i < COUNT(k); i++) {
+        char *ptx = entry_of(&k[i], entries[i]);
+        assert_null(strstr(ptx, ".local"));
+        assert_null(strstr(ptx, "div."));
+        assert_null(strstr(ptx, "rem."));
+        if (longest_batch(ptx) < 4) fail_msg("%s: %d loads in flight", entries[i], longest_batch(ptx));
+        free(ptx);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_setting_code),
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_irregular_code),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_link_code),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

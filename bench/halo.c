@@ -1,0 +1,17 @@
+/* halo.c: the 26-neighbour periodic halo of a block of floats a rank, ways to exchange it side by side.
+ *
+ * usage: mpirun -n RANKS [stridec run --] halo [--n 256] [--radius 2] [--limit SECONDS] [OUT.json]
+ *
+ * Ranks form a 3-D grid (MPI_Dims_create), rank r on GPU r modulo their number. Each way is checked cell by cell on
+ * every rank, when new and when warm; its time is the median over exchanges, each begun by all at once, of the rank
+ * that took longest. Without stridec only ways that the MPI can go are measured, and rows say "the MPI alone".
+ * "peer_GB_s" is the rate of copies from one GPU to the next, in this run; 0 where there is none. No way is begun when --limit has
+ * passed. Exit status 1 where a byte was wrong. */
+#include "halo.h"
+
+int main(int argc, char **argv)
+{
+    static const struct way *const ways[] = { &way_hand, &way_isend, &way_neighbor, &way_persistent, NULL };
+
+    return halo_main(argc, argv, "halo", 256, ways);
+}

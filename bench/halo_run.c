@@ -1,0 +1,172 @@
+/* halo_run.c: the program around the exchanges: each is checked, timed, and becomes a row. */
+#include "halo.h"
+#include "together.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM_US 0.3e6
+#define BUDGET_US 0.5e6
+#define SLOW_US 0.5e6        /* an exchange that takes so long is timed once, unwarmed */
+#define LEAST 10
+#define COPY_BYTES ((size_t)64 << 20)
+#define COPIES 16
+
+/* What the command line asks for. */
+struct wish {
+    const char *out;
+    int n, radius;
+    double end_us;
+};
+
+/* Bytes a microsecond from this rank's GPU to another one; 0 where no other is in reach. */
+static double peer_rate(void)
+{
+    int device, count, other, reach = 0;
+    void *from, *to;
+    double best = 0;
+
+    CUDA(cudaGetDevice(&device));
+    CUDA(cudaGetDeviceCount(&count));
+    other = (device + 1) % count;
+    if (other != device)
+        CUDA(cudaDeviceCanAccessPeer(&reach, device, other));
+    if (!reach)
+        return 0;
+    from = device_new(COPY_BYTES);
+    CUDA(cudaSetDevice(other));
+    to = device_new(COPY_BYTES);
+    CUDA(cudaSetDevice(device));
+    cudaDeviceEnablePeerAccess(other, 0);   /* may be enabled already */
+    cudaGetLastError();
+    for (int round = 0; round < 5; round++) {
+        double t = now_us(), rate;
+
+        for (int i = 0; i < COPIES; i++)
+            CUDA(cudaMemcpyPeerAsync(to, other, from, device, COPY_BYTES, NULL));
+        CUDA(cudaStreamSynchronize(NULL));
+        rate = (double)COPY_BYTES * COPIES / (now_us() - t);
+        best = rate > best ? rate : best;
+    }
+    CUDA(cudaFree(from));
+    CUDA(cudaFree(to));
+    return best;
+}
+
+/* Whether this way can be had here, on every rank. */
+static bool begin(struct halo *h, const struct way *w)
+{
+    bool can = !w->device_buffers || stridec_loaded() || mpi_takes_device();
+    bool begun = can && (!w->begin || w->begin(h)), all;
+
+    MPI_Allreduce(&begun, &all, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
+    if (!all && h->rank == 0)
+        fprintf(stderr, "halo: %s is left out: %s\n", w->name,
+                can ? "its kernels did not compile" : "no device buffers");
+    if (begun && !all && w->end)
+        w->end(h);
+    return all;
+}
+
+/* The median of an exchange, and whether its bytes were right, new and warm. */
+static double measure(struct halo *h, const struct way *w, bool *ok)
+{
+    double us;
+
+    *ok = halo_check(h, w->exchange, &us);
+    if (us >= SLOW_US)
+        return together_us(w->exchange, h, 1);
+    together_warm(w->exchange, h, WARM_US);
+    *ok = halo_check(h, w->exchange, &us) && *ok;
+    return together_us(w->exchange, h, together_calls(w->exchange, h, BUDGET_US, LEAST));
+}
+
+static void write_row(FILE *f, const struct halo *h, const struct way *w, size_t leaving_bytes, double us, bool ok)
+{
+    const char *alone = stridec_loaded() ? "" : ", the MPI alone";
+    static bool any;
+
+    fprintf(f, "%s{\"how\": \"%s%s\", \"gpus\": %d, \"ranks\": %d, \"n\": %d, \"radius\": %d, \"ok\": %s, "
+            "\"us\": %.2f, \"leaving_bytes\": %zu}", any ? ",\n" : "", w->name, alone, h->gpus, h->ranks, h->n, h->radius,
+            ok ? "true" : "false", us, leaving_bytes);
+    fprintf(stderr, "halo: %s%s, %d ranks, %d^3: %.1f us%s\n", w->name, alone, h->ranks, h->n, us,
+            ok ? "" : ", wrong bytes");
+    any = true;
+}
+
+/* Returns how many ways moved wrong bytes. */
+static int run_all(FILE *f, struct halo *h, const struct way *const *ways, double end_us)
+{
+    unsigned long long leaving = h->leaving_bytes;
+    int wrong = 0;
+
+    MPI_Allreduce(MPI_IN_PLACE, &leaving, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
+    for (; *ways; ways++) {
+        bool ok;
+        double us;
+
+        if (together_past(end_us) || !begin(h, *ways))
+            continue;
+        us = measure(h, *ways, &ok);
+        wrong += !ok;
+        if (f)
+            write_row(f, h, *ways, leaving, us, ok);
+        if ((*ways)->end)
+            (*ways)->end(h);
+    }
+    return wrong;
+}
+
+static struct wish read_arguments(int argc, char **argv, int n)
+{
+    struct wish wish = { .n = n, .radius = 2, .end_us = 1e300 };
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--n") && i + 1 < argc)
+            wish.n = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--radius") && i + 1 < argc)
+            wish.radius = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--limit") && i + 1 < argc)
+            wish.end_us = now_us() + 1e6 * strtod(argv[++i], NULL);
+        else
+            wish.out = argv[i];
+    }
+    return wish;
+}
+
+/* Sides of up to 1600 cells: 32-bit indices of cells, and MPI's counts of bytes. */
+static bool sensible(const struct wish *wish)
+{
+    return wish->radius > 0 && wish->n >= wish->radius && wish->radius < 100 && wish->n < 1400;
+}
+
+int halo_main(int argc, char **argv, const char *benchmark, int n, const struct way *const *ways)
+{
+    struct halo h;
+    struct wish wish;
+    FILE *f = NULL;
+    int rank, wrong;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    wish = read_arguments(argc, argv, n);
+    if (!sensible(&wish) || !gpu_select(rank)) {
+        if (rank == 0)
+            printf("%s: %s\n", benchmark,
+                   sensible(&wish) ? "no GPU found: nothing to measure" : "no such blocks: see the program's comment");
+        MPI_Finalize();
+        return !sensible(&wish);
+    }
+    if (rank == 0) {
+        f = results_open(wish.out, argc, argv);
+        fprintf(f, "\"benchmark\": \"%s\",\n\"cases\": [\n", benchmark);
+    }
+    halo_new(&h, wish.n, wish.radius);
+    wrong = run_all(f, &h, ways, wish.end_us);
+    halo_free(&h);
+    if (f) {
+        fprintf(f, "\n],\n\"peer_GB_s\": %.1f\n}\n", peer_rate() / 1000);
+        results_close(f);
+    }
+    MPI_Finalize();
+    return wrong != 0;
+}

@@ -1,0 +1,105 @@
+"""report_messages.py: the reports on messages between GPUs: round trips, halos, stencils, the choice of transport."""
+from tables import head, number, ran, ratio, spread, table
+from targets import CHOICE, HALO_US, best_forced, by_case, limit_us
+
+
+def met(yes):
+    return "met" if yes else "not met"
+
+
+def peers_table(cases, peers):
+    known = [(c, peers["half_us"][c["case"]]) for c in cases if c["case"] in peers["half_us"]]
+    if not known:
+        return ""
+    return "\n".join([
+        "## Beside other libraries\n", f"{peers['source']}\n",
+        table(["layout", "this run", "TEMPI device", "TEMPI one-shot", "Open MPI", "contiguous then"],
+              [[c["case"], number(c["us"])] + [number(p.get(k)) for k in ("tempi_device", "tempi_oneshot", "openmpi",
+                                                                         "contiguous")] for c, p in known])])
+
+
+def pingpong_report(results, peers):
+    cases = results["cases"]
+    out = [head(results, "Messages between two ranks' GPUs, half a round trip")]
+    out.append(f"{results['machine']['gpus']} GPU(s): rank r used GPU r modulo that. By MPI_Send and MPI_Recv, or by "
+               "what the row says. Contiguous: the message of as many bytes, in the same run and form. The limit: 1.25 × "
+               "the contiguous message for blocks of 32 bytes or longer, 1.35 × below 64 KiB; 2 × for shorter ones up to "
+               "1 MiB, and beyond that 1.25 × the slowest of packing, the contiguous message and unpacking.\n")
+    rows = []
+    for c in cases:
+        limit = limit_us(c)
+        rows.append([ran(c), f"{c['bytes']:,}", str(c["block"]), number(c["us"]), number(c["contiguous_us"]),
+                     ratio(c["us"], c["contiguous_us"]), ratio(limit, c["contiguous_us"]), met(c["us"] <= limit),
+                     number(c["pack_us"]), number(c["unpack_us"]), c["transport"]])
+    out.append(table(["layout", "bytes", "block", "derived type", "contiguous", "ratio", "limit", "met", "pack",
+                      "unpack", "transport"], rows))
+    over = [(c["us"] / limit_us(c), c["case"]) for c in cases]
+    if over:
+        out.append(f"Time ÷ limit over {len(over)} rows: {spread(over)}; limit met in "
+                   f"{sum(value <= 1 for value, _ in over)} of {len(over)}.\n")
+    out.append(peers_table(cases, peers))
+    return "\n".join(out)
+
+
+def link(results, c):
+    """Bytes that leave the busiest GPU per microsecond in GB/s, and as a fraction of the link; both as text."""
+    if not c["leaving_bytes"]:
+        return ["—", "—"]
+    rate = c["leaving_bytes"] / c["us"] / 1000
+    return [f"{rate:.1f}", ratio(rate, results.get("peer_GB_s"))]
+
+
+def halo_rows(results):
+    return table(["GPUs", "ranks", "block", "radius", "how", "µs", "leaves a GPU, MB", "GB/s", "of the link"],
+                 [[str(c["gpus"]), str(c["ranks"]), f"{c['n']}^3", str(c["radius"]),
+                   c["how"] + ("" if c["ok"] else " (**wrong bytes**)"), number(c["us"]),
+                   f"{c['leaving_bytes'] / 1e6:.2f}"] + link(results, c) for c in results["cases"]])
+
+
+def halo_head(results, title):
+    rate = results.get("peer_GB_s")
+    out = [head(results, title)]
+    out.append("Ranks in a 3-D grid, rank r on GPU r modulo their number; every cell of the block was checked on every "
+               "rank. Median over exchanges of the rank that took longest. Hand-written: one kernel packs, 26 contiguous "
+               "MPI_Isend and MPI_Irecv, one kernel unpacks. " +
+               (f"The link: {rate:,.0f} GB/s, copies from one GPU to the next in this run.\n" if rate else
+                "No other GPU to measure the link to.\n"))
+    return out
+
+
+def halo_report(results, peers):
+    out = halo_head(results, "26-neighbour periodic halo of a block of floats")
+    out.append(halo_rows(results))
+    for c in results["cases"]:
+        if (c["gpus"], c["n"], c["radius"]) == (2, 256, 2) and c["how"] in ("isend", "neighbor_alltoallw"):
+            out.append(f"{c['how']}, two GPUs, 256^3, radius 2: {c['us']:.1f} µs, limit {HALO_US}: "
+                       f"{met(c['us'] <= HALO_US)}.\n")
+    out.append("Two ranks, 256^3, radius 2, in other runs:\n")
+    out.append(table(["how", "µs"], [[how, number(us)] for how, us in peers["halo_us"].items()]))
+    return "\n".join(out)
+
+
+def stencil_report(results, _):
+    out = halo_head(results, "Exchange of a weakly scaled 3-D stencil")
+    out.append(halo_rows(results))
+    return "\n".join(out)
+
+
+def choice_report(results, _):
+    cases, transports = by_case(results)
+    out = [head(results, "The automatic choice of transport against each forced one, half a round trip")]
+    rows, over = [], []
+    for case, row in cases.items():
+        best = best_forced(row)
+        over.append((row["auto"]["us"] / row[best]["us"], case))
+        rows.append([case + ("" if all(c["ok"] for c in row.values()) else " (**wrong bytes**)")] +
+                    [number(row[t]["us"] if t in row else None) for t in transports] + [best, f"{over[-1][0]:.2f}"])
+    out.append(table(["layout"] + transports + ["best forced", "auto ÷ best"], rows))
+    if over:
+        within = sum(value <= CHOICE for value, _ in over)
+        out.append(f"Auto ÷ best forced over {len(over)} rows: {spread(over)}; within {100 * (CHOICE - 1):.0f} % "
+                   f"in {within}: {met(within == len(over))}.\n")
+    return "\n".join(out)
+
+
+MESSAGES = {"pingpong": pingpong_report, "halo": halo_report, "stencil": stencil_report, "choice": choice_report}

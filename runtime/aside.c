@@ -1,0 +1,202 @@
+/* aside.c: probed descriptors. */
+#include "aside.h"
+#include "pull.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct entry {
+    struct aside_at at;
+    MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
+    struct descriptor bytes;
+    int64_t payload;
+    MPI_Request sent;
+    struct entry *next;
+};
+
+static struct entry *first, **last = &first;   /* in the order in which they came */
+static struct entry *leaving;                  /* taken; their bytes may still be read */
+static MPI_Comm self = MPI_COMM_NULL;
+static atomic_int count;
+static int tags;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define TAGS 32768   /* the least that an MPI has to allow */
+
+int aside_start(void)
+{
+    return PMPI_Comm_dup(MPI_COMM_SELF, &self) == MPI_SUCCESS ? 0 : -1;
+}
+
+bool aside_any(void)
+{
+    return atomic_load_explicit(&count, memory_order_acquire) != 0;
+}
+
+static bool matches(const struct entry *e, int source, int tag, MPI_Comm comm)
+{
+    return e->message == MPI_MESSAGE_NULL && e->at.from_comm == comm &&
+           (source == MPI_ANY_SOURCE || source == e->at.from_source) && (tag == MPI_ANY_TAG || tag == e->at.from_tag);
+}
+
+void aside_fix(const struct aside_at *at, MPI_Status *status)
+{
+    status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
+}
+
+static void show(const struct entry *e, MPI_Status *status)
+{
+    aside_fix(&e->at, status);
+    PMPI_Status_set_elements_x(status, MPI_BYTE, e->payload);
+    PMPI_Status_set_cancelled(status, 0);
+}
+
+bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    struct entry *e = NULL;
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    for (e = first; e && !matches(e, source, tag, comm);) e = e->next;
+    if (e) show(e, status);
+    pthread_mutex_unlock(&lock);
+    return e != NULL;
+}
+
+bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
+{
+    struct entry *e = NULL;
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    for (e = first; e && !matches(e, source, tag, comm);) e = e->next;
+    if (e) {
+        show(e, status);
+        *rc = PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE);
+        if (*rc == MPI_SUCCESS) e->message = *message;
+    }
+    pthread_mutex_unlock(&lock);
+    return e != NULL;
+}
+
+/* With the lock held: frees what the receives have got. */
+static void sweep(bool all)
+{
+    for (struct entry **link = &leaving; *link;) {
+        struct entry *e = *link;
+        int done = 0;
+        if (all) PMPI_Wait(&e->sent, MPI_STATUS_IGNORE), done = 1;
+        else PMPI_Test(&e->sent, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            link = &e->next;
+            continue;
+        }
+        *link = e->next;
+        free(e);
+    }
+}
+
+/* With the lock held: *link out of the list. */
+static void drop(struct entry **link, struct aside_at *at)
+{
+    struct entry *e = *link;
+    *at = e->at;
+    *link = e->next;
+    if (!*link) last = link;
+    e->next = leaving;
+    leaving = e;
+    atomic_fetch_sub(&count, 1);
+}
+
+bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
+{
+    bool found = false;
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    for (struct entry **link = &first; *link && !found; link = &(*link)->next) {
+        if (!matches(*link, source, tag, comm)) continue;
+        drop(link, at);
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+bool aside_matched(MPI_Message message, struct aside_at *at)
+{
+    bool found = false;
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    for (struct entry **link = &first; *link; link = &(*link)->next) {
+        if ((*link)->message != message || message == MPI_MESSAGE_NULL) continue;
+        drop(link, at);
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
+static struct entry *put(const struct descriptor *d, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+{
+    struct entry *e = calloc(1, sizeof *e);
+    struct parcel whole = {.address = &e->bytes, .bytes = OFFER_MIN};
+    struct descriptor found;
+    if (!e) return NULL;
+    e->bytes = *d;
+    e->payload = pull_wanted(&whole, &e->bytes, status, &found) ? d->bytes : DESCRIPTOR_BYTES;
+    e->at = (struct aside_at){self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->message = MPI_MESSAGE_NULL;
+    sweep(false);
+    PMPI_Isend(&e->bytes, DESCRIPTOR_BYTES, MPI_BYTE, 0, e->at.tag, self, &e->sent);
+    if (message && PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE) == MPI_SUCCESS) e->message = *message;
+    *last = e;
+    last = &e->next;
+    atomic_fetch_add(&count, 1);
+    return e;
+}
+
+static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
+{
+    struct descriptor d;
+    MPI_Status own = *status;
+    int rc = PMPI_Mrecv(&d, DESCRIPTOR_BYTES, MPI_BYTE, matched, &own);
+    if (rc != MPI_SUCCESS) return rc;
+    pthread_mutex_lock(&lock);
+    struct entry *e = put(&d, comm, &own, message);
+    if (e) show(e, status);
+    pthread_mutex_unlock(&lock);
+    return e ? MPI_SUCCESS : raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+}
+
+static bool may_be(MPI_Comm comm, const MPI_Status *status)
+{
+    return node_armed() && wire_received(status) == DESCRIPTOR_BYTES && node_peer(comm, status->MPI_SOURCE);
+}
+
+int aside_look(MPI_Comm comm, MPI_Status *status)
+{
+    int there = 0;
+    MPI_Message message;
+    if (!may_be(comm, status)) return MPI_SUCCESS;
+    int rc = PMPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &there, &message, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS && there ? keep(&message, NULL, comm, status) : rc;
+}
+
+int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Message came = *message;
+    return came != MPI_MESSAGE_NO_PROC && may_be(comm, status) ? keep(&came, message, comm, status) : MPI_SUCCESS;
+}
+
+void aside_finish(void)
+{
+    struct aside_at at;
+    if (self == MPI_COMM_NULL) return;
+    while (first) {   /* never received: an error of the application's, but no reason to leave anything here */
+        struct descriptor d;
+        drop(&first, &at);
+        PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
+    }
+    sweep(true);
+    PMPI_Comm_free(&self);
+}

@@ -1,0 +1,66 @@
+/* attend.c: a thread that looks after refused offers: it sleeps on a word of the own file. */
+#include "attend.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool running, stop;
+static pthread_t thread;
+static void (*answer)(void);
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+{
+    syscall(SYS_futex, word, op, value, NULL, NULL, 0);   /* woken for nothing, it looks again */
+}
+
+static void *attend(void *arg)
+{
+    _Atomic uint32_t *word = arg;
+    while (!atomic_load(&stop)) {
+        uint32_t seen = atomic_load(word);
+        answer();
+        futex(word, FUTEX_WAIT, seen);
+    }
+    return NULL;
+}
+
+/* Signals are the application's threads' business. */
+static bool begin(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool begun = !pthread_create(&thread, NULL, attend, &node_own()->refusals);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return begun;
+}
+
+bool attend_start(void (*serve)(void))
+{
+    if (atomic_load_explicit(&running, memory_order_acquire)) return true;
+    pthread_mutex_lock(&lock);
+    answer = serve;
+    if (!atomic_load(&running)) atomic_store_explicit(&running, begin(), memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return atomic_load(&running);
+}
+
+void attend_call(const struct peer *p)
+{
+    atomic_fetch_add(&p->file->refusals, 1);
+    futex(&p->file->refusals, FUTEX_WAKE, INT_MAX);
+}
+
+void attend_finish(void)
+{
+    if (!atomic_load(&running)) return;
+    atomic_store(&stop, true);
+    atomic_fetch_add(&node_own()->refusals, 1);
+    futex(&node_own()->refusals, FUTEX_WAKE, INT_MAX);
+    pthread_join(thread, NULL);
+    atomic_store(&running, false), atomic_store(&stop, false);
+}

@@ -1,0 +1,156 @@
+/* calls_exchange.c: MPI_Sendrecv and MPI_Sendrecv_replace. */
+#include "aside.h"
+#include "message.h"
+#include "next.h"
+#include "offer.h"
+
+/* The way down: MPI_Sendrecv, or MPI_Sendrecv_c for a call that came in by a large form. */
+struct forms {
+    int (*small)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm,
+                 MPI_Status *);
+    int (*large)(const void *, MPI_Count, MPI_Datatype, int, int, void *, MPI_Count, MPI_Datatype, int, int, MPI_Comm,
+                 MPI_Status *);
+};
+
+/* Either side may be the MPI's own: what goes down for a parcel, or for the call's buffer. */
+struct half {
+    struct parcel *parcel;
+    struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
+    struct offer *offer;    /* or this, of a send */
+    bool offers;            /* the buffer stays as it is until the exchange has ended */
+    struct wire wire;   /* with a parcel */
+    void *buf;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+static void half_parcel(struct half *h)
+{
+    h->buf = h->parcel->address;
+    h->count = h->wire.count;
+    h->type = h->wire.type;
+}
+
+static int half_send(struct half *h, int dest, MPI_Comm comm)
+{
+    int rc;
+    h->offer = h->offers ? offer_open(h->buf, h->count, h->type, dest, comm) : NULL;
+    if (h->offer) {
+        h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
+        return MPI_SUCCESS;
+    }
+    if (message_packed(&h->parcel, &h->wire, h->buf, h->count, h->type, dest, comm, &rc)) half_parcel(h);
+    return rc;
+}
+
+static int half_receive(struct half *h, int source, MPI_Comm comm)
+{
+    int rc;
+    if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
+    else if (rc == MPI_SUCCESS) h->watch = pull_watch(h->buf, h->count, h->type, source, comm);
+    return rc;
+}
+
+static void half_close(struct half *h)
+{
+    if (h->parcel) wire_done(&h->wire);
+    parcel_close(h->parcel), parcel_close(h->watch);
+    if (h->offer) offer_withdraw(h->offer);
+}
+
+/* The message lies aside: a send of its own, and a receive from there. */
+static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, const struct aside_at *at, MPI_Comm comm,
+                        MPI_Status *status)
+{
+    MPI_Request request;
+    int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
+    if (rc == MPI_SUCCESS) rc = PMPI_Recv(r->buf, (int)r->count, r->type, 0, at->tag, at->comm, status);
+    if (rc == MPI_SUCCESS) rc = PMPI_Wait(&request, MPI_STATUS_IGNORE);
+    return rc;
+}
+
+static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
+                         MPI_Comm comm, MPI_Status *st)
+{
+    if (next.large)
+        return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm, st);
+    return next.small(s->buf, (int)s->count, s->type, dest, sendtag, r->buf, (int)r->count, r->type, source, recvtag,
+                      comm, st);
+}
+
+/* Of a failed exchange: it was the receive that failed. */
+static bool sent(int rc)
+{
+    int class = rc;
+    PMPI_Error_class(rc, &class);
+    return class == MPI_ERR_TRUNCATE;
+}
+
+static int exchange(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
+                    MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
+    struct aside_at at;
+    bool led = source != MPI_PROC_NULL && aside_take(source, recvtag, comm, &at);
+    int rc = led ? exchange_led(s, dest, sendtag, r, &at, comm, st)
+                 : exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
+    if (led) aside_fix(&at, st);
+    struct parcel *p = r->parcel ? r->parcel : r->watch;
+    if (rc != MPI_SUCCESS && !sent(rc)) return rc;
+    if (s->offer) offer_feed(s->offer);
+    if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
+    if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
+        rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
+    s->offer = NULL;
+    return rc;
+}
+
+static int sendrecv(struct forms next, struct half s, int dest, int sendtag, struct half r, int source, int recvtag,
+                    MPI_Comm comm, MPI_Status *status)
+{
+    int rc = half_send(&s, dest, comm);
+    if (rc == MPI_SUCCESS) rc = half_receive(&r, source, comm);
+    if (rc == MPI_SUCCESS) rc = exchange(next, &s, dest, sendtag, &r, source, recvtag, comm, status);
+    half_close(&s), half_close(&r);
+    record_poll();
+    return rc;
+}
+
+/* After an exchange that the MPI made itself. */
+static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
+{
+    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm) : NULL;
+    if (p) rc = message_arrived(p, status, comm);
+    parcel_close(p);
+    return rc;
+}
+
+#define SENDRECV(name, form, number) \
+    int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, \
+                    int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
+                    MPI_Comm comm, MPI_Status *status) \
+    { \
+        struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
+        struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
+        return sendrecv((struct forms){.form = next->name}, s, dest, sendtag, r, source, recvtag, comm, status); \
+    }
+/* With a parcel the packed copy is apart from the buffer anyway, so that a plain exchange does. */
+#define SENDRECV_REPLACE(name, plain, form, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, \
+                    int source, int recvtag, MPI_Comm comm, MPI_Status *status) \
+    { \
+        struct half h = {.buf = buf, .count = count, .type = datatype}; \
+        if (!parcel_taken(buf, count, datatype, comm)) { \
+            MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
+            int rc = next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, st); \
+            return watched(rc, buf, count, datatype, source, comm, st); \
+        } \
+        return sendrecv((struct forms){.form = next->plain}, h, dest, sendtag, h, source, recvtag, comm, status); \
+    }
+
+SENDRECV(Sendrecv, small, int)
+SENDRECV_REPLACE(Sendrecv_replace, Sendrecv, small, int)
+#ifdef HAVE_Sendrecv_c
+SENDRECV(Sendrecv_c, large, MPI_Count)
+SENDRECV_REPLACE(Sendrecv_replace_c, Sendrecv_c, large, MPI_Count)
+#endif

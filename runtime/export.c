@@ -1,0 +1,197 @@
+/* export.c: device memory and layouts that peers of the node are to read. */
+#include "export.h"
+#include "log.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <uthash.h>
+
+#define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
+#define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */
+#define HANDLES_MAX 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Handles.
+ */
+
+struct handle {
+    uint64_t start, id;   /* the key is start; id tells whether the allocation is still the same */
+    bool shared;          /* false: the driver refuses */
+    bool synchronous;
+    CUipcMemHandle handle;
+    UT_hash_handle hh;    /* in order of last use */
+};
+static struct handle *handles;
+
+static bool ask(uint64_t address, struct export *e)
+{
+    unsigned managed = 0, capable = 0;
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                  CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                  CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    void *where[] = {&e->start, &e->span, &e->id, &managed, &capable};
+    return driver_get()->cuPointerGetAttributes(5, what, where, address) == CUDA_SUCCESS && capable && !managed;
+}
+
+/* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
+static bool make_synchronous(uint64_t start)
+{
+    unsigned yes = 1;
+    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS &&
+           driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
+/* With the lock held. The handle of what e names. */
+static struct handle *handle_of(struct device *d, const struct export *e)
+{
+    struct handle *h;
+    HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
+    bool last = h && !h->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
+        h = calloc(1, sizeof *h);
+    } else if (!last) {
+        if (!h) h = handles;   /* the one that was not used for longest */
+        HASH_DEL(handles, h);
+    }
+    if (!h) return NULL;
+    if (h->start != e->start || h->id != e->id) {
+        h->start = e->start, h->id = e->id, h->shared = h->synchronous = false;
+        if (!device_enter(d)) {
+            h->shared = driver_get()->cuIpcGetMemHandle(&h->handle, e->start) == CUDA_SUCCESS;
+            h->synchronous = h->shared && make_synchronous(e->start);
+            device_leave(d);
+        }
+        if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
+    }
+    if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
+    return h;
+}
+
+/*
+ * Probes.
+ */
+
+static struct probe {
+    struct device *device;
+    struct buffer *memory;
+} probes[PROBES];
+static uint32_t probe_count;
+
+/* With the lock held. */
+static bool probe_make(struct device *d, struct probe *p, uint32_t number)
+{
+    struct node_file *f = node_own();
+    struct export e;
+    if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
+    struct stream *s = stream_get(d);
+    p->memory = buffer_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
+    bool made = s && p->memory && ask(p->memory->address, &e) &&
+                driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
+                driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
+                                                sizeof f->probe[number].content, stream_use(s)) == CUDA_SUCCESS &&
+                !stream_wait(d, s);
+    if (s) stream_put(d, s);
+    if (!made) buffer_put(p->memory), p->memory = NULL;
+    device_leave(d);
+    return made;
+}
+
+/* With the lock held. The device's number among the probes; PROBES where it can have none. */
+static uint32_t probe_of(struct device *d)
+{
+    for (uint32_t i = 0; i < probe_count; i++)
+        if (probes[i].device == d) return probes[i].memory ? i : PROBES;
+    if (probe_count == PROBES) return PROBES;
+    struct probe *p = &probes[probe_count];
+    p->device = d;
+    bool made = probe_make(d, p, probe_count++);
+    atomic_store_explicit(&node_own()->probes, probe_count, memory_order_release);
+    return made ? probe_count - 1 : PROBES;
+}
+
+bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
+{
+    if (!ask(address, e) || !export_holds(e, address, bytes)) return false;
+    pthread_mutex_lock(&lock);
+    const struct handle *h = handle_of(d, e);
+    bool shared = h && h->shared;
+    if (shared) e->handle = h->handle, e->synchronous = h->synchronous, e->probe = probe_of(d);
+    pthread_mutex_unlock(&lock);
+    return shared && e->probe < PROBES;
+}
+
+bool export_accepted(const struct export *e, const struct peer *p)
+{
+    return p->self || atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> e->probe & 1;
+}
+
+/*
+ * Layouts: a length, then the text.
+ */
+
+struct text {
+    uint64_t at;
+    UT_hash_handle hh;   /* by the text in the arena */
+};
+static struct text *texts;
+
+/* With the lock held. */
+static uint64_t text_write(const char *signature, uint64_t bytes)
+{
+    struct node_file *f = node_own();
+    struct text *t;
+    HASH_FIND(hh, texts, signature, bytes, t);
+    if (t) return t->at;
+    uint64_t at = node_arena_take(sizeof bytes + bytes);
+    t = at ? calloc(1, sizeof *t) : NULL;
+    if (!t) return NO_LAYOUT;
+    char *to = node_arena(f, at, sizeof bytes + bytes);
+    memcpy(to, &bytes, sizeof bytes);
+    memcpy(to + sizeof bytes, signature, bytes);
+    t->at = at;
+    HASH_ADD_KEYPTR(hh, texts, to + sizeof bytes, bytes, t);
+    return at;
+}
+
+uint64_t export_layout(struct layout *l)
+{
+    uint64_t at = atomic_load_explicit(&l->published, memory_order_relaxed);
+    if (at) return at == NO_LAYOUT ? 0 : at;
+    struct reason why;
+    char *signature = tree_shape_signature(l->tree, &why);
+    uint64_t bytes = signature ? strlen(signature) : 0;
+    pthread_mutex_lock(&lock);
+    at = signature && bytes <= TEXT_MAX ? text_write(signature, bytes) : NO_LAYOUT;
+    pthread_mutex_unlock(&lock);
+    free(signature);
+    atomic_store_explicit(&l->published, at, memory_order_relaxed);
+    return at == NO_LAYOUT ? 0 : at;
+}
+
+int export_drain(struct device *d)
+{
+    if (device_enter(d)) return -1;
+    CUresult r = driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY);
+    device_leave(d);
+    return r == CUDA_SUCCESS ? 0 : -1;
+}
+
+void export_finish(void)
+{
+    struct handle *h, *next_handle;
+    struct text *t, *next_text;
+    HASH_ITER(hh, handles, h, next_handle) {
+        HASH_DEL(handles, h);
+        free(h);
+    }
+    HASH_ITER(hh, texts, t, next_text) {
+        HASH_DEL(texts, t);
+        free(t);
+    }
+    for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
+    memset(probes, 0, sizeof probes);
+    probe_count = 0;
+}

@@ -1,0 +1,31 @@
+/* export.h: device memory and layouts that peers of the node are to read: handles, and what tells that they can. */
+#ifndef STRIDEC_EXPORT_H
+#define STRIDEC_EXPORT_H
+#include "layout.h"
+#include "node.h"
+
+/* An allocation as peers open it. */
+struct export {
+    uint32_t probe;
+    CUipcMemHandle handle;
+    uint64_t start, span, id;
+    bool synchronous;   /* what the application copies there has arrived when its call returns: no need to drain */
+};
+/* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
+bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e);
+/* Whether it is that one; of one that is all zeros, no. */
+static inline bool export_holds(const struct export *e, uint64_t address, int64_t bytes)
+{
+    return address - e->start <= e->span && (uint64_t)bytes <= e->span - (address - e->start);
+}
+/* True once the peer has shown that it can read memory of the device. */
+bool export_accepted(const struct export *e, const struct peer *p);
+/* Where the layout's shape signature lies in the own file, written there once; 0 where it is too long. */
+uint64_t export_layout(struct layout *l);
+/* Waits for the default stream of d: a cudaMemcpy from pageable memory may return before its bytes arrive, and a peer's
+ * kernel is not ordered behind it as the streams of d are. 0 or -1. */
+int export_drain(struct device *d);
+/* At MPI_Finalize. */
+void export_finish(void);
+
+#endif

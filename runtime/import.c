@@ -1,0 +1,237 @@
+/* import.c: memory and layouts of peers of the node. */
+#include "import.h"
+#include "link.h"
+#include "log.h"
+#include "place.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define IMPORTS_MAX 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Allocations.
+ */
+
+struct place_key {
+    struct device *device;
+    uint64_t start;
+    int64_t rank;
+};
+struct import {
+    struct place_key key;
+    uint64_t id, span;
+    CUdeviceptr base;
+    int users;
+    bool stale;            /* closed by its last user: another allocation has its place */
+    UT_hash_handle hh;     /* in order of last use */
+};
+static struct import *imports;
+
+/* With the lock held, out of the table and without users. */
+static void import_close(struct import *i)
+{
+    if (device_try_enter(i->key.device)) {
+        driver_get()->cuIpcCloseMemHandle(i->base);
+        device_leave(i->key.device);
+    }
+    free(i);
+}
+
+/* With the lock held. */
+static void import_drop(struct import *i)
+{
+    HASH_DEL(imports, i);
+    i->stale = true;
+    if (!i->users) import_close(i);
+}
+
+/* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
+static void import_drop_under(const struct place_key *key, uint64_t span)
+{
+    struct import *i, *next;
+    HASH_ITER(hh, imports, i, next) {
+        bool apart = i->key.rank != key->rank || i->key.device != key->device || i->key.start >= key->start + span ||
+                     key->start >= i->key.start + i->span;
+        if (!apart) import_drop(i);
+    }
+}
+
+static void import_bound(void)
+{
+    struct import *i, *next;
+    HASH_ITER(hh, imports, i, next) {
+        if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
+        if (!i->users) import_drop(i);
+    }
+}
+
+static struct import *import_new(const struct place_key *key, const struct slot *s)
+{
+    struct import *i = calloc(1, sizeof *i);
+    CUresult r = i ? driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS) {
+        log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)key->rank, driver_error(r));
+        free(i);
+        return NULL;
+    }
+    i->key = *key, i->id = s->id, i->span = s->span;
+    return i;
+}
+
+/* The own memory needs no opening; all its users share one import. */
+static struct import self_import = {.users = 1};
+
+struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
+{
+    struct place_key key;
+    struct import *i;
+    *address = s->user;
+    if (p->self) return &self_import;
+    memset(&key, 0, sizeof key);
+    key.device = d, key.start = s->start, key.rank = p->rank;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, imports, &key, sizeof key, i);
+    bool same = i && i->id == s->id;
+    bool last = same && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!same) {
+        import_drop_under(&key, s->span);
+        i = import_new(&key, s);
+    } else if (!last) {
+        HASH_DEL(imports, i);
+    }
+    if (i) {
+        i->users++;
+        if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
+        import_bound();
+        *address = i->base + (s->user - s->start);
+    }
+    pthread_mutex_unlock(&lock);
+    return i;
+}
+
+void import_put(struct import *i)
+{
+    if (!i || i == &self_import) return;
+    pthread_mutex_lock(&lock);
+    if (!--i->users && i->stale) import_close(i);
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Layouts.
+ */
+
+struct known {
+    struct {
+        uint64_t at;
+        int64_t rank;
+    } key;
+    struct import_layout layout;
+    UT_hash_handle hh;
+};
+static struct known *layouts;
+
+static char *text_of(const struct peer *p, uint64_t at)
+{
+    uint64_t bytes;
+    const char *from = node_arena(p->file, at, sizeof bytes);
+    if (!from) return NULL;
+    memcpy(&bytes, from, sizeof bytes);
+    from = bytes < ARENA_BYTES ? node_arena(p->file, at, sizeof bytes + bytes) : NULL;
+    return from ? strndup(from + sizeof bytes, bytes) : NULL;
+}
+
+static bool layout_read(const struct peer *p, uint64_t at, struct import_layout *l)
+{
+    struct reason why = {"out of memory"};
+    char *text = text_of(p, at);
+    l->tree = text ? tree_parse(text, &why) : NULL;
+    l->kernel = l->tree ? kernel_get(l->tree, &why) : NULL;
+    free(text);
+    if (l->kernel) return true;
+    log_write(LOG_WARN, "a layout of rank %d can't be read: %s", p->rank, why.text);
+    tree_unref(l->tree);
+    return false;
+}
+
+bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
+{
+    struct known *k, key;
+    memset(&key, 0, sizeof key);
+    key.key.at = at, key.key.rank = p->rank;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, layouts, &key.key, sizeof key.key, k);
+    if (!k && (k = calloc(1, sizeof *k))) {
+        k->key = key.key;
+        if (layout_read(p, at, &k->layout)) {
+            HASH_ADD(hh, layouts, key, sizeof k->key, k);
+        } else {
+            free(k);
+            k = NULL;
+        }
+    }
+    if (k) *l = k->layout;
+    pthread_mutex_unlock(&lock);
+    return k != NULL;
+}
+
+/*
+ * Probes.
+ */
+
+static bool probe_reads(const struct peer *p, uint32_t number, struct device *d)
+{
+    unsigned char found[sizeof p->file->probe[0].content];
+    CUdeviceptr at;
+    CUresult r = driver_get()->cuIpcOpenMemHandle(&at, p->file->probe[number].handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (r != CUDA_SUCCESS) {
+        log_write(LOG_INFO, "device memory of rank %d is out of reach: %s", p->rank, driver_error(r));
+        return false;
+    }
+    struct stream *s = stream_get(d);
+    bool read = s && driver_get()->cuMemcpyDtoHAsync(found, at, sizeof found, stream_use(s)) == CUDA_SUCCESS &&
+                !stream_wait(d, s);
+    if (s) stream_put(d, s);
+    driver_get()->cuIpcCloseMemHandle(at);
+    return read && !memcmp(found, p->file->probe[number].content, sizeof found);
+}
+
+static void probes_try(struct peer *p, uint32_t there, struct device *d)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t from = atomic_load(&p->tried);
+    uint8_t accepted = 0;
+    for (uint32_t i = from; i < there && i < PROBES && !device_enter(d); i++) {
+        if (probe_reads(p, i, d)) accepted |= (uint8_t)(1u << i);
+        device_leave(d);
+    }
+    if (accepted) link_prepare(d, NULL, 0);   /* what will pull */
+    atomic_fetch_or_explicit(&node_own()->accepts[p->rank], accepted, memory_order_release);
+    if (from < there) atomic_store(&p->tried, there);
+    pthread_mutex_unlock(&lock);
+}
+
+void import_try(struct peer *p, struct device *d)
+{
+    if (!p || p->self || !d) return;
+    uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
+    if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
+}
+
+void import_finish(void)
+{
+    struct import *i, *next_import;
+    struct known *k, *next_known;
+    HASH_ITER(hh, imports, i, next_import) import_drop(i);
+    HASH_ITER(hh, layouts, k, next_known) {
+        HASH_DEL(layouts, k);
+        kernel_put(k->layout.kernel);
+        tree_unref(k->layout.tree);
+        free(k);
+    }
+}

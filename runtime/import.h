@@ -1,0 +1,27 @@
+/* import.h: memory and layouts of peers of the node, as this process reads them. */
+#ifndef STRIDEC_IMPORT_H
+#define STRIDEC_IMPORT_H
+#include "device.h"
+#include "kernel.h"
+#include "node.h"
+
+/* An allocation of a peer, open for a device. Kept open for the next message, and closed when the peer's allocation is
+ * another one, or others are wanted more. */
+struct import;
+/* Of what a taken slot offers; d must be entered. *address is the slot's `user` as d reads it. NULL where it can't. */
+struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address);
+void import_put(struct import *i);
+
+/* The layout at that place of the peer's file; kept until the end. False where it can't be read. */
+struct import_layout {
+    struct tree *tree;
+    struct kernel *kernel;
+};
+bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l);
+
+/* Tries what the peer has put out to be tried, so that it may offer: cheap when there is nothing new. */
+void import_try(struct peer *p, struct device *d);
+/* At MPI_Finalize. */
+void import_finish(void);
+
+#endif

@@ -1,0 +1,372 @@
+/* node.c: the files of the ranks of a node. */
+#include "node.h"
+#include "driver.h"
+#include "env.h"
+#include "log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER "/dev/shm/"
+static const char magic[8] = "stridec1";
+
+atomic_bool node_is_armed;
+static char prefix[96];           /* of the names of the job's files */
+static struct peer own = {.fd = -1, .self = true};
+static int world_size;
+static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
+static uint32_t *patience;        /* looks to leave out before the next one, doubled each time */
+static int team_key = MPI_KEYVAL_INVALID;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Which job this is: the launcher's name for it, and which launcher.
+ */
+
+/* Field 22 of /proc/PID/stat is the start time; the name before it may hold anything but ends with ')'. */
+static bool process(int pid, char name[64], int *parent, unsigned long long *start)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = '\0';
+    char *open = strchr(text, '('), *close = strrchr(text, ')');
+    if (!open || !close || close <= open) return false;
+    snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
+    return sscanf(close + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", parent,
+                  start) == 2;
+}
+
+static bool launches(const char *name)
+{
+    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "orted", "prte", "prted", "prterun",
+                                            "hydra_pmi_proxy", "slurmstepd"};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (!strncmp(name, launchers[i], strlen(launchers[i]))) return true;
+    return false;
+}
+
+static bool name_job(void)
+{
+    const char *space = getenv("PMIX_NAMESPACE");
+    char name[64] = "";
+    unsigned long long start;
+    unsigned hash = 5381;
+    int pid = getpid(), parent;
+    for (const char *c = space ? space : ""; *c; c++) hash = hash * 33 + (unsigned char)*c;
+    while (process(pid, name, &parent, &start) && !launches(name) && parent > 1) pid = parent;
+    if (!launches(name)) return false;
+    snprintf(prefix, sizeof prefix, FOLDER "stridec.%u.%d.%llu.%x.", (unsigned)geteuid(), pid, start, hash);
+    return true;
+}
+
+/*
+ * The own file. Its owner holds a lock on it as long as it lives.
+ */
+
+static size_t arena_at(int size)
+{
+    return (sizeof(struct node_file) + (size_t)size + 63) / 64 * 64;
+}
+
+static size_t file_bytes(int size)
+{
+    return arena_at(size) + ARENA_BYTES;
+}
+
+static struct flock whole(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+/* What is left of processes that did not end well. */
+static void sweep(void)
+{
+    char pattern[64];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        int fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        struct flock l = whole(F_WRLCK);
+        const struct node_file *f = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *f, PROT_READ, MAP_SHARED, fd, 0);
+        /* One that is not ready yet is being made. */
+        if (f != MAP_FAILED) {
+            struct stat s;
+            bool made = !fstat(fd, &s) && s.st_size >= (off_t)sizeof *f && atomic_load(&f->ready);
+            if (made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK) unlink(found.gl_pathv[i]);
+            munmap((void *)(uintptr_t)f, sizeof *f);
+        }
+        if (fd >= 0) close(fd);
+    }
+    globfree(&found);
+}
+
+static void file_name(char name[128], int rank)
+{
+    snprintf(name, 128, "%s%d", prefix, rank);
+}
+
+static struct node_file *map(int fd)
+{
+    void *at = mmap(NULL, file_bytes(world_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static bool own_make(int rank)
+{
+    char name[128];
+    struct flock l = whole(F_WRLCK);
+    file_name(name, rank);
+    own.fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (own.fd < 0) return false;
+    own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);
+    struct node_file *f = own.file;
+    /* Without room in the folder a store would end the process: all but the arena is asked for here. */
+    if (!f || posix_fallocate(own.fd, 0, (off_t)arena_at(world_size)) ||
+        getrandom(f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
+        unlink(name);
+        return false;
+    }
+    memcpy(f->magic, magic, sizeof magic);
+    f->rank = own.rank = rank, f->size = world_size, f->pid = getpid();
+    atomic_store(&f->arena, 64);   /* 0 is no place */
+    atomic_store_explicit(&f->ready, 1, memory_order_release);
+    return true;
+}
+
+/* MPICH refuses a message that ends within an element of the receive's type as truncated, where that lies in pieces in host
+ * memory, and a descriptor may end there: it is only for programs that ask for it. */
+#ifdef OPEN_MPI
+enum { ENDS_ANYWHERE = 1 };
+#else
+enum { ENDS_ANYWHERE = 0 };
+#endif
+
+/* A GPU, or a driver that the process has loaded already. */
+static bool machine_fits(void)
+{
+    if (!ENDS_ANYWHERE && env_get()->transport != ENV_ZEROCOPY) return false;
+    return driver_get() || !access("/dev/nvidiactl", F_OK);
+}
+
+static int forget_team(MPI_Comm comm, int key, void *team, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    free(team);
+    return MPI_SUCCESS;
+}
+
+bool node_start(void)
+{
+    int rank, initialized = 0;
+    MPI_Comm parent = MPI_COMM_NULL;
+    PMPI_Initialized(&initialized);
+    if (!initialized || !machine_fits()) return false;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    PMPI_Comm_get_parent(&parent);
+    if (world_size < 2 || parent != MPI_COMM_NULL || !name_job()) return false;
+    sweep();
+    peers = calloc((size_t)world_size, sizeof *peers);
+    patience = calloc(2 * (size_t)world_size, sizeof *patience);
+    if (!peers || !patience || !own_make(rank) ||
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_team, &team_key, NULL) != MPI_SUCCESS) {
+        log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
+        node_finish();
+        return false;
+    }
+    peers[rank] = &own;
+    atomic_store(&node_is_armed, true);
+    return true;
+}
+
+static void peer_close(struct peer *p)
+{
+    if (p->file) munmap(p->file, file_bytes(world_size));
+    if (p->fd >= 0) close(p->fd);
+    p->file = NULL, p->fd = -1;
+}
+
+void node_finish(void)
+{
+    char name[128];
+    atomic_store(&node_is_armed, false);
+    for (int i = 0; peers && i < world_size; i++) {
+        if (!peers[i] || peers[i]->self) continue;
+        peer_close(peers[i]);
+        free(peers[i]);
+    }
+    if (own.file) {
+        file_name(name, own.rank);
+        unlink(name);
+    }
+    peer_close(&own);
+    if (team_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&team_key);
+    free(peers), free(patience);
+    peers = NULL, patience = NULL;
+}
+
+/*
+ * The peers.
+ */
+
+static struct peer *peer_open(int rank)
+{
+    char name[128];
+    struct stat s;
+    file_name(name, rank);
+    struct peer *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->rank = rank;
+    p->fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
+    p->file = whole_file ? map(p->fd) : NULL;
+    if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
+        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size)
+        return p;
+    peer_close(p);
+    free(p);
+    return NULL;
+}
+
+/* Looked for again and again, ever more seldom: a rank that is not through MPI_Init yet has no file. */
+static struct peer *find(int rank, bool surely)
+{
+    if (rank < 0 || rank >= world_size || !node_armed()) return NULL;
+    struct peer *p = __atomic_load_n(&peers[rank], __ATOMIC_ACQUIRE);
+    if (p) return p;
+    pthread_mutex_lock(&lock);
+    uint32_t *left = &patience[2 * rank], *next = left + 1;
+    if (peers[rank]) {
+        p = peers[rank];
+    } else if (*left && !surely) {
+        --*left;
+    } else {
+        p = peer_open(rank);
+        __atomic_store_n(&peers[rank], p, __ATOMIC_RELEASE);
+        *next = *next ? *next < 1 << 20 ? 2 * *next : *next : 1;
+        *left = *next;
+    }
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+struct peer *node_world_peer(int rank)
+{
+    return find(rank, false);
+}
+
+/* The ranks of a communicator in MPI_COMM_WORLD. */
+struct team {
+    int size;
+    int world[];
+};
+
+static struct team *team_make(MPI_Comm comm)
+{
+    MPI_Group group, world;
+    int size, inter = 1;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &size);
+    if (inter) size = 0;
+    struct team *t = malloc(sizeof *t + (size_t)size * sizeof *t->world);
+    int *ranks = malloc((size_t)(size ? size : 1) * sizeof *ranks);
+    if (t && ranks) {
+        t->size = size;
+        for (int i = 0; i < size; i++) ranks[i] = i;
+        PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
+        if (size) PMPI_Group_translate_ranks(group, size, ranks, world, t->world);
+        PMPI_Group_free(&group), PMPI_Group_free(&world);
+    }
+    free(ranks);
+    if (t && ranks && PMPI_Comm_set_attr(comm, team_key, t) == MPI_SUCCESS) return t;
+    free(t);
+    return NULL;
+}
+
+/* NULL where there is none. */
+static const struct team *team_of(MPI_Comm comm)
+{
+    struct team *t = NULL;
+    int found = 0;
+    if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, team_key, &t, &found) != MPI_SUCCESS) return NULL;
+    if (found) return t;
+    pthread_mutex_lock(&lock);   /* setting an attribute deletes the one that another thread has just set */
+    PMPI_Comm_get_attr(comm, team_key, &t, &found);
+    if (!found) t = team_make(comm);
+    pthread_mutex_unlock(&lock);
+    return t;
+}
+
+/* -1 where the rank is of another world, or none. */
+static int world_rank(MPI_Comm comm, int rank)
+{
+    if (comm == MPI_COMM_WORLD) return rank;
+    const struct team *t = rank < 0 ? NULL : team_of(comm);
+    return t && rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
+}
+
+struct peer *node_peer(MPI_Comm comm, int rank)
+{
+    return node_armed() ? find(world_rank(comm, rank), false) : NULL;
+}
+
+struct peer *node_member(MPI_Comm comm, int rank)
+{
+    return find(world_rank(comm, rank), true);
+}
+
+bool node_holds(MPI_Comm comm)
+{
+    char name[128];
+    int size = 0;
+    bool all = node_armed();
+    if (all) PMPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && all; i++) {
+        int rank = world_rank(comm, i);
+        if (rank >= 0) file_name(name, rank);
+        all = rank >= 0 && !access(name, F_OK);
+    }
+    return all;
+}
+
+bool node_gone(const struct peer *p)
+{
+    struct flock l = whole(F_WRLCK);
+    return !p->self && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+}
+
+struct node_file *node_own(void)
+{
+    return own.file;
+}
+
+char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes)
+{
+    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at ? (char *)f + arena_at(world_size) + at : NULL;
+}
+
+uint64_t node_arena_take(uint64_t bytes)
+{
+    struct node_file *f = own.file;
+    uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
+    if (bytes > ARENA_BYTES - at || posix_fallocate(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
+    atomic_store(&f->arena, at + bytes);
+    return at;
+}
+
+void node_spill_name(char name[128], int rank, uint32_t slot)
+{
+    snprintf(name, 128, "%s%d.%u", prefix, rank, slot);
+}

@@ -1,0 +1,117 @@
+/* node.h: how the ranks of a node find each other, and what they tell each other through shared memory.
+ *
+ * Each process of a job that runs stridec on a machine with a GPU keeps one file in /dev/shm, there from before its
+ * MPI_Init returns: a random cookie, slots for the messages that it offers, the layouts of these, and which peers' memory
+ * it can read. Nothing is agreed by messages: a rank without stridec, on another node or in another container has no file
+ * that its peers find, and gets its messages as they are. */
+#ifndef STRIDEC_NODE_H
+#define STRIDEC_NODE_H
+#include <cuda.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Payloads below this are never offered: receives of less need no look, and the descriptor of a longer message, which has
+ * as many bytes, is too long for them as well. */
+#define OFFER_MIN 512
+
+/* What travels in place of an offered message, on its own communicator and tag. */
+struct descriptor {
+    unsigned char cookie[32];   /* the sender's */
+    uint32_t rank, slot;        /* the sender in MPI_COMM_WORLD, and which of its slots */
+    int64_t bytes;              /* of the payload */
+    unsigned char rest[OFFER_MIN - 48];
+};
+#define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
+
+/* Who may write a slot: its owner while it is free, offered or held; the receiver from taken to done or refused. */
+enum slot_state {
+    SLOT_FREE,
+    SLOT_OFFERED,   /* to be taken by the receiver */
+    SLOT_HELD,      /* for a moment by its owner, who is moving the payload */
+    SLOT_TAKEN,     /* the receiver reads */
+    SLOT_REFUSED,   /* the receiver can't read it: the owner spills it into a file */
+    SLOT_SPILLED,
+    SLOT_LOST,      /* refused, and no room for a file */
+    SLOT_DONE       /* read: the memory is the owner's again */
+};
+struct slot {
+    _Atomic uint32_t state;
+    uint32_t probe;             /* number of the device of the memory (node_file.probe) */
+    CUipcMemHandle handle;      /* of the allocation */
+    uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
+    uint64_t id;                /* the driver's for the allocation: another one at the same start has another */
+    uint64_t user;              /* address of element 0's origin; of packed bytes their first */
+    int64_t count, extent;
+    int64_t bytes;              /* packed */
+    _Atomic int64_t ready;      /* of these, already there to be read; -1: there will be no more */
+    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
+};
+
+#define SLOTS 512
+#define PROBES 8
+#define ARENA_BYTES ((uint64_t)8 << 20)   /* of signatures; taken from the system as they come */
+
+struct node_file {
+    char magic[8];
+    _Atomic uint32_t ready;
+    int32_t rank, size, pid;
+    unsigned char cookie[32];
+    struct {                    /* a few bytes of each device that the owner offers from, for peers to try */
+        CUipcMemHandle handle;
+        unsigned char content[32];
+    } probe[PROBES];
+    _Atomic uint32_t probes;
+    _Atomic uint32_t refusals;  /* one more for each slot that became refused (attend.h) */
+    _Atomic uint32_t leaving;   /* the owner receives nothing any more */
+    struct slot slot[SLOTS];
+    _Atomic uint64_t arena;     /* bytes used of it */
+    _Atomic uint8_t accepts[];  /* of each rank: a bit for each of its probes that the owner could read; then the arena */
+};
+
+struct peer {
+    int rank;                   /* in MPI_COMM_WORLD */
+    bool self;
+    struct node_file *file;
+    int fd;
+    _Atomic uint32_t tried;     /* its probes that this process has looked at */
+    atomic_bool waited;         /* a persistent send has given it time to try the own ones (standing.c) */
+    atomic_bool offers;         /* its last long message was a descriptor */
+};
+
+extern atomic_bool node_is_armed;
+/* True if messages may come as descriptors. */
+static inline bool node_armed(void)
+{
+    return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
+}
+/* What a stub asks: so few elements of a plain type, of 32 bytes at most each, are never offered. */
+static inline __attribute__((always_inline)) bool node_ignores(MPI_Count count)
+{
+    return count < OFFER_MIN / 32 || !node_armed();
+}
+/* At MPI_Init, true where messages may now come as descriptors; and at MPI_Finalize. */
+bool node_start(void);
+void node_finish(void);
+
+/* The rank of comm as a peer, itself included; NULL where it has no file here, and for groups of other worlds. */
+struct peer *node_peer(MPI_Comm comm, int rank);
+struct peer *node_world_peer(int rank);
+/* True if every rank of comm has its file here: the same answer on all of them once they have passed MPI_Init, and until
+ * one passes MPI_Finalize. Files are looked for, not opened. */
+bool node_holds(MPI_Comm comm);
+/* As node_peer, but looked for whatever came of earlier looks. */
+struct peer *node_member(MPI_Comm comm, int rank);
+/* Its process is gone. */
+bool node_gone(const struct peer *p);
+/* The own file. */
+struct node_file *node_own(void);
+/* Bytes of a file's arena, at an offset of it that is not 0. NULL where the range is none. */
+char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes);
+/* So many bytes of the own arena, for good; 0 where it is full, or the folder is. */
+uint64_t node_arena_take(uint64_t bytes);
+/* The name of a file that goes with a slot of the rank's: where its owner spills a payload. */
+void node_spill_name(char name[128], int rank, uint32_t slot);
+
+#endif

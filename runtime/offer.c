@@ -1,0 +1,390 @@
+/* offer.c: the sender's side of messages that go from memory to memory. */
+#include "offer.h"
+#include "attend.h"
+#include "env.h"
+#include "export.h"
+#include "interpose.h"
+#include "log.h"
+#include "parcel.h"
+#include "place.h"
+#include "spill.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
+#define PATIENCE_NS 200000
+#define SECTOR 32
+#define SECTORS_MOST ((int64_t)6 << 20)   /* bytes */
+#define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
+                                             take 1.4 times what contiguous bytes take */
+#define PIECES 8                          /* of a message that is packed while it is read, */
+#define PIECE_LEAST ((int64_t)1 << 20)    /* and their bytes */
+#define PIECE_MOST ((int64_t)16 << 20)
+#define SPINS_A_LOOK 64
+#define LOOKS_A_PULSE 4096
+#define SPINS_A_PROGRESS 256
+
+struct offer {
+    struct slot *slot;
+    struct peer *peer;
+    struct descriptor descriptor;
+    struct parcel *parcel;     /* the buffer, without a transport's buffers; its wire once the payload has moved */
+    int64_t begun;
+    bool hungry;               /* the wire is to be filled by offer_feed */
+    struct offer *next;
+};
+
+static struct offer *left, *spare;   /* whose sends have ended before their receivers; for the next message */
+static struct offer *of_slot[SLOTS];   /* NULL: free */
+static int hint;
+static atomic_int left_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool slot_take(struct offer *o)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < SLOTS && !o->slot; i++) {
+        int at = (hint + i) % SLOTS;
+        if (of_slot[at]) continue;
+        of_slot[at] = o, hint = at + 1;
+        o->slot = &node_own()->slot[at];
+    }
+    pthread_mutex_unlock(&lock);
+    return o->slot != NULL;
+}
+
+static struct offer *offer_new(void)
+{
+    pthread_mutex_lock(&lock);
+    struct offer *o = spare;
+    if (o) spare = o->next;
+    pthread_mutex_unlock(&lock);
+    if (!o) o = malloc(sizeof *o);
+    if (o) memset(o, 0, sizeof *o);
+    return o;
+}
+
+void offer_withdraw(struct offer *o)
+{
+    parcel_close(o->parcel);
+    pthread_mutex_lock(&lock);
+    if (o->slot) {
+        atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
+        of_slot[o->slot - node_own()->slot] = NULL;
+    }
+    o->next = spare;
+    spare = o;
+    pthread_mutex_unlock(&lock);
+}
+
+/* What the slot says of packed bytes, or of the typed buffer. */
+static void describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout)
+{
+    struct slot *s = o->slot;
+    const struct parcel *p = o->parcel;
+    s->probe = e->probe, s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
+    s->user = user, s->layout = layout, s->bytes = p->bytes;
+    s->count = p->count, s->extent = p->layout->extent;
+    atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
+}
+
+static bool fill(struct offer *o, struct offer_site *site)
+{
+    struct parcel *p = o->parcel;
+    struct export *e = &site->allocation;
+    int64_t first, past;
+    uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
+    bool packed = layout_contiguous(p->layout, p->count);
+    layout_span(p->layout, p->count, &first, &past);
+    if (!export_holds(e, user + (uint64_t)first, past - first) &&
+        !export_of(p->device, user + (uint64_t)first, past - first, e)) {
+        e->span = 0;
+        return false;
+    }
+    if (!export_accepted(e, o->peer)) return false;
+    if (!packed && !(layout = export_layout(p->layout))) return false;
+    if (!e->synchronous && site->drained != p->device && export_drain(p->device)) return false;
+    site->drained = p->device;
+    describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
+    return true;
+}
+
+static void publish(struct offer *o)
+{
+    struct descriptor *d = &o->descriptor;
+    memcpy(d->cookie, node_own()->cookie, sizeof d->cookie);
+    d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
+    o->begun = stats_now();
+    atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
+}
+
+const struct descriptor *offer_descriptor(const struct offer *o)
+{
+    return &o->descriptor;
+}
+
+static uint32_t state_of(const struct offer *o)
+{
+    return atomic_load_explicit(&o->slot->state, memory_order_acquire);
+}
+
+/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or there is no memory. */
+static bool move_away(struct offer *o)
+{
+    uint32_t offered = SLOT_OFFERED;
+    struct export e;
+    struct parcel *p = o->parcel;
+    if (p->wire || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
+    bool moved = !device_enter(p->device);
+    if (moved) {
+        struct stream *s = stream_get(p->device);
+        p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+        moved = s && p->wire && export_of(p->device, p->wire->address, p->bytes, &e) &&
+                !parcel_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+        if (s && stream_wait(p->device, s)) moved = false;
+        if (s) stream_put(p->device, s);
+        if (!moved) buffer_put(p->wire), p->wire = NULL;
+        device_leave(p->device);
+    }
+    if (moved) describe(o, &e, p->wire->address, 0);
+    atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
+    return moved;
+}
+
+bool offer_allowed(void)
+{
+    return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
+}
+
+/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
+ * the sender's side (1 MiB on two H200s: of 4 B blocks 42 us when read in place, of 8 B 25). */
+static bool packed_first(const struct parcel *p)
+{
+    int64_t block = p->layout->block > 0 ? p->layout->block : 1;
+    if (layout_contiguous(p->layout, p->count)) return false;
+    return block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : block < 2 * SECTOR && p->bytes >= LONG;
+}
+
+/* A wire to be filled while the receiver reads. */
+static void become_hungry(struct offer *o)
+{
+    struct parcel *p = o->parcel;
+    struct export e;
+    if (device_enter(p->device)) return;
+    p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
+    if (o->hungry) describe(o, &e, p->wire->address, 0);
+    else buffer_put(p->wire), p->wire = NULL;
+    device_leave(p->device);
+}
+
+/* Piece by piece, the next one under way while the host waits for the last. */
+static int feed(struct offer *o, struct stream *s[2])
+{
+    struct parcel *p = o->parcel;
+    int64_t piece = p->bytes / PIECES, end = 0, last = 0;
+    piece = piece < PIECE_LEAST ? PIECE_LEAST : piece > PIECE_MOST ? PIECE_MOST : piece;
+    for (int i = 0; end < p->bytes; i++, last = end) {
+        end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
+        if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, p->wire->address + (uint64_t)last, last, end)) return -1;
+        if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;
+        atomic_store_explicit(&o->slot->ready, last, memory_order_release);
+    }
+    if (stream_wait(p->device, s[0]) || stream_wait(p->device, s[1])) return -1;
+    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
+    return 0;
+}
+
+int offer_feed(struct offer *o)
+{
+    struct device *d = o->parcel->device;
+    int rc = -1;
+    if (!o->hungry) return 0;
+    if (!device_enter(d)) {
+        struct stream *s[2] = {stream_get(d), stream_get(d)};
+        if (s[0] && s[1]) rc = feed(o, s);
+        for (int i = 0; i < 2; i++)
+            if (s[i]) stream_put(d, s[i]);
+        device_leave(d);
+    }
+    o->hungry = false;
+    if (rc) atomic_store_explicit(&o->slot->ready, -1, memory_order_release);
+    return rc;
+}
+
+struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
+                       struct offer_site *site)
+{
+    /* One device of a process does not read another's memory. */
+    struct offer *o = peer->self && device_first()->next ? NULL : offer_new();
+    if (!o) return NULL;
+    o->peer = peer;
+    if (!(o->parcel = parcel_bare(l, d, buf, count)) || !slot_take(o) || !fill(o, site) || !attend_start(offer_serve)) {
+        offer_withdraw(o);
+        return NULL;
+    }
+    bool packs = packed_first(o->parcel);
+    if (packs && site->feeds) become_hungry(o);
+    publish(o);
+    if (packs) move_away(o);
+    return o;
+}
+
+struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                           struct peer **peer, struct where *w)
+{
+    *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
+    struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
+    bool fits = l && l->tree && !w->parts && layout_bytes(l, count) >= OFFER_MIN;
+    return fits && parcel_check(l, *w, datatype, comm) == MPI_SUCCESS ? l : NULL;
+}
+
+struct offer *offer_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    struct where w;
+    struct peer *peer;
+    struct offer_site site = {.feeds = true};
+    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
+    return l ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
+}
+
+static bool impatient(const struct offer *o)
+{
+    return stats_now() - o->begun > PATIENCE_NS;
+}
+
+static bool refused(struct offer *o)
+{
+    uint32_t state = SLOT_REFUSED;
+    return state_of(o) == state && atomic_compare_exchange_strong(&o->slot->state, &state, SLOT_HELD);
+}
+
+static void spill(struct offer *o)
+{
+    atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
+}
+
+/* The receiver is through, or has asked for the payload by another way. */
+static bool answered(struct offer *o)
+{
+    if (refused(o)) spill(o);
+    return state_of(o) == SLOT_DONE;
+}
+
+/* What is held is not given back by its owner. */
+void offer_serve(void)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        pthread_mutex_lock(&lock);
+        struct offer *o = of_slot[i] && refused(of_slot[i]) ? of_slot[i] : NULL;
+        pthread_mutex_unlock(&lock);
+        if (o) spill(o);
+    }
+}
+
+bool offer_ended(struct offer *o)
+{
+    return o->parcel->wire || answered(o) || impatient(o);
+}
+
+static void leave(struct offer *o)
+{
+    pthread_mutex_lock(&lock);
+    o->next = left;
+    left = o;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&left_count, 1);
+    atomic_fetch_add(&request_orphans, 1);
+}
+
+/* False where the peer's process has ended. */
+static bool pulse(const struct offer *o)
+{
+    if (!node_gone(o->peer)) return true;
+    log_write(LOG_ERROR, "rank %d ended before it received a message", o->peer->rank);
+    return false;
+}
+
+static void finished(struct offer *o)
+{
+    parcel_count(o->parcel, "zerocopy", o->parcel->bytes, stats_now() - o->begun);
+    offer_withdraw(o);
+}
+
+int offer_end(struct offer *o)
+{
+    if (o->hungry && offer_feed(o)) return leave(o), -1;
+    for (unsigned spins = 0; !answered(o); spins++) {
+        if (o->parcel->wire) return leave(o), 0;
+        if (spins % SPINS_A_LOOK == 0 && impatient(o) && move_away(o)) return leave(o), 0;
+        if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
+        __builtin_ia32_pause();
+    }
+    finished(o);
+    return 0;
+}
+
+int offer_await(struct offer *o, MPI_Comm comm)
+{
+    for (unsigned spins = 1; !answered(o); spins++) {
+        int flag;
+        if (spins % SPINS_A_PROGRESS == 0) PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm, &flag, MPI_STATUS_IGNORE);
+        if (spins % LOOKS_A_PULSE == 0 && !pulse(o)) return leave(o), -1;
+        __builtin_ia32_pause();
+    }
+    finished(o);
+    return 0;
+}
+
+/* Out of the list: those that are answered, or all whose peers are gone. */
+static struct offer *harvest(void)
+{
+    struct offer *done = NULL, **at = &left;
+    pthread_mutex_lock(&lock);
+    while (*at) {
+        struct offer *o = *at;
+        if (!answered(o)) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        o->next = done;
+        done = o;
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void offer_poll(void)
+{
+    if (!atomic_load(&left_count)) return;
+    for (struct offer *o = harvest(), *next; o; o = next) {
+        next = o->next;
+        atomic_fetch_sub(&left_count, 1);
+        atomic_fetch_sub(&request_orphans, 1);
+        finished(o);
+    }
+}
+
+/* Its receiver will not come any more. */
+static bool in_vain(const struct offer *o)
+{
+    return atomic_load(&o->peer->file->leaving) || node_gone(o->peer);
+}
+
+void offer_finish(void)
+{
+    if (node_own()) atomic_store(&node_own()->leaving, 1);
+    for (unsigned spins = 0; atomic_load(&left_count); spins++) {
+        offer_poll();
+        struct offer *o = left;
+        if (o && spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && in_vain(o)) atomic_store(&o->slot->state, SLOT_DONE);
+        __builtin_ia32_pause();
+    }
+    attend_finish();
+    for (struct offer *o; (o = spare);) {
+        spare = o->next;
+        free(o);
+    }
+}

@@ -1,0 +1,44 @@
+/* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
+ * collective on a file ends. */
+#include "operand.h"
+#include "request.h"
+#include <stdlib.h>
+
+/* The handle of what has completed at once may be shared with others of that kind, and no record could tell them apart. */
+static bool complete(const struct operands *o, MPI_Request request)
+{
+    int flag = 0;
+    return o->later && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+}
+
+/* What goes down stays until the application completes the request: MPICH looks at the lists of types once more then. */
+static int unpack_now(struct operands *o)
+{
+    struct batch b = {0};
+    int failed = operands_unpack(o, &b, INT64_MAX);
+    if (batch_wait(&b)) failed = -1;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+}
+
+/* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they are
+ * done with. */
+static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
+{
+    if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
+    struct operands *kept = rc == MPI_SUCCESS ? operands_move(o) : NULL;
+    if (rc == MPI_SUCCESS && !kept) abort();   /* the MPI is at work on the buffers: there is no way back */
+    if (kept) record_add_operands(*request, kept, persistent);
+    else operands_free(o);
+    return rc;
+}
+
+int operands_keep(struct operands *o, int rc, MPI_Request *request)
+{
+    return keep(o, rc, request, false);
+}
+
+int operands_persist(struct operands *o, int rc, MPI_Request *request)
+{
+    return keep(o, rc, request, true);
+}

@@ -1,0 +1,336 @@
+/* pull.c: the receiver's side of messages that go from memory to memory. */
+#include "pull.h"
+#include "attend.h"
+#include "import.h"
+#include "link.h"
+#include "log.h"
+#include "offer.h"
+#include "spare.h"
+#include "spill.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS_A_PULSE 65536
+#define SPINS_A_TURN 256
+#define FEW 32   /* pulls without a list from the spare ones */
+
+struct pull {
+    const struct peer *peer;
+    struct slot *slot;
+    struct descriptor descriptor;
+    struct parcel *parcel;      /* the caller's */
+    struct device *device;      /* that reads */
+    struct import *import;
+    struct buffer *bounce;      /* packed bytes on their way to host memory */
+    int64_t begun;
+    bool tried, done;
+    struct pull *next;
+};
+
+/*
+ * Receives that the MPI makes itself.
+ */
+
+struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    if (!node_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
+    if (source != MPI_ANY_SOURCE && !node_peer(comm, source)) return NULL;
+    struct layout *l = layout_of(datatype);
+    if (!l || l->size == 0 || layout_bytes(l, count) < OFFER_MIN) return NULL;
+    struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
+    if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
+    return p;
+}
+
+struct gather {
+    char *user, *packed;
+};
+
+static int gather_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    const struct gather *g = arg;
+    memcpy(g->packed + packed, g->user + user, (size_t)len);
+    return 0;
+}
+
+static int scatter_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    const struct gather *g = arg;
+    memcpy(g->user + user, g->packed + packed, (size_t)len);
+    return 0;
+}
+
+/* The first `bytes` packed bytes of a host buffer, out of it or into it. Of a type that stridec can't read the MPI moves
+ * them. */
+static bool host_move(struct parcel *p, char *packed, int64_t bytes, bool out)
+{
+    struct gather g = {p->user, packed};
+    int at = 0, all = p->bytes <= INT_MAX ? (int)p->bytes : 0, rc = MPI_ERR_OTHER;
+    if (p->layout->tree)
+        return !tree_walk(p->layout->tree, p->count, p->layout->extent, 0, bytes, out ? gather_run : scatter_run, &g);
+    char *whole = all ? malloc((size_t)all) : NULL;
+    if (whole) rc = PMPI_Pack(p->user, (int)p->count, p->datatype, whole, all, &at, MPI_COMM_SELF);
+    if (rc == MPI_SUCCESS && out) memcpy(packed, whole, (size_t)bytes);
+    if (rc == MPI_SUCCESS && !out) {
+        memcpy(whole, packed, (size_t)bytes);
+        rc = PMPI_Unpack(whole, all, &(int){0}, p->user, (int)p->count, p->datatype, MPI_COMM_SELF);
+    }
+    free(whole);
+    return rc == MPI_SUCCESS;
+}
+
+/* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
+static bool head_on(struct device *on, struct parcel *p, const void *packed, struct descriptor *d)
+{
+    if (device_enter(on)) return false;
+    struct stream *s = stream_get(on);
+    struct buffer *to = buffer_get(on, BUFFER_PINNED, sizeof *d);
+    bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, sizeof *d,
+                                                                      stream_use(s))
+                                   : !parcel_move(p, s, KERNEL_PACK, to->address, sizeof *d));
+    if (s && stream_wait(on, s)) read = false;
+    if (read) memcpy(d, to->host, sizeof *d);
+    buffer_put(to);
+    if (s) stream_put(on, s);
+    device_leave(on);
+    return read;
+}
+
+static bool head(struct parcel *p, const void *packed, struct descriptor *d)
+{
+    struct device *on = packed ? device_of(packed) : p->device;
+    if (on) return head_on(on, p, packed, d);
+    return packed ? memcpy(d, packed, sizeof *d) != NULL : host_move(p, (char *)d, sizeof *d, true);
+}
+
+/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
+bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
+{
+    if (!node_armed() || p->bytes < DESCRIPTOR_BYTES || wire_received(status) != DESCRIPTOR_BYTES || !head(p, packed, d))
+        return false;
+    struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
+    bool wanted = peer && d->slot < SLOTS && d->bytes >= OFFER_MIN && !memcmp(d->cookie, peer->file->cookie, sizeof d->cookie);
+    if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
+    return wanted;
+}
+
+/*
+ * Pulling.
+ */
+
+/* False where the owner ended while it held the slot. */
+static bool take(const struct peer *p, struct slot *s)
+{
+    uint32_t offered = SLOT_OFFERED;   /* else the owner holds it for a moment */
+    for (unsigned spins = 1; !atomic_compare_exchange_weak_explicit(&s->state, &offered, SLOT_TAKEN, memory_order_acquire,
+                                                                    memory_order_relaxed); spins++) {
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return false;
+        offered = SLOT_OFFERED;
+        __builtin_ia32_pause();
+    }
+    return true;
+}
+
+static void tell(struct slot *s, enum slot_state state)
+{
+    atomic_store_explicit(&s->state, state, memory_order_release);
+}
+
+int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status)
+{
+    const struct peer *peer = node_world_peer((int)d->rank);
+    struct slot *s = &peer->file->slot[d->slot];
+    if (!take(peer, s)) return MPI_ERR_OTHER;
+    struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
+    PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
+    if (!pull) {
+        tell(s, SLOT_DONE);
+        return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
+    }
+    *pull = (struct pull){.peer = peer, .slot = s, .descriptor = *d, .parcel = p, .begun = stats_now()};
+    pull->device = p->device ? p->device : device_default();
+    if (!ps->n++) ps->last = &ps->first;
+    *ps->last = pull;
+    ps->last = &pull->next;
+    return MPI_SUCCESS;
+}
+
+/* What a kernel can't write in place goes the way of other messages from its wire on. */
+static bool by_wire(const struct parcel *p)
+{
+    return p->wire && (p->parts || !p->layout->tree);
+}
+
+/* With the device entered. */
+static bool side_from(struct pull *p, struct link_side *from)
+{
+    const struct slot *s = p->slot;
+    struct import_layout l = {NULL, NULL};
+    if (s->layout && !import_layout(p->peer, s->layout, &l)) return false;
+    *from = (struct link_side){.tree = l.tree, .kernel = l.kernel, .extent = s->extent, .count = s->count};
+    /* Memory of another device of this process is not to be opened, and not to be read. */
+    if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
+    p->import = import_open(p->peer, s, p->device, &from->user);
+    return p->import != NULL;
+}
+
+static bool side_to(struct pull *p, struct link_side *to)
+{
+    struct parcel *parcel = p->parcel;
+    struct layout *l = parcel->layout;
+    bool piece = layout_contiguous(l, parcel->count);
+    *to = (struct link_side){.user = by_wire(parcel) ? parcel->wire->address : 0};
+    if (to->user) return true;
+    if (!parcel->device) {
+        p->bounce = buffer_get(p->device, BUFFER_PINNED, (size_t)p->descriptor.bytes);
+        if (p->bounce) to->user = p->bounce->address;
+        return p->bounce != NULL;
+    }
+    to->user = (uint64_t)(uintptr_t)parcel->user + (uint64_t)l->tree->off;
+    if (!piece) to->tree = l->tree, to->kernel = l->kernel, to->extent = l->extent, to->count = parcel->count;
+    return true;
+}
+
+/* What is still being packed is read as it comes. */
+static bool flows(const struct pull *p)
+{
+    return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->descriptor.bytes;
+}
+
+/* The bytes ready past `at`; -1 where no more will come. */
+static int64_t await(const struct pull *p, int64_t at)
+{
+    int64_t ready;
+    for (unsigned spins = 1; (ready = atomic_load_explicit(&p->slot->ready, memory_order_acquire)) == at; spins++) {
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return -1;
+        __builtin_ia32_pause();
+    }
+    return ready;
+}
+
+/* Piece by piece behind the sender, where the parcel's own kernel writes; else when all is there. */
+static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job, int *launches)
+{
+    bool whole = !p->parcel->device || by_wire(p->parcel);
+    int64_t at = 0, ready = 0;
+    while (ready < job->bytes) {
+        if ((ready = await(p, ready)) < 0) return false;
+        if (whole && ready < job->bytes) continue;
+        if (whole) return !link_move(batch, p->device, s, job, 1, launches);
+        if (parcel_move_range(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready)) return false;
+        at = ready;
+    }
+    return true;
+}
+
+static bool job_of(struct pull *p, struct link_job *job)
+{
+    job->bytes = p->descriptor.bytes;
+    return side_from(p, &job->from) && side_to(p, &job->to);
+}
+
+/* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
+static void run_on(struct pulls *ps, struct device *d)
+{
+    struct link_job few[FEW], *jobs = ps->n <= FEW ? few : spare_get(SPARE_LIST, (size_t)ps->n * sizeof *jobs);
+    struct stream *s = jobs ? stream_get(d) : NULL;
+    struct link_batch batch = {0};
+    int n = 0, launches = 0;
+    for (struct pull *p = ps->first; s && p; p = p->next)
+        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &jobs[n]))) n++;
+    bool moved = s && !link_move(&batch, d, s, jobs, n, &launches);
+    for (struct pull *p = ps->first; moved && p; p = p->next) {
+        struct link_job job;
+        if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &job))) continue;
+        moved = follow(p, &batch, s, &job, &launches);
+    }
+    if (s && stream_wait(d, s)) moved = false;
+    link_end(&batch);
+    if (s) stream_put(d, s);
+    if (jobs != few) spare_put(SPARE_LIST, jobs);
+    for (struct pull *p = ps->first; p; p = p->next) {
+        if (p->device != d || !p->done) continue;
+        p->done = moved;
+        p->parcel->launches += launches, launches = 0;
+    }
+}
+
+/* The sender may be waiting for this process in its turn: for an answer of the same kind, or for the MPI to go on. */
+static void take_turn(void)
+{
+    int flag;
+    offer_serve();
+    PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+}
+
+/* The other way: the sender puts the payload into a file. */
+static bool pull_spilled(struct pull *p)
+{
+    const struct descriptor *d = &p->descriptor;
+    uint32_t state;
+    tell(p->slot, SLOT_REFUSED);
+    attend_call(p->peer);
+    for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_SPILLED; spins++) {
+        if (state == SLOT_LOST) return false;
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return false;
+        if (spins % SPINS_A_TURN == 0) take_turn();
+        __builtin_ia32_pause();
+    }
+    const char *payload = spill_in((int)d->rank, d->slot, d->bytes);
+    struct parcel *to = p->parcel;
+    bool host = !to->device;
+    struct buffer *b = payload && !host && !device_enter(to->device)
+                           ? buffer_get(to->device, BUFFER_PINNED, (size_t)d->bytes) : NULL;
+    bool ok = payload && (host || b);
+    if (ok && host) {
+        ok = host_move(to, (char *)(uintptr_t)payload, d->bytes, false);
+    } else if (ok && by_wire(to)) {
+        memcpy(to->wire->host, payload, (size_t)d->bytes);
+        ok = !parcel_unpack(to, d->bytes, MPI_COMM_SELF);
+    } else if (ok) {
+        struct stream *s = stream_get(to->device);
+        memcpy(b->host, payload, (size_t)d->bytes);
+        ok = s && !parcel_move(to, s, KERNEL_UNPACK, b->address, d->bytes) && !stream_wait(to->device, s);
+        if (s) stream_put(to->device, s);
+    }
+    if (b) buffer_put(b), device_leave(to->device);
+    if (payload) spill_done(payload, (int)d->rank, d->slot, d->bytes);
+    return ok;
+}
+
+/* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
+ * is told: it may free the memory then, and have other memory there at once. */
+static bool pull_rest(struct pull *p)
+{
+    struct parcel *to = p->parcel;
+    bool ok = p->done;
+    if (ok && p->bounce) ok = host_move(to, p->bounce->host, p->descriptor.bytes, false);
+    if (ok && by_wire(to)) ok = parcel_unpack(to, p->descriptor.bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    import_put(p->import);
+    buffer_put(p->bounce);
+    if (!ok) ok = pull_spilled(p);
+    parcel_count(to, p->done ? "zerocopy" : "spilled", p->descriptor.bytes, stats_now() - p->begun);
+    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->descriptor.rank);
+    return ok;
+}
+
+int pulls_run(struct pulls *ps)
+{
+    int rc = 0;
+    for (const struct pull *p = ps->first; p; p = p->next) {
+        struct device *d = p->device;
+        if (p->tried || !d || device_enter(d)) continue;
+        run_on(ps, d);
+        device_leave(d);
+    }
+    for (struct pull *p = ps->first; p; p = p->next)
+        if (!pull_rest(p)) rc = -1;
+    for (struct pull *p = ps->first, *next; p; p = next) {
+        next = p->next;
+        tell(p->slot, SLOT_DONE);
+        spare_put(SPARE_PULL, p);
+    }
+    *ps = (struct pulls){0};
+    return rc;
+}

@@ -1,0 +1,67 @@
+/* spare.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked for. */
+#include "spare.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct block {
+    struct block *next;
+    size_t bytes;           /* behind this */
+    max_align_t memory[];
+};
+
+/* ORDER LIMITS: how many are kept: for messages on their way, and for calls on arrays of requests at the same time. */
+static const int LIMITS[SPARE_KINDS] = {4096, 4096, 4096, 8};
+
+static struct {
+    pthread_mutex_t lock;
+    struct block *first;
+    int kept;
+} lists[SPARE_KINDS] = {
+    {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
+    {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static struct block *take(enum spare kind)
+{
+    pthread_mutex_lock(&lists[kind].lock);
+    struct block *b = lists[kind].first;
+    if (b) {
+        lists[kind].first = b->next;
+        lists[kind].kept--;
+    }
+    pthread_mutex_unlock(&lists[kind].lock);
+    return b;
+}
+
+void *spare_get(enum spare kind, size_t bytes)
+{
+    struct block *b = take(kind);
+    if (b && b->bytes >= bytes) return b->memory;
+    free(b);
+    b = malloc(sizeof *b + bytes);
+    if (!b) return NULL;
+    b->bytes = bytes;
+    return b->memory;
+}
+
+void spare_put(enum spare kind, void *block)
+{
+    if (!block) return;
+    struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
+    pthread_mutex_lock(&lists[kind].lock);
+    bool keep = lists[kind].kept < LIMITS[kind];
+    if (keep) {
+        b->next = lists[kind].first;
+        lists[kind].first = b;
+        lists[kind].kept++;
+    }
+    pthread_mutex_unlock(&lists[kind].lock);
+    if (!keep) free(b);
+}
+
+void spare_drop(void)
+{
+    struct block *b;
+    for (enum spare kind = 0; kind < SPARE_KINDS; kind++)
+        while ((b = take(kind))) free(b);
+}

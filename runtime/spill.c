@@ -1,0 +1,66 @@
+/* spill.c: payloads through files in shared memory. */
+#include "spill.h"
+#include "log.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PIECE ((int64_t)4 << 20)
+
+/* Packed bytes [at, at + bytes) into pinned memory. What has moved lies packed in the wire. */
+static int piece(struct parcel *p, struct stream *s, struct buffer *to, int64_t at, int64_t bytes)
+{
+    int rc = p->wire ? (int)driver_get()->cuMemcpyDtoHAsync(to->host, p->wire->address + (uint64_t)at, (size_t)bytes,
+                                                            stream_use(s))
+                     : parcel_move_range(p, p->device, s, KERNEL_PACK, to->address, at, at + bytes);
+    return stream_wait(p->device, s) || rc ? -1 : 0;
+}
+
+static int all(struct parcel *p, int fd)
+{
+    struct stream *s = stream_get(p->device);
+    struct buffer *to = buffer_get(p->device, BUFFER_PINNED, (size_t)(p->bytes < PIECE ? p->bytes : PIECE));
+    int rc = s && to ? 0 : -1;
+    for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
+        int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
+        rc = piece(p, s, to, at, n) || pwrite(fd, to->host, (size_t)n, (off_t)at) != (ssize_t)n ? -1 : 0;
+    }
+    buffer_put(to);
+    if (s) stream_put(p->device, s);
+    return rc;
+}
+
+int spill_out(struct parcel *p, uint32_t slot)
+{
+    char name[128];
+    node_spill_name(name, node_own()->rank, slot);
+    int rc = -1, fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && !device_enter(p->device)) {
+        rc = all(p, fd);
+        device_leave(p->device);
+    }
+    if (fd >= 0) close(fd);
+    if (rc) {
+        log_once(LOG_ERROR, "spill", "a message that its receiver can't read in place finds no room in shared memory");
+        unlink(name);
+    }
+    return rc;
+}
+
+const char *spill_in(int rank, uint32_t slot, int64_t bytes)
+{
+    char name[128];
+    node_spill_name(name, rank, slot);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd >= 0) close(fd);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes)
+{
+    char name[128];
+    node_spill_name(name, rank, slot);
+    munmap((void *)(uintptr_t)payload, (size_t)bytes);
+    unlink(name);
+}

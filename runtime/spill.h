@@ -1,0 +1,14 @@
+/* spill.h: the way out where a peer that could read the sender's memory once can't any more: the payload goes through a
+ * file in the node's shared memory. */
+#ifndef STRIDEC_SPILL_H
+#define STRIDEC_SPILL_H
+#include "node.h"
+#include "parcel.h"
+
+/* The owner of the slot: packs what the parcel offers into the slot's file. 0 or -1 (logged). */
+int spill_out(struct parcel *p, uint32_t slot);
+/* The receiver: the slot's payload, to be unmapped by spill_done, which also removes the file. NULL on failure. */
+const char *spill_in(int rank, uint32_t slot, int64_t bytes);
+void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes);
+
+#endif

@@ -1,0 +1,17 @@
+/* standing.h: what a persistent send offers, at each start anew (offer.h). All that can be looked up is looked up once. */
+#ifndef STRIDEC_STANDING_H
+#define STRIDEC_STANDING_H
+#include "offer.h"
+
+struct standing;
+
+/* NULL where the send goes another way, at every start. A peer that has not shown yet that it can read the memory is
+ * given a little time: it is mostly about to make the receive that belongs to the send. */
+struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+/* What the MPI's own persistent request sends: written by standing_start. */
+const struct descriptor *standing_descriptor(const struct standing *s);
+/* A new offer, to be ended as others are; NULL where the memory can't be offered any more. */
+struct offer *standing_start(struct standing *s);
+void standing_close(struct standing *s);   /* NULL is allowed */
+
+#endif

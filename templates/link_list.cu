@@ -1,0 +1,171 @@
+/* @(title): many strided layouts into as many others. Made by stridec. */
+@ include "templates/launch.cuh"
+
+@ include "templates/words.cuh"
+
+@ include "templates/program.cuh"
+
+/* struct stridec_link of gen/gen.h. */
+struct stridec_link {
+    unsigned long long from, to;
+    union {
+        int step[@(levels)][2];
+        struct {
+            unsigned long long at[2];
+            long long extent[2];
+        } program;
+    };
+    unsigned int magic[@(levels - 1)], count[@(levels - 1)];
+    unsigned int code, start, words, first;
+};
+
+/* The argument: struct stridec_links, cut after the first MANY. */
+struct stridec_links {
+    unsigned long long done, ticket;
+    unsigned long long list;
+    unsigned int n, blocks;
+};
+template <int MANY> struct stridec_links_here : stridec_links {
+    struct stridec_link job[MANY];
+};
+
+static const unsigned int STRIDEC_THREADS = @(plan.way.pack.threads), STRIDEC_EACH = @(plan.way.pack.each);
+
+/* The one that block number `block` belongs to: the last whose `first` is no greater. */
+static __device__ __forceinline__ unsigned int stridec_link_of(const struct stridec_link *job, unsigned int n,
+                                                               unsigned int block)
+{
+    unsigned int low = 0, high = n - 1;
+    while (low < high) {
+        const unsigned int middle = (low + high + 1) / 2;
+        if (job[middle].first <= block)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Offsets from nests count words, those from programs bytes. */
+template <class WORD> static __device__ __forceinline__ WORD *stridec_link_at(unsigned long long base, int offset)
+{
+    return (WORD *)base + offset;
+}
+template <class WORD> static __device__ __forceinline__ WORD *stridec_link_at(unsigned long long base, long long offset)
+{
+    return (WORD *)((char *)base + offset);
+}
+
+/* `many` words: all are on their way before the first is stored. */
+template <int WIDTH, class OFFSET>
+static __device__ __forceinline__ void stridec_link_words(const struct stridec_link &job, const OFFSET *from,
+                                                          const OFFSET *to, unsigned int many)
+{
+    typedef typename stridec_word<WIDTH>::type word;
+    word value[STRIDEC_EACH];
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++)
+        if (i < many) value[i] = *stridec_link_at<const word>(job.from, from[i]);
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++)
+        if (i < many) *stridec_link_at<word>(job.to, to[i]) = value[i];
+}
+
+template <class OFFSET>
+static __device__ __forceinline__ void stridec_link_all(const struct stridec_link &job, const OFFSET *from,
+                                                        const OFFSET *to, unsigned int first)
+{
+    const unsigned int many = (job.words - first + STRIDEC_THREADS - 1) / STRIDEC_THREADS;
+    switch (job.code >> 23) {
+@ for log, width in ipairs { 2, 4, 8, 16 } do
+    case @(log): stridec_link_words<@(width)>(job, from, to, many); break;
+@ end
+    default: stridec_link_words<1>(job, from, to, many);
+    }
+}
+
+/* Of one side; 0 for packed bytes, which lie where they are counted. */
+static __device__ __forceinline__ long long stridec_link_walk(const struct stridec_link &job, int side,
+                                                              unsigned long long rest)
+{
+    const long long *const program = (const long long *)job.program.at[side];
+    if (!program) return (long long)rest;
+    const unsigned long long element = rest / (unsigned long long)program[SIZE];
+    return (long long)element * job.program.extent[side]
+           + stridec_walk(program, rest - element * (unsigned long long)program[SIZE]);
+}
+
+/* A job without levels: its sides' programs are walked. */
+static __device__ __forceinline__ void stridec_link_interpret(const struct stridec_link &job, unsigned int first)
+{
+    long long from[STRIDEC_EACH], to[STRIDEC_EACH];
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++) from[i] = to[i] = 0;
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
+        const unsigned int at = first + i * STRIDEC_THREADS;
+        if (at >= job.words) break;
+        const unsigned long long rest = (unsigned long long)(job.start + at) << (job.code >> 23);
+        from[i] = stridec_link_walk(job, 0, rest);
+        to[i] = stridec_link_walk(job, 1, rest);
+    }
+    stridec_link_all(job, from, to, first);
+}
+
+/* A block's part of one job: STRIDEC_EACH words a thread, a block's threads apart. */
+template <bool PROGRAMS>
+static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block)
+{
+    const unsigned int first = (block - job.first) * STRIDEC_THREADS * STRIDEC_EACH + threadIdx.x;
+    const unsigned int levels = job.code >> 20 & 7, outermost = levels - 1;
+    unsigned int rest[STRIDEC_EACH];
+    int from[STRIDEC_EACH], to[STRIDEC_EACH];
+
+    if (first >= job.words) return;
+    if (PROGRAMS && !levels) {
+        stridec_link_interpret(job, first);
+        return;
+    }
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
+        rest[i] = job.start + first + i * STRIDEC_THREADS;
+        from[i] = to[i] = 0;
+    }
+#pragma unroll 1
+    for (unsigned int l = 0; l < outermost; l++) {
+        const unsigned int magic = job.magic[l], count = job.count[l], shift = job.code >> 5 * l & 31;
+        const int step = job.step[l][0], step_to = job.step[l][1];
+#pragma unroll
+        for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
+            const unsigned int quotient = __umulhi(rest[i], magic) >> shift;
+            const int digit = (int)(rest[i] - quotient * count);
+            from[i] += digit * step;
+            to[i] += digit * step_to;
+            rest[i] = quotient;
+        }
+    }
+#pragma unroll
+    for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
+        from[i] += (int)rest[i] * job.step[outermost][0];
+        to[i] += (int)rest[i] * job.step[outermost][1];
+    }
+    stridec_link_all(job, from, to, first);
+}
+
+@ -- What a multiprocessor holds must cover another device's latency: four blocks, so no more than 64 registers.
+@ -- Programs take more, and longer than that anyway.
+@ for _, many in ipairs(plan.words) do
+extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads)@(many > 0 and ", 4" or ""))
+stridec_link_@(many)(const __grid_constant__ @(many > 0 and "stridec_links_here<" .. many .. ">" or "stridec_links") a)
+{
+@   if many == 0 then
+    const struct stridec_link *const job = (const struct stridec_link *)a.list;
+@   else
+    const struct stridec_link *const job = a.job;
+@   end
+    for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x)
+        stridec_link_move<@(many == 0)>(job[stridec_link_of(job, a.n, block)], block);
+    stridec_done(a);
+}
+
+@ end

@@ -1,0 +1,109 @@
+/* neighbors.c: the collectives among neighbours, in every form, with typed device buffers: on cartesian grids with and
+ * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was.
+ *
+ * run: -n 1
+ * run: -n 2
+ * run: -n 3
+ * run: -n 4
+ * run: STRIDEC_TRANSPORT=staged -n 3
+ * run: STRIDEC_TRANSPORT=oneshot -n 4
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 4
+ */
+#include "jobs.h"
+
+#define ROUNDS 4
+
+static void check_calls(struct round *r, const char *where)
+{
+    for (int i = 0; i < neighbor_call_count; i++) {
+        for (enum form form = 0; form < FORMS; form++) {
+            if (!form_exists(form) || !mpi_can(&neighbor_calls[i], r, form)) continue;
+            for (r->number = 0; r->number < ROUNDS; r->number++) run_data(&neighbor_calls[i], r, form);
+        }
+        report("%s on %s", neighbor_calls[i].name, where);
+    }
+    MPI_Comm_free(&r->comm);
+}
+
+static void on_grid(int dims, bool periodic, const char *where)
+{
+    int sizes[3] = {0}, periods[3] = {periodic, periodic, periodic};
+    struct round r;
+    MPI_Comm grid;
+    MPI_Dims_create(num_ranks, dims, sizes);
+    MPI_Cart_create(MPI_COMM_WORLD, dims, sizes, periods, 0, &grid);
+    round_all(&r, grid);
+    r.n_sources = r.n_targets = 2 * dims;
+    for (int i = 0; i < dims; i++) MPI_Cart_shift(grid, i, 1, &r.sources[2 * i], &r.sources[2 * i + 1]);
+    for (int i = 0; i < 2 * dims; i++) r.targets[i] = r.sources[i];
+    check_calls(&r, where);
+}
+
+/* A star: everyone and the first rank. */
+static void on_graph(void)
+{
+    int index[PEERS], edges[2 * PEERS], n = 0;
+    struct round r;
+    MPI_Comm graph;
+    for (int i = 1; i < num_ranks; i++) edges[n++] = i;
+    for (int i = 0; i < num_ranks; i++) index[i] = num_ranks - 1 + i;
+    for (int i = 1; i < num_ranks; i++) edges[n++] = 0;
+    MPI_Graph_create(MPI_COMM_WORLD, num_ranks, index, edges, 0, &graph);
+    round_all(&r, graph);
+    MPI_Graph_neighbors_count(graph, r.rank, &n);
+    MPI_Graph_neighbors(graph, r.rank, n, r.sources);
+    MPI_Graph_neighbors(graph, r.rank, n, r.targets);
+    r.n_sources = r.n_targets = n;
+    check_calls(&r, "a graph");
+}
+
+/* Everyone sends to the next two; the last rank to nobody. */
+static void on_distributed_graph(void)
+{
+    struct round r;
+    MPI_Comm graph;
+    int n_in = 0, n_out = 0, in[PEERS], out[PEERS], weights[PEERS] = {0};
+    for (int from = 0; from < num_ranks - 1; from++) {
+        for (int step = 1; step <= 2; step++) {
+            int to = (from + step) % num_ranks;
+            if (to == my_rank) in[n_in++] = from;
+            if (from == my_rank) out[n_out++] = to;
+        }
+    }
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, n_in, in, weights, n_out, out, weights, MPI_INFO_NULL, 0, &graph);
+    round_all(&r, graph);
+    r.n_sources = n_in, r.n_targets = n_out;
+    for (int i = 0; i < n_in; i++) r.sources[i] = in[i];
+    for (int i = 0; i < n_out; i++) r.targets[i] = out[i];
+    check_calls(&r, "a distributed graph");
+}
+
+/* Several edges between two ranks, and to itself, in orders that differ at the two ends. */
+static void on_repeated_edges(void)
+{
+    struct round r;
+    MPI_Comm graph;
+    int next = (my_rank + 1) % num_ranks, before = (my_rank + num_ranks - 1) % num_ranks;
+    int out[] = {next, my_rank, next, before, next, my_rank}, in[] = {my_rank, before, next, before, my_rank, before};
+    int n = sizeof out / sizeof *out, weights[] = {1, 1, 1, 1, 1, 1};
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, n, in, weights, n, out, weights, MPI_INFO_NULL, 0, &graph);
+    round_all(&r, graph);
+    r.n_sources = r.n_targets = n;
+    for (int i = 0; i < n; i++) r.sources[i] = in[i], r.targets[i] = out[i];
+    check_calls(&r, "repeated edges");
+}
+
+int main(int argc, char **argv)
+{
+    check_start(&argc, &argv, -1);
+    on_grid(1, true, "a ring");
+    on_grid(1, false, "a line");
+    on_grid(2, true, "a torus");
+    on_grid(2, false, "a grid with edges");
+    on_grid(3, true, "a torus of three dimensions");
+    on_grid(3, false, "a box with edges");
+    if (num_ranks > 1) on_graph();
+    on_distributed_graph();
+    on_repeated_edges();
+    return check_finish();
+}

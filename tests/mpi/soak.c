@@ -1,0 +1,296 @@
+/* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels and threads.
+ *
+ * usage: soak [MESSAGES [THREADS]]
+ * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
+ * its part of them is left to its own chance. Every byte of every buffer is compared.
+ *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 2000 1
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 2000 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 4 2000 1
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 1000 2
+ * run: STRIDEC_TRANSPORT=staged -n 2 1000 2
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 1000 1
+ */
+#include "check.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define ROUND 24          /* messages of a round, over all ranks */
+#define CLASSES 3
+#define NUMBERS 5         /* layouts (types.c); Open MPI 4.1 itself delivers the next one wrong to the own rank */
+#define THREADS_MAX 8
+#define TAGS 3
+#define NEVER 999         /* no message has this tag */
+#define FEW 90            /* doubles that are sent as such: some are as long as a descriptor */
+
+static const int ELEMENTS[CLASSES] = {8, 128, 4369};
+static struct layout layouts[CLASSES][NUMBERS], doubles;
+
+struct chance {
+    uint64_t state;
+};
+
+static uint32_t below(struct chance *c, uint32_t n)
+{
+    c->state = c->state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((c->state >> 33) % n);
+}
+
+struct message {
+    int from, to, tag, doubles;
+    const struct layout *sent;   /* its count is the most that it has */
+    uint64_t salt;
+};
+
+/* A receive or a send of this rank. */
+struct end {
+    const struct message *m;
+    const struct layout *l;
+    struct buf b;
+    MPI_Request request;
+    bool receives, over;
+};
+
+struct round {
+    MPI_Comm comm;
+    struct message messages[ROUND];
+    struct end ends[2 * ROUND];
+    int n, receives;             /* ends: the receives come first */
+    bool any;                    /* they take what comes */
+    struct chance own;
+};
+
+/* Mostly short ones. */
+static void choose_size(struct message *m, struct chance *c)
+{
+    uint32_t kind = below(c, 64);
+    int class = kind < 48 ? 0 : kind < 63 ? 1 : 2;
+    if (kind < 12) {
+        m->doubles = (int)below(c, FEW + 1), m->sent = &doubles;
+        return;
+    }
+    m->sent = &layouts[class][below(c, NUMBERS)];
+    m->doubles = LAYOUT_DOUBLES * (int)below(c, (uint32_t)ELEMENTS[class] + 1);
+}
+
+/* The same on every rank. Ranks that take what comes tell messages apart by their tags. */
+static void plan(struct round *r, struct chance *c)
+{
+    uint32_t any = below(c, 1u << num_ranks);
+    r->any = any >> my_rank & 1;
+    for (int i = 0; i < ROUND; i++) {
+        struct message *m = &r->messages[i];
+        m->from = (int)below(c, (uint32_t)num_ranks), m->to = (int)below(c, (uint32_t)num_ranks);
+        m->tag = any >> m->to & 1 ? TAGS + i : (int)below(c, TAGS);
+        m->salt = (uint64_t)below(c, UINT32_MAX) << 8;
+        choose_size(m, c);
+    }
+}
+
+/* The most that a receive may have to take. */
+static int room_for(const struct round *r, const struct message *m)
+{
+    int most = m->doubles;
+    for (int i = 0; r->any && i < ROUND; i++)
+        if (r->messages[i].to == my_rank && r->messages[i].doubles > most) most = r->messages[i].doubles;
+    return most;
+}
+
+static void add(struct round *r, const struct message *m, bool receives)
+{
+    struct end *e = &r->ends[r->n++];
+    enum mem_kind kind = below(&r->own, 8) ? MEM_DEVICE : (enum mem_kind)below(&r->own, MEM_KINDS);
+    *e = (struct end){.m = m, .l = m->sent, .receives = receives, .request = MPI_REQUEST_NULL};
+    if (receives) {
+        int room = room_for(r, m), class = 0;
+        while (ELEMENTS[class] * LAYOUT_DOUBLES < room) class++;
+        e->l = &layouts[class][below(&r->own, NUMBERS)];
+    }
+    buf_make(&e->b, kind, e->l, (int)below(&r->own, 2) * 8, receives ? m->salt + 1 : m->salt);
+}
+
+/* Receives in the order of their messages; sends tag by tag, in an order of the rank's own. */
+static void deal(struct round *r)
+{
+    r->n = 0;
+    for (int i = 0; i < ROUND; i++)
+        if (r->messages[i].to == my_rank) add(r, &r->messages[i], true);
+    r->receives = r->n;
+    int first = (int)below(&r->own, TAGS + ROUND);
+    for (int k = 0; k < TAGS + ROUND; k++)
+        for (int i = 0; i < ROUND; i++)
+            if (r->messages[i].from == my_rank && r->messages[i].tag == (first + k) % (TAGS + ROUND))
+                add(r, &r->messages[i], false);
+}
+
+static void send(struct round *r, struct end *e)
+{
+    int count = e->l == &doubles ? e->m->doubles : e->m->doubles / LAYOUT_DOUBLES;
+    (below(&r->own, 3) ? MPI_Isend : MPI_Issend)(e->b.origin, count, e->l->type, e->m->to, e->m->tag, r->comm,
+                                                  &e->request);
+}
+
+static int source(const struct round *r, const struct end *e)
+{
+    return r->any ? MPI_ANY_SOURCE : e->m->from;
+}
+
+static int tag(const struct round *r, const struct end *e)
+{
+    return r->any ? MPI_ANY_TAG : e->m->tag;
+}
+
+/* What has come, and where it belongs. */
+static void arrived(struct round *r, struct end *e, const MPI_Status *s)
+{
+    const struct message *m = r->any ? NULL : e->m;
+    int n = -1;
+    if (r->any && s->MPI_TAG >= TAGS && s->MPI_TAG < TAGS + ROUND) m = &r->messages[s->MPI_TAG - TAGS];
+    expect(!e->over, "a request is complete twice");
+    e->over = true;
+    if (!m || m->to != my_rank || s->MPI_SOURCE != m->from || s->MPI_TAG != m->tag) {
+        fail("a message with source %d and tag %d has come to rank %d", s->MPI_SOURCE, s->MPI_TAG, my_rank);
+        return;
+    }
+    MPI_Get_elements(s, MPI_DOUBLE, &n);
+    expect(n == m->doubles, "%d doubles have come, not %d", n, m->doubles);
+    struct layout part = *m->sent;
+    part.bytes = m->doubles * (int)sizeof(double);
+    buf_expect_from(&e->b, e->l, &part, m->salt);
+    buf_check(&e->b, "received");
+}
+
+static void post(struct round *r, struct end *e)
+{
+    MPI_Irecv(e->b.origin, e->l->count, e->l->type, source(r, e), tag(r, e), r->comm, &e->request);
+}
+
+/* At once, one way or another. */
+static void receive(struct round *r, struct end *e)
+{
+    MPI_Status s;
+    MPI_Message message;
+    MPI_Request q;
+    int there = 0, n = -1, told = -1;
+    uint32_t way = below(&r->own, 6);
+    if (way == 2) MPI_Probe(source(r, e), tag(r, e), r->comm, &s);
+    while (way == 3 && !there) MPI_Iprobe(source(r, e), tag(r, e), r->comm, &there, &s);
+    if (way == 4) MPI_Mprobe(source(r, e), tag(r, e), r->comm, &message, &s);
+    while (way == 5 && !there) MPI_Improbe(source(r, e), tag(r, e), r->comm, &there, &message, &s);
+    if (way >= 2) MPI_Get_elements(&s, MPI_DOUBLE, &told);
+    if (way == 2) MPI_Recv(e->b.origin, e->l->count, e->l->type, s.MPI_SOURCE, s.MPI_TAG, r->comm, &s);
+    if (way == 0) MPI_Recv(e->b.origin, e->l->count, e->l->type, source(r, e), tag(r, e), r->comm, &s);
+    if (way == 1) MPI_Irecv(e->b.origin, e->l->count, e->l->type, source(r, e), tag(r, e), r->comm, &q);
+    if (way == 3) MPI_Irecv(e->b.origin, e->l->count, e->l->type, s.MPI_SOURCE, s.MPI_TAG, r->comm, &q);
+    if (way == 4) MPI_Mrecv(e->b.origin, e->l->count, e->l->type, &message, &s);
+    if (way == 5) MPI_Imrecv(e->b.origin, e->l->count, e->l->type, &message, &q);
+    if (way == 1 || way == 3 || way == 5) MPI_Wait(&q, &s);
+    MPI_Get_elements(&s, MPI_DOUBLE, &n);
+    expect(way < 2 || told == n, "a probe tells of %d doubles, and %d come", told, n);
+    arrived(r, e, &s);
+}
+
+static void cancel(struct round *r)
+{
+    const struct layout *l = &layouts[0][2];
+    struct buf b;
+    MPI_Request q;
+    MPI_Status s;
+    int gone = 0;
+    buf_make(&b, MEM_DEVICE, l, 0, 1);
+    MPI_Irecv(b.origin, l->count, l->type, (my_rank + 1) % num_ranks, NEVER, r->comm, &q);
+    MPI_Cancel(&q);
+    MPI_Wait(&q, &s);
+    MPI_Test_cancelled(&s, &gone);
+    expect(gone, "a receive is not cancelled");
+    buf_check(&b, "a cancelled receive");
+    buf_free(&b);
+}
+
+/* All that is still under way. */
+static void complete(struct round *r)
+{
+    MPI_Request q[2 * ROUND];
+    MPI_Status s[2 * ROUND];
+    int which[2 * ROUND], done = 0, n = 0, left = 0;
+    uint32_t way = below(&r->own, 4);
+    for (int i = 0; i < r->n; i++) q[i] = r->ends[i].request, left += q[i] != MPI_REQUEST_NULL;
+    while (left > 0) {
+        if (way == 0) MPI_Waitall(r->n, q, s), done = 1;
+        if (way == 1) MPI_Testall(r->n, q, &done, s);
+        if (way == 2) MPI_Waitany(r->n, q, which, s), n = 1;
+        if (way == 3) MPI_Testsome(r->n, q, &n, which, s);
+        if (way < 2) n = done ? r->n : 0;
+        for (int k = 0; k < n; k++) {
+            int i = way < 2 ? k : which[k];
+            if (r->ends[i].request == MPI_REQUEST_NULL) continue;
+            if (r->ends[i].receives) arrived(r, &r->ends[i], &s[k]);
+            left--;
+        }
+    }
+}
+
+static void go_round(struct round *r)
+{
+    deal(r);
+    /* So many receives are there when the sends begin, or soon; the others come one by one. */
+    int posted = r->receives ? (int)below(&r->own, (uint32_t)r->receives + 1) : 0;
+    int early = posted ? (int)below(&r->own, (uint32_t)posted + 1) : 0;
+    for (int i = 0; i < early; i++) post(r, &r->ends[i]);
+    for (int i = r->receives; i < r->n; i++) send(r, &r->ends[i]);
+    for (int i = early; i < posted; i++) post(r, &r->ends[i]);
+    if (!below(&r->own, 8)) cancel(r);
+    for (int i = posted; i < r->receives; i++) receive(r, &r->ends[i]);
+    complete(r);
+    for (int i = 0; i < r->n; i++) {
+        if (!r->ends[i].receives) buf_check(&r->ends[i].b, "sent");
+        buf_free(&r->ends[i].b);
+    }
+    MPI_Barrier(r->comm);
+}
+
+struct job {
+    int thread, rounds;
+    MPI_Comm comm;
+};
+
+static void *work(void *arg)
+{
+    const struct job *j = arg;
+    struct round *r = calloc(1, sizeof *r);
+    struct chance all = {test_seed + (uint64_t)j->thread * 7919};
+    r->comm = j->comm;
+    r->own.state = all.state + (uint64_t)(my_rank + 1) * 104729;
+    for (int i = 0; i < j->rounds; i++) {
+        plan(r, &all);
+        go_round(r);
+    }
+    free(r);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int numbers[2] = {2000, 1}, given = 0;
+    struct job jobs[THREADS_MAX];
+    pthread_t id[THREADS_MAX];
+    for (int i = 1; i < argc && given < 2; i++)
+        if (argv[i][0] != '-') numbers[given++] = atoi(argv[i]);
+    int threads = numbers[1] < THREADS_MAX ? numbers[1] : THREADS_MAX;
+    int level = threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+    if (check_start(&argc, &argv, level) < level) MPI_Abort(MPI_COMM_WORLD, 4);
+    for (int c = 0; c < CLASSES; c++)
+        for (int i = 0; i < NUMBERS; i++) layout_number(&layouts[c][i], i, ELEMENTS[c]);
+    layout_of(&doubles, MPI_DOUBLE, FEW, "doubles");
+    for (int i = 0; i < threads; i++) {
+        jobs[i] = (struct job){.thread = i, .rounds = (numbers[0] / threads + ROUND - 1) / ROUND};
+        MPI_Comm_dup(MPI_COMM_WORLD, &jobs[i].comm);
+        pthread_create(&id[i], NULL, work, &jobs[i]);
+    }
+    for (int i = 0; i < threads; i++) pthread_join(id[i], NULL);
+    for (int i = 0; i < threads; i++) MPI_Comm_free(&jobs[i].comm);
+    for (int c = 0; c < CLASSES; c++)
+        for (int i = 0; i < NUMBERS; i++) layout_free(&layouts[c][i]);
+    report("%d messages, %d threads on each of %d ranks", numbers[0], threads, num_ranks);
+    return check_finish();
+}

@@ -1,0 +1,555 @@
+/* window.c: one-sided calls whose origin buffers are derived and on a device: every call, in every kind of epoch,
+ * against the same call with host buffers on a window of its own; windows and MPI_Bsend buffers that are themselves on a
+ * device.
+ *
+ * Open MPI's first choice among its components needs a kernel that lets processes read each other's memory.
+ *
+ * run: OMPI_MCA_osc=pt2pt -n 2
+ * run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2
+ * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 STRIDEC_TRANSPORT=device -n 2
+ * run: OMPI_MCA_osc=pt2pt -n 3 few
+ */
+#include "check.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INTS 240   /* of an operation */
+#define LISTS 4    /* layouts of so many ints */
+#define WIN_BYTES 16384
+#define AT 64      /* displacement, bytes */
+
+static struct layout lists[LISTS], one;
+
+/* ---- types ---- */
+
+static MPI_Datatype indexed(void)
+{
+    MPI_Datatype type;
+    int lengths[4] = {100, 1, 59, 80}, at[4] = {300, 2, 100, 10};
+    MPI_Type_indexed(4, lengths, at, MPI_INT, &type);
+    return type;
+}
+
+static MPI_Datatype resized(void)
+{
+    MPI_Datatype few, type;
+    MPI_Type_vector(4, 2, 3, MPI_INT, &few);
+    MPI_Type_create_resized(few, 0, 56, &type);
+    MPI_Type_free(&few);
+    return type;
+}
+
+static void make_types(void)
+{
+    MPI_Datatype type[LISTS];
+    MPI_Type_vector(INTS / 3, 3, 7, MPI_INT, &type[0]);
+    type[1] = indexed();
+    MPI_Type_contiguous(INTS, MPI_INT, &type[2]);
+    type[3] = resized();
+    for (int i = 0; i < LISTS; i++) type_commit(&type[i]);
+    layout_of(&lists[0], type[0], 1, "vector");
+    layout_of(&lists[1], type[1], 1, "indexed");
+    layout_of(&lists[2], type[2], 1, "contiguous");
+    layout_of(&lists[3], type[3], INTS / 8, "resized");
+    layout_of(&one, MPI_INT, 1, "int");
+}
+
+/* ---- one side of a comparison: a window, and buffers of one kind ---- */
+
+struct side {
+    enum mem_kind kind;
+    MPI_Win win;
+    unsigned char *memory;
+    const struct layout *from, *to, *there;   /* of the origin, the result, in the window */
+    struct buf origin, result, compare;
+};
+
+static struct side host, device;
+
+static void side_window(struct side *s, enum mem_kind kind)
+{
+    s->kind = kind;
+    s->memory = malloc(WIN_BYTES);
+    MPI_Win_create(s->memory, WIN_BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &s->win);
+}
+
+static void side_fill(struct side *s, int round, bool single)
+{
+    for (int i = 0; i < WIN_BYTES; i++) s->memory[i] = (unsigned char)(i * 7 + round + my_rank);
+    s->from = single ? &one : &lists[round % LISTS];
+    s->to = single ? &one : &lists[(round + 1) % LISTS];
+    s->there = single ? &one : &lists[(round / 2 + 2) % LISTS];
+    buf_make(&s->origin, s->kind, s->from, 0, (uint64_t)(round + 100 * my_rank));
+    buf_make(&s->result, s->kind, s->to, 0, (uint64_t)(round + 100 * my_rank + 1));
+    buf_make(&s->compare, s->kind, s->from, 0, (uint64_t)(round + 100 * my_rank + 2));
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, s->win);
+}
+
+static void side_empty(struct side *s)
+{
+    buf_free(&s->origin), buf_free(&s->result), buf_free(&s->compare);
+}
+
+static void same(struct buf *got, const struct buf *want, const char *what)
+{
+    mem_read(want->kind, got->shadow, want->base, want->bytes);
+    buf_check(got, what);
+}
+
+static void same_buffers(const char *what)
+{
+    same(&device.origin, &host.origin, what);
+    same(&device.result, &host.result, what);
+    same(&device.compare, &host.compare, what);
+}
+
+static void same_windows(const char *what)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 2; i++) {
+        struct side *s = i ? &device : &host;
+        MPI_Win_lock(MPI_LOCK_SHARED, my_rank, 0, s->win);
+        MPI_Win_unlock(my_rank, s->win);
+    }
+    for (int i = 0; i < WIN_BYTES; i++) {
+        if (device.memory[i] == host.memory[i]) continue;
+        fail("%s: byte %d of the window is 0x%02x, not 0x%02x", what, i, device.memory[i], host.memory[i]);
+        return;
+    }
+}
+
+/* ---- operations ---- */
+
+#define FROM(s) (s)->origin.origin, (s)->from->count, (s)->from->type
+#define TO(s) (s)->result.origin, (s)->to->count, (s)->to->type
+#define THERE(s) target, AT, (s)->there->count, (s)->there->type
+
+static void put(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Put(FROM(s), THERE(s), s->win);
+}
+
+static void get(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Get(TO(s), THERE(s), s->win);
+}
+
+static void accumulate(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Accumulate(FROM(s), THERE(s), MPI_SUM, s->win);
+}
+
+static void replace(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Accumulate(FROM(s), THERE(s), MPI_REPLACE, s->win);
+}
+
+static void get_accumulate(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Get_accumulate(FROM(s), TO(s), THERE(s), MPI_SUM, s->win);
+}
+
+static void get_only(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Get_accumulate(NULL, 0, MPI_INT, TO(s), THERE(s), MPI_NO_OP, s->win);
+}
+
+static void fetch_and_op(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Fetch_and_op(s->origin.origin, s->result.origin, MPI_INT, target, AT, MPI_SUM, s->win);
+}
+
+/* What is in the window is what is compared with, or not. */
+static void compare_and_swap(struct side *s, int target, MPI_Request *r)
+{
+    int there;
+    (void)r;
+    memcpy(&there, s->memory + AT, sizeof there);   /* as the target's, but for the rank that it was filled with */
+    if (target == my_rank) mem_write(s->kind, s->compare.origin, &there, sizeof there);
+    MPI_Compare_and_swap(s->origin.origin, s->compare.origin, s->result.origin, MPI_INT, target, AT, s->win);
+}
+
+static void rput(struct side *s, int target, MPI_Request *r)
+{
+    MPI_Rput(FROM(s), THERE(s), s->win, r);
+}
+
+static void rget(struct side *s, int target, MPI_Request *r)
+{
+    MPI_Rget(TO(s), THERE(s), s->win, r);
+}
+
+static void raccumulate(struct side *s, int target, MPI_Request *r)
+{
+    MPI_Raccumulate(FROM(s), THERE(s), MPI_SUM, s->win, r);
+}
+
+static void rget_accumulate(struct side *s, int target, MPI_Request *r)
+{
+    MPI_Rget_accumulate(FROM(s), TO(s), THERE(s), MPI_SUM, s->win, r);
+}
+
+#if MPI_VERSION >= 4
+static void put_c(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Put_c(FROM(s), THERE(s), s->win);
+}
+
+static void get_c(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Get_c(TO(s), THERE(s), s->win);
+}
+
+static void get_accumulate_c(struct side *s, int target, MPI_Request *r)
+{
+    (void)r;
+    MPI_Get_accumulate_c(FROM(s), TO(s), THERE(s), MPI_SUM, s->win);
+}
+
+static void rget_c(struct side *s, int target, MPI_Request *r)
+{
+    MPI_Rget_c(TO(s), THERE(s), s->win, r);
+}
+#endif
+
+static const struct operation {
+    const char *name;
+    void (*run)(struct side *s, int target, MPI_Request *r);
+    bool single, request;
+} operations[] = {
+    {"MPI_Put", put, false, false},
+    {"MPI_Get", get, false, false},
+    {"MPI_Accumulate, sum", accumulate, false, false},
+    {"MPI_Accumulate, replace", replace, false, false},
+    {"MPI_Get_accumulate, sum", get_accumulate, false, false},
+    {"MPI_Get_accumulate, no operation", get_only, false, false},
+    {"MPI_Fetch_and_op", fetch_and_op, true, false},
+    {"MPI_Compare_and_swap", compare_and_swap, true, false},
+    {"MPI_Rput", rput, false, true},
+    {"MPI_Rget", rget, false, true},
+    {"MPI_Raccumulate", raccumulate, false, true},
+    {"MPI_Rget_accumulate", rget_accumulate, false, true},
+#if MPI_VERSION >= 4
+    {"MPI_Put_c", put_c, false, false},
+    {"MPI_Get_c", get_c, false, false},
+    {"MPI_Get_accumulate_c", get_accumulate_c, false, false},
+    {"MPI_Rget_c", rget_c, false, true},
+#endif
+};
+
+/* ---- epochs ---- */
+
+static void fence(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_fence(0, win);
+}
+
+static void last_fence(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+}
+
+static void nothing(MPI_Win win, int target)
+{
+    (void)win, (void)target;
+}
+
+/* `by` ranks on from this one. */
+static MPI_Group neighbor(MPI_Win win, int by)
+{
+    MPI_Group all, single;
+    int rank = (my_rank + by + num_ranks) % num_ranks;
+    MPI_Win_get_group(win, &all);
+    MPI_Group_incl(all, 1, &rank, &single);
+    MPI_Group_free(&all);
+    return single;
+}
+
+static void post_start(MPI_Win win, int target)
+{
+    int by = (target - my_rank + num_ranks) % num_ranks;
+    MPI_Group to = neighbor(win, by), from = neighbor(win, -by);
+    MPI_Win_post(from, 0, win);
+    MPI_Win_start(to, 0, win);
+    MPI_Group_free(&to), MPI_Group_free(&from);
+}
+
+static void complete(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_complete(win);
+}
+
+static void wait(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_wait(win);
+}
+
+static void lock(MPI_Win win, int target)
+{
+    MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
+}
+
+static void unlock(MPI_Win win, int target)
+{
+    MPI_Win_unlock(target, win);
+}
+
+static void lock_all(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_lock_all(0, win);
+}
+
+static void unlock_all(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_unlock_all(win);
+}
+
+static void flush(MPI_Win win, int target)
+{
+    MPI_Win_flush(target, win);
+}
+
+static void flush_all(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_flush_all(win);
+}
+
+static void flush_local(MPI_Win win, int target)
+{
+    MPI_Win_flush_local(target, win);
+}
+
+static void flush_local_all(MPI_Win win, int target)
+{
+    (void)target;
+    MPI_Win_flush_local_all(win);
+}
+
+typedef void step(MPI_Win win, int target);
+static const struct epoch {
+    const char *name;
+    step *open, *synchronise, *close;
+    bool passive;
+} epochs[] = {
+    {"MPI_Win_fence", fence, last_fence, nothing, false},
+    {"MPI_Win_complete", post_start, complete, wait, false},
+    {"MPI_Win_unlock", lock, unlock, nothing, true},
+    {"MPI_Win_unlock_all", lock_all, unlock_all, nothing, true},
+    {"MPI_Win_flush", lock_all, flush, unlock_all, true},
+    {"MPI_Win_flush of one lock", lock, flush, unlock, true},
+    {"MPI_Win_flush_all", lock_all, flush_all, unlock_all, true},
+    {"MPI_Win_flush_local", lock_all, flush_local, unlock_all, true},
+    {"MPI_Win_flush_local_all", lock_all, flush_local_all, unlock_all, true},
+};
+
+/* ---- every operation in every epoch ---- */
+
+/* Among requests of the MPI's own. */
+static void wait_among_others(MPI_Request *r)
+{
+    int out = my_rank + 5, in = 0;
+    MPI_Request all[4] = {MPI_REQUEST_NULL, *r, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Irecv(&in, 1, MPI_INT, my_rank, 3, MPI_COMM_WORLD, &all[0]);
+    MPI_Isend(&out, 1, MPI_INT, my_rank, 3, MPI_COMM_WORLD, &all[3]);
+    MPI_Waitall(4, all, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 4; i++) expect(all[i] == MPI_REQUEST_NULL, "request %d stays set", i);
+    expect_equal(in, out, "a host message");
+}
+
+static void run(struct side *s, const struct operation *op, const struct epoch *e, int target)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    e->open(s->win, target);
+    op->run(s, target, &r);
+    if (op->request) {
+        wait_among_others(&r);
+        /* MPICH 4.0.2 alone brings the data of MPI_Rget later. */
+        if (s == &device && !host_mode) same_buffers("after MPI_Waitall");
+    }
+    e->synchronise(s->win, target);
+    if (s == &device) same_buffers("after the synchronisation");
+    e->close(s->win, target);
+}
+
+static void try_operation(const struct operation *op, const struct epoch *e)
+{
+    int target = op->single ? my_rank : (my_rank + 1) % num_ranks;
+    for (int round = 0; round < 2 * LISTS; round++, target = (target + 1) % num_ranks) {
+        side_fill(&host, round, op->single), side_fill(&device, round, op->single);
+        MPI_Barrier(MPI_COMM_WORLD);
+        run(&host, op, e, target);
+        run(&device, op, e, target);
+        same_windows(op->name);
+        side_empty(&host), side_empty(&device);
+    }
+    report("%s until %s", op->name, e->name);
+}
+
+/* ---- what needs more than one operation ---- */
+
+/* A Get from each rank; flushing one rank brings its data. */
+static void flush_one_by_one(void)
+{
+    struct buf b[16], want[16];
+    int n = num_ranks < 16 ? num_ranks : 16;
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 3 + 50 * my_rank);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, device.win);
+    MPI_Win_lock_all(0, device.win);
+    for (int i = 0; i < n; i++) {
+        const struct layout *l = &lists[i % LISTS];
+        buf_make(&b[i], MEM_DEVICE, l, 0, (uint64_t)i);
+        buf_make(&want[i], MEM_HOST, l, 0, (uint64_t)i);
+        MPI_Get(want[i].origin, l->count, l->type, i, AT, INTS, MPI_INT, device.win);
+    }
+    MPI_Win_flush_all(device.win);
+    for (int i = 0; i < n; i++)
+        MPI_Get(b[i].origin, lists[i % LISTS].count, lists[i % LISTS].type, i, AT, INTS, MPI_INT, device.win);
+    for (int i = n - 1; i >= 0; i--) {
+        MPI_Win_flush(i, device.win);
+        same(&b[i], &want[i], "flushed");
+    }
+    MPI_Win_unlock_all(device.win);
+    for (int i = 0; i < n; i++) {
+        same(&b[i], &want[i], "unlocked");
+        buf_free(&b[i]), buf_free(&want[i]);
+    }
+    report("ranks flushed one by one");
+}
+
+/* Two windows with operations pending, synchronised one after the other, and many operations on each. */
+static void two_windows(void)
+{
+    enum { MANY = 20 };
+    struct buf a[MANY], b[MANY], want;
+    const struct layout *l = &lists[0];
+    int target = (my_rank + 1) % num_ranks;
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = host.memory[i] = (unsigned char)(i * 5 + 9 * my_rank);
+    buf_make(&want, MEM_HOST, l, 0, 1);
+    MPI_Win_fence(0, device.win), MPI_Win_fence(0, host.win);
+    MPI_Get(want.origin, l->count, l->type, target, AT, INTS, MPI_INT, host.win);
+    for (int i = 0; i < MANY; i++) {
+        buf_make(&a[i], MEM_DEVICE, l, 0, 1), buf_make(&b[i], MEM_DEVICE, l, 0, 1);
+        MPI_Get(a[i].origin, l->count, l->type, target, AT, INTS, MPI_INT, device.win);
+        MPI_Get(b[i].origin, l->count, l->type, target, AT, INTS, MPI_INT, host.win);
+    }
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, host.win);
+    for (int i = 0; i < MANY; i++) same(&b[i], &want, "the first window");
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, device.win);
+    for (int i = 0; i < MANY; i++) {
+        same(&a[i], &want, "the second window");
+        buf_free(&a[i]), buf_free(&b[i]);
+    }
+    buf_free(&want);
+    report("two windows");
+}
+
+/* MPI_PROC_NULL and no elements: nothing is moved, in either direction. */
+static void to_nobody(void)
+{
+    struct buf b;
+    MPI_Request r;
+    const struct layout *l = &lists[1];
+    buf_make(&b, MEM_DEVICE, l, 0, 7);
+    MPI_Win_lock_all(0, device.win);
+    MPI_Get(b.origin, l->count, l->type, MPI_PROC_NULL, 0, INTS, MPI_INT, device.win);
+    MPI_Put(b.origin, l->count, l->type, MPI_PROC_NULL, 0, INTS, MPI_INT, device.win);
+    MPI_Get(b.origin, 0, l->type, my_rank, 0, 0, MPI_INT, device.win);
+    MPI_Rget(b.origin, l->count, l->type, MPI_PROC_NULL, 0, INTS, MPI_INT, device.win, &r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    buf_check(&b, "from MPI_PROC_NULL");
+    MPI_Win_unlock_all(device.win);
+    buf_check(&b, "from MPI_PROC_NULL, unlocked");
+    buf_free(&b);
+    report("MPI_PROC_NULL and no elements");
+}
+
+/* ---- memory for the MPI to keep ---- */
+
+static bool cuda_aware(void)
+{
+    int (*query)(void);
+    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    return query && query() == 1;
+}
+
+static void device_window(void)
+{
+    void *p = mem_alloc(MEM_DEVICE, WIN_BYTES), *managed = mem_alloc(MEM_MANAGED, WIN_BYTES);
+    bool fine = host_mode || cuda_aware();
+    MPI_Win win = MPI_WIN_NULL;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int rc = error_class(MPI_Win_create(p, WIN_BYTES, 1, MPI_INFO_NULL, comm, &win));
+    expect_equal(rc, fine ? MPI_SUCCESS : MPI_ERR_BASE, "MPI_Win_create over device memory");
+    if (rc == MPI_SUCCESS) MPI_Win_free(&win);
+    MPI_Win_create(managed, WIN_BYTES, 1, MPI_INFO_NULL, comm, &win);
+    MPI_Win_free(&win);
+    MPI_Win_create(p, 0, 1, MPI_INFO_NULL, comm, &win);
+    MPI_Win_free(&win);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    rc = error_class(MPI_Win_attach(win, p, WIN_BYTES));
+    expect_equal(rc, fine ? MPI_SUCCESS : MPI_ERR_BASE, "MPI_Win_attach of device memory");
+    if (rc == MPI_SUCCESS) MPI_Win_detach(win, p);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&comm);
+    mem_free(MEM_DEVICE, p), mem_free(MEM_MANAGED, managed);
+    report("windows over device memory: %s", fine ? "the MPI's" : "an error");
+}
+
+static void device_bsend_buffer(void)
+{
+    enum { BYTES = 1 << 16 };
+    void *p = mem_alloc(MEM_DEVICE, BYTES), *plain = malloc(BYTES), *back;
+    int n;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int rc = error_class(MPI_Buffer_attach(p, BYTES));
+    expect_equal(rc, host_mode ? MPI_SUCCESS : MPI_ERR_BUFFER, "MPI_Buffer_attach of device memory");
+    if (rc == MPI_SUCCESS) MPI_Buffer_detach(&back, &n);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    expect_equal(MPI_Buffer_attach(plain, BYTES), MPI_SUCCESS, "MPI_Buffer_attach of host memory");
+    MPI_Buffer_detach(&back, &n);
+    expect(back == plain && n == BYTES, "another buffer comes back");
+    mem_free(MEM_DEVICE, p), free(plain);
+    report("an MPI_Bsend buffer in device memory");
+}
+
+int main(int argc, char **argv)
+{
+    check_start(&argc, &argv, -1);
+    make_types();
+    side_window(&host, MEM_HOST), side_window(&device, MEM_DEVICE);
+    bool few = argc > 1 && !strcmp(argv[argc - 1], "few");   /* of more ranks than processors */
+    for (size_t i = 0; !few && i < sizeof operations / sizeof *operations; i++)
+        for (size_t k = 0; k < sizeof epochs / sizeof *epochs; k++)
+            if (epochs[k].passive || !operations[i].request) try_operation(&operations[i], &epochs[k]);
+    flush_one_by_one();
+    two_windows();
+    to_nobody();
+    device_window();
+    device_bsend_buffer();
+    MPI_Win_free(&host.win), MPI_Win_free(&device.win);
+    free(host.memory), free(device.memory);
+    for (int i = 0; i < LISTS; i++) layout_free(&lists[i]);
+    return check_finish();
+}
