@@ -3,6 +3,7 @@
 #include "message.h"
 #include "next.h"
 #include "offer.h"
+#include "write_type.h"
 
 /* The way down: MPI_Sendrecv, or MPI_Sendrecv_c for a call that came in by a large form. */
 struct forms {
@@ -47,7 +48,7 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
-    else if (rc == MPI_SUCCESS) h->watch = pull_watch(h->buf, h->count, h->type, source, comm);
+    else if (rc == MPI_SUCCESS) h->watch = pull_watch(h->buf, h->count, h->type, source, comm), h->type = type_to_receive(h->type);
     return rc;
 }
 
@@ -142,7 +143,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
         struct half h = {.buf = buf, .count = count, .type = datatype}; \
         if (!parcel_taken(buf, count, datatype, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            int rc = next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, st); \
+            int rc = next->name(buf, count, type_to_receive(datatype), dest, sendtag, source, recvtag, comm, st); \
             return watched(rc, buf, count, datatype, source, comm, st); \
         } \
         return sendrecv((struct forms){.form = next->plain}, h, dest, sendtag, h, source, recvtag, comm, status); \

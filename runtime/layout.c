@@ -21,8 +21,9 @@ struct layout *layout_ref(struct layout *l)
 void layout_unref(struct layout *l)
 {
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
-    MPI_Datatype bytes = atomic_load(&l->bytes_type);
-    if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
+    MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
+    for (int i = 0; i < 2; i++)
+        if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     free(l->signature);
@@ -96,7 +97,7 @@ static char *signature_of(const struct layout *l, struct reason *why)
 
 static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *why)
 {
-    struct type *type = read_type(datatype, why);
+    struct type *type = read_type(datatype, &l->grain, why);
     if (!type) return false;
     l->tree = tree_canonical(type->tree, why);
     l->size = type->size, l->extent = type->ub - type->lb;
@@ -124,6 +125,7 @@ struct layout *layout_new(void)
     if (!l) return NULL;
     l->refs = 1;
     atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
+    atomic_init(&l->runs_type, MPI_DATATYPE_NULL);
     return l;
 }
 

@@ -17,9 +17,11 @@ struct layout {
     int64_t size;              /* packed bytes of one element */
     int64_t extent;            /* bytes between elements */
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
+    int64_t grain;             /* of its basic elements, bytes; 0 where they differ */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     struct stats_row *stats;
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
+    _Atomic(MPI_Datatype) runs_type;    /* write_type.h; the same */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */
     _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c) */
 };

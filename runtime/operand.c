@@ -3,7 +3,9 @@
 #include "log.h"
 #include "pull.h"
 #include "standing.h"
+#include "write_type.h"
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Who takes part.
@@ -227,6 +229,25 @@ static bool stand(struct operands *o)
     return true;
 }
 
+/* Other ranks may send packed bytes to what lies in host memory here. True if other types go down. */
+static bool receive_by_runs(const struct operands *o, struct operand *p, const struct group *g)
+{
+    if (!ELEMENTS_ARE_WHOLE || o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || !(p->flags & OPERAND_OUT)) return false;
+    struct piece_of piece;
+    int n = operand_pieces(o, p, g);
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        MPI_Datatype type = operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type) : MPI_DATATYPE_NULL;
+        if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
+        any = true;
+        if (!p->types) return p->use_type = type, true;
+        if (!p->runs && !(p->runs = malloc((size_t)n * sizeof type))) return false;
+        if (p->use_types != p->runs) p->use_types = memcpy(p->runs, p->types, (size_t)n * sizeof type);
+        p->runs[i] = type;
+    }
+    return any;
+}
+
 int operands_open(struct operands *o)
 {
     if (stand(o)) return MPI_SUCCESS;
@@ -237,8 +258,9 @@ int operands_open(struct operands *o)
     for (int i = 0; i < o->n; i++) {
         struct operand *p = &o->of[i];
         operand_as_is(p);
-        need[i] = p->buf != MPI_IN_PLACE && significant(p, &g) && needs_carrying(o, p, &g);
-        any |= need[i];
+        bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
+        need[i] = used && needs_carrying(o, p, &g);
+        any |= need[i] || (used && receive_by_runs(o, p, &g));
     }
     if (!watch(o) && !any) return OPERANDS_NONE;
     int rc = MPI_SUCCESS;

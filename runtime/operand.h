@@ -47,7 +47,8 @@ struct operand {
     const void *use_counts, *use_displs;
     MPI_Datatype use_type;
     const MPI_Datatype *use_types;
-    struct carried *carried;         /* NULL: as it is */
+    struct carried *carried;         /* NULL: as it is, ... */
+    MPI_Datatype *runs;              /* ... but for these types in place of `types` (write_type.h), to be freed */
 };
 
 enum operands_how { OPERANDS_PACKED, OPERANDS_STAGED };

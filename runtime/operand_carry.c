@@ -393,7 +393,8 @@ void operands_free(struct operands *o)
     o->partitioned = NULL, o->watch = NULL, o->standing = NULL;
     for (int i = 0; i < o->n; i++) {
         carried_free(o->of[i].carried);
-        o->of[i].carried = NULL;
+        free(o->of[i].runs);
+        o->of[i].carried = NULL, o->of[i].runs = NULL;
     }
 }
 

@@ -281,7 +281,18 @@ static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reas
     return NULL;
 }
 
-static struct type *read_named(MPI_Datatype datatype, struct reason *why)
+/* What one call of read_type has met so far. */
+struct reading {
+    int left;          /* reads allowed */
+    MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
+};
+
+static void meet(struct reading *r, MPI_Count size)
+{
+    if (size > 0 && size != r->grain) r->grain = r->grain ? -1 : size;
+}
+
+static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct reason *why)
 {
     MPI_Count size, lb, extent;
     if (PMPI_Type_size_x(datatype, &size) != MPI_SUCCESS || PMPI_Type_get_extent_x(datatype, &lb, &extent) != MPI_SUCCESS
@@ -289,7 +300,9 @@ static struct type *read_named(MPI_Datatype datatype, struct reason *why)
         snprintf(why->text, sizeof why->text, "the MPI does not tell the size of a named type");
         return NULL;
     }
-    return lb == 0 && extent == size ? type_named(size, 1, why) : read_pair(datatype, why);
+    if (lb == 0 && extent == size) return meet(r, size), type_named(size, 1, why);
+    r->grain = -1;
+    return read_pair(datatype, why);
 }
 
 static bool is_named(int combiner)
@@ -309,9 +322,9 @@ static void free_handle(MPI_Datatype *datatype)
  * deep, each holding two of the one below, take 2^n reads. More than this many are left to the MPI. */
 #define READS_MAX (1 << 22)
 
-static struct type *read_some(MPI_Datatype datatype, int *left, struct reason *why);
+static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 
-static struct type *read_derived(MPI_Datatype datatype, struct contents *c, int *left, struct reason *why)
+static struct type *read_derived(MPI_Datatype datatype, struct contents *c, struct reading *r, struct reason *why)
 {
     reader *read = find_reader(c->combiner);
     if (!read) {
@@ -321,7 +334,7 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, int 
     struct type **old = calloc((size_t)c->ntypes + 1, sizeof(struct type *)), *t = NULL;
     if (old && contents_read(datatype, c)) {
         int n = 0;
-        while (n < c->ntypes && (old[n] = read_some(c->types[n], left, why))) n++;
+        while (n < c->ntypes && (old[n] = read_some(c->types[n], r, why))) n++;
         if (n == c->ntypes) t = read(c, old, why);
         for (int i = 0; i < n; i++) type_free(old[i]);
         for (int i = 0; i < c->ntypes; i++) free_handle(&c->types[i]);
@@ -331,7 +344,7 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, int 
     return trust_mpi(datatype, t, why);
 }
 
-static struct type *read_some(MPI_Datatype datatype, int *left, struct reason *why)
+static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why)
 {
     struct contents c = {0};
     snprintf(why->text, sizeof why->text, "out of memory");
@@ -339,14 +352,16 @@ static struct type *read_some(MPI_Datatype datatype, int *left, struct reason *w
         snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
         return NULL;
     }
-    if (is_named(c.combiner)) return read_named(datatype, why);
-    if ((*left)-- > 0) return read_derived(datatype, &c, left, why);
+    if (is_named(c.combiner)) return read_named(datatype, r, why);
+    if (r->left-- > 0) return read_derived(datatype, &c, r, why);
     snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
     return NULL;
 }
 
-struct type *read_type(MPI_Datatype datatype, struct reason *why)
+struct type *read_type(MPI_Datatype datatype, int64_t *grain, struct reason *why)
 {
-    int left = READS_MAX;
-    return read_some(datatype, &left, why);
+    struct reading r = {.left = READS_MAX};
+    struct type *t = read_some(datatype, &r, why);
+    *grain = r.grain > 0 ? r.grain : 0;
+    return t;
 }

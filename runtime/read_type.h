@@ -6,7 +6,8 @@
 
 /* A type that lays out bytes as `datatype` does, with the lower bound and extent that the MPI reports at
  * every level; the caller frees it. NULL with *why for what cannot be read: combiners that have no reader
- * here, and any type for which the tree's size differs from the MPI's. */
-struct type *read_type(MPI_Datatype datatype, struct reason *why);
+ * here, and any type for which the tree's size differs from the MPI's. *grain is the size of its basic elements in bytes, 0
+ * where they differ or are value-index pairs. */
+struct type *read_type(MPI_Datatype datatype, int64_t *grain, struct reason *why);
 
 #endif

@@ -10,6 +10,7 @@ struct both {
 };
 
 static struct reason why;
+static int64_t grain;
 
 /* Implementations part where the standard's words are few, and so do the extents of everything above:
  * - Displacements that break alignment: some pad the parts, some the whole, some not at all. So unaligned

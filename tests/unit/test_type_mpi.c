@@ -6,10 +6,11 @@
 #include "trees.h"
 
 static struct reason why;
+static int64_t grain;
 
 static struct type *read_made(MPI_Datatype m)
 {
-    struct type *t = read_type(m, &why);
+    struct type *t = read_type(m, &grain, &why);
     if (!t)
         fail_msg("%s", why.text);
     return t;
@@ -53,6 +54,27 @@ static void pairs(void **state)
         snprintf(want, sizeof want, "d(%d)", size);
         assert_read(fortran[i], want, size);
     }
+}
+
+/* The size of basic elements, where they have one. */
+static void grains(void **state)
+{
+    (void)state;
+    int lengths[2] = {1, 1};
+    MPI_Aint at[2] = {0, 8};
+    MPI_Datatype vector, mixed, alike[2] = {MPI_DOUBLE, MPI_LONG_LONG}, unlike[2] = {MPI_DOUBLE, MPI_INT};
+    MPI_Type_vector(3, 2, 5, MPI_C_DOUBLE_COMPLEX, &vector);
+    type_free(read_made(vector));
+    assert_int_equal(grain, 16);
+    MPI_Type_free(&vector);
+    for (int i = 0; i < 2; i++) {
+        MPI_Type_create_struct(2, lengths, at, i ? unlike : alike, &mixed);
+        type_free(read_made(mixed));
+        assert_int_equal(grain, i ? 0 : 8);
+        MPI_Type_free(&mixed);
+    }
+    type_free(read_made(MPI_DOUBLE_INT));
+    assert_int_equal(grain, 0);
 }
 
 /* Fortran's parametrised types are leaves, with combiners of their own. */
@@ -125,7 +147,7 @@ static void large(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(f90_types), cmocka_unit_test(markers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(grains), cmocka_unit_test(f90_types), cmocka_unit_test(markers),
                                        cmocka_unit_test(deep), cmocka_unit_test(large)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
