@@ -48,7 +48,9 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
-    else if (rc == MPI_SUCCESS) h->watch = pull_watch(h->buf, h->count, h->type, source, comm), h->type = type_to_receive(h->type);
+    if (rc != MPI_SUCCESS || h->parcel) return rc;
+    h->watch = pull_watch(h->buf, h->count, h->type, source, comm);
+    h->type = type_to_receive(h->type);
     return rc;
 }
 

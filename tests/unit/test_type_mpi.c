@@ -147,8 +147,8 @@ static void large(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(grains), cmocka_unit_test(f90_types), cmocka_unit_test(markers),
-                                       cmocka_unit_test(deep), cmocka_unit_test(large)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),   cmocka_unit_test(grains), cmocka_unit_test(f90_types),
+                                       cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
