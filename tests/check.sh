@@ -13,22 +13,35 @@ for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; 
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
 python=$(for p in /usr/bin/python3 python3; do "$p" -c 'import mpi4py' 2>/dev/null && echo "$p" && break; done)
 
-# run NAME COMMAND...: one program; its lines are counted. A program that fails without a line, hangs, or checks
-# nothing is a failure of its own.
-run() {
-    local name=$1 file ok bad rc start=$SECONDS
+# execute NAME COMMAND...: one program, its output, exit status and time to files. tell NAME: its lines are counted. A program
+# that fails without a line, hangs, or checks nothing is a failure of its own. run NAME COMMAND...: both.
+file_of() { echo "$log/${1//[^A-Za-z0-9_.-]/_}"; }
+
+execute() {
+    local file start=$SECONDS
+    file=$(file_of "$1")
     shift
-    file=$log/${name//[^A-Za-z0-9_.-]/_}
     timeout -k 5 "${LIMIT:-300}" "$@" >"$file" 2>&1 </dev/null
-    rc=$?
+    echo "$? $((SECONDS - start))" >"$file.rc"
+}
+
+tell() {
+    local name=$1 file ok bad rc seconds
+    file=$(file_of "$name")
+    read -r rc seconds <"$file.rc"
     ok=$(grep -c '^ok ' "$file") bad=$(grep '^not ok ' "$file" | grep -vc '# SKIP')
-    [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "not ok $name ran past ${LIMIT:-300} s" >>"$file"
+    [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ] && echo "not ok $name ran past ${LIMIT:-300} s" >>"$file"
     [ $((ok + bad)) -eq 0 ] && echo "not ok $name checked nothing (exit status $rc)" >>"$file"
-    [ $rc -ne 0 ] && [ "$bad" -eq 0 ] && echo "not ok $name: exit status $rc" >>"$file"
+    [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] && echo "not ok $name: exit status $rc" >>"$file"
     bad=$(grep '^not ok ' "$file" | grep -vc '# SKIP')
     passed=$((passed + ok)) failed=$((failed + bad))
-    printf '%-52s %4d passed, %d failed  %ds\n' "$name" "$ok" "$bad" $((SECONDS - start))
+    printf '%-52s %4d passed, %d failed  %ds\n' "$name" "$ok" "$bad" "$seconds"
     [ "$bad" -eq 0 ] || { grep -A2 '^not ok ' "$file" | head -20; [ "$ok$bad" != 01 ] || tail -20 "$file"; }
+}
+
+run() {
+    execute "$@"
+    tell "$1"
 }
 
 # yes NAME COMMAND...: a command whose success is the check.
@@ -48,14 +61,21 @@ fi
 # MPIs are built without frame pointers: only the slow unwinder sees whose an allocation is.
 slow=fast_unwind_on_malloc=0
 
-for t in "$build"/tests/unit/test_*; do
+# Programs of one process, one on each core; the longest first.
+units=()
+for t in "$build"/tests/unit/test_nvrtc "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
+    case " ${units[*]} " in *" $n "*) continue ;; esac
     case $n in test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
     case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
-        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" "$t"
+        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} execute "unit $n" "$t" &
+    units+=("$n")
+    [ "$(jobs -pr | wc -l)" -lt "$(nproc)" ] || wait -n
 done
+wait
+for n in "${units[@]}"; do tell "unit $n"; done
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
     run "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
 run "simulated GPU" "$build/sim/selftest"

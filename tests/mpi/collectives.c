@@ -1,12 +1,11 @@
 /* collectives.c: the collectives that move data, in every form, with typed device buffers on all or some ranks.
  *
  * run: -n 1
- * run: -n 2
  * run: -n 3
  * run: -n 4
- * run: STRIDEC_TRANSPORT=staged -n 3
+ * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 3
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
  */
 #include "jobs.h"
 

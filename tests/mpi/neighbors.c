@@ -2,12 +2,11 @@
  * without edges, graphs and distributed graphs. What comes from nobody leaves its block as it was.
  *
  * run: -n 1
- * run: -n 2
  * run: -n 3
  * run: -n 4
- * run: STRIDEC_TRANSPORT=staged -n 3
- * run: STRIDEC_TRANSPORT=oneshot -n 4
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 4
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_TRANSPORT=oneshot -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 3
  */
 #include "jobs.h"
 

@@ -2,12 +2,11 @@
  * application's, which is not commutative, on derived types.
  *
  * run: -n 1
- * run: -n 2
  * run: -n 3
  * run: -n 4
- * run: STRIDEC_TRANSPORT=staged -n 3
+ * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 3
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
  */
 #include "jobs.h"
 #include <stdio.h>
