@@ -50,7 +50,7 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
     h->watch = pull_watch(h->buf, h->count, h->type, source, comm);
-    h->type = type_to_receive(h->type);
+    h->type = type_to_receive(h->type, comm);
     return rc;
 }
 
@@ -145,7 +145,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
         struct half h = {.buf = buf, .count = count, .type = datatype}; \
         if (!parcel_taken(buf, count, datatype, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            int rc = next->name(buf, count, type_to_receive(datatype), dest, sendtag, source, recvtag, comm, st); \
+            int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
             return watched(rc, buf, count, datatype, source, comm, st); \
         } \
         return sendrecv((struct forms){.form = next->plain}, h, dest, sendtag, h, source, recvtag, comm, status); \

@@ -138,7 +138,8 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
         rc = received(p, &w, s, rc, comm);
     } else if (rc == MPI_SUCCESS) {
         p = pull_watch(buf, count, datatype, source, comm);
-        rc = DOWN(next, buf, count, type_to_receive(datatype), road.source, road.tag, road.comm, p || road.led ? s : status);
+        rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm,
+                  p || road.led ? s : status);
         if (p) rc = received(p, NULL, s, rc, comm);
         else record_poll();
     }
@@ -159,7 +160,7 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     }
     if (rc != MPI_SUCCESS) return rc;
     p = watched(buf, count, datatype, source, comm, &road);
-    rc = DOWN(next, buf, count, type_to_receive(datatype), road.source, road.tag, road.comm, request);
+    rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm, request);
     return p ? posted(p, NULL, rc, request, &road) : rc;
 }
 
@@ -183,7 +184,7 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
         rc = received(p, &w, s, DOWN(next, p->address, w.count, w.type, message, s), MPI_COMM_SELF);
     } else if (rc == MPI_SUCCESS) {
         p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF);
-        rc = DOWN(next, buf, count, type_to_receive(datatype), message, s);
+        rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s);
         if (p) rc = received(p, NULL, s, rc, MPI_COMM_SELF);
     }
     if (road.led) aside_fix(&road.at, s);
@@ -201,7 +202,7 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
         return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, &road);
     if (rc != MPI_SUCCESS) return rc;
     p = watched(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
-    rc = DOWN(next, buf, count, type_to_receive(datatype), message, request);
+    rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);
     return p ? posted(p, NULL, rc, request, &road) : rc;
 }
 

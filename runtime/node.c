@@ -1,7 +1,6 @@
 /* node.c: the files of the ranks of a node. */
 #include "node.h"
 #include "driver.h"
-#include "env.h"
 #include "log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -145,18 +144,9 @@ static bool own_make(int rank)
     return true;
 }
 
-/* MPICH refuses a message that ends within an element of the receive's type as truncated, where that lies in pieces in host
- * memory, and a descriptor may end there: it is only for programs that ask for it. */
-#ifdef OPEN_MPI
-enum { ENDS_ANYWHERE = 1 };
-#else
-enum { ENDS_ANYWHERE = 0 };
-#endif
-
 /* A GPU, or a driver that the process has loaded already. */
 static bool machine_fits(void)
 {
-    if (!ENDS_ANYWHERE && env_get()->transport != ENV_ZEROCOPY) return false;
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
 

@@ -237,7 +237,7 @@ static bool receive_by_runs(const struct operands *o, struct operand *p, const s
     int n = operand_pieces(o, p, g);
     bool any = false;
     for (int i = 0; i < n; i++) {
-        MPI_Datatype type = operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type) : MPI_DATATYPE_NULL;
+        MPI_Datatype type = operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type, o->comm) : MPI_DATATYPE_NULL;
         if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
         any = true;
         if (!p->types) return p->use_type = type, true;

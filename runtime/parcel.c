@@ -16,7 +16,7 @@ int raise_error(MPI_Comm comm, int code, const char *what)
 /* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message to nobody
  * brings it out. Its buffer is never read, but NULL would be complained of, and a message of no elements is not
  * looked at by MPICH. Asked once a type, and only where MPI_Type_commit did not pass by here. */
-static int check_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
+int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
     int rc = PMPI_Send(l, 1, datatype, MPI_PROC_NULL, 0, comm);
@@ -92,7 +92,7 @@ static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datat
 
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm)
 {
-    int rc = check_committed(l, datatype, comm);
+    int rc = parcel_committed(l, datatype, comm);
     if (rc != MPI_SUCCESS || !w.parts || l->tree) return rc;
     return raise_error(comm, MPI_ERR_BUFFER, "a datatype that stridec can't read has parts in different memories (host "
                                              "and device, or two devices): not supported");

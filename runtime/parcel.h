@@ -21,6 +21,8 @@ int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const vo
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
 struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);
+/* MPI_SUCCESS where the type is committed; else the MPI's error, raised on comm. */
+int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);

@@ -1,10 +1,13 @@
 /* write_type.c: a stride tree as a datatype of plain bytes. */
 #include "write_type.h"
+#include "node.h"
+#include "parcel.h"
 #include <limits.h>
 #include <stdlib.h>
 
-/* Parts on the wire are multiples of this many bytes: elements of one size that divides it are never cut. */
+/* Parts on the wire, and descriptors, are multiples of this many bytes: elements of one size that divides it are not cut. */
 #define CUT_BYTES 16
+_Static_assert(OFFER_MIN % CUT_BYTES == 0, "where a descriptor ends");
 
 typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
 static int write_tree(const struct tree *t, MPI_Datatype *out);
@@ -94,12 +97,12 @@ static bool cuts_nothing(const struct layout *l)
     return layout_contiguous(l, 2) || (l->grain > 0 && CUT_BYTES % l->grain == 0);
 }
 
-/* A type that was not committed goes down as it is: the MPI is to complain. */
-MPI_Datatype type_to_receive(MPI_Datatype datatype)
+/* A type that was not committed goes down as it is. */
+MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || cuts_nothing(l) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return datatype;
+    if (!l || l->size == 0 || cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
     MPI_Datatype runs = layout_runs_type(l);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }
