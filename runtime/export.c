@@ -36,6 +36,13 @@ static bool ask(uint64_t address, struct export *e)
     return driver_get()->cuPointerGetAttributes(5, what, where, address) == CUDA_SUCCESS && capable && !managed;
 }
 
+bool export_stands(const struct export *e)
+{
+    unsigned long long id = 0;
+    return e->span && driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
+           id == e->id;
+}
+
 /* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
 static bool make_synchronous(uint64_t start)
 {

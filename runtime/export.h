@@ -13,6 +13,8 @@ struct export {
 };
 /* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
 bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e);
+/* True while the allocation is what it was when e was had: one short question. */
+bool export_stands(const struct export *e);
 /* Whether it is that one; of one that is all zeros, no. */
 static inline bool export_holds(const struct export *e, uint64_t address, int64_t bytes)
 {

@@ -227,6 +227,13 @@ static bool stand(struct operands *o)
     return true;
 }
 
+static int pack_now(struct operands *o)
+{
+    struct batch b = {0};
+    operands_pack(o, &b);
+    return batch_wait(&b) ? -1 : operands_packed(o);
+}
+
 int operands_open(struct operands *o)
 {
     if (stand(o)) return MPI_SUCCESS;
@@ -244,7 +251,7 @@ int operands_open(struct operands *o)
     int rc = MPI_SUCCESS;
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);
-    if (rc == MPI_SUCCESS && operands_pack(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) operands_free(o);
     return rc;
 }

@@ -135,17 +135,20 @@ bool record_offers(MPI_Request request)
     return offering;
 }
 
-bool record_start(struct record *r)
+bool record_start(struct starts *s, struct record *r)
 {
     MPI_Status probed;
-    const struct operands *o = r->operands;
+    struct operands *o = r->operands;
+    if (!r->persistent) return record_keep(r), true;   /* the MPI will refuse it */
     r->active = true;
+    r->next = s->first;
+    s->first = r;
     if (o->receives && aside_probe(o->source, o->tag, o->comm, &probed)) {
         log_write(LOG_ERROR, "a persistent receive can't take a message that was probed before");
         return false;
     }
-    if (!r->operands->standing) return operands_pack(r->operands) == 0;
-    r->offer = standing_start(r->operands->standing);
+    if (!o->standing) return operands_pack(o, &s->batch), true;
+    r->offer = standing_start(o->standing, &s->site);
     if (r->offer) atomic_fetch_add(&offers, 1);
     return r->offer != NULL;
 }
@@ -162,6 +165,19 @@ void record_stop(struct record *r)
 {
     r->active = false;
     offer_drop(r);
+}
+
+bool record_started(struct starts *s, bool ok)
+{
+    ok = !batch_wait(&s->batch) && ok;
+    for (struct record *r = s->first; r; r = r->next)
+        if (!r->operands->standing && operands_packed(r->operands)) ok = false;
+    for (struct record *r = s->first, *next; r; r = next) {
+        next = r->next;
+        if (!ok) record_stop(r);
+        record_keep(r);
+    }
+    return ok;
 }
 
 void record_seen(struct record *r)
@@ -213,7 +229,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
-    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0);
+    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (!r->active || error != MPI_SUCCESS) return 0;
     return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
 }
@@ -265,7 +281,8 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 
 int completion_end(struct completion *c)
 {
-    bool failed = pulls_run(&c->pulls) != 0;
+    bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
+    if (pulls_run(&c->pulls)) failed = true;
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (struct record *r = c->done, *next; r; r = next) {
