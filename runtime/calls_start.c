@@ -1,7 +1,6 @@
 /* calls_start.c: starting persistent requests: what the operations read is offered or packed first, all together. */
 #include "next.h"
 #include "request.h"
-#include <stdlib.h>
 
 /* The records go back before the start: a request may complete in any thread as soon as it is active. */
 static int start(int count, const MPI_Request requests[])
@@ -29,13 +28,31 @@ static void take_back(int count, const MPI_Request requests[])
 int call_Start(const struct next *next, MPI_Request *request)
 {
     int rc = request ? start(1, request) : MPI_SUCCESS;
+    if (request && record_holds(*request)) return rc;
     if (rc == MPI_SUCCESS && (rc = next->Start(request)) != MPI_SUCCESS && request) take_back(1, request);
+    return rc;
+}
+
+static bool any_holds(int count, const MPI_Request requests[])
+{
+    bool any = false;
+    for (int i = 0; requests && i < count && !any; i++) any = record_holds(requests[i]);
+    return any;
+}
+
+static int start_rest(const struct next *next, int count, MPI_Request requests[])
+{
+    int rc = MPI_SUCCESS;
+    for (int i = 0; i < count && rc == MPI_SUCCESS; i++)
+        if (!record_holds(requests[i])) rc = next->Start(&requests[i]);
     return rc;
 }
 
 int call_Startall(const struct next *next, int count, MPI_Request requests[])
 {
     int rc = requests ? start(count, requests) : MPI_SUCCESS;
-    if (rc == MPI_SUCCESS && (rc = next->Startall(count, requests)) != MPI_SUCCESS && requests) take_back(count, requests);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = any_holds(count, requests) ? start_rest(next, count, requests) : next->Startall(count, requests);
+    if (rc != MPI_SUCCESS && requests) take_back(count, requests);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #define IMPORTS_MAX 256
+#define PEERS_TRIED 64   /* of a receive from anyone */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -221,6 +222,15 @@ void import_try(struct peer *p, struct device *d)
     if (!p || p->self || !d) return;
     uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
     if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
+}
+
+void import_try_source(int source, MPI_Comm comm, struct device *d)
+{
+    int size = 0;
+    if (!node_armed() || !d) return;
+    if (source >= 0) import_try(node_peer(comm, source), d);
+    else PMPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) import_try(node_peer(comm, i), d);
 }
 
 void import_finish(void)

@@ -1,5 +1,6 @@
 /* operand.c: which operands of a call are carried, and how. */
 #include "operand_inner.h"
+#include "import.h"
 #include "log.h"
 #include "pull.h"
 #include "standing.h"
@@ -207,6 +208,7 @@ static bool watch(struct operands *o)
         const struct operand *p = &o->of[i];
         if (p->flags & OPERAND_PARTIAL) o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm);
     }
+    if (o->watch) import_try_source(o->source, o->comm, o->watch->device);
     return o->watch != NULL;
 }
 

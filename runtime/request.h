@@ -29,6 +29,9 @@ int record_add_offer(MPI_Request *request, struct offer *o);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(const struct record *r);
+/* True of a persistent receive that was started when its message had been put aside: the message is here, and the MPI's own
+ * request is not active. */
+bool record_holds(MPI_Request request);
 /* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
  * completion, and packed at each start. */
 struct operands;

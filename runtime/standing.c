@@ -28,9 +28,9 @@ static bool accepted(struct standing *s)
     bool waits = !atomic_exchange(&s->peer->waited, true);
     int64_t begun = stats_now();
     do {
+        import_try(s->peer, s->parcel->device);
         struct offer *o = offer(s, &(struct offer_site){0});
         if (o) return offer_withdraw(o), true;
-        import_try(s->peer, s->parcel->device);
     } while (waits && stats_now() - begun < PATIENCE_NS);
     return false;
 }
