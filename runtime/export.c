@@ -130,9 +130,24 @@ bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export 
     return shared && e->probe < PROBES;
 }
 
+static bool accepts(const struct peer *p, uint32_t probe)
+{
+    return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
+}
+
+bool export_tried(struct device *d, const struct peer *p)
+{
+    bool tried = true;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < probe_count; i++)
+        if (probes[i].device == d) tried = accepts(p, i);
+    pthread_mutex_unlock(&lock);
+    return tried;
+}
+
 bool export_accepted(const struct export *e, const struct peer *p)
 {
-    return p->self || atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> e->probe & 1;
+    return p->self || accepts(p, e->probe);
 }
 
 /*

@@ -20,6 +20,8 @@ static inline bool export_holds(const struct export *e, uint64_t address, int64_
 {
     return address - e->start <= e->span && (uint64_t)bytes <= e->span - (address - e->start);
 }
+/* False of a peer that has not shown yet that it can read the memory of d, though there is something for it to try. */
+bool export_tried(struct device *d, const struct peer *p);
 /* True once the peer has shown that it can read memory of the device. */
 bool export_accepted(const struct export *e, const struct peer *p);
 /* Where the layout's shape signature lies in the own file, written there once; 0 where it is too long. */

@@ -11,11 +11,16 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
-bool message_packed(struct parcel **p, struct wire *w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                    MPI_Comm comm, int *rc)
+bool message_leaves(struct offer **o, struct parcel **p, struct wire *w, const void *buf, int64_t count,
+                    MPI_Datatype datatype, int dest, MPI_Comm comm, int *rc)
 {
+    struct where at;
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &at);
     *p = NULL;
-    *rc = dest == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, dest, comm);
+    *rc = MPI_SUCCESS;
+    if (o) *o = l ? offer_open(l, at, buf, count, datatype, dest, comm) : NULL;
+    if (o && *o) return true;
+    if (l) *rc = parcel_open_on(p, l, at, buf, count, datatype, dest, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = parcel_pack(*p, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     return settled(p, *rc);

@@ -247,7 +247,8 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
                        struct offer_site *site)
 {
     /* One device of a process does not read another's memory. */
-    struct offer *o = peer->self && device_first()->next ? NULL : offer_new();
+    bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
+    struct offer *o = reads ? offer_new() : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
     if (!(o->parcel = parcel_bare(l, d, buf, count)) || !slot_take(o) || !fill(o, site) || !attend_start(offer_serve)) {
@@ -261,22 +262,25 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     return o;
 }
 
+static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
+{
+    return l->tree && !w.parts && layout_bytes(l, count) >= OFFER_MIN && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
+}
+
 struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                            struct peer **peer, struct where *w)
 {
     *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
     struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    bool fits = l && l->tree && !w->parts && layout_bytes(l, count) >= OFFER_MIN;
-    return fits && parcel_check(l, *w, datatype, comm) == MPI_SUCCESS ? l : NULL;
+    return l && fits(l, count, *w, datatype, comm) ? l : NULL;
 }
 
-struct offer *offer_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                         MPI_Comm comm)
 {
-    struct where w;
-    struct peer *peer;
     struct offer_site site = {.feeds = true};
-    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
-    return l ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
+    struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
+    return peer && fits(l, count, w, datatype, comm) ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
 }
 
 static bool impatient(const struct offer *o)

@@ -11,10 +11,11 @@
 
 struct offer;
 
-/* Offers a device buffer to a rank of comm. NULL where that can't be, and other ways are right: the peer is not on this
+/* Offers a buffer that parcel_wants has told of to a rank of comm. NULL where that can't be, and other ways are right: the peer is not on this
  * node, has no stridec or can't read the memory; the memory is not to be shared (virtual-memory mappings, pools, managed,
  * host); the type is too long to describe; STRIDEC_TRANSPORT forbids; payloads below OFFER_MIN. */
-struct offer *offer_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                         MPI_Comm comm);
 /* The layout of a buffer that may be offered to dest, which is *peer, and where it lies; else NULL. */
 struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                            struct peer **peer, struct where *w);

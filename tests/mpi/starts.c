@@ -3,6 +3,7 @@
  *
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered
  * run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
  * run: STRIDEC_TRANSPORT=staged SIMGPU_MEMORY=64 -n 2 copies
  * run: STRIDEC_TRANSPORT=device LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
  */
@@ -124,6 +125,31 @@ static void costs(int n, const char *what)
     report("%s", what);
 }
 
+/* What a packed MPI_Isend asks of the driver: once where its buffer lies, then as a start, and the context once more when it
+ * takes its buffers; and no more where it might be offered, but for a peer that can't read the memory. */
+static void isends(void)
+{
+    MPI_Request r[2];
+    struct resources before, cost;
+    double begun = 0;
+    bool done;
+    do {
+        salt += 10;
+        buf_fill(&out, salt + (uint64_t)my_rank), buf_fill(&theirs, salt + (uint64_t)peer);
+        MPI_Irecv(in.origin, 1, faces[0].type, peer, 0, MPI_COMM_WORLD, &r[0]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        resources_now(&before);
+        MPI_Isend(out.origin, 1, faces[0].type, peer, 0, MPI_COMM_WORLD, &r[1]);
+        cost = since(&before);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        expect_face(0), buf_check(&in, "by MPI_Isend");
+        done = !cost.simulated || (cost.questions == 1 && cost.launches == 1 && cost.calls == 2 + LAUNCH);
+    } while (!everywhere(done) && everywhere(within(&begun, SECONDS)));
+    expect(done, "%lld calls of the driver, %lld questions, %lld launches", (long long)cost.calls, (long long)cost.questions,
+           (long long)cost.launches);
+    report("MPI_Isend");
+}
+
 /* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all that it
  * has. False where it comes back elsewhere. */
 static bool have_anew(void)
@@ -181,11 +207,11 @@ static void many(void)
  * through before it is received. */
 static void late(void)
 {
-    MPI_Request r;
+    MPI_Request r = MPI_REQUEST_NULL;
     const struct layout *l = &faces[0];
     int ahead = 0;
     salt += 10;
-    MPI_Send_init(out.origin, 1, l->type, 1, 0, MPI_COMM_WORLD, &r);
+    if (my_rank == 0) MPI_Send_init(out.origin, 1, l->type, 1, 0, MPI_COMM_WORLD, &r);
     for (int i = 0; i < MANY; i++) {
         if (my_rank == 0) {
             buf_fill(&out, salt + (uint64_t)i);
@@ -200,7 +226,7 @@ static void late(void)
             buf_check(&in, "a late one");
         }
     }
-    MPI_Request_free(&r);
+    if (my_rank == 0) MPI_Request_free(&r);
     salt += MANY;
     report("%d starts of one send, its receiver behind", MANY);
 }
@@ -216,6 +242,7 @@ int main(int argc, char **argv)
     buf_bytes(&theirs, MEM_HOST, BYTES, 0, salt);
     costs(1, "a start of one");
     costs(FACES, "a start of 26 faces");
+    if (!offered && !copies) isends();
     if (!host_mode) memory_anew();
     many(), late();
     if (!host_mode) expect(offers_used() == offered, "messages are %soffered", offered ? "not " : "");
