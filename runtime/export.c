@@ -10,6 +10,7 @@
 #define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
 #define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */
 #define HANDLES_MAX 256
+#define REFUSALS_MAX 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -145,9 +146,50 @@ bool export_tried(struct device *d, const struct peer *p)
     return tried;
 }
 
+/*
+ * Refusals.
+ */
+
+struct refusal {
+    struct {
+        uint64_t id;
+        int64_t rank;
+    } key;
+    UT_hash_handle hh;   /* in their order */
+};
+static struct refusal *refusals;
+static atomic_bool any_refused;
+
+static bool is_refused(uint64_t id, const struct peer *p)
+{
+    struct refusal *r = NULL, key = {.key = {id, p->rank}};
+    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, refusals, &key.key, sizeof key.key, r);
+    pthread_mutex_unlock(&lock);
+    return r != NULL;
+}
+
+void export_refuse(uint64_t id, const struct peer *p)
+{
+    struct refusal *r = is_refused(id, p) ? NULL : calloc(1, sizeof *r), *oldest;
+    if (!r) return;
+    r->key.id = id, r->key.rank = p->rank;
+    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it from there are packed", p->rank);
+    pthread_mutex_lock(&lock);
+    HASH_ADD(hh, refusals, key, sizeof r->key, r);
+    if (HASH_COUNT(refusals) > REFUSALS_MAX) {
+        oldest = refusals;
+        HASH_DEL(refusals, oldest);
+        free(oldest);
+    }
+    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&any_refused, true, memory_order_release);
+}
+
 bool export_accepted(const struct export *e, const struct peer *p)
 {
-    return p->self || accepts(p, e->probe);
+    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p));
 }
 
 /*
@@ -205,6 +247,11 @@ void export_finish(void)
 {
     struct handle *h, *next_handle;
     struct text *t, *next_text;
+    struct refusal *r, *next_refusal;
+    HASH_ITER(hh, refusals, r, next_refusal) {
+        HASH_DEL(refusals, r);
+        free(r);
+    }
     HASH_ITER(hh, handles, h, next_handle) {
         HASH_DEL(handles, h);
         free(h);

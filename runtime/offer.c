@@ -251,15 +251,15 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     struct offer *o = reads ? offer_new() : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
-    if (!(o->parcel = parcel_bare(l, d, buf, count)) || !slot_take(o) || !fill(o, site) || !attend_start(offer_serve)) {
-        offer_withdraw(o);
-        return NULL;
+    bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && slot_take(o) && attend_start(offer_serve);
+    bool there = begun && fill(o, site), packs = begun && packed_first(o->parcel);
+    if (there && packs && site->feeds) become_hungry(o);
+    if (there || (begun && o->promised)) {
+        publish(o);
+        if (((packs || !there) && move_away(o)) || there) return o;
     }
-    bool packs = packed_first(o->parcel);
-    if (packs && site->feeds) become_hungry(o);
-    publish(o);
-    if (packs) move_away(o);
-    return o;
+    offer_withdraw(o);
+    return NULL;
 }
 
 static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
@@ -296,6 +296,7 @@ static bool refused(struct offer *o)
 
 static void spill(struct offer *o)
 {
+    export_refuse(o->slot->id, o->peer);
     atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
 }
 
