@@ -176,12 +176,12 @@ static int send_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *requ
     return rc;
 }
 
-static int receive_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+static int receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct wire w;
-    int rc = wire_of(e->bytes, &w);
+    int rc = wire_of(bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Irecv(e->parcel->address, w.count, w.type, e->rank, tag, comm, request);
+    rc = PMPI_Irecv(to, w.count, w.type, e->rank, tag, comm, request);
     wire_done(&w);
     return rc;
 }
@@ -280,12 +280,8 @@ static void pull(struct exchange *x, struct edge_road *r, struct edge *e, const 
 /* More than the edge takes: received all the same, or a later call would meet it. */
 static int receive_excess(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
-    struct wire w;
-    int rc = (e->excess = malloc((size_t)bytes)) ? wire_of(bytes, &w) : MPI_ERR_NO_MEM;
-    if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Irecv(e->excess, w.count, w.type, e->rank, tag, comm, request);
-    wire_done(&w);
-    return rc;
+    e->excess = malloc((size_t)bytes);
+    return e->excess ? receive_bytes(e, e->excess, bytes, tag, comm, request) : MPI_ERR_NO_MEM;
 }
 
 static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
@@ -299,8 +295,9 @@ static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
         if (rc != MPI_SUCCESS) note(x, rc);
         if (!e->parcel) return;
     }
-    rc = excess ? receive_excess(e, bytes, tag, x->e->comm, request)
-         : e->parcel ? receive_packed(e, tag, x->e->comm, request) : receive_plain(e, tag, x->e->comm, request);
+    MPI_Comm comm = x->e->comm;
+    rc = excess ? receive_excess(e, bytes, tag, comm, request)
+         : e->parcel ? receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request) : receive_plain(e, tag, comm, request);
     if (rc == MPI_SUCCESS) x->requests++;
     else fail(x, rc, "an edge of a neighbourhood can't be received");
 }

@@ -3,7 +3,6 @@
 #include "driver.h"
 #include "env.h"
 #include "log.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -139,7 +138,7 @@ static bool own_make(int rank)
         return false;
     }
     memcpy(f->magic, magic, sizeof magic);
-    f->rank = own.rank = rank, f->size = world_size, f->pid = getpid();
+    f->rank = own.rank = rank, f->size = world_size;
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     return true;
