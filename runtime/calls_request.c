@@ -281,7 +281,9 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
 {
     struct completion c = {0};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc = next->Request_get_status_any(count, requests, index, flag, s);
+    int held = held_from(0, count, requests);
+    int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, requests, index, flag, s);
+    if (held < count) *index = held, *flag = 1;
     if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED) finish_seen(&c, requests[*index], s);
     return end(&c, rc);
 }
@@ -304,7 +306,9 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     struct completion c = {0};
     struct finder f;
     finder_room(&f, incount, statuses);
-    int rc = next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
+    int held = held_some(incount, requests, indices);
+    int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
+    if (held) *outcount = held;
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
         finish_seen(&c, requests[indices[i]], &f.statuses[i]);
     spare_put(SPARE_LIST, f.block);

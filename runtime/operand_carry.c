@@ -262,6 +262,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
     if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o))) rc = CANT;
     if (rc == MPI_SUCCESS) {
         place_pieces(c);
+        if (o->sends) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
         c->staged = staged;
         p->carried = c;
         rc = (staged ? shadow_make(p, c) : pack_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
