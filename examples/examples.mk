@@ -3,6 +3,7 @@
 MPIFORT ?= $(dir $(filter /%,$(MPICC)))$(subst mpicc,mpifort,$(notdir $(MPICC)))
 # MPICH's MPI_STATUSES_IGNORE looks like an array of no elements to gcc.
 EXAMPLE_C = -std=c11 $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
+EXAMPLE_F = -std=f2018 -Wall -O2
 EXAMPLES = $(BUILD)/examples/halo3d $(BUILD)/examples/halo3d_f $(BUILD)/examples/pencils
 
 examples: $(EXAMPLES)
@@ -10,13 +11,13 @@ examples: $(EXAMPLES)
 $(BUILD)/examples/halo3d: examples/halo3d.c
 	@mkdir -p $(@D)
 	$(MPICC) $(EXAMPLE_C) $< -o $@ -L$(CUDA_LIB) -lcudart
-$(BUILD)/examples/halo3d_f: examples/halo3d.f90
+$(BUILD)/examples/cuda_runtime.o: examples/cuda_runtime.f90
 	@mkdir -p $(@D)
-	$(MPIFORT) -std=f2018 -Wall -O2 -J$(@D) $< -o $@ -L$(CUDA_LIB) -lcudart
-# Its module file apart from that of halo3d_f, which has the same name.
-$(BUILD)/examples/pencils: examples/pencils.f90
-	@mkdir -p $(@D)/pencils.mod
-	$(MPIFORT) -std=f2018 -Wall -O2 -J$(@D)/pencils.mod $< -o $@ -L$(CUDA_LIB) -lcudart
+	$(MPIFORT) $(EXAMPLE_F) -J$(@D) -c $< -o $@
+$(BUILD)/examples/halo3d_f: examples/halo3d.f90 $(BUILD)/examples/cuda_runtime.o
+	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ -L$(CUDA_LIB) -lcudart
+$(BUILD)/examples/pencils: examples/pencils.f90 $(BUILD)/examples/cuda_runtime.o
+	$(MPIFORT) $(EXAMPLE_F) -I$(@D) $^ -o $@ -L$(CUDA_LIB) -lcudart
 # Whether this machine has a GPU; asked by tests/demo.sh, tests/gpu.sh and bench/run.sh.
 $(BUILD)/tests/gpu_count: tests/gpu_count.c
 	@mkdir -p $(@D)

@@ -38,6 +38,14 @@ static bool matches(const struct entry *e, int source, int tag, MPI_Comm comm)
            (source == MPI_ANY_SOURCE || source == e->at.from_source) && (tag == MPI_ANY_TAG || tag == e->at.from_tag);
 }
 
+/* With the lock held: the link to the first that matches, or to the end. */
+static struct entry **find(int source, int tag, MPI_Comm comm)
+{
+    struct entry **link = &first;
+    while (*link && !matches(*link, source, tag, comm)) link = &(*link)->next;
+    return link;
+}
+
 void aside_fix(const struct aside_at *at, MPI_Status *status)
 {
     status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
@@ -52,10 +60,9 @@ static void show(const struct entry *e, MPI_Status *status)
 
 bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-    struct entry *e = NULL;
     if (!aside_any()) return false;
     pthread_mutex_lock(&lock);
-    for (e = first; e && !matches(e, source, tag, comm);) e = e->next;
+    const struct entry *e = *find(source, tag, comm);
     if (e) show(e, status);
     pthread_mutex_unlock(&lock);
     return e != NULL;
@@ -63,10 +70,9 @@ bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 
 bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
 {
-    struct entry *e = NULL;
     if (!aside_any()) return false;
     pthread_mutex_lock(&lock);
-    for (e = first; e && !matches(e, source, tag, comm);) e = e->next;
+    struct entry *e = *find(source, tag, comm);
     if (e) {
         show(e, status);
         *rc = PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE);
@@ -107,30 +113,23 @@ static void drop(struct entry **link, struct aside_at *at)
 
 bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
 {
-    bool found = false;
     if (!aside_any()) return false;
     pthread_mutex_lock(&lock);
-    for (struct entry **link = &first; *link && !found; link = &(*link)->next) {
-        if (!matches(*link, source, tag, comm)) continue;
-        drop(link, at);
-        found = true;
-        break;
-    }
+    struct entry **link = find(source, tag, comm);
+    bool found = *link;
+    if (found) drop(link, at);
     pthread_mutex_unlock(&lock);
     return found;
 }
 
 bool aside_matched(MPI_Message message, struct aside_at *at)
 {
-    bool found = false;
-    if (!aside_any()) return false;
+    struct entry **link = &first;
+    if (!aside_any() || message == MPI_MESSAGE_NULL) return false;
     pthread_mutex_lock(&lock);
-    for (struct entry **link = &first; *link; link = &(*link)->next) {
-        if ((*link)->message != message || message == MPI_MESSAGE_NULL) continue;
-        drop(link, at);
-        found = true;
-        break;
-    }
+    while (*link && (*link)->message != message) link = &(*link)->next;
+    bool found = *link;
+    if (found) drop(link, at);
     pthread_mutex_unlock(&lock);
     return found;
 }

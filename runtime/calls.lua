@@ -145,6 +145,8 @@ row("own", "Request_get_status_all", "int count, const MPI_Request requests[], i
 row("own", "Request_get_status_some", "int incount, const MPI_Request requests[], int *outcount, int indices[], "
   .. "statuses statuses", { when = "pending" })
 row("own", "Request_free", "request request", { when = "pending" })
+row("own", "Cancel", "request request", { when = "pending", as = "passed",
+  why = "cancelling is the MPI's: the record learns of it when the request completes" })
 row("own", "Start", "request request", { when = "pending" })
 row("own", "Startall", "int count, requests requests", { when = "pending" })
 
@@ -233,7 +235,6 @@ passed("counts bytes, and what stridec sends and receives are plain messages of 
 passed("its request is never one that stridec keeps a record of", [[
   Ibarrier Barrier_init Comm_idup Comm_idup_with_info Grequest_start Grequest_complete
   Buffer_iflush Comm_iflush_buffer Session_iflush_buffer ]])
-passed("cancelling is the MPI's: the record learns of it when the request completes", "Cancel")
 passed("the MPI allocates the memory itself", "Alloc_mem Free_mem Win_allocate Win_allocate_shared Win_shared_query")
 passed("names memory that was attached before", [[
   Buffer_detach Win_detach Comm_detach_buffer Session_detach_buffer ]])

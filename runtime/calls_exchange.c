@@ -35,12 +35,10 @@ static void half_parcel(struct half *h)
 static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
-    h->offer = h->offers ? offer_open(h->buf, h->count, h->type, dest, comm) : NULL;
-    if (h->offer) {
-        h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
-        return MPI_SUCCESS;
-    }
-    if (message_packed(&h->parcel, &h->wire, h->buf, h->count, h->type, dest, comm, &rc)) half_parcel(h);
+    struct offer **o = h->offers ? &h->offer : NULL;
+    if (!message_leaves(o, &h->parcel, &h->wire, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
+    if (!h->offer) half_parcel(h);
+    else h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
     return rc;
 }
 

@@ -176,12 +176,12 @@ static int send_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *requ
     return rc;
 }
 
-static int receive_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+static int receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct wire w;
-    int rc = wire_of(e->bytes, &w);
+    int rc = wire_of(bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Irecv(e->parcel->address, w.count, w.type, e->rank, tag, comm, request);
+    rc = PMPI_Irecv(to, w.count, w.type, e->rank, tag, comm, request);
     wire_done(&w);
     return rc;
 }
@@ -190,7 +190,6 @@ static int receive_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *r
 static void pack_rest(struct exchange *x, bool each)
 {
     struct parcel *first = NULL;
-    bool packed = true;
     for (int i = 0; i < x->e->out.n; i++) {
         struct edge *e = &x->e->out.edge[i];
         if (e->offer || goes_plain(e)) continue;
@@ -199,10 +198,10 @@ static void pack_rest(struct exchange *x, bool each)
             continue;
         }
         note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
-        if (e->parcel && batch_pack(&x->batch, e->parcel)) packed = false;
+        if (e->parcel) batch_pack(&x->batch, e->parcel);
         first = e->parcel;
     }
-    if (batch_wait(&x->batch) || !packed) fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
+    if (batch_wait(&x->batch)) fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
 }
 
 static void send_rest(struct exchange *x)
@@ -281,12 +280,8 @@ static void pull(struct exchange *x, struct edge_road *r, struct edge *e, const 
 /* More than the edge takes: received all the same, or a later call would meet it. */
 static int receive_excess(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
-    struct wire w;
-    int rc = (e->excess = malloc((size_t)bytes)) ? wire_of(bytes, &w) : MPI_ERR_NO_MEM;
-    if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Irecv(e->excess, w.count, w.type, e->rank, tag, comm, request);
-    wire_done(&w);
-    return rc;
+    e->excess = malloc((size_t)bytes);
+    return e->excess ? receive_bytes(e, e->excess, bytes, tag, comm, request) : MPI_ERR_NO_MEM;
 }
 
 static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
@@ -300,8 +295,9 @@ static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
         if (rc != MPI_SUCCESS) note(x, rc);
         if (!e->parcel) return;
     }
-    rc = excess ? receive_excess(e, bytes, tag, x->e->comm, request)
-         : e->parcel ? receive_packed(e, tag, x->e->comm, request) : receive_plain(e, tag, x->e->comm, request);
+    MPI_Comm comm = x->e->comm;
+    rc = excess ? receive_excess(e, bytes, tag, comm, request)
+         : e->parcel ? receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request) : receive_plain(e, tag, comm, request);
     if (rc == MPI_SUCCESS) x->requests++;
     else fail(x, rc, "an edge of a neighbourhood can't be received");
 }
@@ -321,15 +317,14 @@ static void receive_all(struct exchange *x)
 /* What came as packed messages; in an exchange with an error nobody knows what that is. */
 static void unpack_all(struct exchange *x)
 {
-    bool unpacked = true;
     for (int i = 0; i < x->e->in.roads && x->rc == MPI_SUCCESS; i++) {
         struct edge_road *r = &x->e->in.road[i];
         for (int k = 0; k < r->n; k++) {
             struct parcel *p = r->word[k].kind == EDGE_MESSAGE ? r->edge[k].parcel : NULL;
-            if (p && batch_unpack(&x->batch, p, r->word[k].bytes)) unpacked = false;
+            if (p) batch_unpack(&x->batch, p, r->word[k].bytes);
         }
     }
-    if (batch_wait(&x->batch) || !unpacked) fail(x, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    if (batch_wait(&x->batch)) fail(x, MPI_ERR_OTHER, "unpacking on the GPU failed");
 }
 
 static void close_all(struct exchange *x)

@@ -33,16 +33,16 @@ static int offered(struct offer *o, int rc, MPI_Comm comm)
 static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm)
 {
-    struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
+    struct offer *o = NULL;
     struct parcel *p;
     struct wire w;
     int rc;
+    if (!message_leaves(offers ? &o : NULL, &p, &w, buf, count, datatype, dest, comm, &rc))
+        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (o) {
         rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
         return offered(o, rc, comm);
     }
-    if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
-        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm);
     wire_done(&w);
     parcel_close(p);
@@ -61,18 +61,18 @@ static void keep_until_sent(MPI_Request request, struct parcel *p)
 static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
+    struct offer *o = NULL;
     struct parcel *p;
     struct wire w;
     int rc;
-    struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
+    if (!message_leaves(offers ? &o : NULL, &p, &w, buf, count, datatype, dest, comm, &rc))
+        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (o) {
         rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
         if (rc != MPI_SUCCESS) offer_withdraw(o);
         else if (record_add_offer(request, o)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;
     }
-    if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
-        return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm, request);
     wire_done(&w);
     if (rc == MPI_SUCCESS) keep_until_sent(*request, p);

@@ -192,11 +192,21 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
     return rc;
 }
 
+/* The MPI takes no notice of receives whose messages are here already (record_holds): calls that ask for any of several
+ * are told of these first. */
+static int held_from(int at, int count, const MPI_Request requests[])
+{
+    while (requests && at < count && !record_holds(requests[at])) at++;
+    return requests ? at : count;
+}
+
 int call_Waitany(const struct next *next, int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     struct finder f;
+    int held = held_from(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!finder_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
+    if (held < count) return finish_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
     int rc = next->Waitany(count, requests, index, s);
     return finish_one(&f, *index, s, rc);
@@ -205,20 +215,31 @@ int call_Waitany(const struct next *next, int count, MPI_Request requests[], int
 int call_Testany(const struct next *next, int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
     struct finder f;
+    int held = held_from(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!finder_open(&f, count, requests, s))
         return next->Testany(count, requests, index, flag, status);
+    if (held < count) return *flag = 1, finish_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;
     int rc = next->Testany(count, requests, index, flag, s);
     return finish_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
+}
+
+static int held_some(int count, const MPI_Request requests[], int indices[])
+{
+    int n = 0;
+    for (int at = held_from(0, count, requests); at < count; at = held_from(at + 1, count, requests)) indices[n++] = at;
+    return n;
 }
 
 int call_Waitsome(const struct next *next, int incount, MPI_Request requests[], int *outcount, int indices[],
                   MPI_Status statuses[])
 {
     struct finder f;
+    int n = held_some(incount, requests, indices);
     if (!finder_open(&f, incount, requests, statuses))
         return next->Waitsome(incount, requests, outcount, indices, statuses);
+    if (n) return finish_some(&f, *outcount = n, indices, MPI_SUCCESS);
     int rc = next->Waitsome(incount, requests, outcount, indices, f.statuses);
     return finish_some(&f, *outcount, indices, rc);
 }
@@ -227,8 +248,10 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
                   MPI_Status statuses[])
 {
     struct finder f;
+    int n = held_some(incount, requests, indices);
     if (!finder_open(&f, incount, requests, statuses))
         return next->Testsome(incount, requests, outcount, indices, statuses);
+    if (n) return finish_some(&f, *outcount = n, indices, MPI_SUCCESS);
     int rc = next->Testsome(incount, requests, outcount, indices, f.statuses);
     return finish_some(&f, *outcount, indices, rc);
 }
@@ -258,7 +281,9 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
 {
     struct completion c = {0};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc = next->Request_get_status_any(count, requests, index, flag, s);
+    int held = held_from(0, count, requests);
+    int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, requests, index, flag, s);
+    if (held < count) *index = held, *flag = 1;
     if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED) finish_seen(&c, requests[*index], s);
     return end(&c, rc);
 }
@@ -281,13 +306,21 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     struct completion c = {0};
     struct finder f;
     finder_room(&f, incount, statuses);
-    int rc = next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
+    int held = held_some(incount, requests, indices);
+    int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
+    if (held) *outcount = held;
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
         finish_seen(&c, requests[indices[i]], &f.statuses[i]);
     spare_put(SPARE_LIST, f.block);
     return end(&c, rc);
 }
 #endif
+
+/* What is here can't be cancelled. */
+int call_Cancel(const struct next *next, MPI_Request *request)
+{
+    return request && record_holds(*request) ? MPI_SUCCESS : next->Cancel(request);
+}
 
 int call_Request_free(const struct next *next, MPI_Request *request)
 {

@@ -1,44 +1,58 @@
-/* calls_start.c: starting persistent requests: what the operation reads is packed first. */
+/* calls_start.c: starting persistent requests: what the operations read is offered or packed first, all together. */
 #include "next.h"
 #include "request.h"
-#include <stdlib.h>
 
-static int start_failed(void)
+/* The records go back before the start: a request may complete in any thread as soon as it is active. */
+static int start(int count, const MPI_Request requests[])
 {
+    struct starts s = {0};
+    bool ok = true;
+    for (int i = 0; i < count && ok; i++) {
+        struct record *r = record_take(requests[i]);
+        if (r) ok = record_start(&s, r);
+    }
+    if (record_started(&s, ok)) return MPI_SUCCESS;
     return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a persistent request can't be started");
 }
 
-/* The record goes back before the start: the request may complete in any thread as soon as it is active. */
-static int start(MPI_Request request)
+static void take_back(int count, const MPI_Request requests[])
 {
-    struct record *r = record_take(request);
-    if (!r) return MPI_SUCCESS;
-    bool packed = record_start(r);
-    if (!packed) record_stop(r);
-    record_keep(r);
-    return packed ? MPI_SUCCESS : start_failed();
-}
-
-static void take_back(MPI_Request request)
-{
-    struct record *r = record_take(request);
-    if (!r) return;
-    record_stop(r);
-    record_keep(r);
+    for (int i = 0; i < count; i++) {
+        struct record *r = record_take(requests[i]);
+        if (!r) continue;
+        record_stop(r);
+        record_keep(r);
+    }
 }
 
 int call_Start(const struct next *next, MPI_Request *request)
 {
-    int rc = request ? start(*request) : MPI_SUCCESS;
-    if (rc == MPI_SUCCESS && (rc = next->Start(request)) != MPI_SUCCESS && request) take_back(*request);
+    int rc = request ? start(1, request) : MPI_SUCCESS;
+    if (request && record_holds(*request)) return rc;
+    if (rc == MPI_SUCCESS && (rc = next->Start(request)) != MPI_SUCCESS && request) take_back(1, request);
+    return rc;
+}
+
+static bool any_holds(int count, const MPI_Request requests[])
+{
+    bool any = false;
+    for (int i = 0; requests && i < count && !any; i++) any = record_holds(requests[i]);
+    return any;
+}
+
+static int start_rest(const struct next *next, int count, MPI_Request requests[])
+{
+    int rc = MPI_SUCCESS;
+    for (int i = 0; i < count && rc == MPI_SUCCESS; i++)
+        if (!record_holds(requests[i])) rc = next->Start(&requests[i]);
     return rc;
 }
 
 int call_Startall(const struct next *next, int count, MPI_Request requests[])
 {
-    int rc = MPI_SUCCESS, started = 0;
-    for (; requests && started < count && rc == MPI_SUCCESS; started++) rc = start(requests[started]);
-    if (rc == MPI_SUCCESS && (rc = next->Startall(count, requests)) == MPI_SUCCESS) return rc;
-    for (int i = 0; i < started; i++) take_back(requests[i]);
+    int rc = requests ? start(count, requests) : MPI_SUCCESS;
+    if (rc != MPI_SUCCESS) return rc;
+    rc = any_holds(count, requests) ? start_rest(next, count, requests) : next->Startall(count, requests);
+    if (rc != MPI_SUCCESS && requests) take_back(count, requests);
     return rc;
 }

@@ -54,6 +54,9 @@ CUstream stream_use(struct stream *s);
 /* The address to which a kernel that is about to be enqueued may store *ticket, 32 bits wide, once all that it did can
  * be seen by the host; 0 where there is none. Whoever has enqueued such a kernel sets s->flagged. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
+/* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what follows, it
+ * asks nothing of the driver, and d need not be entered. */
+bool stream_told(struct device *d, struct stream *s);
 /* Waits for all work on s. 0 or -1 (logged). */
 int stream_wait(struct device *d, struct stream *s);
 

@@ -10,6 +10,7 @@
 #define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
 #define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */
 #define HANDLES_MAX 256
+#define REFUSALS_MAX 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -34,6 +35,13 @@ static bool ask(uint64_t address, struct export *e)
                                   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     void *where[] = {&e->start, &e->span, &e->id, &managed, &capable};
     return driver_get()->cuPointerGetAttributes(5, what, where, address) == CUDA_SUCCESS && capable && !managed;
+}
+
+bool export_stands(const struct export *e)
+{
+    unsigned long long id = 0;
+    return e->span && driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
+           id == e->id;
 }
 
 /* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
@@ -123,9 +131,65 @@ bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export 
     return shared && e->probe < PROBES;
 }
 
+static bool accepts(const struct peer *p, uint32_t probe)
+{
+    return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
+}
+
+bool export_tried(struct device *d, const struct peer *p)
+{
+    bool tried = true;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < probe_count; i++)
+        if (probes[i].device == d) tried = accepts(p, i);
+    pthread_mutex_unlock(&lock);
+    return tried;
+}
+
+/*
+ * Refusals.
+ */
+
+struct refusal {
+    struct {
+        uint64_t id;
+        int64_t rank;
+    } key;
+    UT_hash_handle hh;   /* in their order */
+};
+static struct refusal *refusals;
+static atomic_bool any_refused;
+
+static bool is_refused(uint64_t id, const struct peer *p)
+{
+    struct refusal *r = NULL, key = {.key = {id, p->rank}};
+    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
+    pthread_mutex_lock(&lock);
+    HASH_FIND(hh, refusals, &key.key, sizeof key.key, r);
+    pthread_mutex_unlock(&lock);
+    return r != NULL;
+}
+
+void export_refuse(uint64_t id, const struct peer *p)
+{
+    struct refusal *r = is_refused(id, p) ? NULL : calloc(1, sizeof *r), *oldest;
+    if (!r) return;
+    r->key.id = id, r->key.rank = p->rank;
+    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it from there are packed", p->rank);
+    pthread_mutex_lock(&lock);
+    HASH_ADD(hh, refusals, key, sizeof r->key, r);
+    if (HASH_COUNT(refusals) > REFUSALS_MAX) {
+        oldest = refusals;
+        HASH_DEL(refusals, oldest);
+        free(oldest);
+    }
+    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&any_refused, true, memory_order_release);
+}
+
 bool export_accepted(const struct export *e, const struct peer *p)
 {
-    return p->self || atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> e->probe & 1;
+    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p));
 }
 
 /*
@@ -183,6 +247,11 @@ void export_finish(void)
 {
     struct handle *h, *next_handle;
     struct text *t, *next_text;
+    struct refusal *r, *next_refusal;
+    HASH_ITER(hh, refusals, r, next_refusal) {
+        HASH_DEL(refusals, r);
+        free(r);
+    }
     HASH_ITER(hh, handles, h, next_handle) {
         HASH_DEL(handles, h);
         free(h);

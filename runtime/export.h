@@ -13,13 +13,19 @@ struct export {
 };
 /* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
 bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e);
+/* True while the allocation is what it was when e was had: one short question. */
+bool export_stands(const struct export *e);
 /* Whether it is that one; of one that is all zeros, no. */
 static inline bool export_holds(const struct export *e, uint64_t address, int64_t bytes)
 {
     return address - e->start <= e->span && (uint64_t)bytes <= e->span - (address - e->start);
 }
-/* True once the peer has shown that it can read memory of the device. */
+/* False of a peer that has not shown yet that it can read the memory of d, though there is something for it to try. */
+bool export_tried(struct device *d, const struct peer *p);
+/* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
 bool export_accepted(const struct export *e, const struct peer *p);
+/* The peer could not read the allocation of that id: it is not to be offered to it again. */
+void export_refuse(uint64_t id, const struct peer *p);
 /* Where the layout's shape signature lies in the own file, written there once; 0 where it is too long. */
 uint64_t export_layout(struct layout *l);
 /* Waits for the default stream of d: a cudaMemcpy from pageable memory may return before its bytes arrive, and a peer's

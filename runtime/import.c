@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #define IMPORTS_MAX 256
+#define PEERS_TRIED 64   /* of a receive from anyone */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -24,7 +25,7 @@ struct place_key {
 struct import {
     struct place_key key;
     uint64_t id, span;
-    CUdeviceptr base;
+    CUdeviceptr base;      /* 0: the driver refuses */
     int users;
     bool stale;            /* closed by its last user: another allocation has its place */
     UT_hash_handle hh;     /* in order of last use */
@@ -34,7 +35,7 @@ static struct import *imports;
 /* With the lock held, out of the table and without users. */
 static void import_close(struct import *i)
 {
-    if (device_try_enter(i->key.device)) {
+    if (i->base && device_try_enter(i->key.device)) {
         driver_get()->cuIpcCloseMemHandle(i->base);
         device_leave(i->key.device);
     }
@@ -72,12 +73,11 @@ static void import_bound(void)
 static struct import *import_new(const struct place_key *key, const struct slot *s)
 {
     struct import *i = calloc(1, sizeof *i);
-    CUresult r = i ? driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-                   : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!i) return NULL;
+    CUresult r = driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     if (r != CUDA_SUCCESS) {
         log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)key->rank, driver_error(r));
-        free(i);
-        return NULL;
+        i->base = 0;
     }
     i->key = *key, i->id = s->id, i->span = s->span;
     return i;
@@ -104,14 +104,16 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     } else if (!last) {
         HASH_DEL(imports, i);
     }
+    bool opened = i && i->base;
     if (i) {
         i->users++;
         if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
         import_bound();
         *address = i->base + (s->user - s->start);
+        if (!opened) i->users--;
     }
     pthread_mutex_unlock(&lock);
-    return i;
+    return opened ? i : NULL;
 }
 
 void import_put(struct import *i)
@@ -221,6 +223,15 @@ void import_try(struct peer *p, struct device *d)
     if (!p || p->self || !d) return;
     uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
     if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
+}
+
+void import_try_source(int source, MPI_Comm comm, struct device *d)
+{
+    int size = 0;
+    if (!node_armed() || !d) return;
+    if (source >= 0) import_try(node_peer(comm, source), d);
+    else PMPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) import_try(node_peer(comm, i), d);
 }
 
 void import_finish(void)

@@ -21,6 +21,8 @@ bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l);
 
 /* Tries what the peer has put out to be tried, so that it may offer: cheap when there is nothing new. */
 void import_try(struct peer *p, struct device *d);
+/* The same for all that a receive from `source` may have its message from. */
+void import_try_source(int source, MPI_Comm comm, struct device *d);
 /* At MPI_Finalize. */
 void import_finish(void);
 

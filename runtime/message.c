@@ -2,8 +2,6 @@
 #include "message.h"
 #include "import.h"
 
-#define PEERS_TRIED 64   /* of a receive from anyone */
-
 /* What failed leaves no parcel. */
 static bool settled(struct parcel **p, int rc)
 {
@@ -13,24 +11,19 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
-bool message_packed(struct parcel **p, struct wire *w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                    MPI_Comm comm, int *rc)
+bool message_leaves(struct offer **o, struct parcel **p, struct wire *w, const void *buf, int64_t count,
+                    MPI_Datatype datatype, int dest, MPI_Comm comm, int *rc)
 {
+    struct where at;
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &at);
     *p = NULL;
-    *rc = dest == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, dest, comm);
+    *rc = MPI_SUCCESS;
+    if (o) *o = l ? offer_open(l, at, buf, count, datatype, dest, comm) : NULL;
+    if (o && *o) return true;
+    if (l) *rc = parcel_open_on(p, l, at, buf, count, datatype, dest, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = parcel_pack(*p, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     return settled(p, *rc);
-}
-
-/* Peers that may send here and have put out something new to be tried. */
-static void try_peers(struct parcel *p, int source, MPI_Comm comm)
-{
-    int size = 0;
-    if (!node_armed() || !p || !p->device) return;
-    if (source >= 0) import_try(node_peer(comm, source), p->device);
-    else PMPI_Comm_size(comm, &size);
-    for (int i = 0; i < size && i < PEERS_TRIED; i++) import_try(node_peer(comm, i), p->device);
 }
 
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
@@ -39,7 +32,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
     *p = NULL;
     *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
-    try_peers(*p, source, comm);
+    if (*p) import_try_source(source, comm, (*p)->device);
     return settled(p, *rc);
 }
 

@@ -3,10 +3,11 @@
 #define STRIDEC_MESSAGE_H
 #include "request.h"
 
-/* A parcel and its wire type for what is to be sent, packed. True if the call goes on with them; else *p is NULL and
- * *rc says how the call ended or, where it is MPI_SUCCESS, that it goes down as it came. */
-bool message_packed(struct parcel **p, struct wire *w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                    MPI_Comm comm, int *rc);
+/* What is to be sent: an offer in *o, unless o is NULL, or a parcel and its wire type, packed. True if the call goes on with
+ * one of them; else both are NULL and *rc says how the call ended or, where it is MPI_SUCCESS, that it goes down as it
+ * came. */
+bool message_leaves(struct offer **o, struct parcel **p, struct wire *w, const void *buf, int64_t count,
+                    MPI_Datatype datatype, int dest, MPI_Comm comm, int *rc);
 /* The same for what is to be received, but for the packing. */
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc);

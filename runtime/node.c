@@ -2,7 +2,6 @@
 #include "node.h"
 #include "driver.h"
 #include "log.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -138,7 +137,7 @@ static bool own_make(int rank)
         return false;
     }
     memcpy(f->magic, magic, sizeof magic);
-    f->rank = own.rank = rank, f->size = world_size, f->pid = getpid();
+    f->rank = own.rank = rank, f->size = world_size;
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     return true;

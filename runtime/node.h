@@ -56,7 +56,7 @@ struct slot {
 struct node_file {
     char magic[8];
     _Atomic uint32_t ready;
-    int32_t rank, size, pid;
+    int32_t rank, size;
     unsigned char cookie[32];
     struct {                    /* a few bytes of each device that the owner offers from, for peers to try */
         CUipcMemHandle handle;

@@ -32,26 +32,55 @@ struct offer {
     struct parcel *parcel;     /* the buffer, without a transport's buffers; its wire once the payload has moved */
     int64_t begun;
     bool hungry;               /* the wire is to be filled by offer_feed */
+    bool promised;             /* the slot is one that was promised, and is so again */
     struct offer *next;
 };
 
 static struct offer *left, *spare;   /* whose sends have ended before their receivers; for the next message */
 static struct offer *of_slot[SLOTS];   /* NULL: free */
-static int hint;
+static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool slot_take(struct offer *o)
 {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < SLOTS && !o->slot; i++) {
+    bool may = o->promised || taken + promised < SLOTS;
+    for (int i = 0; i < SLOTS && may && !o->slot; i++) {
         int at = (hint + i) % SLOTS;
         if (of_slot[at]) continue;
         of_slot[at] = o, hint = at + 1;
         o->slot = &node_own()->slot[at];
+        taken++, promised -= o->promised;
     }
     pthread_mutex_unlock(&lock);
     return o->slot != NULL;
+}
+
+bool offer_promise(void)
+{
+    pthread_mutex_lock(&lock);
+    bool free = taken + promised < SLOTS;
+    promised += free;
+    pthread_mutex_unlock(&lock);
+    return free;
+}
+
+void offer_break_promise(void)
+{
+    pthread_mutex_lock(&lock);
+    promised--;
+    pthread_mutex_unlock(&lock);
+}
+
+/* An offer that stays behind its send keeps its slot, and the sender is promised another. */
+static bool may_stay(struct offer *o, bool stays)
+{
+    pthread_mutex_lock(&lock);
+    bool may = !o->promised || taken + promised < SLOTS;
+    if (may && stays) promised += o->promised, o->promised = false;
+    pthread_mutex_unlock(&lock);
+    return may;
 }
 
 static struct offer *offer_new(void)
@@ -72,6 +101,7 @@ void offer_withdraw(struct offer *o)
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
+        taken--, promised += o->promised;
     }
     o->next = spare;
     spare = o;
@@ -217,18 +247,24 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
                        struct offer_site *site)
 {
     /* One device of a process does not read another's memory. */
-    struct offer *o = peer->self && device_first()->next ? NULL : offer_new();
+    bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
+    struct offer *o = reads ? offer_new() : NULL;
     if (!o) return NULL;
-    o->peer = peer;
-    if (!(o->parcel = parcel_bare(l, d, buf, count)) || !slot_take(o) || !fill(o, site) || !attend_start(offer_serve)) {
-        offer_withdraw(o);
-        return NULL;
+    o->peer = peer, o->promised = site->promised;
+    bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && slot_take(o) && attend_start(offer_serve);
+    bool there = begun && fill(o, site), packs = begun && packed_first(o->parcel);
+    if (there && packs && site->feeds) become_hungry(o);
+    if (there || (begun && o->promised)) {
+        publish(o);
+        if (((packs || !there) && move_away(o)) || there) return o;
     }
-    bool packs = packed_first(o->parcel);
-    if (packs && site->feeds) become_hungry(o);
-    publish(o);
-    if (packs) move_away(o);
-    return o;
+    offer_withdraw(o);
+    return NULL;
+}
+
+static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
+{
+    return l->tree && !w.parts && layout_bytes(l, count) >= OFFER_MIN && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
 }
 
 struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
@@ -236,17 +272,15 @@ struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype
 {
     *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
     struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    bool fits = l && l->tree && !w->parts && layout_bytes(l, count) >= OFFER_MIN;
-    return fits && parcel_check(l, *w, datatype, comm) == MPI_SUCCESS ? l : NULL;
+    return l && fits(l, count, *w, datatype, comm) ? l : NULL;
 }
 
-struct offer *offer_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                         MPI_Comm comm)
 {
-    struct where w;
-    struct peer *peer;
     struct offer_site site = {.feeds = true};
-    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
-    return l ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
+    struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
+    return peer && fits(l, count, w, datatype, comm) ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
 }
 
 static bool impatient(const struct offer *o)
@@ -262,6 +296,7 @@ static bool refused(struct offer *o)
 
 static void spill(struct offer *o)
 {
+    export_refuse(o->slot->id, o->peer);
     atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
 }
 
@@ -285,7 +320,7 @@ void offer_serve(void)
 
 bool offer_ended(struct offer *o)
 {
-    return o->parcel->wire || answered(o) || impatient(o);
+    return answered(o) || ((o->parcel->wire || impatient(o)) && may_stay(o, false));
 }
 
 static void leave(struct offer *o)
@@ -316,8 +351,8 @@ int offer_end(struct offer *o)
 {
     if (o->hungry && offer_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
-        if (o->parcel->wire) return leave(o), 0;
-        if (spins % SPINS_A_LOOK == 0 && impatient(o) && move_away(o)) return leave(o), 0;
+        if (spins % SPINS_A_LOOK == 0 && impatient(o)) move_away(o);
+        if (o->parcel->wire && may_stay(o, true)) return leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         __builtin_ia32_pause();
     }

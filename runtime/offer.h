@@ -7,13 +7,18 @@
 #ifndef STRIDEC_OFFER_H
 #define STRIDEC_OFFER_H
 #include "export.h"
+#include "where.h"
 
 struct offer;
 
-/* Offers a device buffer to a rank of comm. NULL where that can't be, and other ways are right: the peer is not on this
+/* Offers a buffer that parcel_wants has told of to a rank of comm. NULL where that can't be, and other ways are right: the peer is not on this
  * node, has no stridec or can't read the memory; the memory is not to be shared (virtual-memory mappings, pools, managed,
  * host); the type is too long to describe; STRIDEC_TRANSPORT forbids; payloads below OFFER_MIN. */
-struct offer *offer_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                         MPI_Comm comm);
+/* The layout of a buffer that may be offered to dest, which is *peer, and where it lies; else NULL. */
+struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                           struct peer **peer, struct where *w);
 /* True unless STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool offer_allowed(void);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default
@@ -22,7 +27,12 @@ struct offer_site {
     struct export allocation;
     struct device *drained;
     bool feeds;              /* the caller calls offer_feed when the receiver has been told */
+    bool promised;           /* a slot was promised to the sender */
 };
+/* Keeps a slot free for a sender whose offers follow one another: false where too few are left. The next offer, made only
+ * when the last one has ended, never fails for want of a slot. */
+bool offer_promise(void);
+void offer_break_promise(void);
 /* The same to a peer that is told of it otherwise than by a descriptor, of any size: `count` elements of a layout that can
  * be read, of a committed type, that lie on d. */
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,

@@ -1,5 +1,6 @@
 /* operand.c: which operands of a call are carried, and how. */
 #include "operand_inner.h"
+#include "import.h"
 #include "log.h"
 #include "pull.h"
 #include "standing.h"
@@ -209,6 +210,7 @@ static bool watch(struct operands *o)
         const struct operand *p = &o->of[i];
         if (p->flags & OPERAND_PARTIAL) o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm);
     }
+    if (o->watch) import_try_source(o->source, o->comm, o->watch->device);
     return o->watch != NULL;
 }
 
@@ -248,6 +250,13 @@ static bool receive_by_runs(const struct operands *o, struct operand *p, const s
     return any;
 }
 
+static int pack_now(struct operands *o)
+{
+    struct batch b = {0};
+    operands_pack(o, &b);
+    return batch_wait(&b) ? -1 : operands_packed(o);
+}
+
 int operands_open(struct operands *o)
 {
     if (stand(o)) return MPI_SUCCESS;
@@ -266,7 +275,7 @@ int operands_open(struct operands *o)
     int rc = MPI_SUCCESS;
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);
-    if (rc == MPI_SUCCESS && operands_pack(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) operands_free(o);
     return rc;
 }

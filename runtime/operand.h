@@ -103,8 +103,9 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target);
 /* ... or until the split collective on the file ends (calls_file.c). */
 int operands_keep_file(struct operands *o, int rc, MPI_File file);
 
-/* The steps of those. Packs all that is read; 0 or -1. */
-int operands_pack(struct operands *o);
+/* The steps of those. Puts all that is read into a batch; and, when that has been waited for, ends the packing: 0 or -1. */
+void operands_pack(struct operands *o, struct batch *b);
+int operands_packed(struct operands *o);
 /* Enqueues the unpacking of what was written into a batch; of a partial operand the first `bytes`. 0 or -1. */
 int operands_unpack(struct operands *o, struct batch *b, int64_t bytes);
 /* Packs n elements from the first of a carried operand of one piece, or unpacks them, and waits. Any number of threads at

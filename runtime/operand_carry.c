@@ -262,6 +262,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
     if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o))) rc = CANT;
     if (rc == MPI_SUCCESS) {
         place_pieces(c);
+        if (o->sends) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
         c->staged = staged;
         p->carried = c;
         rc = (staged ? shadow_make(p, c) : pack_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
@@ -314,17 +315,6 @@ static int move_shadows(const struct operand *p, bool in)
     return rc;
 }
 
-static int pack_operand(struct operand *p)
-{
-    struct carried *c = p->carried;
-    struct batch b = {0};
-    int rc = 0;
-    for (int i = 0; i < c->n && rc == 0; i++) rc = batch_pack(&b, &c->piece[i].parcel);
-    if (batch_wait(&b)) rc = -1;
-    for (int i = 0; i < c->n; i++) parcel_moved(&c->piece[i].parcel);
-    return rc ? rc : move_shadows(p, true);
-}
-
 /* The part of a piece that is n elements from the first. */
 static struct piece *take_part(struct piece *part, const struct piece *piece, int64_t first, int64_t n)
 {
@@ -348,19 +338,37 @@ int operand_move_part(const struct operand *p, int64_t first, int64_t n, bool pa
     struct parcel *q = &take_part(&part, &p->carried->piece[0], first, n)->parcel;
     bool shadow = p->carried->shadow;
     int rc = shadow && !pack ? move_shadow(p, &part, false) : 0;
-    if (rc == 0) rc = pack ? batch_pack(&b, q) : batch_unpack(&b, q, q->bytes);
+    if (rc == 0 && pack) batch_pack(&b, q);
+    if (rc == 0 && !pack) batch_unpack(&b, q, q->bytes);
     if (batch_wait(&b)) rc = -1;
     parcel_moved(q);
     stage_drop(&part);
     return shadow && pack && rc == 0 ? move_shadow(p, &part, true) : rc;
 }
 
-int operands_pack(struct operands *o)
+/* What the call reads. */
+static struct carried *packs(const struct operand *p)
+{
+    return p->flags & OPERAND_IN ? p->carried : NULL;
+}
+
+void operands_pack(struct operands *o, struct batch *b)
+{
+    if (o->partitioned) partitioned_start(o->partitioned);
+    for (int i = 0; i < o->n; i++) {
+        struct carried *c = packs(&o->of[i]);
+        for (int k = 0; c && k < c->n; k++) batch_pack(b, &c->piece[k].parcel);
+    }
+}
+
+int operands_packed(struct operands *o)
 {
     int rc = 0;
-    if (o->partitioned) partitioned_start(o->partitioned);
-    for (int i = 0; i < o->n && rc == 0; i++)
-        if (o->of[i].carried && o->of[i].flags & OPERAND_IN) rc = pack_operand(&o->of[i]);
+    for (int i = 0; i < o->n && rc == 0; i++) {
+        struct carried *c = packs(&o->of[i]);
+        for (int k = 0; c && k < c->n; k++) parcel_moved(&c->piece[k].parcel);
+        if (c) rc = move_shadows(&o->of[i], true);
+    }
     return rc;
 }
 
@@ -372,7 +380,7 @@ static int unpack_operand(struct operand *p, struct batch *b, int64_t bytes)
     for (int i = 0; i < c->n && rc == 0; i++) {
         struct parcel *q = &c->piece[i].parcel;
         parcel_moved(q);
-        rc = batch_unpack(b, q, all || q->bytes < bytes ? q->bytes : bytes);
+        batch_unpack(b, q, all || q->bytes < bytes ? q->bytes : bytes);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 /* parcel.h: the steps of one message's device buffer; what the interposed calls are written with. */
 #ifndef STRIDEC_PARCEL_H
 #define STRIDEC_PARCEL_H
+#include "link.h"
 #include "transport.h"
 #include "where.h"
 
@@ -36,9 +37,12 @@ int parcel_pack(struct parcel *p, MPI_Comm comm);
 /* Unpacks the first `bytes` packed bytes and waits. */
 int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);
 
-/* Many parcels unpacked together: one stream a device, one wait. */
+/* Many parcels packed or unpacked together: one stream a device, one wait, and one launch for all whose transports take
+ * part in that. Begins zeroed. */
 #define BATCH_DEVICES 16
 struct batch {
+    struct parcel *first, **last;   /* added since the last batch_run */
+    struct link_batch links;
     int devices;
     struct {
         struct device *device;
@@ -47,9 +51,11 @@ struct batch {
 };
 /* The batch's stream on d, which must be entered; NULL on failure. */
 struct stream *batch_stream(struct batch *b, struct device *d);
-int batch_pack(struct batch *b, struct parcel *p);                     /* 0 or -1 */
-int batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);   /* 0 or -1 */
-int batch_wait(struct batch *b);                                      /* 0 or -1; ends the batch */
+/* Adds a parcel, which stays the caller's and is in one batch at a time. */
+void batch_pack(struct batch *b, struct parcel *p);
+void batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);
+int batch_run(struct batch *b);    /* enqueues what was added; 0 or -1 */
+int batch_wait(struct batch *b);   /* the same and waits; 0 or -1; ends the batch */
 
 /* `bytes` as an MPI count and type; past INT_MAX a derived type, which wire_done frees. */
 struct wire {

@@ -2,11 +2,11 @@
 #include "request.h"
 #include "aside.h"
 #include "interpose.h"
-#include "log.h"
 #include "offer.h"
 #include "operand.h"
 #include "spare.h"
 #include "standing.h"
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <uthash.h>
@@ -22,12 +22,15 @@ struct record {
     struct operands *operands;    /* ... or these */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
     bool freed;                   /* by the application, while it was active */
+    bool holds;                   /* active, and its message is here, with this status and error, by no doing of the request */
+    MPI_Status found;
     struct record *next;          /* in a completion, or among the orphans */
     UT_hash_handle hh;
 };
 
 atomic_int request_records, request_orphans;
 static atomic_int offers;   /* records with one */
+static atomic_int holding;
 static struct record *records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool threads;
@@ -135,17 +138,47 @@ bool record_offers(MPI_Request request)
     return offering;
 }
 
-bool record_start(struct record *r)
+bool record_holds(MPI_Request request)
 {
-    MPI_Status probed;
+    if (!atomic_load_explicit(&holding, memory_order_relaxed)) return false;
+    struct record *r = record_take(request);
+    bool holds = r && r->holds;
+    if (r) record_keep(r);
+    return holds;
+}
+
+/* Receives what was put aside for such a receive, as the MPI's own request would. */
+static bool hold(struct record *r)
+{
     const struct operands *o = r->operands;
+    const struct operand *p = &o->of[0];
+    struct aside_at at;
+    if (!o->receives || !aside_take(o->source, o->tag, o->comm, &at)) return false;
+    int count = p->use_count < INT_MAX ? (int)p->use_count : INT_MAX;
+    int rc = PMPI_Recv(p->use, count, p->use_type, 0, at.tag, at.comm, &r->found);
+    aside_fix(&at, &r->found);
+    r->found.MPI_ERROR = rc;
+    r->holds = true;
+    atomic_fetch_add(&holding, 1);
+    return true;
+}
+
+static void let_drop(struct record *r)
+{
+    if (r->holds) atomic_fetch_sub(&holding, 1);
+    r->holds = false;
+}
+
+bool record_start(struct starts *s, struct record *r)
+{
+    struct operands *o = r->operands;
+    if (!r->persistent) return record_keep(r), true;   /* the MPI will refuse it */
     r->active = true;
-    if (o->receives && aside_probe(o->source, o->tag, o->comm, &probed)) {
-        log_write(LOG_ERROR, "a persistent receive can't take a message that was probed before");
-        return false;
-    }
-    if (!r->operands->standing) return operands_pack(r->operands) == 0;
-    r->offer = standing_start(r->operands->standing);
+    r->next = s->first;
+    s->first = r;
+    if (hold(r)) return true;
+    if (!o->standing) return operands_pack(o, &s->batch), true;
+    r->offer = standing_start(o->standing, &s->site);
     if (r->offer) atomic_fetch_add(&offers, 1);
     return r->offer != NULL;
 }
@@ -161,7 +194,20 @@ static void offer_drop(struct record *r)
 void record_stop(struct record *r)
 {
     r->active = false;
-    offer_drop(r);
+    offer_drop(r), let_drop(r);
+}
+
+bool record_started(struct starts *s, bool ok)
+{
+    ok = !batch_wait(&s->batch) && ok;
+    for (struct record *r = s->first; r; r = r->next)
+        if (!r->operands->standing && operands_packed(r->operands)) ok = false;
+    for (struct record *r = s->first, *next; r; r = next) {
+        next = r->next;
+        if (!ok) record_stop(r);
+        record_keep(r);
+    }
+    return ok;
 }
 
 void record_seen(struct record *r)
@@ -213,7 +259,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
-    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0);
+    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (!r->active || error != MPI_SUCCESS) return 0;
     return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
 }
@@ -257,6 +303,10 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 {
     bool again = r->seen;
     r->seen = false;
+    if (r->holds) {
+        *status = r->found, error = status->MPI_ERROR;
+        if (c->rc == MPI_SUCCESS) c->rc = error;
+    }
     if (r->offer) offer_done(r, status, error);
     else receive_done(c, r, status, error, again);
     r->next = c->done;
@@ -265,7 +315,8 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 
 int completion_end(struct completion *c)
 {
-    bool failed = pulls_run(&c->pulls) != 0;
+    bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
+    if (pulls_run(&c->pulls)) failed = true;
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (struct record *r = c->done, *next; r; r = next) {
@@ -282,6 +333,7 @@ int completion_end(struct completion *c)
             continue;
         }
         r->active = false, r->pulled = 0;
+        let_drop(r);
         if (r->persistent && !r->freed) record_keep(r);
         else record_free(r);
     }
@@ -374,7 +426,7 @@ void record_poll(void)
 static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
-        if (cancel) PMPI_Cancel(&r->request);
+        if (cancel && !r->holds) PMPI_Cancel(&r->request);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
         if (r->offer) offer_end(r->offer);

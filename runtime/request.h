@@ -6,6 +6,7 @@
  * if it did not. Thread safe: MPI lets one thread at a time complete a request. */
 #ifndef STRIDEC_REQUEST_H
 #define STRIDEC_REQUEST_H
+#include "offer.h"
 #include "parcel.h"
 #include "pull.h"
 
@@ -24,11 +25,13 @@ struct aside_at;
 void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at);
 /* Takes the offer of a send: its buffer is free when the request, which may become another one, has completed and the
  * offer has ended. 0, or -1 as of offer_end. */
-struct offer;
 int record_add_offer(MPI_Request *request, struct offer *o);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(const struct record *r);
+/* True of a persistent receive that was started when its message had been put aside: the message is here, and the MPI's own
+ * request is not active. */
+bool record_holds(MPI_Request request);
 /* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
  * completion, and packed at each start. */
 struct operands;
@@ -54,9 +57,19 @@ int completion_end(struct completion *c);
 
 /* The request of a taken record is complete, but a later call will complete it: after completion_add. */
 void record_seen(struct record *r);
-/* Of a taken record of a persistent request: packs what the operation reads, false where that failed; and takes back
- * that it was started. */
-bool record_start(struct record *r);
+/* Persistent requests that one call starts. Begins zeroed. */
+struct starts {
+    struct batch batch;
+    struct offer_site site;
+    struct record *first;
+};
+/* Of a taken record of a persistent request: offers what the operation reads, or puts it into the batch. False where that
+ * failed. */
+bool record_start(struct starts *s, struct record *r);
+/* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests can't
+ * be started. */
+bool record_started(struct starts *s, bool ok);
+/* Takes back that it was started. */
 void record_stop(struct record *r);
 bool record_persistent(const struct record *r);
 

@@ -9,20 +9,28 @@
 struct standing {
     struct peer *peer;
     struct parcel *parcel;          /* the buffer, without a transport */
+    struct export allocation;       /* that it was in at the last start */
     struct descriptor descriptor;
 };
+
+static struct offer *offer(struct standing *s, struct offer_site *site)
+{
+    const struct parcel *p = s->parcel;
+    struct offer *o = offer_to(s->peer, p->layout, p->device, p->user, p->count, site);
+    if (o) s->allocation = site->allocation;
+    return o;
+}
 
 /* Both ends of a pair may be waiting here: each tries what the other has put out. Once a peer, for one that refuses is
  * not told from one that is late. */
 static bool accepted(struct standing *s)
 {
-    struct parcel *p = s->parcel;
     bool waits = !atomic_exchange(&s->peer->waited, true);
     int64_t begun = stats_now();
     do {
-        struct offer *o = offer_to(s->peer, p->layout, p->device, p->user, p->count, &(struct offer_site){0});
+        import_try(s->peer, s->parcel->device);
+        struct offer *o = offer(s, &(struct offer_site){0});
         if (o) return offer_withdraw(o), true;
-        import_try(s->peer, p->device);
     } while (waits && stats_now() - begun < PATIENCE_NS);
     return false;
 }
@@ -30,13 +38,14 @@ static bool accepted(struct standing *s)
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     struct where w;
-    struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    struct layout *l = peer ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
-    if (!l || !l->tree || w.parts || layout_bytes(l, count) < OFFER_MIN || parcel_check(l, w, datatype, comm)) return NULL;
-    struct standing *s = calloc(1, sizeof *s);
-    if (s) s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
-    if (s && s->parcel && accepted(s)) return s;
-    standing_close(s);
+    struct peer *peer;
+    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
+    struct standing *s = l ? calloc(1, sizeof *s) : NULL;
+    if (!s) return NULL;
+    s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
+    if (s->parcel && accepted(s) && offer_promise()) return s;
+    parcel_close(s->parcel);
+    free(s);
     return NULL;
 }
 
@@ -45,16 +54,13 @@ const struct descriptor *standing_descriptor(const struct standing *s)
     return &s->descriptor;
 }
 
-/* Slots are few: those of messages that have been received come back. */
-struct offer *standing_start(struct standing *s)
+/* Memory that was freed since the last start, and had anew at the same address, is another allocation. */
+struct offer *standing_start(struct standing *s, struct offer_site *site)
 {
-    const struct parcel *p = s->parcel;
-    int64_t begun = stats_now();
-    struct offer *o;
-    do {
-        o = offer_to(s->peer, p->layout, p->device, p->user, p->count, &(struct offer_site){0});
-        if (!o) offer_poll();
-    } while (!o && stats_now() - begun < PATIENCE_NS);
+    bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
+    if (!asked && export_stands(&s->allocation)) site->allocation = s->allocation;
+    site->promised = true;
+    struct offer *o = offer(s, site);
     if (o) s->descriptor = *offer_descriptor(o);
     return o;
 }
@@ -62,6 +68,7 @@ struct offer *standing_start(struct standing *s)
 void standing_close(struct standing *s)
 {
     if (!s) return;
+    offer_break_promise();
     parcel_close(s->parcel);
     free(s);
 }

@@ -1,4 +1,5 @@
-/* standing.h: what a persistent send offers, at each start anew (offer.h). All that can be looked up is looked up once. */
+/* standing.h: what a persistent send offers, at each start anew (offer.h). What can be looked up is looked up once: a start
+ * asks the driver whether the allocation is still the same, and takes a slot. */
 #ifndef STRIDEC_STANDING_H
 #define STRIDEC_STANDING_H
 #include "offer.h"
@@ -10,8 +11,9 @@ struct standing;
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* What the MPI's own persistent request sends: written by standing_start. */
 const struct descriptor *standing_descriptor(const struct standing *s);
-/* A new offer, to be ended as others are; NULL where the memory can't be offered any more. */
-struct offer *standing_start(struct standing *s);
+/* A new offer, to be ended as others are; NULL where the memory can't be offered any more. The sends that one call starts
+ * share the site. */
+struct offer *standing_start(struct standing *s, struct offer_site *site);
 void standing_close(struct standing *s);   /* NULL is allowed */
 
 #endif

@@ -70,8 +70,9 @@ void stream_put(struct device *d, struct stream *s)
     if (p->streams_kept < STREAMS_KEPT) {
         s->next = p->streams;
         p->streams = s, p->streams_kept++;
-    } else {
+    } else if (device_try_enter(d)) {
         destroy(p, s);
+        device_leave(d);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -124,11 +125,16 @@ static bool told(struct device *d, const struct stream *s)
     return false;
 }
 
-int stream_wait(struct device *d, struct stream *s)
+bool stream_told(struct device *d, struct stream *s)
 {
     bool done = s->flagged && told(d, s);
     s->flagged = false;
-    CUresult r = done ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
+    return done;
+}
+
+int stream_wait(struct device *d, struct stream *s)
+{
+    CUresult r = stream_told(d, s) ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
     if (r == CUDA_SUCCESS) return 0;
     log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));
     return -1;

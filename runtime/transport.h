@@ -23,7 +23,9 @@ struct parcel {
     struct buffer *stage;      /* staged only: packed bytes on the device */
     void *address;             /* of wire, as the MPI takes it */
     int launches;
-    int64_t moved, started;    /* unpacked in a batch: bytes, and when; counted when the parcel is closed */
+    int64_t moved, started;    /* in a batch: bytes, and when; counted when the parcel is closed */
+    enum kernel_direction direction;
+    struct parcel *next;       /* in the batch */
 };
 
 struct transport {
@@ -34,6 +36,11 @@ struct transport {
      * the first `bytes` packed bytes of wire. 0 or -1. */
     int (*pack)(struct parcel *p, struct stream *s);
     int (*unpack)(struct parcel *p, struct stream *s, int64_t bytes);
+    /* Of those that are one kernel job each way, between the typed buffer and stage or, without one, wire: jobs of several
+     * parcels may be one launch. */
+    bool joins;
+    /* Between that stage and wire, after packing or before unpacking; NULL where there is none. 0 or -1. */
+    int (*copy)(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t bytes);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */

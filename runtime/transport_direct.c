@@ -26,5 +26,5 @@ static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
     return parcel_move(p, s, KERNEL_UNPACK, p->wire->address, bytes);
 }
 
-const struct transport transport_device = {"device", acquire_device, pack, unpack};
-const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack};
+const struct transport transport_device = {"device", acquire_device, pack, unpack, true, NULL};
+const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack, true, NULL};

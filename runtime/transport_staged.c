@@ -9,19 +9,26 @@ static bool acquire(struct parcel *p)
     return p->wire != NULL;
 }
 
+static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t bytes)
+{
+    const struct driver *driver = driver_get();
+    uint64_t stage = p->stage->address;
+    p->launches++;
+    return (direction == KERNEL_PACK ? driver->cuMemcpyDtoHAsync(p->wire->host, stage, (size_t)bytes, stream_use(s))
+                                     : driver->cuMemcpyHtoDAsync(stage, p->wire->host, (size_t)bytes, stream_use(s)))
+               ? -1 : 0;
+}
+
 static int pack(struct parcel *p, struct stream *s)
 {
     if (parcel_move(p, s, KERNEL_PACK, p->stage->address, p->bytes)) return -1;
-    p->launches++;
-    return driver_get()->cuMemcpyDtoHAsync(p->wire->host, p->stage->address, (size_t)p->bytes, stream_use(s)) ? -1 : 0;
+    return copy(p, s, KERNEL_PACK, p->bytes);
 }
 
 static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
-    p->launches++;
-    if (bytes && driver_get()->cuMemcpyHtoDAsync(p->stage->address, p->wire->host, (size_t)bytes, stream_use(s)))
-        return -1;
+    if (bytes && copy(p, s, KERNEL_UNPACK, bytes)) return -1;
     return parcel_move(p, s, KERNEL_UNPACK, p->stage->address, bytes);
 }
 
-const struct transport transport_staged = {"staged", acquire, pack, unpack};
+const struct transport transport_staged = {"staged", acquire, pack, unpack, true, copy};

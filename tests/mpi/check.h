@@ -75,6 +75,10 @@ void type_commit(MPI_Datatype *type);
 #define LAYOUTS 8
 void layout_number(struct layout *l, int number, int count);
 
+/* LISTS layouts of 240 ints: a vector, lists of other lengths, contiguous, resized. */
+#define LISTS 4
+void layouts_of_ints(struct layout lists[LISTS]);
+
 /* ---- memory (memory.c) ---- */
 
 enum mem_kind { MEM_HOST, MEM_DEVICE, MEM_MANAGED, MEM_PINNED, MEM_KINDS };

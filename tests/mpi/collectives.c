@@ -57,17 +57,14 @@ static void large_blocks(void)
 
 static void between_groups(void)
 {
-    MPI_Comm half, inter;
+    MPI_Comm inter;
     struct round r;
-    int first = my_rank < (num_ranks + 1) / 2;
     if (num_ranks < 2) return;
-    MPI_Comm_split(MPI_COMM_WORLD, first, 0, &half);
-    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, first ? (num_ranks + 1) / 2 : 0, 0, &inter);
+    bool first = two_groups(&inter);
     round_all(&r, inter);
     r.first = first;
     for (int i = 0; i < data_call_count; i++) check_call(&data_calls[i], &r, ", between two groups");
     MPI_Comm_free(&inter);
-    MPI_Comm_free(&half);
 }
 
 int main(int argc, char **argv)

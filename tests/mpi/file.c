@@ -17,34 +17,9 @@
 #define OPEN false
 #endif
 #define INTS 240   /* of a call */
-#define LISTS 4
 #define PER_RANK (INTS * 4)
 
 static struct layout lists[LISTS];
-
-static MPI_Datatype resized(void)
-{
-    MPI_Datatype few, type;
-    MPI_Type_vector(4, 2, 3, MPI_INT, &few);
-    MPI_Type_create_resized(few, 0, 56, &type);
-    MPI_Type_free(&few);
-    return type;
-}
-
-static void make_types(void)
-{
-    MPI_Datatype type[LISTS];
-    int lengths[4] = {100, 1, 59, 80}, at[4] = {300, 2, 100, 10};
-    MPI_Type_vector(INTS / 3, 3, 7, MPI_INT, &type[0]);
-    MPI_Type_indexed(4, lengths, at, MPI_INT, &type[1]);
-    MPI_Type_contiguous(INTS, MPI_INT, &type[2]);
-    type[3] = resized();
-    for (int i = 0; i < LISTS; i++) type_commit(&type[i]);
-    layout_of(&lists[0], type[0], 1, "vector");
-    layout_of(&lists[1], type[1], 1, "indexed");
-    layout_of(&lists[2], type[2], 1, "contiguous");
-    layout_of(&lists[3], type[3], INTS / 8, "resized");
-}
 
 /* ---- one side of a comparison: a file and a buffer of one kind ---- */
 
@@ -364,7 +339,7 @@ static void together(void)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
-    make_types();
+    layouts_of_ints(lists);
     side_open(&host, "host"), side_open(&device, "device");
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct function *f = &functions[i];

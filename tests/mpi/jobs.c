@@ -24,6 +24,16 @@ bool form_exists(enum form form)
     return form < FORMS;
 }
 
+bool two_groups(MPI_Comm *inter)
+{
+    MPI_Comm half;
+    bool first = my_rank < (num_ranks + 1) / 2;
+    MPI_Comm_split(MPI_COMM_WORLD, first, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, first ? (num_ranks + 1) / 2 : 0, 0, inter);
+    MPI_Comm_free(&half);
+    return first;
+}
+
 /* ---- layouts ---- */
 
 #define APART 64   /* columns that interleave: more than the elements of a buffer */

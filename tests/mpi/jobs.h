@@ -26,6 +26,9 @@ MPI_Datatype shape_make(int shape, int scale);
 
 /* ---- jobs ---- */
 
+/* Between the first half of the ranks and the others: true in the first. */
+bool two_groups(MPI_Comm *inter);
+
 #define PEERS 8
 
 /* One end of a call: the arguments of all the calls that have such an end. */

@@ -22,6 +22,7 @@
 
 #define COUNT 2
 #define SECONDS 30
+#define NEVER 4000   /* no message has this tag */
 
 static int peer;
 static MPI_Comm comm;
@@ -198,6 +199,45 @@ static void by_probe_sendrecv(struct message *m)
     by_sendrecv_recv(m);
 }
 
+/* A persistent receive, started when the message has been probed; by turns the only one, or one of several of which one never
+ * completes. */
+static void by_probe_persistent(struct message *m)
+{
+    static int turn;
+    MPI_Request r[2], *own = &r[1];
+    MPI_Status s, all[2];
+    int which[2] = {-1}, done = 0, n = 0, never;
+    MPI_Recv_init(m->buf, COUNT, m->type, source(m), tag(m), comm, own);
+    MPI_Recv_init(&never, 1, MPI_INT, peer, NEVER, comm, &r[0]);
+    MPI_Probe(source(m), tag(m), comm, &s);
+    told(&s, m);
+    MPI_Startall(2, r);
+    MPI_Cancel(own);   /* too late */
+    switch (turn++ % 6) {
+    case 0: MPI_Waitany(2, r, which, m->s); break;
+    case 1: MPI_Testany(2, r, which, &done, m->s); break;
+    case 2: MPI_Waitsome(2, r, &n, which, all), *m->s = all[0]; break;
+    case 3: MPI_Testsome(2, r, &n, which, all), *m->s = all[0]; break;
+    case 4: MPI_Request_get_status(*own, &done, &s), told(&s, m), MPI_Wait(own, m->s), which[0] = 1; break;
+    default: while (!done) MPI_Test(own, &done, m->s), which[0] = 1;
+    }
+    expect_equal(which[0], 1, "the receive of several that completes");
+    MPI_Cancel(&r[0]), MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    MPI_Request_free(own), MPI_Request_free(&r[0]);
+}
+
+/* Seen to be complete, then freed. */
+static void by_probe_persistent_freed(struct message *m)
+{
+    MPI_Request r;
+    MPI_Status s;
+    MPI_Recv_init(m->buf, COUNT, m->type, source(m), tag(m), comm, &r);
+    MPI_Probe(source(m), tag(m), comm, &s);
+    MPI_Start(&r);
+    MPI_Request_get_status(r, &(int){0}, m->s);
+    MPI_Request_free(&r);
+}
+
 static void by_mprobe_mrecv(struct message *m)
 {
     MPI_Status s;
@@ -231,6 +271,7 @@ static const struct { const char *name; way *go; } RECEIVES[] = {
     {"Irecv and Request_get_status", by_irecv_seen}, {"Irecv and Waitsome", by_irecv_some},
     {"Recv_init", by_persistent_recv}, {"Sendrecv", by_sendrecv_recv}, {"Probe and Recv", by_probe_recv},
     {"Iprobe and Irecv", by_iprobe_irecv}, {"Probe and Sendrecv", by_probe_sendrecv},
+    {"Probe and Recv_init", by_probe_persistent}, {"Probe, Recv_init and Request_free", by_probe_persistent_freed},
     {"Mprobe and Mrecv", by_mprobe_mrecv},
     {"Probe, Improbe and Imrecv", by_improbe_imrecv}};
 

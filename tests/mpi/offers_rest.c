@@ -462,6 +462,37 @@ static void memory_anew(void)
     report("from %d allocations, one after another", ROUNDS);
 }
 
+/* The driver opens no more of the peer's memory: what one allocation sends is refused once, and the buffer that it is packed
+ * into by the way once more. */
+static void refused_once(bool persistent)
+{
+    enum { N = 20, MOST = 2 };
+    const struct layout *l = &o.layouts[2];
+    struct resources before, after;
+    struct buf b;
+    MPI_Request r = MPI_REQUEST_NULL;
+    salt += 10;
+    buf_make(&b, MEM_DEVICE, l, 0, salt);
+    if (persistent && my_rank == 0) MPI_Send_init(b.origin, COUNT, l->type, 1, TAG, o.comm, &r);
+    resources_now(&before);
+    for (int i = 0; i < N; i++) {
+        if (my_rank == 1) {
+            buf_fill(&b, salt + 5);
+            MPI_Irecv(b.origin, COUNT, l->type, 0, TAG, o.comm, &r);
+        }
+        MPI_Barrier(o.comm);
+        if (my_rank == 0 && persistent) MPI_Start(&r);
+        if (my_rank == 0 && !persistent) MPI_Send(b.origin, COUNT, l->type, 1, TAG, o.comm);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        if (my_rank == 1) buf_expect_from(&b, l, l, salt), buf_check(&b, "from memory that can't be opened");
+    }
+    resources_now(&after);
+    expect(after.failed - before.failed <= MOST, "%lld calls fail", (long long)(after.failed - before.failed));
+    if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+    buf_free(&b);
+    report("memory that can't be opened is refused once, %s", persistent ? "by a persistent send" : "by sends");
+}
+
 void offers_rest(struct offers *offers)
 {
     struct resources now;
@@ -474,6 +505,7 @@ void offers_rest(struct offers *offers)
     }
     unshared(POOL, "stream-ordered"), unshared(MANAGED, "managed"), unshared(PINNED, "pinned");
     layouts_once();
+    if (o.refused) refused_once(false), refused_once(true);
     resources_now(&now);
     if (now.simulated && !o.refused) {
         faces("26 faces to rank 1", my_rank == 0, my_rank == 1);

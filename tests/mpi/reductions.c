@@ -154,12 +154,10 @@ static void within_one_group(void)
 /* MPI_Reduce and MPI_Allreduce between two groups: operations that commute, on ints. */
 static void between_groups(void)
 {
-    MPI_Comm half, inter;
+    MPI_Comm inter;
     struct round r;
-    int first = my_rank < (num_ranks + 1) / 2;
     if (num_ranks < 2) return;
-    MPI_Comm_split(MPI_COMM_WORLD, first, 0, &half);
-    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, first ? (num_ranks + 1) / 2 : 0, 0, &inter);
+    bool first = two_groups(&inter);
     round_all(&r, inter);
     int root = !first ? 0 : r.rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
     for (int i = 0; i < 2; i++) {
@@ -169,7 +167,6 @@ static void between_groups(void)
         }
     }
     MPI_Comm_free(&inter);
-    MPI_Comm_free(&half);
 }
 
 int main(int argc, char **argv)

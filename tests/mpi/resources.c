@@ -63,6 +63,7 @@ void resources_now(struct resources *r)
     if (r->simulated) {
         r->device_bytes = (int64_t)c.bytes_live, r->modules = (int64_t)c.modules;
         r->launches = (int64_t)c.launches, r->copies = (int64_t)c.copies;
+        r->calls = (int64_t)c.calls, r->questions = (int64_t)c.questions, r->failed = (int64_t)c.failed;
         r->compiles = lines(compile_log);
     } else if (!host_mode && cudaMemGetInfo(&free_bytes, &total) == cudaSuccess) {
         r->device_bytes = (int64_t)(total - free_bytes);

@@ -440,3 +440,29 @@ void layout_number(struct layout *l, int number, int count)
     type_commit(&t);
     layout_of(l, t, count, names[number]);
 }
+
+/* ---- layouts of ints ---- */
+
+static MPI_Datatype pairs_resized(void)
+{
+    MPI_Datatype few, type;
+    MPI_Type_vector(4, 2, 3, MPI_INT, &few);
+    MPI_Type_create_resized(few, 0, 56, &type);
+    MPI_Type_free(&few);
+    return type;
+}
+
+void layouts_of_ints(struct layout lists[LISTS])
+{
+    MPI_Datatype type[LISTS];
+    int lengths[4] = {100, 1, 59, 80}, at[4] = {300, 2, 100, 10};
+    MPI_Type_vector(80, 3, 7, MPI_INT, &type[0]);
+    MPI_Type_indexed(4, lengths, at, MPI_INT, &type[1]);
+    MPI_Type_contiguous(240, MPI_INT, &type[2]);
+    type[3] = pairs_resized();
+    for (int i = 0; i < LISTS; i++) type_commit(&type[i]);
+    layout_of(&lists[0], type[0], 1, "vector");
+    layout_of(&lists[1], type[1], 1, "indexed");
+    layout_of(&lists[2], type[2], 1, "contiguous");
+    layout_of(&lists[3], type[3], 30, "resized");
+}

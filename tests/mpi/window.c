@@ -17,45 +17,10 @@
 #include <string.h>
 
 #define INTS 240   /* of an operation */
-#define LISTS 4    /* layouts of so many ints */
 #define WIN_BYTES 16384
 #define AT 64      /* displacement, bytes */
 
 static struct layout lists[LISTS], one;
-
-/* ---- types ---- */
-
-static MPI_Datatype indexed(void)
-{
-    MPI_Datatype type;
-    int lengths[4] = {100, 1, 59, 80}, at[4] = {300, 2, 100, 10};
-    MPI_Type_indexed(4, lengths, at, MPI_INT, &type);
-    return type;
-}
-
-static MPI_Datatype resized(void)
-{
-    MPI_Datatype few, type;
-    MPI_Type_vector(4, 2, 3, MPI_INT, &few);
-    MPI_Type_create_resized(few, 0, 56, &type);
-    MPI_Type_free(&few);
-    return type;
-}
-
-static void make_types(void)
-{
-    MPI_Datatype type[LISTS];
-    MPI_Type_vector(INTS / 3, 3, 7, MPI_INT, &type[0]);
-    type[1] = indexed();
-    MPI_Type_contiguous(INTS, MPI_INT, &type[2]);
-    type[3] = resized();
-    for (int i = 0; i < LISTS; i++) type_commit(&type[i]);
-    layout_of(&lists[0], type[0], 1, "vector");
-    layout_of(&lists[1], type[1], 1, "indexed");
-    layout_of(&lists[2], type[2], 1, "contiguous");
-    layout_of(&lists[3], type[3], INTS / 8, "resized");
-    layout_of(&one, MPI_INT, 1, "int");
-}
 
 /* ---- one side of a comparison: a window, and buffers of one kind ---- */
 
@@ -537,7 +502,8 @@ static void device_bsend_buffer(void)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
-    make_types();
+    layouts_of_ints(lists);
+    layout_of(&one, MPI_INT, 1, "int");
     side_window(&host, MEM_HOST), side_window(&device, MEM_DEVICE);
     bool few = argc > 1 && !strcmp(argv[argc - 1], "few");   /* of more ranks than processors */
     for (size_t i = 0; !few && i < sizeof operations / sizeof *operations; i++)

@@ -18,7 +18,9 @@ CUresult sim_enter(const char *call)
 {
     pthread_mutex_lock(&lock);
     if (!initialised || forked) return CUDA_ERROR_NOT_INITIALIZED;
-    return sim_injected(call);
+    CUresult r = sim_injected(call);
+    sim_counts.calls++, sim_counts.failed += r != CUDA_SUCCESS;
+    return r;
 }
 
 void sim_leave(const CUresult *entered)
