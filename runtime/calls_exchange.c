@@ -3,6 +3,7 @@
 #include "message.h"
 #include "next.h"
 #include "offer.h"
+#include "outflow.h"
 
 /* The way down: MPI_Sendrecv, or MPI_Sendrecv_c for a call that came in by a large form. */
 struct forms {
@@ -17,6 +18,9 @@ struct half {
     struct parcel *parcel;
     struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
     struct offer *offer;    /* or this, of a send */
+    struct outflow *outflow;   /* or this; then that, when its descriptor is under way by `told` */
+    struct outflow *flown;
+    MPI_Request told;
     bool offers;            /* the buffer stays as it is until the exchange has ended */
     struct wire wire;   /* with a parcel */
     void *buf;
@@ -39,6 +43,8 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
         h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
         return MPI_SUCCESS;
     }
+    rc = h->offers ? outflow_open(&h->outflow, h->buf, h->count, h->type, dest, comm) : MPI_SUCCESS;
+    if (rc != MPI_SUCCESS || h->outflow) return rc;
     if (message_packed(&h->parcel, &h->wire, h->buf, h->count, h->type, dest, comm, &rc)) half_parcel(h);
     return rc;
 }
@@ -56,6 +62,26 @@ static void half_close(struct half *h)
     if (h->parcel) wire_done(&h->wire);
     parcel_close(h->parcel), parcel_close(h->watch);
     if (h->offer) offer_withdraw(h->offer);
+    if (h->outflow) outflow_withdraw(h->outflow);
+}
+
+/* A send in chunks is all the MPI's before the receive is waited for: what is to be received may have to wait for it. The
+ * exchange itself then sends to nobody. */
+static int half_flow(struct half *h, int *dest, int tag, MPI_Comm comm)
+{
+    if (!h->outflow) return MPI_SUCCESS;
+    int rc = PMPI_Isend(outflow_descriptor(h->outflow), DESCRIPTOR_BYTES, MPI_BYTE, *dest, tag, comm, &h->told);
+    if (rc != MPI_SUCCESS) return rc;
+    h->flown = h->outflow, h->outflow = NULL;
+    *dest = MPI_PROC_NULL;
+    return outflow_feed(h->flown) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
+}
+
+static void half_flown(struct half *h)
+{
+    if (!h->flown) return;
+    PMPI_Wait(&h->told, MPI_STATUS_IGNORE);
+    outflow_end(h->flown);
 }
 
 /* The message lies aside: a send of its own, and a receive from there. */
@@ -110,7 +136,9 @@ static int sendrecv(struct forms next, struct half s, int dest, int sendtag, str
 {
     int rc = half_send(&s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(&r, source, comm);
+    if (rc == MPI_SUCCESS) rc = half_flow(&s, &dest, sendtag, comm);
     if (rc == MPI_SUCCESS) rc = exchange(next, &s, dest, sendtag, &r, source, recvtag, comm, status);
+    half_flown(&s);
     half_close(&s), half_close(&r);
     record_poll();
     return rc;

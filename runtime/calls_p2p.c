@@ -3,6 +3,7 @@
 #include "message.h"
 #include "next.h"
 #include "offer.h"
+#include "outflow.h"
 
 /* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
 #define FORMS(name, buffer, ...) \
@@ -29,17 +30,31 @@ static int offered(struct offer *o, int rc, MPI_Comm comm)
     return rc;
 }
 
+/* The end of a blocking send of the descriptor of a message in chunks. */
+static int flowed(struct outflow *o, int rc, MPI_Comm comm)
+{
+    if (rc != MPI_SUCCESS) return outflow_withdraw(o), rc;
+    if (outflow_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    outflow_end(o);
+    record_poll();
+    return rc;
+}
+
 static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm)
 {
     struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
+    struct outflow *f = NULL;
     struct parcel *p;
     struct wire w;
-    int rc;
+    int rc = MPI_SUCCESS;
     if (o) {
         rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
         return offered(o, rc, comm);
     }
+    if (offers) rc = outflow_open(&f, buf, count, datatype, dest, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    if (f) return flowed(f, DOWN(next, outflow_descriptor(f), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm), comm);
     if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm);
@@ -57,18 +72,37 @@ static void keep_until_sent(MPI_Request request, struct parcel *p)
     else record_add(request, p, false);
 }
 
+/* The same of a nonblocking one. */
+static int flowing(struct outflow *o, int rc, MPI_Comm comm, MPI_Request request)
+{
+    int sent = 0;
+    if (rc != MPI_SUCCESS) return outflow_withdraw(o), rc;
+    if (outflow_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (!sent) record_add_outflow(request, o);
+    outflow_leave(o);
+    return rc;
+}
+
 static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct parcel *p;
+    struct outflow *f = NULL;
     struct wire w;
-    int rc;
+    int rc = MPI_SUCCESS;
     struct offer *o = offers ? offer_open(buf, count, datatype, dest, comm) : NULL;
     if (o) {
         rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
         if (rc != MPI_SUCCESS) offer_withdraw(o);
         else if (record_add_offer(request, o)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;
+    }
+    if (offers) rc = outflow_open(&f, buf, count, datatype, dest, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    if (f) {
+        rc = DOWN(next, outflow_descriptor(f), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
+        return flowing(f, rc, comm, rc == MPI_SUCCESS ? *request : MPI_REQUEST_NULL);
     }
     if (!message_packed(&p, &w, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);

@@ -34,6 +34,9 @@ struct transport {
      * the first `bytes` packed bytes of wire. 0 or -1. */
     int (*pack)(struct parcel *p, struct stream *s);
     int (*unpack)(struct parcel *p, struct stream *s, int64_t bytes);
+    /* The same for the packed range [begin, end) alone; NULL where a message moves as a whole only. */
+    int (*pack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
+    int (*unpack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */

@@ -9,19 +9,31 @@ static bool acquire(struct parcel *p)
     return p->wire != NULL;
 }
 
+static int pack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    uint64_t stage = p->stage->address + (uint64_t)begin;
+    if (parcel_move_range(p, p->device, s, KERNEL_PACK, stage, begin, end)) return -1;
+    p->launches++;
+    return driver_get()->cuMemcpyDtoHAsync((char *)p->wire->host + begin, stage, (size_t)(end - begin), stream_use(s)) ? -1 : 0;
+}
+
+static int unpack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    uint64_t stage = p->stage->address + (uint64_t)begin;
+    size_t bytes = (size_t)(end - begin);
+    p->launches++;
+    if (bytes && driver_get()->cuMemcpyHtoDAsync(stage, (char *)p->wire->host + begin, bytes, stream_use(s))) return -1;
+    return parcel_move_range(p, p->device, s, KERNEL_UNPACK, stage, begin, end);
+}
+
 static int pack(struct parcel *p, struct stream *s)
 {
-    if (parcel_move(p, s, KERNEL_PACK, p->stage->address, p->bytes)) return -1;
-    p->launches++;
-    return driver_get()->cuMemcpyDtoHAsync(p->wire->host, p->stage->address, (size_t)p->bytes, stream_use(s)) ? -1 : 0;
+    return pack_part(p, s, 0, p->bytes);
 }
 
 static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
-    p->launches++;
-    if (bytes && driver_get()->cuMemcpyHtoDAsync(p->stage->address, p->wire->host, (size_t)bytes, stream_use(s)))
-        return -1;
-    return parcel_move(p, s, KERNEL_UNPACK, p->stage->address, bytes);
+    return unpack_part(p, s, 0, bytes);
 }
 
-const struct transport transport_staged = {"staged", acquire, pack, unpack};
+const struct transport transport_staged = {"staged", acquire, pack, unpack, pack_part, unpack_part};
