@@ -21,6 +21,14 @@ struct descriptor {
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 
+/* MPICH refuses a message that ends within an element of the receive's type, MPI_INT or the like, as truncated, where the
+ * type lies in pieces in host memory; and a descriptor may end there. */
+#ifdef OPEN_MPI
+enum { DESCRIPTORS_END_ANYWHERE = 1 };
+#else
+enum { DESCRIPTORS_END_ANYWHERE = 0 };
+#endif
+
 extern atomic_bool descriptors_come;
 /* True if messages may come as descriptors. */
 static inline bool descriptors_armed(void)

@@ -13,7 +13,8 @@ struct inflow {
     struct parcel *carrier;    /* what has the buffers for the chunks: that one, or own */
     bool own;
     char *land;                /* where packed byte 0 arrives */
-    char *bounce;              /* that, of an own block of host memory; else NULL */
+    char *host;                /* that, where the host unpacks; else NULL */
+    void *block;               /* that, where it is to be freed */
     int chunks, posted, arrived;
     bool failed;
     int64_t begun;
@@ -26,11 +27,10 @@ struct inflow {
  * Where the chunks arrive.
  */
 
-/* Device memory that the MPI does not fill, or can't. */
-static bool carry(struct inflow *f)
+/* Memory that neither the MPI nor the host can fill. */
+static bool carry(struct inflow *f, struct where w)
 {
     struct parcel *p = f->parcel;
-    struct where w = {.device = p->device};
     atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* a receive of it has been made */
     f->own = !parcel_open_on(&f->carrier, p->layout, w, p->user, p->count, p->datatype, -1, MPI_COMM_SELF);
     if (f->own) f->land = f->carrier->address;
@@ -45,12 +45,15 @@ static bool find_land(struct inflow *f)
         f->land = p->address;
         return true;
     }
-    if (p->layout->tree && layout_contiguous(p->layout, p->count) && (!p->device || mpi_cuda_aware())) {
+    struct where w = p->layout->tree ? where_of(p->layout, p->user, p->count) : (struct where){.device = p->device};
+    if (p->layout->tree && layout_contiguous(p->layout, p->count) && (!w.device || (mpi_cuda_aware() && !w.parts))) {
         f->land = p->user + p->layout->tree->off;
         return true;
     }
-    if (p->device) return carry(f);
-    return (f->land = f->bounce = malloc((size_t)f->descriptor.bytes)) != NULL;
+    if (w.device) return carry(f, w);
+    if (!p->block) f->block = malloc((size_t)f->descriptor.bytes);
+    f->land = f->host = p->block ? p->block : f->block;
+    return f->land != NULL;
 }
 
 /*
@@ -72,7 +75,7 @@ static void post(struct inflow *f)
 /* What a message that moves as a whole only brings is moved at the end. */
 static bool in_parts(const struct inflow *f)
 {
-    return f->bounce ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->unpack_part;
+    return f->host ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->unpack_part;
 }
 
 /* False where the work can't be enqueued. */
@@ -81,7 +84,7 @@ static bool unpack(struct inflow *f, int chunk)
     int64_t begin = chunk * f->descriptor.chunk, end = pipeline_end(&f->descriptor, chunk);
     struct parcel *p = f->carrier;
     if (!in_parts(f)) return true;
-    if (f->bounce) return scatter_move(p, f->bounce, begin, end, false);
+    if (f->host) return scatter_move(p, f->host, begin, end, false);
     if (device_enter(p->device)) return false;
     struct stream *s = batch_stream(&f->lane[chunk % LANES], p->device);
     bool ok = s && !p->transport->unpack_part(p, s, begin, end);
@@ -170,15 +173,15 @@ static bool end(struct inflow *f)
     bool ok = !f->failed;
     for (int i = 0; i < LANES; i++)
         if (batch_wait(&f->lane[i])) ok = false;
-    if (ok && !in_parts(f) && f->bounce) ok = scatter_move(p, f->bounce, 0, bytes, false);
-    if (ok && !in_parts(f) && !f->bounce && p->transport) {
+    if (ok && !in_parts(f) && f->host) ok = scatter_move(p, f->host, 0, bytes, false);
+    if (ok && !in_parts(f) && !f->host && p->transport) {
         ok = parcel_unpack(p, bytes, MPI_COMM_SELF) == MPI_SUCCESS;
         bytes = 0;   /* which has counted them */
     }
     if (bytes) parcel_count(p, "pipelined", bytes, stats_now() - f->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
     if (f->own) parcel_close(p);
-    free(f->bounce);
+    free(f->block);
     free(f);
     return ok;
 }

@@ -13,5 +13,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
 /* After a receive: unpacks what arrived, or pulls what its descriptor offers. p may be one that the MPI has received
  * into itself. MPI_SUCCESS, or an error raised on comm. */
 int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm);
+/* Unpacks the first `bytes` packed bytes, where p has them apart from the buffer. MPI_SUCCESS, or an error raised on comm. */
+int message_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);
 
 #endif

@@ -145,18 +145,11 @@ static bool own_make(int rank)
     return true;
 }
 
-/* MPICH refuses a message that ends within an element of the receive's type as truncated, where that lies in pieces in host
- * memory, and a descriptor may end there: it is only for programs that ask for it. */
-#ifdef OPEN_MPI
-enum { ENDS_ANYWHERE = 1 };
-#else
-enum { ENDS_ANYWHERE = 0 };
-#endif
-
 /* A GPU, or a driver that the process has loaded already. */
 static bool machine_fits(void)
 {
-    if (!ENDS_ANYWHERE && env_get()->transport != ENV_ZEROCOPY) return false;
+    /* Not all receives can be made so that it does not matter: only for programs that ask for it. */
+    if (!DESCRIPTORS_END_ANYWHERE && env_get()->transport != ENV_ZEROCOPY) return false;
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
 

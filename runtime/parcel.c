@@ -4,6 +4,7 @@
 #include "node.h"
 #include "spare.h"
 #include "world.h"
+#include <stdlib.h>
 
 int raise_error(MPI_Comm comm, int code, const char *what)
 {
@@ -162,6 +163,7 @@ void parcel_close(struct parcel *p)
     if (!p) return;
     parcel_moved(p);
     buffer_put(p->wire), buffer_put(p->stage);
+    free(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
     spare_put(SPARE_PARCEL, p);

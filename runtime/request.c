@@ -3,6 +3,7 @@
 #include "aside.h"
 #include "interpose.h"
 #include "log.h"
+#include "message.h"
 #include "offer.h"
 #include "operand.h"
 #include "outflow.h"
@@ -220,8 +221,9 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
-    if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
-    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0);
+    if (r->parcel && bytes > r->parcel->bytes) bytes = 0;
+    if (r->parcel && !r->parcel->transport) return message_unpack(r->parcel, bytes, MPI_COMM_SELF) == MPI_SUCCESS ? 0 : -1;
+    if (r->parcel) return batch_unpack(b, r->parcel, bytes);
     if (!r->active || error != MPI_SUCCESS) return 0;
     return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
 }

@@ -22,6 +22,7 @@ struct parcel {
     struct buffer *wire;       /* what the MPI sends from or receives into */
     struct buffer *stage;      /* staged only: packed bytes on the device */
     void *address;             /* of wire, as the MPI takes it */
+    void *block;               /* or of this, of malloc: a receive into host memory that has no transport */
     int launches;
     int64_t moved, started;    /* unpacked in a batch: bytes, and when; counted when the parcel is closed */
 };

@@ -4,7 +4,7 @@
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
- * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=1000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
+ * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2 unasked => warns
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ELEMENTS 128      /* of LAYOUT_DOUBLES: 120 KiB, past what MPIs send without a receiver */
+#define ELEMENTS 80       /* of LAYOUT_DOUBLES: 75 KiB, past what MPIs send without a receiver */
 #define TAG 11
 #define SECONDS 30
 
@@ -162,7 +162,7 @@ static void rings(void)
 {
     struct pair p;
     for (size_t i = 0; i < sizeof RINGS / sizeof *RINGS; i++) {
-        for (int n = 0; n < LAYOUTS; n++) {
+        for (int n = (int)i % 2; n < LAYOUTS; n += 2) {
             pair_make(&p, n, n % 3 ? MEM_DEVICE : (enum mem_kind)roll(MEM_KINDS));
             RINGS[i].go(&p);
             pair_check(&p, RINGS[i].name);
@@ -211,14 +211,16 @@ static void inside(void)
 /* Types of all kinds, and the buffer written again as soon as it is free. */
 static void any_types(void)
 {
-    enum { N = 30 };
+    enum { N = 20 };
     for (int i = 0; i < N; i++) {
         struct layout l;
         struct buf b;
         MPI_Request r;
-        layout_random(&l, roll(3) ? FAMILY_A : FAMILY_B, 1 + (int)roll(6), true);
+        layout_random(&l, roll(3) ? FAMILY_A : FAMILY_B, 1 + (int)roll(64), true);
         salt += 10;
-        buf_make(&b, MEM_DEVICE, &l, (int)roll(2) * 8, salt);
+        /* MPICH 4.0 itself cuts messages short that it receives as bytes into many small structs. */
+        enum mem_kind any = (enum mem_kind)roll(MEM_KINDS), receiver = l.bytes > 512 ? any : MEM_DEVICE;
+        buf_make(&b, my_rank ? receiver : MEM_DEVICE, &l, (int)roll(2) * 8, salt);
         if (my_rank == 0) {
             if (i % 2) {
                 MPI_Send(b.origin, l.count, l.type, 1, TAG, comm);
@@ -229,7 +231,9 @@ static void any_types(void)
             buf_fill(&b, salt + 1);
         } else if (my_rank == 1) {
             buf_fill(&b, salt + 2);
-            MPI_Recv(b.origin, l.count, l.type, 0, TAG, comm, MPI_STATUS_IGNORE);
+            MPI_Irecv(b.origin, l.count, l.type, 0, TAG, comm, &r);
+            if (i % 3) MPI_Wait(&r, MPI_STATUS_IGNORE);
+            else for (int done = 0; !done;) MPI_Test(&r, &done, MPI_STATUS_IGNORE);
             buf_expect_from(&b, &l, &l, salt);
         }
         buf_check(&b, l.text);
@@ -242,7 +246,7 @@ static void any_types(void)
 /* More than may be under way at a time, no receive of them being there: to the last rank. */
 static void outstanding(void)
 {
-    enum { N = 60 };
+    enum { N = 40 };
     static struct buf b[N];
     static MPI_Request r[N];
     const struct layout *l = &layouts[2];
@@ -355,7 +359,8 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, ELEMENTS);
     if (disabled) to_disabled();
-    else counts(), rings(), relay(), inside(), any_types(), outstanding(), too_short();
+    else counts(), rings(), relay();
+    if (chunked) inside(), any_types(), outstanding(), too_short();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
     MPI_Comm_free(&comm);
     return check_finish();
