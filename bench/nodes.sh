@@ -18,7 +18,9 @@ node() {   # NAMESPACE ADDRESS
         if [ -n "${RATE:-}" ]; then ip netns exec "$1" tc qdisc add dev "$1" root tbf rate "$RATE" burst 4mb latency 50ms; fi
 }
 ip netns add $a && ip netns add $b && ip link add $a netns $a type veth peer name $b netns $b &&
-    node $a $net.1 && node $b $net.2 || { echo "nodes: no network namespaces: this needs root and iproute2" >&2; exit 1; }
+    node $a $net.1 && node $b $net.2
+# shellcheck disable=SC2181
+[ $? = 0 ] || { echo "nodes: no network namespaces: this needs root and iproute2" >&2; exit 1; }
 
 # In the place of ssh: HOST COMMAND...
 cat >"$work/on" <<END
@@ -35,5 +37,6 @@ END
 
 export OMPI_MCA_plm_rsh_agent="$work/on" OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self
 export OMPI_MCA_btl_tcp_if_include=$net.0/24 OMPI_MCA_oob_tcp_if_include=$net.0/24
-ip netns exec $a unshare -u sh -c 'hostname "$0" && exec "$@"' $a "$here/tests/mpirun.sh" --hostfile "$work/hosts" --map-by node \
-    -n "$ranks" "$@"
+# shellcheck disable=SC2016
+ip netns exec $a unshare -u sh -c 'hostname "$0" && exec "$@"' $a \
+    "$here/tests/mpirun.sh" --hostfile "$work/hosts" --map-by node -n "$ranks" "$@"

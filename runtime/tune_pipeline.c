@@ -13,6 +13,7 @@ static const struct {
     {"chunk", offsetof(struct tune_pipeline, chunk), 256, (int64_t)1 << 30},
     {"depth", offsetof(struct tune_pipeline, depth), 1, PIPELINE_DEPTH_MOST},
     {"least", offsetof(struct tune_pipeline, least), 0, INT64_MAX},
+    {"device", offsetof(struct tune_pipeline, device), 0, 1},
 };
 #define GAPS " \t,"
 #define SETTINGS (sizeof settings_of / sizeof *settings_of)
@@ -39,17 +40,19 @@ const char *tune_pipeline_read(struct tune_pipeline *p, const char *settings)
 {
     struct tune_pipeline read = *p;
     const char *at = settings + strspn(settings, GAPS);
-    if (!*at) return "a pipeline is of chunk=, depth= and least=";
+    if (!*at) return "a pipeline is of chunk=, depth=, least= and device=";
     for (; *at; at += strspn(at, GAPS))
         if (!(at = read_one(&read, at)))
-            return "a pipeline is chunk= 256 to 2^30 bytes, depth= 1 to 16 chunks, least= any number of bytes";
+            return "a pipeline is chunk= 256 to 2^30 bytes, depth= 1 to 16 chunks, least= any number of bytes, "
+                   "device= 0 or 1";
     *p = read;
     return NULL;
 }
 
 void tune_pipeline_write(const struct tune_pipeline *p, FILE *f)
 {
-    fprintf(f, "\n# Messages of `least` bytes and more go between nodes in chunks, `depth` of them at the same time.\npipeline");
+    fprintf(f, "\n# Messages of `least` bytes and more go between nodes in chunks, `depth` of them at the same time; device: 1\n"
+               "# where these may be device memory.\npipeline");
     for (size_t i = 0; i < SETTINGS; i++)
         fprintf(f, " %s=%lld", settings_of[i].name,
                 (long long)*(const int64_t *)(const void *)((const char *)p + settings_of[i].field));

@@ -3,8 +3,9 @@
  *
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2 unasked => warns
@@ -305,6 +306,27 @@ static void counts(void)
     report("messages go %s", chunked ? "in chunks" : "whole");
 }
 
+/* A GPU that fails between two chunks: whoever waits for the rest is told. */
+static void broken(void)
+{
+    enum { N = 6 };
+    const struct layout *l = &layouts[1];
+    struct buf b;
+    int failed = 0;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    buf_make(&b, MEM_DEVICE, l, 0, salt);
+    for (int i = 0; i < N; i++) {
+        int sent = my_rank ? MPI_SUCCESS : MPI_Send(b.origin, ELEMENTS, l->type, 1, TAG, comm);
+        int got = my_rank ? MPI_Recv(b.origin, ELEMENTS, l->type, 0, TAG, comm, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+        MPI_Bcast(&sent, 1, MPI_INT, 0, comm);
+        failed += sent != MPI_SUCCESS;
+        if (my_rank) expect((sent == MPI_SUCCESS) == (got == MPI_SUCCESS), "sent: %d, received: %d", sent, got);
+    }
+    expect(failed > 0 && failed < N, "%d of %d messages fail", failed, N);
+    report("a GPU that fails");
+    buf_free(&b);
+}
+
 /* A rank on which stridec is disabled takes part in the vote, and gets plain bytes. */
 static void to_disabled(void)
 {
@@ -347,20 +369,22 @@ static void too_short(void)
 
 int main(int argc, char **argv)
 {
-    bool disabled = false;
+    bool disabled = false, breaks = false;
     for (int i = 1; i < argc; i++) {
         bool no = !strcmp(argv[i], "no");
         disabled |= !strcmp(argv[i], "disabled");
         if (no && is_second()) setenv("STRIDEC_PIPELINE", "0", 1);
         if (disabled && is_second()) setenv("STRIDEC_DISABLE", "1", 1);
+        breaks |= !strcmp(argv[i], "broken");
+        if (breaks && !is_second()) setenv("SIMGPU_FAIL", "cuStreamSynchronize:40", 1);
         if (no || disabled || !strcmp(argv[i], "unasked")) chunked = false;
     }
     check_start(&argc, &argv, -1);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, ELEMENTS);
-    if (disabled) to_disabled();
+    if (disabled || breaks) (breaks ? broken : to_disabled)();
     else counts(), rings(), relay();
-    if (chunked) inside(), any_types(), outstanding(), too_short();
+    if (chunked && !breaks) inside(), any_types(), outstanding(), too_short();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
     MPI_Comm_free(&comm);
     return check_finish();

@@ -105,9 +105,10 @@ static void pipelines(void **state)
 {
     (void)state;
     struct reason why;
-    struct tune_table *t = parse("pipeline chunk=4096  least=0\n", &why), *usual = parse("", &why);
+    struct tune_table *t = parse("pipeline chunk=4096  least=0, device=1\n", &why), *usual = parse("", &why);
     assert_int_equal(t->pipeline.chunk, 4096);
     assert_int_equal(t->pipeline.least, 0);
+    assert_int_equal(t->pipeline.device, 1);
     assert_int_equal(t->pipeline.depth, usual->pipeline.depth);
     assert_memory_equal(&usual->pipeline, &TUNE_PIPELINE_USUAL, sizeof usual->pipeline);
     free(t), free(usual);
@@ -123,7 +124,7 @@ static void malformed(void **state)
         "knobs pack strided 99999999999999999999 4 word=4",                "knobs",
         "knobs pack strided 4 4 word=4\nknobs pack strided 4 4 word=8",
         "pipeline", "pipeline chunk", "pipeline chunk=", "pipeline chunk=255", "pipeline chunk=1073741825",
-        "pipeline depth=0", "pipeline depth=17", "pipeline least=-1", "pipeline least=1x", "pipeline width=4",
+        "pipeline depth=0", "pipeline depth=17", "pipeline device=2", "pipeline least=-1", "pipeline least=1x", "pipeline width=4",
         "pipeline chunk=99999999999999999999", "pipeline chunk=4096 4", "pipeline depth=2\npipeline depth=2",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
