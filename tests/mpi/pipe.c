@@ -5,6 +5,7 @@
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
  * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
+ * run: STRIDEC_PIPELINE=1 SIMGPU_FAIL=cuIpcGetMemHandle SIMGPU_EAGER=1 -n 2 staged
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
@@ -12,8 +13,10 @@
  */
 #include "check.h"
 #include "resources.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ELEMENTS 80       /* of LAYOUT_DOUBLES: 75 KiB, past what MPIs send without a receiver */
 #define TAG 11
@@ -29,6 +32,19 @@ static bool is_second(void)
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (!rank) rank = getenv("PMI_RANK");
     return rank && !strcmp(rank, "1");
+}
+
+/* A tuned table by which all goes staged, in chunks that it names. */
+static void write_table(char *path)
+{
+    static const char *const curves[] = {"pack_mapped", "unpack_mapped", "pack_staged", "unpack_staged", "message_host"};
+    int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!f) exit(2);
+    fprintf(f, "stridec tune 1\nmachine Simulated GPU\nmpi any\ndate 2026-01-01\npipeline chunk=5000 depth=2 least=600\n");
+    for (int i = 0; i < 5; i++) fprintf(f, "curve %s\nbytes 1\nany %d\n", curves[i], i < 2 ? 9 : 1);
+    if (fclose(f)) exit(2);
+    setenv("STRIDEC_TUNE", path, 1);
 }
 
 static int right(void)
@@ -369,9 +385,11 @@ static void too_short(void)
 
 int main(int argc, char **argv)
 {
+    char path[] = "/tmp/stridec-table.XXXXXX";
     bool disabled = false, breaks = false;
     for (int i = 1; i < argc; i++) {
         bool no = !strcmp(argv[i], "no");
+        if (!strcmp(argv[i], "staged")) write_table(path);
         disabled |= !strcmp(argv[i], "disabled");
         if (no && is_second()) setenv("STRIDEC_PIPELINE", "0", 1);
         if (disabled && is_second()) setenv("STRIDEC_DISABLE", "1", 1);
@@ -380,6 +398,7 @@ int main(int argc, char **argv)
         if (no || disabled || !strcmp(argv[i], "unasked")) chunked = false;
     }
     check_start(&argc, &argv, -1);
+    unlink(path);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, ELEMENTS);
     if (disabled || breaks) (breaks ? broken : to_disabled)();
