@@ -17,6 +17,7 @@ struct inflow {
     void *block;               /* that, where it is to be freed */
     int chunks, posted, arrived;
     bool failed;
+    bool dropped;              /* too long: each chunk lands on the one before */
     int64_t begun;
     struct batch lane[LANES];
     struct inflow *next;
@@ -64,9 +65,9 @@ static void post(struct inflow *f)
 {
     const struct descriptor *d = &f->descriptor;
     const struct pipeline *l = pipeline_get();
-    while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < l->settings.depth) {
+    while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < (f->dropped ? 1 : l->settings.depth)) {
         int64_t at = f->posted * d->chunk, bytes = pipeline_end(d, f->posted) - at;
-        f->failed = PMPI_Irecv(f->land + at, (int)bytes, MPI_BYTE, (int)d->rank, (int)d->slot, l->comm,
+        f->failed = PMPI_Irecv(f->land + (f->dropped ? 0 : at), (int)bytes, MPI_BYTE, (int)d->rank, (int)d->slot, l->comm,
                                &f->request[f->posted]) != MPI_SUCCESS;
         if (!f->failed) f->posted++;
     }
@@ -83,7 +84,7 @@ static bool unpack(struct inflow *f, int chunk)
 {
     int64_t begin = chunk * f->descriptor.chunk, end = pipeline_end(&f->descriptor, chunk);
     struct parcel *p = f->carrier;
-    if (!in_parts(f)) return true;
+    if (f->dropped || !in_parts(f)) return true;
     if (f->host) return scatter_move(p, f->host, begin, end, false);
     if (device_enter(p->device)) return false;
     struct stream *s = batch_stream(&f->lane[chunk % LANES], p->device);
@@ -129,36 +130,22 @@ static bool advance(struct inflow *f)
  * One message.
  */
 
-/* Chunk by chunk to nowhere: the sender keeps them until they are received. */
-static int drop(const struct descriptor *d)
-{
-    char *nowhere = malloc((size_t)d->chunk);
-    MPI_Status status;
-    int rc = nowhere ? MPI_ERR_TRUNCATE : MPI_ERR_NO_MEM;
-    for (int i = 0, n = pipeline_chunks(d); nowhere && i < n; i++)
-        if (PMPI_Recv(nowhere, (int)d->chunk, MPI_BYTE, (int)d->rank, (int)d->slot, pipeline_get()->comm, &status) ||
-            !wire_received(&status))
-            break;
-    free(nowhere);
-    return rc;
-}
-
 int inflow_add(struct inflow **all, const struct descriptor *d, struct parcel *p, MPI_Status *status)
 {
     bool fits = d->bytes <= p->bytes;
     int n = pipeline_chunks(d);
     PMPI_Status_set_elements_x(status, MPI_BYTE, fits ? d->bytes : p->bytes);
-    if (!fits) return drop(d);
     struct inflow *f = calloc(1, sizeof *f + (size_t)n * sizeof *f->request);
-    if (f) f->descriptor = *d, f->parcel = p, f->chunks = n;
-    if (!f || !find_land(f)) {
+    if (f) f->descriptor = *d, f->parcel = p, f->chunks = n, f->dropped = !fits;
+    if (f && !fits) f->land = f->block = malloc((size_t)d->chunk);
+    if (!f || (fits ? !find_land(f) : !f->land)) {
         free(f);
         return MPI_ERR_NO_MEM;
     }
     f->begun = stats_now();
     f->next = *all;
     *all = f;
-    return MPI_SUCCESS;
+    return fits ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
 void inflows_start(struct inflow *all)
@@ -166,7 +153,8 @@ void inflows_start(struct inflow *all)
     for (struct inflow *f = all; f; f = f->next) post(f);
 }
 
-static bool end(struct inflow *f)
+/* All of it is here, and where the application wants it when the streams are through. */
+static bool finished(struct inflow *f)
 {
     struct parcel *p = f->carrier;
     int64_t bytes = f->descriptor.bytes;
@@ -181,6 +169,12 @@ static bool end(struct inflow *f)
     if (bytes) parcel_count(p, "pipelined", bytes, stats_now() - f->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
     if (f->own) parcel_close(p);
+    return ok;
+}
+
+static bool end(struct inflow *f)
+{
+    bool ok = f->dropped || finished(f);
     free(f->block);
     free(f);
     return ok;

@@ -8,7 +8,7 @@
 struct inflow;
 
 /* What d tells of is to go to p, which stays the caller's until inflows_end. Returns and sets the status as pull_add; what
- * p is too small for is received and dropped. */
+ * p is too small for is received too, and dropped. */
 int inflow_add(struct inflow **all, const struct descriptor *d, struct parcel *p, MPI_Status *status);
 /* Begins to receive. */
 void inflows_start(struct inflow *all);

@@ -74,7 +74,8 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
         return message_unpack(p, wire_received(status), comm);
     }
     int rc = pull_add(&ps, &d, p, status);
+    bool failed = pulls_run(&ps) != 0;
     if (rc == MPI_ERR_TRUNCATE) return raise_error(comm, rc, "a message is longer than its receive");
-    if (rc != MPI_SUCCESS || pulls_run(&ps)) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
+    if (rc != MPI_SUCCESS || failed) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
     return MPI_SUCCESS;
 }

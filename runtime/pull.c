@@ -297,7 +297,7 @@ int pulls_run(struct pulls *ps)
         run_on(ps, d);
         device_leave(d);
     }
-    int rc = inflows_end(ps->inflows);
+    int rc = 0;
     for (struct pull *p = ps->first; p; p = p->next)
         if (!pull_rest(p)) rc = -1;
     for (struct pull *p = ps->first, *next; p; p = next) {
@@ -305,6 +305,8 @@ int pulls_run(struct pulls *ps)
         tell(p->slot, SLOT_DONE);
         spare_put(SPARE_PULL, p);
     }
+    /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */
+    if (inflows_end(ps->inflows)) rc = -1;
     *ps = (struct pulls){0};
     return rc;
 }
