@@ -154,7 +154,6 @@ bench_choice() {
     join choice
 }
 
-# Transports that cut no messages into chunks are what the promise makes no difference to.
 # shellcheck disable=SC2086
 bench_nodes() {
     at=$scratch limit=300
