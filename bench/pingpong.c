@@ -1,13 +1,14 @@
 /* pingpong.c: half the round trip of a message between two ranks' GPU memory, layout by layout.
  *
- * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--span BYTES] [--limit SECONDS] [OUT.json]
+ * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--least BYTES] [--span BYTES]
+ *                                               [--limit SECONDS] [OUT.json]
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
  * four are compared with what the MPI makes of the same bytes in host memory, gaps included, when the type is new and
  * again when kernels compiled meanwhile serve it; only then is it timed. Exit status 1 where a byte was wrong.
  * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
- * forms; --span leaves out layouts that reach further; no layout is begun when --limit has passed. STRIDEC_TRANSPORT,
+ * forms; --least leaves out layouts of fewer bytes, --span those that reach further; no layout is begun when --limit has passed. STRIDEC_TRANSPORT,
  * where set, is noted in the results. */
 #include "common.h"
 #include "layouts.h"
@@ -166,7 +167,7 @@ static bool check(struct side *s)
 struct wish {
     const char *out, *transport;
     bool check_only, quick, send_only;
-    size_t span_max;
+    size_t least, span_max;
     double end_us;
 };
 
@@ -225,7 +226,7 @@ static int run_all(FILE *f, int rank, const struct wish *wish)
     for (size_t i = 0; i < layout_total(LAYOUTS_PINGPONG); i++) {
         struct layout l = layout_make(LAYOUTS_PINGPONG, i);
 
-        if (l.span_bytes > wish->span_max || (wish->quick && !l.quick)) {
+        if (l.packed_bytes < wish->least || l.span_bytes > wish->span_max || (wish->quick && !l.quick)) {
             ;
         } else if (together_past(wish->end_us)) {
             late++;
@@ -256,6 +257,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.quick = true;
         else if (!strcmp(argv[i], "--send"))
             wish.send_only = true;
+        else if (!strcmp(argv[i], "--least") && i + 1 < argc)
+            wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
             wish.span_max = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--limit") && i + 1 < argc)

@@ -91,4 +91,4 @@ def choice(results):
     return figure
 
 
-MESSAGES = {"pingpong": pingpong, "halo": halo, "stencil": stencil, "choice": choice}
+MESSAGES = {"pingpong": pingpong, "halo": halo, "stencil": stencil, "choice": choice, "nodes": choice}

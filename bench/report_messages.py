@@ -1,4 +1,4 @@
-"""report_messages.py: the reports on messages between GPUs: round trips, halos, stencils, the choice of transport."""
+"""report_messages.py: the reports on messages between GPUs: round trips, halos, stencils, the choice of transport, two nodes."""
 from tables import head, number, ran, ratio, spread, table
 from targets import CHOICE, HALO_US, best_forced, by_case, limit_us
 
@@ -102,4 +102,25 @@ def choice_report(results, _):
     return "\n".join(out)
 
 
-MESSAGES = {"pingpong": pingpong_report, "halo": halo_report, "stencil": stencil_report, "choice": choice_report}
+def nodes_report(results, _):
+    cases, transports = by_case(results)
+    out = [head(results, "Messages between two nodes, half a round trip")]
+    out.append("Two network namespaces of one machine (bench/nodes.sh): TCP between them, and the same GPUs for both. "
+               "Contiguous: the message of as many bytes, as auto sends it.\n")
+    rows, over = [], []
+    for case, row in cases.items():
+        if {"staged", "pipelined"} <= row.keys():
+            over.append((row["pipelined"]["us"] / row["staged"]["us"], case))
+        rows.append([case + ("" if all(c["ok"] for c in row.values()) else " (**wrong bytes**)"),
+                     f"{row['auto']['bytes']:,}", number(row["auto"]["contiguous_us"])] +
+                    [number(row[t]["us"] if t in row else None) for t in transports])
+    out.append(table(["layout", "bytes", "contiguous"] + transports, rows))
+    if over:
+        better = sum(value < 1 for value, _ in over)
+        out.append(f"Pipelined ÷ staged over {len(over)} rows: {spread(over)}; below 1 in {better}: "
+                   f"{met(better == len(over))}.\n")
+    return "\n".join(out)
+
+
+MESSAGES = {"pingpong": pingpong_report, "halo": halo_report, "stencil": stencil_report, "choice": choice_report,
+            "nodes": nodes_report}

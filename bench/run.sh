@@ -10,9 +10,11 @@
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
 #   choice      GPU-choice: the automatic choice of transport, and each forced one
+# and, as root with Open MPI, on one GPU or more:
+#   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 15 minutes else; TRANSPORTS: those of
-# choice, auto first; PINGPONG, HALO, STENCIL: more arguments for the program. With QUICK the last four take at most some
+# choice, auto first, and NODES those of nodes; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With QUICK the last four take at most some
 # 90, 60, 90 and 150 seconds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -21,7 +23,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit beside overhead pingpong halo stencil choice}
+parts=${*:-pack commit beside overhead pingpong halo stencil choice nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -152,6 +154,24 @@ bench_choice() {
     join choice
 }
 
+# shellcheck disable=SC2086
+bench_nodes() {
+    at=$scratch limit=300
+    if [ "$(id -u)" != 0 ] || ! ip netns list >/dev/null 2>&1; then
+        echo "bench: nodes needs root and ip: left out"
+        return
+    fi
+    i=0
+    for transport in ${NODES:-auto oneshot staged pipelined}; do
+        i=$((i + 1))
+        (cd "$at" && export STRIDEC_PIPELINE=1 STRIDEC_TRANSPORT="$transport" &&
+            timeout "$limit" "$here/bench/nodes.sh" 2 "$build/stridec" run -- "$build/bench/pingpong" --send \
+                --least 1048576 ${QUICK:+--quick --limit 60} ${PINGPONG:-} "$at/nodes-$i.json") ||
+            fail "nodes by $transport ended with status $?"
+    done
+    join nodes
+}
+
 for part in $parts; do
     at=$out limit=900
     case $part in
@@ -167,6 +187,7 @@ for part in $parts; do
     halo) bench_halo ;;
     stencil) bench_stencil ;;
     choice) bench_choice ;;
+    nodes) bench_nodes ;;
     *) fail "there is no part $part" ;;
     esac
 done

@@ -24,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int aside_start(void)
 {
+    if (self != MPI_COMM_NULL) return 0;
     return PMPI_Comm_dup(MPI_COMM_SELF, &self) == MPI_SUCCESS ? 0 : -1;
 }
 
@@ -169,7 +170,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 
 static bool may_be(MPI_Comm comm, const MPI_Status *status)
 {
-    return node_armed() && wire_received(status) == DESCRIPTOR_BYTES && node_peer(comm, status->MPI_SOURCE);
+    return descriptors_armed() && wire_received(status) == DESCRIPTOR_BYTES && pull_from(comm, status->MPI_SOURCE);
 }
 
 int aside_look(MPI_Comm comm, MPI_Status *status)

@@ -26,7 +26,7 @@ int aside_look(MPI_Comm comm, MPI_Status *status);
 int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status);
 /* A status of the receive that took it. */
 void aside_fix(const struct aside_at *at, MPI_Status *status);
-/* At MPI_Init and MPI_Finalize. 0 or -1. */
+/* At MPI_Init, any number of times, and at MPI_Finalize. 0 or -1. */
 int aside_start(void);
 void aside_finish(void);
 

@@ -89,7 +89,7 @@ static struct link_job job_of(const struct parcel *p)
 static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction)
 {
     bool wanted = p->transport->joins && p->transport->copy && p->direction == direction;
-    return wanted ? p->transport->copy(p, s, direction, p->moved) : 0;
+    return wanted ? p->transport->copy(p, s, direction, 0, p->moved) : 0;
 }
 
 /* The n of the list that join. */

@@ -3,6 +3,7 @@
 #include "message.h"
 #include "next.h"
 #include "offer.h"
+#include "outflow.h"
 #include "write_type.h"
 
 /* The way down: MPI_Sendrecv, or MPI_Sendrecv_c for a call that came in by a large form. */
@@ -18,6 +19,9 @@ struct half {
     struct parcel *parcel;
     struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
     struct offer *offer;    /* or this, of a send */
+    struct outflow *outflow;   /* or this; then that, when its descriptor is under way by `told` */
+    struct outflow *flown;
+    MPI_Request told;
     bool offers;            /* the buffer stays as it is until the exchange has ended */
     struct wire wire;   /* with a parcel */
     void *buf;
@@ -35,10 +39,13 @@ static void half_parcel(struct half *h)
 static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
-    struct offer **o = h->offers ? &h->offer : NULL;
-    if (!message_leaves(o, &h->parcel, &h->wire, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
-    if (!h->offer) half_parcel(h);
-    else h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
+    struct leaving l;
+    if (!message_leaves(&l, h->offers, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
+    h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
+    if (h->parcel) half_parcel(h);
+    if (!h->offer) return rc;
+    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
+    offer_feed(h->offer);   /* what is to be received may have to wait for it */
     return rc;
 }
 
@@ -57,6 +64,26 @@ static void half_close(struct half *h)
     if (h->parcel) wire_done(&h->wire);
     parcel_close(h->parcel), parcel_close(h->watch);
     if (h->offer) offer_withdraw(h->offer);
+    if (h->outflow) outflow_withdraw(h->outflow);
+}
+
+/* A send in chunks is all the MPI's before the receive is waited for: what is to be received may have to wait for it. The
+ * exchange itself then sends to nobody. */
+static int half_flow(struct half *h, int *dest, int tag, MPI_Comm comm)
+{
+    if (!h->outflow) return MPI_SUCCESS;
+    int rc = PMPI_Isend(outflow_descriptor(h->outflow), DESCRIPTOR_BYTES, MPI_BYTE, *dest, tag, comm, &h->told);
+    if (rc != MPI_SUCCESS) return rc;
+    h->flown = h->outflow, h->outflow = NULL;
+    *dest = MPI_PROC_NULL;
+    return outflow_feed(h->flown) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
+}
+
+static void half_flown(struct half *h)
+{
+    if (!h->flown) return;
+    PMPI_Wait(&h->told, MPI_STATUS_IGNORE);
+    outflow_end(h->flown);
 }
 
 /* The message lies aside: a send of its own, and a receive from there. */
@@ -98,7 +125,6 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     if (led) aside_fix(&at, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
     if (rc != MPI_SUCCESS && !sent(rc)) return rc;
-    if (s->offer) offer_feed(s->offer);
     if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
     if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
         rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
@@ -111,7 +137,9 @@ static int sendrecv(struct forms next, struct half s, int dest, int sendtag, str
 {
     int rc = half_send(&s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(&r, source, comm);
+    if (rc == MPI_SUCCESS) rc = half_flow(&s, &dest, sendtag, comm);
     if (rc == MPI_SUCCESS) rc = exchange(next, &s, dest, sendtag, &r, source, recvtag, comm, status);
+    half_flown(&s);
     half_close(&s), half_close(&r);
     record_poll();
     return rc;

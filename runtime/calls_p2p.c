@@ -3,6 +3,7 @@
 #include "message.h"
 #include "next.h"
 #include "offer.h"
+#include "outflow.h"
 #include "write_type.h"
 
 /* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
@@ -30,22 +31,34 @@ static int offered(struct offer *o, int rc, MPI_Comm comm)
     return rc;
 }
 
+/* The end of a blocking send of the descriptor of a message in chunks. */
+static int flowed(struct outflow *o, int rc, MPI_Comm comm)
+{
+    if (rc != MPI_SUCCESS) return outflow_withdraw(o), rc;
+    if (outflow_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    outflow_end(o);
+    record_poll();
+    return rc;
+}
+
 static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm)
 {
-    struct offer *o = NULL;
-    struct parcel *p;
-    struct wire w;
+    struct leaving l;
     int rc;
-    if (!message_leaves(offers ? &o : NULL, &p, &w, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
-    if (o) {
-        rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
-        return offered(o, rc, comm);
+    if (l.offer) {
+        rc = DOWN(next, offer_descriptor(l.offer), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
+        return offered(l.offer, rc, comm);
     }
-    rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm);
-    wire_done(&w);
-    parcel_close(p);
+    if (l.outflow) {
+        rc = DOWN(next, outflow_descriptor(l.outflow), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
+        return flowed(l.outflow, rc, comm);
+    }
+    rc = DOWN(next, l.parcel->address, l.wire.count, l.wire.type, dest, tag, comm);
+    wire_done(&l.wire);
+    parcel_close(l.parcel);
     return rc;
 }
 
@@ -58,25 +71,39 @@ static void keep_until_sent(MPI_Request request, struct parcel *p)
     else record_add(request, p, false);
 }
 
+/* The same of a nonblocking one. */
+static int flowing(struct outflow *o, int rc, MPI_Comm comm, MPI_Request request)
+{
+    int sent = 0;
+    if (rc != MPI_SUCCESS) return outflow_withdraw(o), rc;
+    if (outflow_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (!sent) record_add_outflow(request, o);
+    outflow_leave(o);
+    return rc;
+}
+
 static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
-    struct offer *o = NULL;
-    struct parcel *p;
-    struct wire w;
+    struct leaving l;
     int rc;
-    if (!message_leaves(offers ? &o : NULL, &p, &w, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
-    if (o) {
-        rc = DOWN(next, offer_descriptor(o), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
-        if (rc != MPI_SUCCESS) offer_withdraw(o);
-        else if (record_add_offer(request, o)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
+    if (l.offer) {
+        rc = DOWN(next, offer_descriptor(l.offer), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
+        if (rc != MPI_SUCCESS) offer_withdraw(l.offer);
+        else if (record_add_offer(request, l.offer)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;
     }
-    rc = DOWN(next, p->address, w.count, w.type, dest, tag, comm, request);
-    wire_done(&w);
-    if (rc == MPI_SUCCESS) keep_until_sent(*request, p);
-    else parcel_close(p);
+    if (l.outflow) {
+        rc = DOWN(next, outflow_descriptor(l.outflow), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
+        return flowing(l.outflow, rc, comm, rc == MPI_SUCCESS ? *request : MPI_REQUEST_NULL);
+    }
+    rc = DOWN(next, l.parcel->address, l.wire.count, l.wire.type, dest, tag, comm, request);
+    wire_done(&l.wire);
+    if (rc == MPI_SUCCESS) keep_until_sent(*request, l.parcel);
+    else parcel_close(l.parcel);
     return rc;
 }
 

@@ -24,7 +24,7 @@ static const char *const flags[] = {"0", "1", NULL};
 /* ORDER LOG_LEVEL */
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 /* ORDER env_transport */
-static const char *const transports[] = {"auto", "device", "oneshot", "staged", "zerocopy", NULL};
+static const char *const transports[] = {"auto", "device", "oneshot", "staged", "zerocopy", "pipelined", NULL};
 
 /* ORDER env_engine */
 static const char *const engines[] = {"auto", "kernel", "copy", NULL};
@@ -34,6 +34,8 @@ static const struct variable variables[] = {
     {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI"},
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written"},
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel"},
+    {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks"},
+    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "settings of those instead of the tuned table's, for debugging"},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU"},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all"},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},
@@ -109,6 +111,7 @@ static const char *user_path(const char *xdg, const char *under, const char *tai
 static void paths_default(void)
 {
     settings.tune_named = settings.tune != NULL;
+    settings.pipeline_named = text_of("STRIDEC_PIPELINE") != NULL;
     if (!settings.cache_dir) settings.cache_dir = user_path("XDG_CACHE_HOME", ".cache", "stridec");
     if (!settings.tune) settings.tune = user_path("XDG_CONFIG_HOME", ".config", "stridec/tune");
 }

@@ -4,13 +4,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY };
+enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY, ENV_PIPELINED };
 enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 
 struct env {
     bool disable;                  /* STRIDEC_DISABLE: every call goes straight down */
     int log_level;                 /* STRIDEC_LOG=error|warn|info|debug */
-    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy */
+    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy|pipelined */
+    bool pipeline, pipeline_named; /* STRIDEC_PIPELINE: the value; it is set, as it must be on every rank then */
+    const char *chunks;            /* STRIDEC_CHUNKS: see tune_pipeline.h; NULL if none */
     enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
     int sm_limit;                  /* STRIDEC_SM_LIMIT: multiprocessors that kernels may use; 0: all */
     const char *cache_dir;         /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */

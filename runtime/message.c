@@ -1,6 +1,8 @@
 /* message.c: the two ends of a message that a parcel carries. */
 #include "message.h"
 #include "import.h"
+#include "offer.h"
+#include "outflow.h"
 
 /* What failed leaves no parcel. */
 static bool settled(struct parcel **p, int rc)
@@ -11,19 +13,21 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
-bool message_leaves(struct offer **o, struct parcel **p, struct wire *w, const void *buf, int64_t count,
-                    MPI_Datatype datatype, int dest, MPI_Comm comm, int *rc)
+bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                    MPI_Comm comm, int *rc)
 {
-    struct where at;
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &at);
-    *p = NULL;
+    struct where w;
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
+    *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
-    if (o) *o = l ? offer_open(l, at, buf, count, datatype, dest, comm) : NULL;
-    if (o && *o) return true;
-    if (l) *rc = parcel_open_on(p, l, at, buf, count, datatype, dest, comm);
-    if (*rc == MPI_SUCCESS && *p) *rc = parcel_pack(*p, comm);
-    if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
-    return settled(p, *rc);
+    if (!l) return false;
+    if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
+    if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
+    if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
+    *rc = parcel_open_on(&to->parcel, l, w, buf, count, datatype, dest, comm);
+    if (*rc == MPI_SUCCESS) *rc = parcel_pack(to->parcel, comm);
+    if (*rc == MPI_SUCCESS) *rc = wire_of(to->parcel->bytes, &to->wire);
+    return settled(&to->parcel, *rc);
 }
 
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
@@ -46,7 +50,8 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
         return p->transport ? parcel_unpack(p, wire_received(status), comm) : MPI_SUCCESS;
     }
     int rc = pull_add(&ps, &d, p, status);
+    bool failed = pulls_run(&ps) != 0;
     if (rc == MPI_ERR_TRUNCATE) return raise_error(comm, rc, "a message is longer than its receive");
-    if (rc != MPI_SUCCESS || pulls_run(&ps)) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
+    if (rc != MPI_SUCCESS || failed) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
     return MPI_SUCCESS;
 }

@@ -3,12 +3,19 @@
 #define STRIDEC_MESSAGE_H
 #include "request.h"
 
-/* What is to be sent: an offer in *o, unless o is NULL, or a parcel and its wire type, packed. True if the call goes on with
- * one of them; else both are NULL and *rc says how the call ended or, where it is MPI_SUCCESS, that it goes down as it
- * came. */
-bool message_leaves(struct offer **o, struct parcel **p, struct wire *w, const void *buf, int64_t count,
-                    MPI_Datatype datatype, int dest, MPI_Comm comm, int *rc);
-/* The same for what is to be received, but for the packing. */
+/* What goes down in place of a buffer that is sent: the descriptor of an offer, or of an outflow, which is then fed; or a
+ * parcel, packed, by its wire type. */
+struct leaving {
+    struct offer *offer;
+    struct outflow *outflow;
+    struct parcel *parcel;
+    struct wire wire;
+};
+/* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it goes
+ * down as it came. offers: the buffer stays as it is until the send has ended. */
+bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                    MPI_Comm comm, int *rc);
+/* A parcel and its wire type for what is to be received; the same is true of *rc. */
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc);
 /* After a receive: unpacks what arrived, or pulls what its descriptor offers. p may be one that the MPI has received

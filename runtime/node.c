@@ -2,6 +2,7 @@
 #include "node.h"
 #include "driver.h"
 #include "log.h"
+#include "team.h"
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -22,7 +23,6 @@ static struct peer own = {.fd = -1, .self = true};
 static int world_size;
 static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
 static uint32_t *patience;        /* looks to leave out before the next one, doubled each time */
-static int team_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
@@ -149,13 +149,6 @@ static bool machine_fits(void)
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
 
-static int forget_team(MPI_Comm comm, int key, void *team, void *extra)
-{
-    (void)comm, (void)key, (void)extra;
-    free(team);
-    return MPI_SUCCESS;
-}
-
 bool node_start(void)
 {
     int rank, initialized = 0;
@@ -169,8 +162,7 @@ bool node_start(void)
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
-    if (!peers || !patience || !own_make(rank) ||
-        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_team, &team_key, NULL) != MPI_SUCCESS) {
+    if (!peers || !patience || !own_make(rank) || team_start()) {
         log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
         node_finish();
         return false;
@@ -201,7 +193,6 @@ void node_finish(void)
         unlink(name);
     }
     peer_close(&own);
-    if (team_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&team_key);
     free(peers), free(patience);
     peers = NULL, patience = NULL;
 }
@@ -256,64 +247,14 @@ struct peer *node_world_peer(int rank)
     return find(rank, false);
 }
 
-/* The ranks of a communicator in MPI_COMM_WORLD. */
-struct team {
-    int size;
-    int world[];
-};
-
-static struct team *team_make(MPI_Comm comm)
-{
-    MPI_Group group, world;
-    int size, inter = 1;
-    PMPI_Comm_test_inter(comm, &inter);
-    PMPI_Comm_size(comm, &size);
-    if (inter) size = 0;
-    struct team *t = malloc(sizeof *t + (size_t)size * sizeof *t->world);
-    int *ranks = malloc((size_t)(size ? size : 1) * sizeof *ranks);
-    if (t && ranks) {
-        t->size = size;
-        for (int i = 0; i < size; i++) ranks[i] = i;
-        PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
-        if (size) PMPI_Group_translate_ranks(group, size, ranks, world, t->world);
-        PMPI_Group_free(&group), PMPI_Group_free(&world);
-    }
-    free(ranks);
-    if (t && ranks && PMPI_Comm_set_attr(comm, team_key, t) == MPI_SUCCESS) return t;
-    free(t);
-    return NULL;
-}
-
-/* NULL where there is none. */
-static const struct team *team_of(MPI_Comm comm)
-{
-    struct team *t = NULL;
-    int found = 0;
-    if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, team_key, &t, &found) != MPI_SUCCESS) return NULL;
-    if (found) return t;
-    pthread_mutex_lock(&lock);   /* setting an attribute deletes the one that another thread has just set */
-    PMPI_Comm_get_attr(comm, team_key, &t, &found);
-    if (!found) t = team_make(comm);
-    pthread_mutex_unlock(&lock);
-    return t;
-}
-
-/* -1 where the rank is of another world, or none. */
-static int world_rank(MPI_Comm comm, int rank)
-{
-    if (comm == MPI_COMM_WORLD) return rank;
-    const struct team *t = rank < 0 ? NULL : team_of(comm);
-    return t && rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
-}
-
 struct peer *node_peer(MPI_Comm comm, int rank)
 {
-    return node_armed() ? find(world_rank(comm, rank), false) : NULL;
+    return node_armed() ? find(team_world_rank(comm, rank), false) : NULL;
 }
 
 struct peer *node_member(MPI_Comm comm, int rank)
 {
-    return find(world_rank(comm, rank), true);
+    return find(team_world_rank(comm, rank), true);
 }
 
 bool node_holds(MPI_Comm comm)
@@ -323,7 +264,7 @@ bool node_holds(MPI_Comm comm)
     bool all = node_armed();
     if (all) PMPI_Comm_size(comm, &size);
     for (int i = 0; i < size && all; i++) {
-        int rank = world_rank(comm, i);
+        int rank = team_world_rank(comm, i);
         if (rank >= 0) file_name(name, rank);
         all = rank >= 0 && !access(name, F_OK);
     }

@@ -6,24 +6,9 @@
  * that its peers find, and gets its messages as they are. */
 #ifndef STRIDEC_NODE_H
 #define STRIDEC_NODE_H
+#include "descriptor.h"
 #include <cuda.h>
 #include <mpi.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-/* Payloads below this are never offered: receives of less need no look, and the descriptor of a longer message, which has
- * as many bytes, is too long for them as well. */
-#define OFFER_MIN 512
-
-/* What travels in place of an offered message, on its own communicator and tag. */
-struct descriptor {
-    unsigned char cookie[32];   /* the sender's */
-    uint32_t rank, slot;        /* the sender in MPI_COMM_WORLD, and which of its slots */
-    int64_t bytes;              /* of the payload */
-    unsigned char rest[OFFER_MIN - 48];
-};
-#define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 
 /* Who may write a slot: its owner while it is free, offered or held; the receiver from taken to done or refused. */
 enum slot_state {
@@ -81,17 +66,12 @@ struct peer {
 };
 
 extern atomic_bool node_is_armed;
-/* True if messages may come as descriptors. */
+/* True between node_start and node_finish. */
 static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
-/* What a stub asks: so few elements of a plain type, of 32 bytes at most each, are never offered. */
-static inline __attribute__((always_inline)) bool node_ignores(MPI_Count count)
-{
-    return count < OFFER_MIN / 32 || !node_armed();
-}
-/* At MPI_Init, true where messages may now come as descriptors; and at MPI_Finalize. */
+/* At MPI_Init, true where messages may now be offered; and at MPI_Finalize. */
 bool node_start(void);
 void node_finish(void);
 

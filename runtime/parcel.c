@@ -2,8 +2,10 @@
 #include "parcel.h"
 #include "log.h"
 #include "node.h"
+#include "pipeline.h"
 #include "spare.h"
 #include "world.h"
+#include <stdlib.h>
 
 int raise_error(MPI_Comm comm, int code, const char *what)
 {
@@ -54,11 +56,13 @@ static const struct transport *choose(const struct parcel *p)
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
 }
 
-/* What comes as a descriptor is to arrive where the host can read it. */
-static bool prefers_host(int peer, MPI_Comm comm)
+/* What comes as a descriptor is to arrive where the host can read it; and chunks where the tuned table says. */
+static bool prefers_host(int64_t bytes, int peer, MPI_Comm comm)
 {
     int inter = 1, rank = MPI_PROC_NULL;
     if (peer < 0 || !mpi_cuda_aware()) return false;
+    const struct pipeline *l = pipeline_get();
+    if (l && !l->settings.device && bytes >= l->settings.least && pipeline_peer(comm, peer) >= 0) return true;
     const struct peer *p = node_peer(comm, peer);
     if (p) return p->self || atomic_load_explicit(&p->offers, memory_order_relaxed);
     PMPI_Comm_test_inter(comm, &inter);
@@ -139,7 +143,7 @@ int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const vo
     if (rc != MPI_SUCCESS) return rc;
     struct parcel what = parcel_on(l, w.device, buf, count);
     what.parts = w.parts;
-    what.on_host = prefers_host(peer, comm);
+    what.on_host = prefers_host(what.bytes, peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 

@@ -2,12 +2,14 @@
 #include "pull.h"
 #include "attend.h"
 #include "import.h"
+#include "inflow.h"
 #include "link.h"
 #include "log.h"
 #include "offer.h"
+#include "pipeline.h"
+#include "scatter.h"
 #include "spare.h"
 #include "spill.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,52 +34,20 @@ struct pull {
  * Receives that the MPI makes itself.
  */
 
+bool pull_from(MPI_Comm comm, int source)
+{
+    return source == MPI_ANY_SOURCE || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
+}
+
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
-    if (!node_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
-    if (source != MPI_ANY_SOURCE && !node_peer(comm, source)) return NULL;
+    if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
+    if (!pull_from(comm, source)) return NULL;
     struct layout *l = layout_of(datatype);
     if (!l || l->size == 0 || layout_bytes(l, count) < OFFER_MIN) return NULL;
     struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
     return p;
-}
-
-struct gather {
-    char *user, *packed;
-};
-
-static int gather_run(void *arg, int64_t user, int64_t packed, int64_t len)
-{
-    const struct gather *g = arg;
-    memcpy(g->packed + packed, g->user + user, (size_t)len);
-    return 0;
-}
-
-static int scatter_run(void *arg, int64_t user, int64_t packed, int64_t len)
-{
-    const struct gather *g = arg;
-    memcpy(g->user + user, g->packed + packed, (size_t)len);
-    return 0;
-}
-
-/* The first `bytes` packed bytes of a host buffer, out of it or into it. Of a type that stridec can't read the MPI moves
- * them. */
-static bool host_move(struct parcel *p, char *packed, int64_t bytes, bool out)
-{
-    struct gather g = {p->user, packed};
-    int at = 0, all = p->bytes <= INT_MAX ? (int)p->bytes : 0, rc = MPI_ERR_OTHER;
-    if (p->layout->tree)
-        return !tree_walk(p->layout->tree, p->count, p->layout->extent, 0, bytes, out ? gather_run : scatter_run, &g);
-    char *whole = all ? malloc((size_t)all) : NULL;
-    if (whole) rc = PMPI_Pack(p->user, (int)p->count, p->datatype, whole, all, &at, MPI_COMM_SELF);
-    if (rc == MPI_SUCCESS && out) memcpy(packed, whole, (size_t)bytes);
-    if (rc == MPI_SUCCESS && !out) {
-        memcpy(whole, packed, (size_t)bytes);
-        rc = PMPI_Unpack(whole, all, &(int){0}, p->user, (int)p->count, p->datatype, MPI_COMM_SELF);
-    }
-    free(whole);
-    return rc == MPI_SUCCESS;
 }
 
 /* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
@@ -101,14 +71,16 @@ static bool head(struct parcel *p, const void *packed, struct descriptor *d)
 {
     struct device *on = packed ? device_of(packed) : p->device;
     if (on) return head_on(on, p, packed, d);
-    return packed ? memcpy(d, packed, sizeof *d) != NULL : host_move(p, (char *)d, sizeof *d, true);
+    return packed ? memcpy(d, packed, sizeof *d) != NULL : scatter_move(p, (char *)d, 0, sizeof *d, true);
 }
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
 {
-    if (!node_armed() || p->bytes < DESCRIPTOR_BYTES || wire_received(status) != DESCRIPTOR_BYTES || !head(p, packed, d))
+    if (!descriptors_armed() || p->bytes < DESCRIPTOR_BYTES || wire_received(status) != DESCRIPTOR_BYTES ||
+        !head(p, packed, d))
         return false;
+    if (pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && d->slot < SLOTS && d->bytes >= OFFER_MIN && !memcmp(d->cookie, peer->file->cookie, sizeof d->cookie);
     if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
@@ -139,6 +111,7 @@ static void tell(struct slot *s, enum slot_state state)
 
 int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status)
 {
+    if (pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = &peer->file->slot[d->slot];
     if (!take(peer, s)) return MPI_ERR_OTHER;
@@ -284,7 +257,7 @@ static bool pull_spilled(struct pull *p)
                            ? buffer_get(to->device, BUFFER_PINNED, (size_t)d->bytes) : NULL;
     bool ok = payload && (host || b);
     if (ok && host) {
-        ok = host_move(to, (char *)(uintptr_t)payload, d->bytes, false);
+        ok = scatter_move(to, (char *)(uintptr_t)payload, 0, d->bytes, false);
     } else if (ok && by_wire(to)) {
         memcpy(to->wire->host, payload, (size_t)d->bytes);
         ok = !parcel_unpack(to, d->bytes, MPI_COMM_SELF);
@@ -305,7 +278,7 @@ static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
     bool ok = p->done;
-    if (ok && p->bounce) ok = host_move(to, p->bounce->host, p->descriptor.bytes, false);
+    if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->descriptor.bytes, false);
     if (ok && by_wire(to)) ok = parcel_unpack(to, p->descriptor.bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     import_put(p->import);
     buffer_put(p->bounce);
@@ -317,13 +290,14 @@ static bool pull_rest(struct pull *p)
 
 int pulls_run(struct pulls *ps)
 {
-    int rc = 0;
+    inflows_start(ps->inflows);
     for (const struct pull *p = ps->first; p; p = p->next) {
         struct device *d = p->device;
         if (p->tried || !d || device_enter(d)) continue;
         run_on(ps, d);
         device_leave(d);
     }
+    int rc = 0;
     for (struct pull *p = ps->first; p; p = p->next)
         if (!pull_rest(p)) rc = -1;
     for (struct pull *p = ps->first, *next; p; p = next) {
@@ -331,6 +305,8 @@ int pulls_run(struct pulls *ps)
         tell(p->slot, SLOT_DONE);
         spare_put(SPARE_PULL, p);
     }
+    /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */
+    if (inflows_end(ps->inflows)) rc = -1;
     *ps = (struct pulls){0};
     return rc;
 }

@@ -1,24 +1,28 @@
-/* pull.h: the receiver's side of messages that go from memory to memory (offer.h): one kernel reads the sender's layout
- * and writes the own one. What was offered together is pulled together. */
+/* pull.h: the receiver's side of descriptors. Of messages that go from memory to memory (offer.h) one kernel reads the
+ * sender's layout and writes the own one; what was offered together is pulled together. Those in chunks are inflow.h's. */
 #ifndef STRIDEC_PULL_H
 #define STRIDEC_PULL_H
 #include "node.h"
 #include "parcel.h"
 
 struct pull;
+struct inflow;
 struct pulls {
+    struct inflow *inflows;   /* what comes in chunks (inflow.h) */
     struct pull *first, **last;
     int n;
 };
 
+/* True if messages of that rank of comm, or MPI_ANY_SOURCE, may be descriptors. */
+bool pull_from(MPI_Comm comm, int source);
 /* A receive that the MPI makes into the buffer itself, and that may bring a descriptor: a parcel without buffers of its
  * own, or NULL where it can't, since fewer than OFFER_MIN bytes fit or nobody of comm offers. */
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
-/* True if what a receive for p brought is a descriptor of a peer's. It lies at `packed`, or, NULL, in p's own buffer. */
+/* True if what a receive for p brought is a descriptor. It lies at `packed`, or, NULL, in p's own buffer. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d);
 /* What d offers is to go to p, which stays the caller's until pulls_run. MPI_SUCCESS; MPI_ERR_TRUNCATE where p is too
  * small: nothing is moved; MPI_ERR_NO_MEM; or MPI_ERR_OTHER where the sender has
- * ended. The status becomes that of the payload. */
+ * ended. The status becomes that of the payload. pulls_run is called in any case. */
 int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status);
 /* Moves all, waits, and tells the senders. 0 or -1 (logged). */
 int pulls_run(struct pulls *ps);

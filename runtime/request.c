@@ -2,8 +2,10 @@
 #include "request.h"
 #include "aside.h"
 #include "interpose.h"
+#include "log.h"
 #include "offer.h"
 #include "operand.h"
+#include "outflow.h"
 #include "spare.h"
 #include "standing.h"
 #include <limits.h>
@@ -19,6 +21,7 @@ struct record {
     int source, tag;
     int64_t pulled;               /* bytes of a payload that a descriptor stood for */
     struct offer *offer;          /* or this, of a send */
+    struct outflow *outflow;      /* or this */
     struct operands *operands;    /* ... or these */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
     bool freed;                   /* by the application, while it was active */
@@ -78,6 +81,11 @@ void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at
 void record_add_operands(MPI_Request request, struct operands *o, bool persistent)
 {
     add((struct record){.request = request, .operands = o, .persistent = persistent, .active = !persistent});
+}
+
+void record_add_outflow(MPI_Request request, struct outflow *o)
+{
+    add((struct record){.request = request, .outflow = outflow_hold(o), .active = true});
 }
 
 static int say_sent(void *nothing, MPI_Status *status)
@@ -234,6 +242,7 @@ struct record *record_take(MPI_Request request)
 static void record_free(struct record *r)
 {
     parcel_close(r->parcel);
+    outflow_put(r->outflow);
     if (r->operands) operands_free(r->operands);
     free(r->operands);
     spare_put(SPARE_RECORD, r);
@@ -308,7 +317,7 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
         if (c->rc == MPI_SUCCESS) c->rc = error;
     }
     if (r->offer) offer_done(r, status, error);
-    else receive_done(c, r, status, error, again);
+    else if (!r->outflow) receive_done(c, r, status, error, again);
     r->next = c->done;
     c->done = r;
 }
@@ -416,7 +425,7 @@ void record_poll(void)
     static _Thread_local bool polling;
     if (polling || !atomic_load(&request_orphans)) return;
     polling = true;
-    offer_poll();
+    offer_poll(), outflow_poll();
     struct completion c = {0};
     collect_orphans(&c);
     completion_end(&c);

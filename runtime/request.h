@@ -26,6 +26,9 @@ void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at
 /* Takes the offer of a send: its buffer is free when the request, which may become another one, has completed and the
  * offer has ended. 0, or -1 as of offer_end. */
 int record_add_offer(MPI_Request *request, struct offer *o);
+/* Of a send in chunks: holds the descriptor until the request completes. */
+struct outflow;
+void record_add_outflow(MPI_Request request, struct outflow *o);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(const struct record *r);

@@ -9,13 +9,15 @@
 #include "import.h"
 #include "next.h"
 #include "node.h"
+#include "pipeline.h"
 #include "request.h"
+#include "team.h"
 #include "which_mpi.h"
 #include "world.h"
 #include <pthread.h>
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
-atomic_bool interpose_active;
+atomic_bool interpose_active, descriptors_come;
 
 /* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
  * to the last of them. */
@@ -37,7 +39,9 @@ static void start(void)
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
-    if (node_start() && aside_start()) node_finish();
+    bool offers = node_start();
+    if (offers && aside_start()) node_finish(), offers = false;
+    atomic_store(&descriptors_come, offers);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -53,8 +57,9 @@ static void finish(void)
 {
     if (!atomic_exchange(&interpose_active, false)) return;
     record_finish();
+    atomic_store(&descriptors_come, false);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
-    edges_finish(), import_finish(), export_finish(), aside_finish(), node_finish();
+    edges_finish(), import_finish(), export_finish(), aside_finish(), node_finish(), team_finish();
     layout_finish();
     kernel_finish();
     if (driver_get()) device_finish();
@@ -74,6 +79,8 @@ static void begin_world(void)
     int level = MPI_THREAD_MULTIPLE;
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
+    bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
+    if (which_mpi_fits() && pipeline_start(able)) atomic_store(&descriptors_come, true);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
@@ -92,6 +99,7 @@ int call_Init_thread(const struct next *next, int *argc, char ***argv, int requi
 
 int call_Finalize(const struct next *next)
 {
+    pipeline_finish();
     end();
     return next->Finalize();
 }

@@ -95,7 +95,7 @@ end
 
 local function emit(text, values) io.write((text:gsub("%$(%w+)", values))) end
 
--- What is received may be a descriptor (runtime/node.h).
+-- What is received may be a descriptor (runtime/descriptor.h).
 local function takes_messages(args)
   for _, a in ipairs(args) do
     if a.name == "source" or a.name == "message" then return true end
@@ -179,7 +179,7 @@ function first(f, next, names)
   local into = takes_messages(f.args) and f.row.when ~= "pending" and receives_at(f.args)
   if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
   local count = into and operand(f.args, into).count
-  if count then check = ("node_ignores(%s) && (%s)"):format(count.name, check) end
+  if count then check = ("descriptors_ignore(%s) && (%s)"):format(count.name, check) end
   for _, a in ipairs(f.args) do
     received = received or a.role == "status"
     if a.role == "request" then received = false break end

@@ -40,7 +40,10 @@ struct transport {
      * parcels may be one launch. */
     bool joins;
     /* Between that stage and wire, after packing or before unpacking; NULL where there is none. 0 or -1. */
-    int (*copy)(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t bytes);
+    int (*copy)(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
+    /* The same for the packed range [begin, end) alone; NULL where a message moves as a whole only. */
+    int (*pack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
+    int (*unpack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */

@@ -16,15 +16,25 @@ static bool acquire_mapped(struct parcel *p)
     return p->wire != NULL;
 }
 
+static int pack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    return parcel_move_range(p, p->device, s, KERNEL_PACK, p->wire->address + (uint64_t)begin, begin, end);
+}
+
+static int unpack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    return parcel_move_range(p, p->device, s, KERNEL_UNPACK, p->wire->address + (uint64_t)begin, begin, end);
+}
+
 static int pack(struct parcel *p, struct stream *s)
 {
-    return parcel_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+    return pack_part(p, s, 0, p->bytes);
 }
 
 static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
-    return parcel_move(p, s, KERNEL_UNPACK, p->wire->address, bytes);
+    return unpack_part(p, s, 0, bytes);
 }
 
-const struct transport transport_device = {"device", acquire_device, pack, unpack, true, NULL};
-const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack, true, NULL};
+const struct transport transport_device = {"device", acquire_device, pack, unpack, true, NULL, pack_part, unpack_part};
+const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack, true, NULL, pack_part, unpack_part};

@@ -188,4 +188,4 @@ static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
     return move(p, KERNEL_UNPACK, bytes);
 }
 
-const struct transport transport_parts = {"parts", acquire, pack, unpack, false, NULL};
+const struct transport transport_parts = {"parts", acquire, pack, unpack, false, NULL, NULL, NULL};

@@ -75,4 +75,4 @@ static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
     return ok ? 0 : -1;
 }
 
-const struct transport transport_shadow = {"mpi", acquire, pack, unpack, false, NULL};
+const struct transport transport_shadow = {"mpi", acquire, pack, unpack, false, NULL, NULL, NULL};

@@ -9,26 +9,41 @@ static bool acquire(struct parcel *p)
     return p->wire != NULL;
 }
 
-static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t bytes)
+static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
 {
     const struct driver *driver = driver_get();
-    uint64_t stage = p->stage->address;
+    uint64_t stage = p->stage->address + (uint64_t)begin;
+    char *host = (char *)p->wire->host + begin;
+    size_t bytes = (size_t)(end - begin);
     p->launches++;
-    return (direction == KERNEL_PACK ? driver->cuMemcpyDtoHAsync(p->wire->host, stage, (size_t)bytes, stream_use(s))
-                                     : driver->cuMemcpyHtoDAsync(stage, p->wire->host, (size_t)bytes, stream_use(s)))
+    if (!bytes) return 0;
+    return (direction == KERNEL_PACK ? driver->cuMemcpyDtoHAsync(host, stage, bytes, stream_use(s))
+                                     : driver->cuMemcpyHtoDAsync(stage, host, bytes, stream_use(s)))
                ? -1 : 0;
+}
+
+static int pack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    uint64_t stage = p->stage->address + (uint64_t)begin;
+    if (parcel_move_range(p, p->device, s, KERNEL_PACK, stage, begin, end)) return -1;
+    return copy(p, s, KERNEL_PACK, begin, end);
+}
+
+static int unpack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+{
+    uint64_t stage = p->stage->address + (uint64_t)begin;
+    if (copy(p, s, KERNEL_UNPACK, begin, end)) return -1;
+    return parcel_move_range(p, p->device, s, KERNEL_UNPACK, stage, begin, end);
 }
 
 static int pack(struct parcel *p, struct stream *s)
 {
-    if (parcel_move(p, s, KERNEL_PACK, p->stage->address, p->bytes)) return -1;
-    return copy(p, s, KERNEL_PACK, p->bytes);
+    return pack_part(p, s, 0, p->bytes);
 }
 
 static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 {
-    if (bytes && copy(p, s, KERNEL_UNPACK, bytes)) return -1;
-    return parcel_move(p, s, KERNEL_UNPACK, p->stage->address, bytes);
+    return unpack_part(p, s, 0, bytes);
 }
 
-const struct transport transport_staged = {"staged", acquire, pack, unpack, true, copy};
+const struct transport transport_staged = {"staged", acquire, pack, unpack, true, copy, pack_part, unpack_part};

@@ -129,7 +129,7 @@ struct request {
 
 static int measure(const struct request *want, int rank, int ranks)
 {
-    struct tune_table t = {0};
+    struct tune_table t = {.pipeline = TUNE_PIPELINE_USUAL};
     const struct tune_points *points = tune_points(want->quick);
     if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");

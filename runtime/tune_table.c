@@ -27,6 +27,7 @@ const char *tune_way_name(enum tune_way w)
 struct parser {
     struct tune_table *table;
     struct tune_grid *grid;     /* of the curve being read */
+    bool pipeline;              /* its line has been read */
     const char *file;
     int line;
     struct reason *why;
@@ -119,6 +120,13 @@ static bool read_date(struct parser *p, const char *rest)
     return true;
 }
 
+static bool read_pipeline(struct parser *p, const char *rest)
+{
+    const char *wrong = p->pipeline ? "a second line `pipeline`" : tune_pipeline_read(&p->table->pipeline, rest);
+    p->pipeline = true;
+    return wrong ? fail(p, wrong, "") : true;
+}
+
 static bool read_knobs(struct parser *p, const char *rest)
 {
     const char *wrong = tune_knobs_read(p->table, rest, p->line);
@@ -131,6 +139,7 @@ static const struct {
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
     {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
+    {"pipeline", read_pipeline},
 };
 
 static bool read_line(struct parser *p, char *line)
@@ -158,10 +167,11 @@ static bool complete(struct parser *p)
 
 struct tune_table *tune_parse(const char *text, const char *file, struct reason *why)
 {
-    struct parser p = {calloc(1, sizeof *p.table), NULL, file, 1, why};
+    struct parser p = {.table = calloc(1, sizeof *p.table), .file = file, .line = 1, .why = why};
     char *copy = strdup(text), *at = copy, *line;
     bool ok = p.table && copy;
     if (!ok) snprintf(why->text, sizeof why->text, "%s: out of memory", file);
+    if (ok) p.table->pipeline = TUNE_PIPELINE_USUAL;
     if (ok && ((line = strsep(&at, "\n")), strcmp(line, "stridec tune 1")))
         ok = fail(&p, "the first line of a tuned table is `stridec tune 1`", "");
     for (p.line = 2; ok && (line = strsep(&at, "\n")); p.line++) ok = read_line(&p, line);
@@ -211,6 +221,7 @@ void tune_write(const struct tune_table *t, FILE *f)
     fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks) write_grid(&t->grid[c], curve_names[c], f);
+    tune_pipeline_write(&t->pipeline, f);
     tune_knobs_write(t, f);
 }
 

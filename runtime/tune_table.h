@@ -12,6 +12,8 @@
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
  *   knobs pack strided 8 1048576 model
  *
+ *   pipeline chunk=262144 depth=4 least=1048576 device=0   tune_pipeline.h; once, or not at all
+ *
  * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
  * (gen/knobs.lua) to generate with; `model` leaves the choice to the model of gen/plan.lua. Of the rows of a direction
  * and family that a layout reaches with both numbers, the one of the largest block counts, among those the one of the
@@ -19,6 +21,7 @@
 #ifndef STRIDEC_TUNE_TABLE_H
 #define STRIDEC_TUNE_TABLE_H
 #include "../gen/gen.h"
+#include "tune_pipeline.h"
 #include <stdio.h>
 
 /* ORDER TUNE_CURVE: names in tune_table.c. */
@@ -51,6 +54,7 @@ struct tune_knobs {
 struct tune_table {
     char machine[96], mpi[96], date[32];
     struct tune_grid grid[TUNE_CURVES];
+    struct tune_pipeline pipeline;
     int knob_rows;
     struct tune_knobs knobs[TUNE_KNOBS_MAX];
 };

@@ -354,6 +354,31 @@ static void half_exchange(struct buf *b)
     }
 }
 
+/* What an exchange receives may be sent only when what it sends has arrived: short blocks, packed in pieces on the way. */
+static void relayed(void)
+{
+    MPI_Datatype t;
+    struct layout l;
+    struct buf out, in;
+    salt += 10;
+    MPI_Type_vector(1 << 18, 1, 2, MPI_INT, &t);
+    type_commit(&t);
+    layout_of(&l, t, 1, "vector(262144,1,2,int)");
+    buf_make(&out, MEM_DEVICE, &l, 0, salt);
+    buf_make(&in, MEM_DEVICE, &l, 0, salt + 1);
+    if (my_rank == 0) {
+        MPI_Sendrecv(out.origin, 1, t, 1, TAG, in.origin, 1, t, 1, TAG, o.comm, MPI_STATUS_IGNORE);
+    } else if (my_rank == 1) {
+        MPI_Recv(in.origin, 1, t, 0, TAG, o.comm, MPI_STATUS_IGNORE);
+        MPI_Send(in.origin, 1, t, 0, TAG, o.comm);
+    }
+    if (my_rank < 2) buf_expect_from(&in, &l, &l, salt);
+    buf_check(&in, "relayed");
+    buf_free(&out), buf_free(&in);
+    layout_free(&l);
+    report("an exchange that waits for what it sends");
+}
+
 static void truncated(void)
 {
     struct buf b;
@@ -498,7 +523,7 @@ void offers_rest(struct offers *offers)
     struct resources now;
     o = *offers;
     late_receiver(true), late_receiver(false);
-    many(), mixed_order(), in_between(), truncated(), cancelled(), memory_anew();
+    many(), mixed_order(), in_between(), truncated(), relayed(), cancelled(), memory_anew();
     if (host_mode) {
         to_self();
         return;

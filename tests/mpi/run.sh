@@ -94,7 +94,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 [ $# -gt 0 ] || set -- pack parts host p2p uneven requests outstanding collectives reductions neighbors halo pending window \
-    file bottom partitioned lifetimes freed threads offers starts strangers soak odd tools left worlds sessions errors short fatal devices \
+    file bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short fatal devices \
     handles fallback tuned edges steps large large_count churn warm random
 for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"

@@ -20,7 +20,13 @@ static bool are_defaults(void)
     env_check();
     return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO &&
            e->engine == ENV_ENGINE_AUTO && e->sm_limit == 0 && !e->cache_dir && !e->dump &&
-           !e->stats && !e->aot && !e->tune && !e->tune_named;
+           !e->stats && !e->aot && !e->tune && !e->tune_named &&
+           !e->pipeline && !e->pipeline_named && !e->chunks;
+}
+
+static bool votes_no(void)
+{
+    return !env_get()->pipeline && env_get()->pipeline_named;
 }
 
 static void defaults(void **state)
@@ -28,8 +34,9 @@ static void defaults(void **state)
     (void)state;
     in_child(true, (const char *const[]){NULL}, are_defaults);
     assert_string_equal(said, "");
-    in_child(true, (const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", NULL}, are_defaults);
+    in_child(true, (const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", "STRIDEC_PIPELINE=", NULL}, are_defaults);
     assert_string_equal(said, "");
+    in_child(true, (const char *const[]){"STRIDEC_PIPELINE=0", NULL}, votes_no);
 }
 
 static bool are_set(void)
@@ -38,7 +45,8 @@ static bool are_set(void)
     env_check();
     return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED &&
            e->engine == ENV_ENGINE_COPY && e->sm_limit == 12 && !strcmp(e->cache_dir, "/c") &&
-           !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named;
+           !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named &&
+           e->pipeline && e->pipeline_named && !strcmp(e->chunks, "depth=2");
 }
 
 static void all_set(void **state)
@@ -47,7 +55,8 @@ static void all_set(void **state)
     in_child(true,
              (const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
                                    "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_CACHE_DIR=/c",
-                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t", NULL},
+                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t",
+                                   "STRIDEC_PIPELINE=1", "STRIDEC_CHUNKS=depth=2", NULL},
              are_set);
     assert_string_equal(said, "");
 }
@@ -75,7 +84,7 @@ static void wrong_values(void **state)
     (void)state;
     in_child(true, (const char *const[]){"STRIDEC_TRANSPORT=pigeon", "STRIDEC_DISABLE=yes", NULL}, are_defaults);
     assert_non_null(strstr(said, "STRIDEC_TRANSPORT=pigeon is not allowed"));
-    assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged, zerocopy\n"));
+    assert_non_null(strstr(said, "allowed: auto, device, oneshot, staged, zerocopy, pipelined\n"));
     assert_non_null(strstr(said, "STRIDEC_DISABLE=yes"));
     assert_non_null(strstr(said, "allowed: 0, 1\n"));
     const char *const numbers[] = {"STRIDEC_SM_LIMIT=-1", "STRIDEC_SM_LIMIT=half", "STRIDEC_SM_LIMIT=4x",

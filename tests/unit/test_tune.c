@@ -88,6 +88,7 @@ static void written(void **state)
     again = tune_parse(text, "again", &why);
     assert_non_null(again);
     assert_int_equal(again->knob_rows, t->knob_rows);
+    assert_memory_equal(&again->pipeline, &t->pipeline, sizeof t->pipeline);
     for (int i = 0; i < t->knob_rows; i++) {
         assert_string_equal(again->knobs[i].settings, t->knobs[i].settings);
         assert_int_equal(again->knobs[i].block, t->knobs[i].block);
@@ -100,6 +101,19 @@ static void written(void **state)
     free(again);
 }
 
+static void pipelines(void **state)
+{
+    (void)state;
+    struct reason why;
+    struct tune_table *t = parse("pipeline chunk=4096  least=0, device=1\n", &why), *usual = parse("", &why);
+    assert_int_equal(t->pipeline.chunk, 4096);
+    assert_int_equal(t->pipeline.least, 0);
+    assert_int_equal(t->pipeline.device, 1);
+    assert_int_equal(t->pipeline.depth, usual->pipeline.depth);
+    assert_memory_equal(&usual->pipeline, &TUNE_PIPELINE_USUAL, sizeof usual->pipeline);
+    free(t), free(usual);
+}
+
 static void malformed(void **state)
 {
     (void)state;
@@ -109,6 +123,9 @@ static void malformed(void **state)
         "knobs pack strided 4 4",        "knobs pack strided 4 4 word",    "knobs pack strided 4 4 word= each=4",
         "knobs pack strided 99999999999999999999 4 word=4",                "knobs",
         "knobs pack strided 4 4 word=4\nknobs pack strided 4 4 word=8",
+        "pipeline", "pipeline chunk", "pipeline chunk=", "pipeline chunk=255", "pipeline chunk=1073741825",
+        "pipeline depth=0", "pipeline depth=17", "pipeline device=2", "pipeline least=-1", "pipeline least=1x", "pipeline width=4",
+        "pipeline chunk=99999999999999999999", "pipeline chunk=4096 4", "pipeline depth=2\npipeline depth=2",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct reason why = {""};
@@ -415,7 +432,7 @@ int main(void)
     unsetenv("XDG_CONFIG_HOME");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen),
-        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(malformed),
+        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(pipelines), cmocka_unit_test(malformed),
         cmocka_unit_test(recorded),
         cmocka_unit_test(overridden), cmocka_unit_test(warned_once), cmocka_unit_test(trials),
         cmocka_unit_test(warm_start),

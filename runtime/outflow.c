@@ -1,0 +1,236 @@
+/* outflow.c: the sender's side of messages that go in chunks. */
+#include "outflow.h"
+#include "choose.h"
+#include "env.h"
+#include "interpose.h"
+#include "log.h"
+#include "parcel.h"
+#include "pipeline.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+/* How long a blocking send waits while no chunk is taken. */
+#define PATIENCE_NS 1000000
+#define UNDER_WAY_MOST ((int64_t)1 << 30)   /* bytes, over all messages but the last */
+
+struct outflow {
+    struct descriptor descriptor;
+    struct parcel *parcel;   /* its wire holds the chunks */
+    int dest;                /* in the pipeline's communicator */
+    int posted, sent;        /* chunks */
+    MPI_Request *request;    /* of each */
+    atomic_int holders;
+    struct outflow *next;
+};
+
+static struct outflow *left;   /* whose sends have ended before the MPI was through with the chunks */
+static _Atomic int64_t under_way;
+static atomic_int left_count;
+static atomic_uint tags;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool allowed(void)
+{
+    enum env_transport t = env_get()->transport;
+    return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
+}
+
+static void let_go(struct parcel **p)
+{
+    if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);
+    parcel_close(*p);
+    *p = NULL;
+}
+
+void outflow_put(struct outflow *o)
+{
+    if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
+    let_go(&o->parcel);
+    free(o->request);
+    free(o);
+}
+
+struct outflow *outflow_hold(struct outflow *o)
+{
+    atomic_fetch_add(&o->holders, 1);
+    return o;
+}
+
+void outflow_withdraw(struct outflow *o)
+{
+    outflow_put(o);
+}
+
+const struct descriptor *outflow_descriptor(const struct outflow *o)
+{
+    return &o->descriptor;
+}
+
+/* Takes the parcel. */
+static struct outflow *outflow_new(const struct pipeline *l, struct parcel *p, int dest)
+{
+    struct outflow *o = calloc(1, sizeof *o);
+    if (!o) return NULL;
+    pipeline_name(&o->descriptor, atomic_fetch_add(&tags, 1) % (unsigned)l->tags, p->bytes, l->settings.chunk);
+    o->request = malloc((size_t)pipeline_chunks(&o->descriptor) * sizeof *o->request);
+    o->dest = dest;
+    atomic_init(&o->holders, 1);
+    if (o->request) {
+        o->parcel = p;
+        atomic_fetch_add(&under_way, p->bytes);
+        return o;
+    }
+    outflow_put(o);
+    return NULL;
+}
+
+static bool fits(const struct pipeline *l, const struct layout *y, struct where w, int64_t count)
+{
+    int64_t bytes = y->tree && !w.parts ? layout_bytes(y, count) : 0;
+    if (bytes <= OFFER_MIN || bytes < l->settings.least) return false;
+    outflow_poll();
+    int64_t others = atomic_load(&under_way);
+    return !others || others <= UNDER_WAY_MOST - bytes;
+}
+
+int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
+                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    const struct pipeline *l = allowed() ? pipeline_get() : NULL;
+    int to = l ? pipeline_peer(comm, dest) : -1;
+    struct parcel *p = NULL;
+    *o = NULL;
+    if (to < 0 || to == l->rank || !fits(l, y, w, count)) return MPI_SUCCESS;
+    int rc = parcel_open_on(&p, y, w, buf, count, datatype, dest, comm);
+    if (!p || rc != MPI_SUCCESS) return rc;
+    /* Without room for the list of requests the message goes the usual way. */
+    if (!p->transport->pack_part || !(*o = outflow_new(l, p, to))) {
+        parcel_close(p);
+        return MPI_SUCCESS;
+    }
+    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, y->signature,
+              p->transport->name, pipeline_chunks(&(*o)->descriptor), (long long)(*o)->descriptor.chunk);
+    return MPI_SUCCESS;
+}
+
+/*
+ * Packing and sending.
+ */
+
+/* bytes: 0 tells the receiver that there will be no more. */
+static int post(struct outflow *o, int64_t at, int64_t bytes)
+{
+    int rc = PMPI_Isend((char *)o->parcel->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
+                        pipeline_get()->comm, &o->request[o->posted]);
+    if (rc == MPI_SUCCESS) o->posted++;
+    return rc == MPI_SUCCESS ? 0 : -1;
+}
+
+/* Chunk by chunk, `depth` of them being packed at the same time. */
+static int feed(struct outflow *o, struct stream *s[], int depth)
+{
+    struct parcel *p = o->parcel;
+    const struct descriptor *d = &o->descriptor;
+    int n = pipeline_chunks(d), rc = 0;
+    for (int i = 0; i < n + depth && rc == 0; i++) {
+        int done = i - depth;
+        if (done >= 0 && done < n) {
+            int64_t at = done * d->chunk;
+            rc = stream_wait(p->device, s[done % depth]);
+            if (rc == 0) rc = post(o, at, pipeline_end(d, done) - at);
+        }
+        if (i < n && rc == 0) rc = p->transport->pack_part(p, s[i % depth], i * d->chunk, pipeline_end(d, i));
+    }
+    return rc;
+}
+
+int outflow_feed(struct outflow *o)
+{
+    struct device *d = o->parcel->device;
+    struct stream *s[PIPELINE_DEPTH_MOST];
+    int64_t begun = stats_now();
+    int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
+    if (!device_enter(d)) {
+        while (n < depth && (s[n] = stream_get(d))) n++;
+        if (n) rc = feed(o, s, n);
+        for (int i = 0; i < n; i++) {
+            if (rc) stream_wait(d, s[i]);
+            stream_put(d, s[i]);
+        }
+        device_leave(d);
+    }
+    parcel_count(o->parcel, "pipelined", o->parcel->bytes, stats_now() - begun);
+    if (rc == 0) return 0;
+    log_write(LOG_ERROR, "a message can't be packed");
+    post(o, 0, 0);
+    return -1;
+}
+
+/*
+ * Until the MPI has sent them.
+ */
+
+/* The MPI's completion of the first chunks: true where all are sent. */
+static bool advance(struct outflow *o)
+{
+    for (int done = 1; o->sent < o->posted; o->sent++)
+        if (PMPI_Test(&o->request[o->sent], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) return false;
+    return true;
+}
+
+void outflow_leave(struct outflow *o)
+{
+    if (advance(o)) {
+        outflow_put(o);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    o->next = left;
+    left = o;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&left_count, 1);
+    atomic_fetch_add(&request_orphans, 1);
+}
+
+void outflow_end(struct outflow *o)
+{
+    int64_t since = stats_now();
+    for (int sent = o->sent; !advance(o) && stats_now() - since < PATIENCE_NS; sent = o->sent)
+        if (sent != o->sent) since = stats_now();
+    outflow_leave(o);
+}
+
+/* Out of the list: those that are sent. */
+static struct outflow *harvest(void)
+{
+    struct outflow *done = NULL, **at = &left;
+    pthread_mutex_lock(&lock);
+    while (*at) {
+        struct outflow *o = *at;
+        if (!advance(o)) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        o->next = done;
+        done = o;
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void outflow_poll(void)
+{
+    if (!outflow_any()) return;
+    for (struct outflow *o = harvest(), *next; o; o = next) {
+        next = o->next;
+        atomic_fetch_sub(&left_count, 1);
+        atomic_fetch_sub(&request_orphans, 1);
+        outflow_put(o);
+    }
+}
+
+bool outflow_any(void)
+{
+    return atomic_load_explicit(&left_count, memory_order_acquire) != 0;
+}

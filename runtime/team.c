@@ -1,0 +1,75 @@
+/* team.c: ranks of communicators in MPI_COMM_WORLD, found once a communicator and kept as an attribute of it. */
+#include "team.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static int team_key = MPI_KEYVAL_INVALID;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int forget_team(MPI_Comm comm, int key, void *team, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    free(team);
+    return MPI_SUCCESS;
+}
+
+int team_start(void)
+{
+    if (team_key != MPI_KEYVAL_INVALID) return 0;
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_team, &team_key, NULL) == MPI_SUCCESS ? 0 : -1;
+}
+
+void team_finish(void)
+{
+    if (team_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&team_key);
+}
+
+/* The ranks of a communicator in MPI_COMM_WORLD. */
+struct team {
+    int size;
+    int world[];
+};
+
+static struct team *team_make(MPI_Comm comm)
+{
+    MPI_Group group, world;
+    int size, inter = 1;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &size);
+    if (inter) size = 0;
+    struct team *t = malloc(sizeof *t + (size_t)size * sizeof *t->world);
+    int *ranks = malloc((size_t)(size ? size : 1) * sizeof *ranks);
+    if (t && ranks) {
+        t->size = size;
+        for (int i = 0; i < size; i++) ranks[i] = i;
+        PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
+        if (size) PMPI_Group_translate_ranks(group, size, ranks, world, t->world);
+        PMPI_Group_free(&group), PMPI_Group_free(&world);
+    }
+    free(ranks);
+    if (t && ranks && PMPI_Comm_set_attr(comm, team_key, t) == MPI_SUCCESS) return t;
+    free(t);
+    return NULL;
+}
+
+/* NULL where there is none. */
+static const struct team *team_of(MPI_Comm comm)
+{
+    struct team *t = NULL;
+    int found = 0;
+    if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, team_key, &t, &found) != MPI_SUCCESS) return NULL;
+    if (found) return t;
+    pthread_mutex_lock(&lock);   /* setting an attribute deletes the one that another thread has just set */
+    PMPI_Comm_get_attr(comm, team_key, &t, &found);
+    if (!found) t = team_make(comm);
+    pthread_mutex_unlock(&lock);
+    return t;
+}
+
+int team_world_rank(MPI_Comm comm, int rank)
+{
+    if (comm == MPI_COMM_WORLD) return rank;
+    const struct team *t = rank < 0 ? NULL : team_of(comm);
+    return t && rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
+}
