@@ -2,6 +2,7 @@
 #include "layout.h"
 #include "host.h"
 #include "log.h"
+#include "native.h"
 #include "read_type.h"
 #include <limits.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@ void layout_unref(struct layout *l)
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
     MPI_Datatype bytes = atomic_load(&l->bytes_type);
     if (bytes != MPI_DATATYPE_NULL) PMPI_Type_free(&bytes);
+    if (l->host_read) native_gone(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     free(l->signature);

@@ -5,6 +5,7 @@
 #include "env.h"
 #include "interpose.h"
 #include "log.h"
+#include "native.h"
 #include "export.h"
 #include "import.h"
 #include "next.h"
@@ -38,6 +39,7 @@ static void start(void)
         return;
     }
     if (node_start() && aside_start()) node_finish();
+    native_start();
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -52,6 +54,7 @@ static void begin(bool threads)
 static void finish(void)
 {
     if (!atomic_exchange(&interpose_active, false)) return;
+    native_finish();
     record_finish();
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
     edges_finish(), import_finish(), export_finish(), aside_finish(), node_finish();
@@ -121,4 +124,10 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
     struct layout *l = rc == MPI_SUCCESS ? layout_of(*datatype) : NULL;
     if (l) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
     return rc;
+}
+
+int call_Type_free(const struct next *next, MPI_Datatype *datatype)
+{
+    native_forget(*datatype);
+    return next->Type_free(datatype);
 }
