@@ -17,6 +17,12 @@ $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c $(LAYOU
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
+# Data in host memory: without CUDA. The loops by hand get what code of stridec's gets.
+$(BUILD)/bench/cpu_pack: bench/cpu_pack.c bench/cpu_kernels.c bench/timing.c bench/layouts_ddt.c bench/layouts_list.c \
+                         bench/cpu_kernels.h bench/layouts_make.h bench/timing.h
+	@mkdir -p $(@D)
+	$(MPICC) $(BENCH_C) -O3 -march=native $(filter %.c,$^) -o $@ -ldl -lm
+
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
 SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
            bench/search_scatter.c bench/timing.c

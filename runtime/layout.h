@@ -20,7 +20,7 @@ struct layout {
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     struct stats_row *stats;
     bool host_read;            /* read for data in host memory alone (native_due) */
-    atomic_uint host_calls;    /* that native_begin saw */
+    atomic_uint host_calls, host_served;    /* that native_begin saw; that it took */
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */
     _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c) */

@@ -84,6 +84,12 @@ static struct module *code_of(struct kernel *k)
     return m && module_request(m) == STAGE_READY ? m : NULL;
 }
 
+static bool code_pending(struct kernel *k)
+{
+    struct module *m = k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_of(kernel_code(k), NULL);
+    return m && module_stage(m) == STAGE_PENDING;
+}
+
 static bool by_code(struct layout *l, enum kernel_direction direction, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
@@ -120,12 +126,12 @@ bool native_unpack(struct layout *l, int64_t count, void *user, const void *pack
     return move(l, KERNEL_UNPACK, user, (void *)(uintptr_t)packed, begin, end);
 }
 
-bool native_wait(struct layout *l)
+int native_ready(struct layout *l, bool wait)
 {
-    if (!l->kernel) return false;
-    code_of(l->kernel);
-    kernel_wait(l->kernel);
-    return code_of(l->kernel) != NULL;
+    if (!l->kernel || code_of(l->kernel)) return l->kernel ? 1 : -1;
+    if (wait) kernel_wait(l->kernel);
+    if (code_of(l->kernel)) return 1;
+    return !wait && code_pending(l->kernel) ? 0 : -1;
 }
 
 /*
@@ -208,6 +214,7 @@ bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction
         c->ours = v == OURS;
         if (v == RACING) take_turn(c, r);
     }
+    if (c->ours) atomic_fetch_add_explicit(&l->host_served, 1, memory_order_relaxed);
     if (c->race || env_get()->stats) c->start = stats_now();
     return c->ours;
 }

@@ -84,7 +84,7 @@ bool native_due(MPI_Datatype t, int64_t count);
 void native_known(MPI_Datatype t, const struct layout *l);
 void native_gone(const struct layout *l);
 
-/* Waits until l's code is compiled or has failed (tests and benchmarks); true if it is there. */
-bool native_wait(struct layout *l);
+/* Whether l's code is there (for tests and benchmarks): as stridec_host_ready of variant.h. */
+int native_ready(struct layout *l, bool wait);
 
 #endif
