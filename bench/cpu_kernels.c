@@ -1,5 +1,5 @@
-/* cpu_kernels.c: see cpu_kernels.h. The kernels are DDTBench's (layouts_ddt.c tells the source) and a 7-point stencil's faces
- * as subarrays; their arrays grow in the face alone, so that 16 MiB of it fit into memory. */
+/* cpu_kernels.c: see cpu_kernels.h. The kernels are DDTBench's (layouts_ddt.c tells the source) and a 7-point
+ * stencil's faces as subarrays; their arrays grow in the face alone, so that 16 MiB of it fit into memory. */
 #include "cpu_kernels.h"
 #include "layouts_make.h"
 #include <math.h>
@@ -14,7 +14,8 @@
 
 /* n3 x n2 runs of n1 elements; strides in elements. Returns where the packed bytes go on. */
 #define FACE(name, element) \
-    INLINE element *name(bool unpack, element *restrict p, element *restrict u, int n3, long s3, int n2, long s2, int n1) \
+    INLINE element *name(bool unpack, element *restrict p, element *restrict u, int n3, long s3, int n2, long s2, \
+                         int n1) \
     { \
         for (int i3 = 0; i3 < n3; i3++) \
             for (int i2 = 0; i2 < n2; i2++) \

@@ -1,5 +1,5 @@
-/* cpu_kernels.h: communication kernels in host memory at many sizes: a datatype, and the loops that a programmer would write
- * by hand in its place. */
+/* cpu_kernels.h: communication kernels in host memory at many sizes: a datatype, and the loops that a programmer
+ * would write by hand in its place. */
 #ifndef STRIDEC_BENCH_CPU_KERNELS_H
 #define STRIDEC_BENCH_CPU_KERNELS_H
 #include <mpi.h>

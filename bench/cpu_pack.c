@@ -1,11 +1,11 @@
-/* cpu_pack.c: MPI_Pack and MPI_Unpack in host memory: as the program gets them (by stridec where it is preloaded), by the
- * MPI's own library, and by hand-written loops. One rank.
+/* cpu_pack.c: MPI_Pack and MPI_Unpack in host memory: as the program gets them (by stridec where it is preloaded),
+ * by the MPI's own library, and by hand-written loops. One rank.
  *
  * usage: stridec run -- cpu_pack [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--count] [RESULTS.json]
  *
- * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4. The ways take turns of some calls each, so that
- * they share the machine's mood; times are the median and the least of the turns. All bytes are compared first. --count runs
- * each way once between marks for callgrind (bench/cpu.sh), and times nothing. */
+ * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4. The ways take turns of some calls
+ * each, so that they share the machine's mood; times are the median and the least of the turns. All bytes are
+ * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing. */
 #include "cpu_kernels.h"
 #include "timing.h"
 #include <dlfcn.h>

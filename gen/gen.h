@@ -91,14 +91,16 @@ struct gen *gen_open(struct reason *why);
 void gen_close(struct gen *g);
 
 /*
- * The host target: C for data in host memory. A source has two functions, stridec_host_pack and stridec_host_unpack, each
- * of a pointer to a struct stridec_host. Of their plan the family counts; GEN_GENERIC has none: pack.h serves it.
+ * The host target: C for data in host memory. A source has two functions, stridec_host_pack and stridec_host_unpack,
+ * each of a pointer to a struct stridec_host. Of their plan the family counts; GEN_GENERIC has none: pack.h serves it.
  */
 
 /* A list of the tree, in the order of the form's nodes, padded so that entries may be fetched ahead (form_host.c). */
 struct stridec_host_list {
     const void *at, *start;
     int64_t count;
+    int64_t piece;      /* of blocks that are cut into pieces of one length: that, bytes, and start is NULL; else 0 */
+    int64_t entry;      /* bytes of an entry of `at` */
 };
 /* templates/host.c declares the same structs. */
 struct stridec_host {

@@ -11,7 +11,8 @@ local literal = index.literal
 
 local host = {}
 
-local INLINE_MAX = 512      -- bytes of a block that is moved by single moves; longer ones by memcpy
+local INLINE_MAX = 512      -- bytes of a block that is moved by single moves ...
+local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy
 local UNROLLED = 16         -- moves in the body of a loop
 local FAR = 512             -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
@@ -47,7 +48,8 @@ local function moves(bytes)
 end
 
 local function copy_lines(bytes)
-  if bytes > INLINE_MAX then return { ("COPY(to, from, %d);"):format(bytes) } end
+  if bytes > LOOP_MAX then return { ("copy_call(to, from, %d);"):format(bytes) } end
+  if bytes > INLINE_MAX then return { ("copy_lines(to, from, %d);"):format(bytes) } end
   local lines = {}
   for _, m in ipairs(moves(bytes)) do
     lines[#lines + 1] = ("COPY(to + %d, from + %d, %d);"):format(m.at, m.at, m.bytes)
@@ -88,6 +90,10 @@ local function start_type(node, tree)
   return tree.bytes // node.unit < 1 << 29 and "int" or "s64"
 end
 
+local function copies(node)
+  return node.kind == "table" and list_count(node) or literal(node.kind == "index" and #node.at or node.count)
+end
+
 -- Sizes that follow from lists: functions, children first.
 local function size_lines(all, tree)
   local lines = {}
@@ -95,15 +101,15 @@ local function size_lines(all, tree)
     local node, text = all.nodes[i], nil
     if not node.size then
       if node.kind == "blocks" then
-        text = ("(s64)((const %s *)a->list[%d].start)[%s] * %d"):format(start_type(node, tree), node.list,
-          list_count(node), node.unit)
+        local l = ("a->list[%d]"):format(node.list)
+        text = ("%s.piece ? %s.count * %s.piece : (s64)((const %s *)%s.start)[%s.count] * %d"):format(l, l, l,
+          start_type(node, tree), l, l, node.unit)
       elseif node.kind == "seq" then
         local sum = {}
         for k, part in ipairs(node.part) do sum[k] = size(part) end
         text = table.concat(sum, " + ")
       else
-        local count = node.kind == "table" and list_count(node) or literal(node.kind == "index" and #node.at or node.count)
-        text = ("%s * %s"):format(count, size(node.child))
+        text = ("%s * %s"):format(copies(node), size(node.child))
       end
       lines[#lines + 1] = ("FAST s64 size_%d(const struct stridec_host *a) { return %s; }"):format(node.id, text)
     end
@@ -153,7 +159,7 @@ end
 local function straight(way, node, lines)
   local child = node.child
   local far = child.kind == "dense" and child.count <= INLINE_MAX
-    and (node.kind == "table" or node.kind == "stride" and math.abs(node.step) >= FAR)
+    and node.kind == "stride" and math.abs(node.step) >= FAR
   if unroll(node) > 1 then add(lines, "#pragma GCC unroll %d", unroll(node)) end
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   if far then
@@ -162,6 +168,7 @@ local function straight(way, node, lines)
   end
   add(lines, "        char *const from = u + %s;", moved(place(node, "(i + k)"), child.off))
   add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
+  if node.kind == "table" then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
 end
 
@@ -249,17 +256,17 @@ local function repeating(way, node, lines)
   add(lines, "    (void)a;")
   if is_turned(node) then turned(way, node, lines) else straight(way, node, lines) end
   add(lines, "}")
-  local count = node.kind == "table" and list_count(node) or literal(node.kind == "index" and #node.at or node.count)
   add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
-  add(lines, "    %s_run_%d(p, u, 0, %s, a);", way, node.id, count)
+  add(lines, "    %s_run_%d(p, u, 0, %s, a);", way, node.id, copies(node))
   add(lines, "}")
   part_of_copies(way, node.id, node.child, function(i) return place(node, i) end, lines)
 end
 emit.stride, emit.index, emit.table = repeating, repeating, repeating
 
 function emit.seq(way, node, lines)
-  add(lines, "static inline void %s_all_%d(char *restrict p, char *restrict u, const struct stridec_host *a)", way, node.id)
+  add(lines, "static inline void %s_all_%d(char *restrict p, char *restrict u, const struct stridec_host *a)", way,
+    node.id)
   add(lines, "{")
   add(lines, "    (void)a;")
   local start, varies = 0, false
@@ -279,7 +286,8 @@ function emit.seq(way, node, lines)
   for _, part in ipairs(node.part) do
     add(lines, "    start = past, past += %s;", size(part))
     add(lines, "    if (begin < past && end > start) {")
-    add(lines, "        const s64 first = begin > start ? begin - start : 0, last = end < past ? end - start : past - start;")
+    add(lines, "        const s64 first = begin > start ? begin - start : 0;")
+    add(lines, "        const s64 last = end < past ? end - start : past - start;")
     add(lines, "        %s", part_call(way, part, "p", moved("u", part.off), "first", "last"))
     add(lines, "        p += last - first;")
     add(lines, "    }")
@@ -288,8 +296,36 @@ function emit.seq(way, node, lines)
   add(lines, "")
 end
 
+-- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
+local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
+host.PIECES = PIECES
+
+-- Pieces lie at `at`.
+local function pieces(way, node, lines)
+  add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)",
+    way, node.id)
+  add(lines, "{")
+  add(lines, "    const %s *const at = a->list[%d].at;", at_type(node), node.list)
+  add(lines, "    switch (a->list[%d].piece) {", node.list)
+  for _, bytes in ipairs(PIECES) do
+    if bytes % node.unit == 0 then
+      add(lines, "    case %d:", bytes)
+      add(lines, "#pragma GCC unroll 4")
+      add(lines, "        for (s64 k = i; k < i + n; k++, p += %d) {", bytes)
+      add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
+      add(lines, "            COPY(%s, %d);", way == "pack" and "p, from" or "from, p", bytes)
+      add(lines, "            ONE_BY_ONE;")
+      add(lines, "        }")
+      add(lines, "        break;")
+    end
+  end
+  add(lines, "    }")
+  add(lines, "}")
+end
+
 -- A block lies at `at` plus its place in the packed stream; block i + 1 starts where block i ends.
 function emit.blocks(way, node, lines, tree)
+  pieces(way, node, lines)
   local starts = ("const %s *const start = a->list[%d].start"):format(start_type(node, tree), node.list)
   local places = ("const %s *const at = a->list[%d].at"):format(at_type(node), node.list)
   add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
@@ -307,19 +343,35 @@ function emit.blocks(way, node, lines, tree)
   add(lines, "}")
   add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
-  add(lines, "    %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
+  add(lines, "    if (a->list[%d].piece) %s_pieces_%d(p, u, 0, %s, a);", node.list, way, node.id, list_count(node))
+  add(lines, "    else %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
   add(lines, "}")
   add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    %s;", starts)
   add(lines, "    %s;", places)
+  add(lines, "    const s64 piece = a->list[%d].piece;", node.list)
+  add(lines, "    if (piece) {")
+  add(lines, "        s64 k = begin / piece, first = begin - k * piece;")
+  add(lines, "        if (first) {")
+  add(lines, "            const s64 past = end - k * piece < piece ? end - k * piece : piece;")
+  add(lines, "            %s_any(p, u + (s64)at[k] * %d + first, past - first);", way, node.unit)
+  add(lines, "            p += past - first;")
+  add(lines, "            if (++k * piece >= end) return;")
+  add(lines, "        }")
+  add(lines, "        const s64 n = end / piece - k;")
+  add(lines, "        %s_pieces_%d(p, u, k, n, a);", way, node.id)
+  add(lines, "        k += n, p += n * piece;")
+  add(lines, "        if (k * piece < end) %s_any(p, u + (s64)at[k] * %d, end - k * piece);", way, node.unit)
+  add(lines, "        return;")
+  add(lines, "    }")
   add(lines, "    s64 low = 0, high = %s;", list_count(node))
   add(lines, "    while (high - low > 1) {")
   add(lines, "        const s64 middle = low + (high - low) / 2;")
   add(lines, "        if ((s64)start[middle] * %d <= begin) low = middle; else high = middle;", node.unit)
   add(lines, "    }")
   add(lines, "    for (s64 k = low; k < %s && begin < end; k++) {", list_count(node))
-  add(lines, "        const s64 past = (s64)start[k + 1] * %d < end ? (s64)start[k + 1] * %d : end;", node.unit, node.unit)
+  add(lines, "        const s64 stop = (s64)start[k + 1] * %d, past = stop < end ? stop : end;", node.unit)
   add(lines, "        %s_any(p, u + (s64)at[k] * %d + begin, past - begin);", way, node.unit)
   add(lines, "        p += past - begin, begin = past;")
   add(lines, "    }")
@@ -329,8 +381,8 @@ end
 
 -- The elements of the call, `extent` apart.
 local function elements(way, tree, lines)
-  add(lines, "FAST void %s_run_elements(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)",
-    way)
+  add(lines, "FAST void %s_run_elements(char *restrict p, char *restrict u, s64 i, s64 n,", way)
+  add(lines, "                           const struct stridec_host *a)")
   add(lines, "{")
   add(lines, "    const s64 extent = a->extent, size = %s;", size(tree))
   if tree.kind == "dense" and tree.count <= 64 then add(lines, "#pragma GCC unroll 8") end

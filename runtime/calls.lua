@@ -51,9 +51,9 @@ row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!da
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true, when = "host", unless = "native_ignores(datatype, incount, outsize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)" })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true, when = "host", unless = "native_ignores(datatype, outcount, insize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)" })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",

@@ -89,8 +89,8 @@ const char *cc_identity(void)
 
 static char machine[32];
 
-/* What this process may not run though the processor has it, as under valgrind: the compiler, a process of its own, would
- * not know. */
+/* What this process may not run though the processor has it, as under valgrind: the compiler, a process of its own,
+ * would not know. */
 #define FORBID_MAX 4
 static char *forbidden[FORBID_MAX + 1];
 
@@ -198,7 +198,8 @@ static char **clean_environment(void)
     return copy;
 }
 
-/* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child has. */
+/* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child
+ * has. */
 static int spawn(pid_t *child, char *const argv[], const struct room *r)
 {
     posix_spawn_file_actions_t files;

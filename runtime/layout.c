@@ -54,7 +54,8 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
 
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
-    (void)type, (void)key, (void)extra;
+    (void)key, (void)extra;
+    native_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }

@@ -24,6 +24,9 @@ static atomic_uint uses_needed = USES_MIN;
 #define CLASS_LEAST 8    /* log2 of bytes */
 #define CLASSES 32
 
+/* What a call that is ours costs beside the moving. */
+#define TAX_NS 30
+
 enum verdict { RACING, OURS, THEIRS };
 struct native_race {
     atomic_int verdict;
@@ -161,6 +164,14 @@ static enum verdict verdict_of(struct native_race *r, struct kernel *k)
     return (enum verdict)atomic_load(&r->verdict);
 }
 
+static void slot_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
+
+/* The MPI's way stays where nothing better is to come. */
+static bool settled(struct kernel *k, struct native_race *r)
+{
+    return atomic_load_explicit(&r->compiled, memory_order_relaxed) || !code_pending(k);
+}
+
 /* False: another thread is at it, and the MPI serves meanwhile. */
 static bool take_turn(struct native_call *c, struct native_race *r)
 {
@@ -179,7 +190,7 @@ static void turn_taken(struct native_call *c, int64_t took)
     int way = c->ours;
     if (r->turns[way]++ == 0 || r->best[way] > took || r->turns[way] == 2) r->best[way] = took;
     if (r->turns[0] >= TURNS && r->turns[1] >= TURNS && atomic_load(&r->verdict) == RACING) {
-        bool ours = r->best[1] <= r->best[0];
+        bool ours = r->best[1] + TAX_NS <= r->best[0];
         log_write(LOG_INFO, "%lld bytes of %.120s in host memory: %s (%.2f us, the MPI %.2f)", (long long)c->bytes,
                   c->layout->signature, ours ? "stridec packs" : "the MPI packs", (double)r->best[1] / 1e3,
                   (double)r->best[0] / 1e3);
@@ -190,7 +201,8 @@ static void turn_taken(struct native_call *c, int64_t took)
 
 static bool usable(const struct layout *l, int64_t count, int64_t bytes)
 {
-    return bytes >= atomic_load_explicit(&native_least, memory_order_relaxed) && l->kernel && !layout_contiguous(l, count);
+    return bytes >= atomic_load_explicit(&native_least, memory_order_relaxed) && l->kernel
+           && !layout_contiguous(l, count);
 }
 
 bool native_wins(struct layout *l, enum kernel_direction direction, int64_t count, int64_t bytes)
@@ -201,11 +213,18 @@ bool native_wins(struct layout *l, enum kernel_direction direction, int64_t coun
     return r && atomic_load_explicit(&r->verdict, memory_order_relaxed) == OURS;
 }
 
-bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, int64_t count, int64_t bytes)
+/* Counts that may miss one. */
+static void count_one(atomic_uint *n)
 {
-    *c = (struct native_call){.layout = l, .bytes = bytes};
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
+                  int64_t count, int64_t bytes)
+{
+    *c = (struct native_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
     if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
-    atomic_fetch_add_explicit(&l->host_calls, 1, memory_order_relaxed);
+    count_one(&l->host_calls);
     if (env_get()->host == ENV_HOST_ON) {
         c->ours = true;
     } else {
@@ -213,8 +232,9 @@ bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction
         enum verdict v = r ? verdict_of(r, l->kernel) : THEIRS;
         c->ours = v == OURS;
         if (v == RACING) take_turn(c, r);
+        if (v == THEIRS && r && settled(l->kernel, r) && count < INT64_MAX) slot_raise(type, direction, count + 1);
     }
-    if (c->ours) atomic_fetch_add_explicit(&l->host_served, 1, memory_order_relaxed);
+    if (c->ours) count_one(&l->host_served);
     if (c->race || env_get()->stats) c->start = stats_now();
     return c->ours;
 }
@@ -227,12 +247,15 @@ void native_end(struct native_call *c, int rc)
     int64_t took = stats_now() - c->start;
     if (c->race) turn_taken(c, took);
     if (c->ours && env_get()->stats)
-        stats_add(c->layout->stats, &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
+        stats_add(c->layout->stats,
+                  &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
 }
 
 /*
  * What is known of handles.
  */
+
+static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct native_slot *slot_of(MPI_Datatype t)
 {
@@ -242,20 +265,24 @@ static struct native_slot *slot_of(MPI_Datatype t)
     return NULL;
 }
 
-/* In the place of the other one that was there before. */
-static struct native_slot *slot_new(MPI_Datatype t, int64_t least)
+/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
+static struct layout *slot_layout(struct native_slot *s, MPI_Datatype t)
 {
-    struct native_slot *s = native_set(t);
-    if (atomic_load(&s[0].type)) {
-        atomic_store(&s[1].least, atomic_load(&s[0].least));
-        atomic_store(&s[1].uses, atomic_load(&s[0].uses));
-        atomic_store(&s[1].type, atomic_load(&s[0].type));
-    }
-    atomic_store(&s[0].type, (MPI_Datatype)0);
-    atomic_store(&s[0].least, least);
-    atomic_store(&s[0].uses, 0);
-    atomic_store(&s[0].type, t);
-    return s;
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
+    atomic_thread_fence(memory_order_acquire);
+    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
+}
+
+static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_slot *from)
+{
+    atomic_fetch_add(&s->version, 1);
+    atomic_store(&s->type, t);
+    atomic_store(&s->uses, from ? atomic_load(&from->uses) : 0);
+    atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
+    for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
+    atomic_fetch_add(&s->version, 1);
 }
 
 static int64_t least_count(MPI_Datatype t)
@@ -266,27 +293,63 @@ static int64_t least_count(MPI_Datatype t)
     return bytes / size + (bytes % size != 0);
 }
 
-bool native_due(MPI_Datatype t, int64_t count)
+/* In the place of the one of two that was there first. */
+static struct native_slot *slot_new(MPI_Datatype t)
 {
-    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
+    int64_t least = least_count(t);
+    pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
-    if (!s) s = slot_new(t, least_count(t));
-    if (count < atomic_load_explicit(&s->least, memory_order_relaxed)) return false;
-    unsigned uses = atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
-    return env_get()->host == ENV_HOST_ON || uses >= atomic_load_explicit(&uses_needed, memory_order_relaxed);
-}
-
-void native_known(MPI_Datatype t, const struct layout *l)
-{
-    struct native_slot *s = slot_of(t);
-    if (!s) s = slot_new(t, least_count(t));
-    if (!l->kernel || layout_contiguous(l, 2)) atomic_store(&s->least, INT64_MAX);
+    if (!s) {
+        s = native_set(t);
+        if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
+        slot_set(&s[0], t, NULL);
+        for (int d = 0; d < 2; d++) atomic_store(&s->least[d], least);
+    }
+    pthread_mutex_unlock(&slot_lock);
+    return s;
 }
 
 void native_forget(MPI_Datatype t)
 {
+    pthread_mutex_lock(&slot_lock);
+    for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
+    pthread_mutex_unlock(&slot_lock);
+}
+
+/* From now on calls with fewer elements go straight down. */
+static void slot_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
+{
+    pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
-    if (s) atomic_store(&s->type, (MPI_Datatype)0);
+    if (s && atomic_load(&s->least[d]) < least) atomic_store(&s->least[d], least);
+    pthread_mutex_unlock(&slot_lock);
+}
+
+static struct layout *slot_read(MPI_Datatype t)
+{
+    struct layout *l = layout_of(t);
+    if (!l) return NULL;
+    l->host_read = true;
+    pthread_mutex_lock(&slot_lock);
+    struct native_slot *s = slot_of(t);
+    if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
+    pthread_mutex_unlock(&slot_lock);
+    for (int d = 0; d < 2 && (!l->kernel || layout_contiguous(l, 2)); d++)
+        slot_raise(t, (enum kernel_direction)d, INT64_MAX);
+    return l;
+}
+
+struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
+    struct native_slot *s = slot_of(t);
+    if (!s) s = slot_new(t);
+    struct layout *l = slot_layout(s, t);
+    if (l) return l;
+    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
+    unsigned uses = atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
+    bool due = env_get()->host == ENV_HOST_ON || uses >= atomic_load_explicit(&uses_needed, memory_order_relaxed);
+    return due ? slot_read(t) : NULL;
 }
 
 /* Types that go before they have paid make the next ones wait longer. */

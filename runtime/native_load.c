@@ -1,7 +1,8 @@
-/* native_load.c: from a form to code in this process: made ahead of time, cached on disk, or compiled. Runs in the worker.
+/* native_load.c: from a form to code in this process: made ahead of time, cached on disk, or compiled. Runs in the
+ * worker.
  *
- * What is loaded are bytes that were checked: they go into a file in memory that nobody else can change, and the loader gets
- * that one. */
+ * What is loaded are bytes that were checked: they go into a file in memory that nobody else can change, and the
+ * loader gets that one. */
 #include "cache.h"
 #include "cc.h"
 #include "dump.h"
@@ -27,8 +28,8 @@ static int write_all(int fd, const char *data, size_t bytes)
     return 0;
 }
 
-/* A name of the file that no library before had: the loader knows libraries by names, and numbers of files come again. The
- * bits of a counter are written as doubled slashes. */
+/* A name of the file that no library before had: the loader knows libraries by names, and numbers of files come
+ * again. The bits of a counter are written as doubled slashes. */
 static void unique_name(char *name, size_t room, int fd)
 {
     static atomic_uint made;
@@ -81,7 +82,8 @@ static bool use_image(struct load *l, const char *origin)
     if (good)
         log_write(LOG_DEBUG, "%s in host memory: %s, %zu bytes", l->signature, origin, l->bytes);
     else
-        log_once(LOG_WARN, "native", "code for %s in host memory (%s) can't be loaded: %s", l->signature, origin, error);
+        log_once(LOG_WARN, "native", "code for %s in host memory (%s) can't be loaded: %s", l->signature, origin,
+                 error);
     free(l->image);
     l->image = NULL;
     return good;

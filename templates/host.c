@@ -6,6 +6,7 @@ typedef unsigned long long u64;
 struct stridec_list {
     const void *at, *start;
     s64 count;
+    s64 piece, entry;
 };
 struct stridec_host {
     char *packed;      /* where packed byte `begin` is or goes */
@@ -20,6 +21,28 @@ struct stridec_host {
 #define PART static __attribute__((noinline))
 #define COPY(to, from, n) __builtin_memcpy(to, from, n)
 
+/* In a loop over a list: no vectors of gathered words, which are slower than loads. */
+#define ONE_BY_ONE __asm__ volatile("")
+
+/* By the library: a compiler that knew the length might think of something slower. */
+FAST void copy_call(char *to, const char *from, s64 n)
+{
+    __asm__("" : "+r"(n));
+    COPY(to, from, n);
+}
+
+/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. */
+FAST void copy_lines(char *to, const char *from, s64 n)
+{
+    s64 i = 0;
+#pragma GCC unroll 4
+    for (; i + 64 <= n; i += 64) {
+        COPY(to + i, from + i, 64);
+        __asm__ volatile("");   /* no call of memcpy instead */
+    }
+    if (i < n) COPY(to + n - 64, from + n - 64, 64);
+}
+
 /* Any length: short ones by two moves that may overlap. */
 #define TWICE(width) \
     if (n >= width) { \
@@ -31,7 +54,7 @@ struct stridec_host {
 FAST void copy_any(char *to, const char *from, s64 n)
 {
     if (n > 128) {
-        COPY(to, from, n);
+        copy_call(to, from, n);
         return;
     }
     TWICE(64) TWICE(32) TWICE(16) TWICE(8) TWICE(4) TWICE(2)
@@ -61,7 +84,7 @@ FAST void @(way)_any(char *p, char *u, s64 n)
 }
 FAST void @(way)_bytes(char *p, char *u, s64 n)
 {
-    @(way == "pack" and "COPY(p, u, n)" or "COPY(u, p, n)");
+    @(way == "pack" and "copy_call(p, u, n)" or "copy_call(u, p, n)");
 }
 
 @   for _, line in ipairs(code[way]) do

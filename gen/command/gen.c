@@ -1,7 +1,8 @@
 /* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
  *
  * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
- * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
+ * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
+ * between. runtime/aot.c reads it. */
 #include "command.h"
 #include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
@@ -27,8 +28,8 @@ struct job {
 };
 
 /* Writes one module and its line of the manifest; takes the image. */
-static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image, size_t bytes,
-                       struct reason *why)
+static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image,
+                       size_t bytes, struct reason *why)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
@@ -162,7 +163,8 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
         printf("%s: %zu types, %zu shapes and the generic kernel for %d architecture%s\n", path, spec->count,
                job->nshapes, job->narchs, job->narchs == 1 ? "" : "s");
     if (status == 0 && job->targets & 1 << TARGET_HOST)
-        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count, job->nshapes);
+        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
+               job->nshapes);
     free(job->shape);
     free(text);
     return status;

@@ -10,7 +10,8 @@ const struct command commands[] = {
      "  --sim    use the simulated GPU\n"
      "  --stats  at the end print a table per datatype (rank 0)\n",
      run_main},
-    {"inspect", "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+    {"inspect",
+     "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
      "  SPEC may be a signature in place of a file\n"

@@ -1,9 +1,9 @@
-/* native.c: packing in host memory, against the MPI's own MPI_Pack and MPI_Unpack: random types, by the walk and by code made
- * for them; and who serves what, when calls take turns.
+/* native.c: packing in host memory, against the MPI's own MPI_Pack and MPI_Unpack: random types, by the walk and by
+ * code made for them; and who serves what, when calls take turns.
  *
  * usage: native [TYPES [COMPILED]]
- * TYPES on each rank, one by one, each at once; of the first COMPILED the code is waited for. Under STRIDEC_HOST=on all of
- * them are stridec's; else (auto) some large ones are tried often.
+ * TYPES on each rank, one by one, each at once; of the first COMPILED the code is waited for. Under STRIDEC_HOST=on
+ * all of them are stridec's; else (auto) some large ones are tried often.
  *
  * run: STRIDEC_HOST=on -n 2 150 3 --host
  * run: STRIDEC_HOST=on STRIDEC_CC=/nowhere -n 1 100 0
@@ -88,8 +88,8 @@ static long served_of(MPI_Datatype type, int calls, int count, char *user, char 
 
 enum { BLOCKS = 1 << 13, ROOM = 8 * BLOCKS };
 
-/* Blocks of 8 bytes in large numbers are nothing that any MPI is quick at: stridec takes them once it knows; not those that
- * are few, nor what is contiguous. */
+/* Blocks of 8 bytes in large numbers are nothing that any MPI is quick at: stridec takes them once it knows; not
+ * those that are few, nor what is contiguous. */
 static void turns(void)
 {
     MPI_Datatype many, few, whole;

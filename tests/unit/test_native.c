@@ -1,6 +1,6 @@
-/* test_native.c: packing in host memory: the walk over random trees and compiled code for some, both ways, in any range,
- * between guards, against the naive enumerator; and what becomes of it without a compiler, with one that fails or hangs, and
- * with a cache that is damaged or not to be trusted. */
+/* test_native.c: packing in host memory: the walk over random trees and compiled code for some, both ways, in any
+ * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
+ * fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
 #include "../../runtime/cache.h"
 #include "../../runtime/kernel_inner.h"
@@ -66,7 +66,8 @@ static unsigned char *copy_of(const unsigned char *p, int64_t bytes)
     return memcpy(malloc((size_t)bytes), p, (size_t)bytes);
 }
 
-static void run(const struct sample *s, bool pack, unsigned char *packed, unsigned char *user, int64_t begin, int64_t end)
+static void run(const struct sample *s, bool pack, unsigned char *packed, unsigned char *user, int64_t begin,
+                int64_t end)
 {
     unsigned char *origin = (unsigned char *)((uintptr_t)user - (uintptr_t)s->low);
     if (s->layout && pack)
