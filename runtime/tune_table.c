@@ -220,7 +220,7 @@ void tune_write(const struct tune_table *t, FILE *f)
     fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks) write_grid(&t->grid[c], curve_names[c], f);
-    fprintf(f, "\nhost %lld\n", (long long)t->host_least);
+    fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
     tune_knobs_write(t, f);
 }
 
