@@ -31,7 +31,7 @@ enum verdict { RACING, OURS, THEIRS };
 struct native_race {
     atomic_int verdict;
     atomic_bool compiled;    /* it is run with compiled code */
-    int turns[2];            /* these under race_lock: */            /* of the MPI, of ours */
+    int turns[2];            /* of the MPI, of ours; these two under race_lock */
     int64_t best[2];         /* nanoseconds */
 };
 static pthread_mutex_t race_lock = PTHREAD_MUTEX_INITIALIZER;

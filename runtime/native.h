@@ -77,8 +77,11 @@ HOST_INLINE bool native_ignores(enum kernel_direction d, MPI_Datatype t, int64_t
     s = native_set(t);
     return native_small(s, d, t, count) || native_small(s + 1, d, t, count);
 }
-HOST_INLINE bool native_knows(MPI_Datatype t)
+/* True of handles that the table holds. Under another MPI than the library's own none is looked at. */
+HOST_INLINE bool native_knows(const MPI_Datatype *handle)
 {
+    if (!handle || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
+    const MPI_Datatype t = *handle;
     const struct native_slot *s = native_set(t);
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;

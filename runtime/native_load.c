@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FAILURES_MAX 3
+
 static int write_all(int fd, const char *data, size_t bytes)
 {
     while (bytes) {
@@ -120,8 +122,10 @@ static bool stopped(void)
 
 static bool from_source(struct load *l)
 {
+    static int failures;   /* one after the other: such a compiler is not tried for ever */
     struct gen_kernel code;
     struct reason why = {""};
+    if (failures >= FAILURES_MAX) return false;
     if ((!*l->gen && !(*l->gen = gen_open(&why))) ||
         gen_kernel_form(*l->gen, l->module->kernel->form, "host", NULL, &code, &why) != 0) {
         log_once(LOG_WARN, "native source", "no code was generated for %s: %s", l->signature, why.text);
@@ -131,10 +135,12 @@ static bool from_source(struct load *l)
     int failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
     gen_kernel_free(&code);
     if (failed) {
+        failures++;
         if (worker_wanted())
             log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
         return false;
     }
+    failures = 0;
     cache_store(l->key, l->image, l->bytes);
     return use_image(l, "compiled");
 }
