@@ -7,56 +7,18 @@
 -- What is constant of the tree is constant in the code; long lists come with the call (form.h). Order in the packed
 -- stream is the tree's; where a loop goes another way round, addresses on the packed side follow it.
 local index = require "index"
+local moves = require "moves"
+local INLINE_MAX = moves.INLINE_MAX
 local literal = index.literal
 
 local host = {}
 
-local INLINE_MAX = 512      -- bytes of a block that is moved by single moves ...
-local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy
 local UNROLLED = 16         -- moves in the body of a loop
 local FAR = 512             -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
-
--- Moves that copy a block of a constant length: from, and bytes. The last one may overlap the one before.
-local function moves(bytes)
-  local list, at = {}, 0
-  while bytes - at >= 64 do
-    list[#list + 1] = { at = at, bytes = 64 }
-    at = at + 64
-  end
-  while at < bytes do
-    local rest, width = bytes - at, 1
-    while width * 2 <= rest do width = width * 2 end
-    local over = width * 2
-    if over ~= rest * 2 and over <= bytes and over <= 64 then   -- one that begins sooner instead of several
-      list[#list + 1] = { at = bytes - over, bytes = over }
-      return list
-    end
-    list[#list + 1] = { at = at, bytes = width }
-    at = at + width
-    if at < bytes and width > bytes - at then
-      local last = 1
-      while last < bytes - at do last = last * 2 end
-      list[#list + 1] = { at = bytes - last, bytes = last }
-      return list
-    end
-  end
-  return list
-end
-
-local function copy_lines(bytes)
-  if bytes > LOOP_MAX then return { ("copy_call(to, from, %d);"):format(bytes) } end
-  if bytes > INLINE_MAX then return { ("copy_lines(to, from, %d);"):format(bytes) } end
-  local lines = {}
-  for _, m in ipairs(moves(bytes)) do
-    lines[#lines + 1] = ("COPY(to + %d, from + %d, %d);"):format(m.at, m.at, m.bytes)
-  end
-  return lines
-end
-host.moves = moves
 
 -- Numbers the nodes, lists and lengths in order; gen.c fills the lists in the same order.
 local function number(tree)
@@ -151,7 +113,7 @@ end
 local function unroll(node)
   local child = node.child
   if child.kind ~= "dense" then return 1 end
-  local n = child.count > INLINE_MAX and 1 or #moves(child.count)
+  local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
   return math.max(1, math.min(8, UNROLLED // n))
 end
 
@@ -410,7 +372,7 @@ local function why(tree, all)
   table.sort(lengths)
   for _, bytes in ipairs(lengths) do
     lines[#lines + 1] = bytes > INLINE_MAX and ("blocks of %d B: memcpy"):format(bytes)
-      or ("blocks of %d B: %d moves"):format(bytes, #moves(bytes))
+      or ("blocks of %d B: %d moves"):format(bytes, #moves.list(bytes))
   end
   for _, node in ipairs(all.nodes) do
     if is_turned(node) then
@@ -430,7 +392,7 @@ end
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
   local lengths, code = {}, {}
-  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = copy_lines(bytes) } end
+  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack" } do
     local lines = {}

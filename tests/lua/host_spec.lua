@@ -1,6 +1,7 @@
 -- host_spec.lua: code for data in host memory.
 package.path = "tests/lua/?.lua;" .. package.path
 local host = require "host"
+local moves = require "moves"
 local trees = require "trees"
 local dense, stride = trees.dense, trees.stride
 
@@ -23,7 +24,7 @@ end
 describe("host", function()
   it("moves each byte of a block, none past it, by few moves", function()
     for bytes = 1, 512 do
-      local seen, list = {}, host.moves(bytes)
+      local seen, list = {}, moves.list(bytes)
       for _, m in ipairs(list) do
         assert.is_true(m.at >= 0 and m.at + m.bytes <= bytes, bytes)
         assert.equal(0, m.bytes & (m.bytes - 1))
@@ -35,9 +36,9 @@ describe("host", function()
   end)
 
   it("moves a power of two at once, and overlaps where that saves a move", function()
-    assert.same({ { at = 0, bytes = 32 } }, host.moves(32))
-    assert.same({ { at = 0, bytes = 8 }, { at = 8, bytes = 4 } }, host.moves(12))
-    assert.same({ { at = 0, bytes = 64 }, { at = 36, bytes = 64 } }, host.moves(100))
+    assert.same({ { at = 0, bytes = 32 } }, moves.list(32))
+    assert.same({ { at = 0, bytes = 8 }, { at = 8, bytes = 4 } }, moves.list(12))
+    assert.same({ { at = 0, bytes = 64 }, { at = 36, bytes = 64 } }, moves.list(100))
   end)
 
   it("has counts, steps and lengths as constants", function()
