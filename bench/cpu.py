@@ -11,7 +11,6 @@ import sys
 from tables import table
 
 DIRECTIONS = ("pack", "unpack")
-SIZES = {4: "KiB", 6: "MiB"}
 
 
 def size(n):

@@ -371,8 +371,7 @@ local function why(tree, all)
   for bytes in pairs(all.lengths) do lengths[#lengths + 1] = bytes end
   table.sort(lengths)
   for _, bytes in ipairs(lengths) do
-    lines[#lines + 1] = bytes > INLINE_MAX and ("blocks of %d B: memcpy"):format(bytes)
-      or ("blocks of %d B: %d moves"):format(bytes, #moves.list(bytes))
+    lines[#lines + 1] = ("blocks of %d B: %s"):format(bytes, moves.words(bytes))
   end
   for _, node in ipairs(all.nodes) do
     if is_turned(node) then

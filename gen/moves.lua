@@ -43,4 +43,12 @@ function moves.lines(bytes)
   return lines
 end
 
+-- The same in words.
+function moves.words(bytes)
+  if bytes > LOOP_MAX then return "memcpy" end
+  if bytes > INLINE_MAX then return "a loop of moves" end
+  local n = #moves.list(bytes)
+  return n == 1 and "one move" or ("%d moves"):format(n)
+end
+
 return moves
