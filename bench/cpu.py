@@ -87,9 +87,12 @@ def report(runs):
     out = ["# MPI_Pack and MPI_Unpack in host memory", "",
            f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Medians in microseconds; ratios are of the "
            "least times, which other load on the machine disturbs less; the ways took turns. Every byte was checked against "
-           "the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller sizes.", ""]
+           "the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller sizes. Where the "
+           "MPI's own engine serves (below 4 KiB, and where it was quicker in the first calls), the columns of stridec and "
+           "of the MPI show the noise.", ""]
     for run in runs:
-        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`", "", "From 4 KiB on:", ""]
+        busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
+        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", "", "From 4 KiB on:", ""]
         out += summary(run["cases"], 4096)
         for d in DIRECTIONS:
             out += ["", f"### {d}", "",

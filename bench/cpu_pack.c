@@ -275,6 +275,14 @@ static void head(FILE *f, int argc, char **argv)
     fprintf(f, ",\n\"preloaded\": %s,\n\"cases\": [\n", mpi.ready ? "true" : "false");
 }
 
+/* The processes that wanted to run in the last minute, on average. */
+static double busy(void)
+{
+    double load[1];
+
+    return getloadavg(load, 1) == 1 ? load[0] : 0;
+}
+
 static void read_arguments(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -317,7 +325,7 @@ int main(int argc, char **argv)
             cpu_kernel_free(&k);
         }
     if (!wish.count)
-        fprintf(f, "\n]}\n");
+        fprintf(f, "\n],\n\"busy\": %.1f}\n", busy());
     if (f != stdout)
         fclose(f);
     fprintf(stderr, "cpu_pack: %d cases, %d wrong\n", done, wrong);
