@@ -66,8 +66,9 @@ def summary(cases, least):
                     for c in chosen]
             worst, best = min(over), max(over)
             behind = sum(1 for r, _ in over if r < 0.95)
-            lines.append(f"- {d}, {name} ÷ stridec: geometric mean {mean([r for r, _ in over]):.2f}, least {worst[0]:.2f} "
-                         f"({worst[1]}), most {best[0]:.2f} ({best[1]}); more than 5 % behind in {behind} of {len(over)}.")
+            middle = mean([r for r, _ in over])
+            lines.append(f"- {d}, {name} ÷ stridec: geometric mean {middle:.2f}, least {worst[0]:.2f} ({worst[1]}), most "
+                         f"{best[0]:.2f} ({best[1]}); more than 5 % behind in {behind} of {len(over)}.")
     return lines
 
 
@@ -85,11 +86,11 @@ def rows(cases, d):
 def report(runs):
     first = runs[0]
     out = ["# MPI_Pack and MPI_Unpack in host memory", "",
-           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Medians in microseconds; ratios are of the "
-           "least times, which other load on the machine disturbs less; the ways took turns. Every byte was checked against "
-           "the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller sizes. Where the "
-           "MPI's own engine serves (below 4 KiB, and where it was quicker in the first calls), the columns of stridec and "
-           "of the MPI show the noise.", ""]
+           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Medians in microseconds; ratios are of "
+           "the least times, which other load on the machine disturbs less; the ways took turns. Every byte was checked "
+           "against the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller "
+           "sizes. Where the MPI's own engine serves (below 4 KiB, and where it was quicker in the first calls), the "
+           "columns of stridec and of the MPI show the noise.", ""]
     for run in runs:
         busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
         out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", "", "From 4 KiB on:", ""]
