@@ -68,8 +68,8 @@ static int open_libraries(lua_State *L)
         lua_pop(L, 1);
     }
     lua_register(L, "require", lua_require);
-    static const char *const modules[] = {"plan", "emit", "link"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const modules[] = {"plan", "emit", "link", "host"};
+    for (int i = 0; i < 4; i++) {
         lua_getglobal(L, "require");
         lua_pushstring(L, modules[i]);
         lua_call(L, 1, 0);
@@ -237,10 +237,9 @@ static void push_why(lua_State *L, int plan)
 }
 
 /* Fills *out by the source function of a module, from the plan on top of the stack. */
-static void emit(lua_State *L, const char *module, const char *title, struct gen_kernel *out)
+static void emit_text(lua_State *L, const char *module, const char *title, struct gen_kernel *out)
 {
     int plan = lua_gettop(L);
-    read_plan(L, plan, &out->plan);
     push_function(L, module, "source");
     lua_pushvalue(L, plan);
     lua_pushstring(L, title);
@@ -249,6 +248,24 @@ static void emit(lua_State *L, const char *module, const char *title, struct gen
     out->source = copy_string(L, -1);
     push_why(L, plan);
     out->why = copy_string(L, -1);
+}
+
+static void emit(lua_State *L, const char *module, const char *title, struct gen_kernel *out)
+{
+    read_plan(L, lua_gettop(L), &out->plan);
+    emit_text(L, module, title, out);
+}
+
+static int make_host(lua_State *L)
+{
+    struct job *job = lua_touserdata(L, 1);
+    if (!job->form->root) return luaL_error(L, "the tree is too large for code of its own");
+    push_function(L, "host", "plan");
+    push_form(L, job->form);
+    lua_call(L, 1, 1);
+    job->out->plan.family = job->form->family;
+    emit_text(L, "host", job->form->signature, job->out);
+    return 0;
 }
 
 static int make_kernel(lua_State *L)
@@ -361,7 +378,7 @@ int gen_kernel_form(struct gen *g, const struct form *f, const char *target, con
                     struct gen_kernel *out, struct reason *why)
 {
     struct job job = {.form = f, .target = target, .knobs = knobs, .out = out};
-    return generate(g, make_kernel, &job, why);
+    return generate(g, strcmp(target, "host") ? make_kernel : make_host, &job, why);
 }
 
 int gen_kernel(struct gen *g, const char *signature, const char *target, const char *const knobs[2],

@@ -90,8 +90,35 @@ void form_numbers(const struct form *f, int word, uint64_t number[GEN_NUMBERS_MA
 struct gen *gen_open(struct reason *why);
 void gen_close(struct gen *g);
 
+/*
+ * The host target: C for data in host memory. A source has two functions, stridec_host_pack and stridec_host_unpack,
+ * each of a pointer to a struct stridec_host. Of their plan the family counts; GEN_GENERIC has none: pack.h serves it.
+ */
+
+/* A list of the tree, in the order of the form's nodes, padded so that entries may be fetched ahead (form_host.c). */
+struct stridec_host_list {
+    const void *at, *start;
+    int64_t count;
+    int64_t piece;      /* of blocks that are cut into pieces of one length: that, bytes, and start is NULL; else 0 */
+    int64_t entry;      /* bytes of an entry of `at` */
+};
+/* templates/host.c declares the same structs. */
+struct stridec_host {
+    char *packed;       /* where packed byte `begin` is or goes */
+    uint64_t user;      /* address of the origin of element 0 plus the root's offset */
+    int64_t extent;     /* bytes from one element to the next; read only where wrap is 1 */
+    int64_t begin, end; /* the range of the packed stream */
+    int64_t wrap;       /* 1: elements lie `extent` apart; 0: one element, or the outermost stride simply goes on */
+    const struct stridec_host_list *list;
+};
+typedef void stridec_host_function(const struct stridec_host *);
+/* ORDER gen_direction */
+#define GEN_HOST_ENTRIES {"stridec_host_pack", "stridec_host_unpack"}
+/* The form's lists, all in one piece for free(); NULL and an empty *why without lists, NULL without memory. */
+struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why);
+
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
- * serves elements that lie apart. target is "cuda". Returns 0, or -1 with *why. Free with gen_kernel_free.
+ * serves elements that lie apart. target is "cuda" or "host". Returns 0, or -1 with *why. Free with gen_kernel_free.
  *
  * knobs: by gen_direction, settings that stand instead of the model's choice, such as "word=8 each=4 store=exch"
  * (gen/knobs.lua lists them); either may be NULL, and so may knobs. A setting that does not suit the tree is

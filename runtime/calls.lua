@@ -9,7 +9,8 @@
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
 --   passed  no stub; why says why
 -- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default) or "pending" (stridec holds
---   records of requests) or "window" (or of operations on windows); otherwise the stub is a straight call.
+--   records of requests) or "window" (or of operations on windows) or "host" (not `unless`, an expression, with or without
+--   a driver); otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
@@ -45,12 +46,14 @@ row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
+row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_knows(datatype)",
+  as = "passed", why = "what is known of the handle goes with it" })
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)" })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)" })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",
@@ -225,7 +228,7 @@ end
 passed("builds or asks a datatype: what belongs to a layout hangs on the datatype as an attribute", [[
   Type_contiguous Type_vector Type_create_hvector Type_indexed Type_create_hindexed Type_create_indexed_block
   Type_create_hindexed_block Type_create_struct Type_create_subarray Type_create_darray Type_create_resized Type_dup
-  Type_create_f90_integer Type_create_f90_real Type_create_f90_complex Type_match_size Type_free Type_size Type_size_x
+  Type_create_f90_integer Type_create_f90_real Type_create_f90_complex Type_match_size Type_size Type_size_x
   Type_get_extent Type_get_extent_x Type_get_true_extent Type_get_true_extent_x Type_get_envelope Type_get_contents
   Type_get_name Type_set_name Type_get_attr Type_set_attr Type_delete_attr Type_get_value_index
   Type_hvector Type_hindexed Type_struct Type_extent Type_lb Type_ub ]])

@@ -1,4 +1,6 @@
-/* calls_pack.c: MPI_Pack and MPI_Unpack with the typed buffer, the packed one, or both on a device. */
+/* calls_pack.c: MPI_Pack and MPI_Unpack: with the typed buffer, the packed one, or both on a device; or both in host
+ * memory, where it is native.h that says who moves them. */
+#include "native.h"
 #include "next.h"
 #include "parcel.h"
 #include <stdlib.h>
@@ -63,7 +65,7 @@ static int copy_failed(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
 }
 
-/* What stridec needs to know of a call before it takes it: a layout, and at least one device. */
+/* What stridec needs to know of a call before it takes it. */
 struct sides {
     struct layout *layout;
     struct where where;     /* of the typed side */
@@ -103,19 +105,31 @@ static int move_typed(const struct sides *s, enum kernel_direction direction, MP
     return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
 }
 
-static bool sides_of(struct sides *s, const void *typed, int64_t count, MPI_Datatype datatype, const char *packed,
-                     int64_t room, int64_t position, MPI_Comm comm)
+static bool sides_of(struct sides *s, enum kernel_direction direction, const void *typed, int64_t count,
+                     MPI_Datatype datatype, const char *packed, int64_t room, int64_t position, MPI_Comm comm)
 {
     if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
-    *s = (struct sides){.layout = layout_of(datatype), .typed = typed, .count = count, .datatype = datatype};
+    bool driver = driver_get();
+    *s = (struct sides){.typed = typed, .count = count, .datatype = datatype};
+    s->layout = driver ? layout_of(datatype) : native_layout(direction, datatype, count);
     if (!s->layout || s->layout->size == 0) return false;
     s->packed.bytes = layout_bytes(s->layout, count);
     if (s->packed.bytes < 0) return false;
     s->fits = s->packed.bytes <= room - position;
-    s->where = where_of(s->layout, typed, count);
     s->packed.address = (char *)(uintptr_t)packed + position;
+    if (!driver) return true;
+    s->where = where_of(s->layout, typed, count);
     s->packed.device = device_of(s->packed.address);
-    return s->where.device || s->packed.device;
+    return true;
+}
+
+/* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. */
+static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction)
+{
+    if (!s->fits || !native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
+    if (direction == KERNEL_PACK) native_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
+    else native_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
+    return true;
 }
 
 /* Not every MPI looks: MPICH would write past the end. */
@@ -187,8 +201,16 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
                     number outsize, number *position, MPI_Comm comm) \
     { \
         struct sides s; \
-        if (!sides_of(&s, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
+        if (!sides_of(&s, KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
             return next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+        if (!s.where.device && !s.packed.device) { \
+            struct native_call c = {.layout = s.layout}; \
+            bool ours = in_host(&c, &s, KERNEL_PACK); \
+            int rc = ours ? MPI_SUCCESS : next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+            native_end(&c, rc); \
+            if (ours) *position += (number)s.packed.bytes; \
+            return rc; \
+        } \
         int rc = pack((struct pack_forms){.form = next->name}, &s, comm); \
         if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
         return rc; \
@@ -198,8 +220,16 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
                     number outcount, MPI_Datatype datatype, MPI_Comm comm) \
     { \
         struct sides s; \
-        if (!sides_of(&s, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
+        if (!sides_of(&s, KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
             return next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+        if (!s.where.device && !s.packed.device) { \
+            struct native_call c = {.layout = s.layout}; \
+            bool ours = in_host(&c, &s, KERNEL_UNPACK); \
+            int rc = ours ? MPI_SUCCESS : next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+            native_end(&c, rc); \
+            if (ours) *position += (number)s.packed.bytes; \
+            return rc; \
+        } \
         int rc = unpack((struct unpack_forms){.form = next->name}, &s, comm); \
         if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
         return rc; \

@@ -7,6 +7,8 @@
 #include <stddef.h>
 
 void dump_source(const char *signature, const char *source, const char *plan);
+/* The same for the host's code: HASH.c and HASH.host.txt. */
+void dump_host(const char *signature, const char *source, const char *plan);
 void dump_image(const char *signature, const char *arch, bool ptx, const void *image, size_t bytes);
 
 #endif

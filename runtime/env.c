@@ -16,7 +16,7 @@ struct variable {
     const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, any number */
     const char *usual;          /* the default; for paths in words, found by paths_default */
     size_t field;
-    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_NUMBER, AS_PATH } kind;
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_PATH } kind;
     const char *does;
 };
 
@@ -29,6 +29,9 @@ static const char *const transports[] = {"auto", "device", "oneshot", "staged", 
 /* ORDER env_engine */
 static const char *const engines[] = {"auto", "kernel", "copy", NULL};
 
+/* ORDER env_host */
+static const char *const hosts[] = {"off", "on", "auto", NULL};
+
 #define AT(field) offsetof(struct env, field)
 static const struct variable variables[] = {
     {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI"},
@@ -38,6 +41,8 @@ static const struct variable variables[] = {
     {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "settings of those instead of the tuned table's, for debugging"},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU"},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all"},
+    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it"},
+    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PATH, "the C compiler that makes that code"},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},
     {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written"},
     {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize"},
@@ -95,6 +100,8 @@ static void set(const struct variable *v)
         *(enum env_transport *)field = (enum env_transport)value;
     else if (v->kind == AS_ENGINE)
         *(enum env_engine *)field = (enum env_engine)value;
+    else if (v->kind == AS_HOST)
+        *(enum env_host *)field = (enum env_host)value;
     else
         *(int *)field = value;
 }

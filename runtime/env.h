@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY, ENV_PIPELINED };
+enum env_host { ENV_HOST_OFF, ENV_HOST_ON, ENV_HOST_AUTO };
 enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 
 struct env {
@@ -19,6 +20,8 @@ struct env {
     const char *dump;              /* STRIDEC_DUMP: folder for what is generated, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
+    enum env_host host;            /* STRIDEC_HOST=off|on|auto: data in host memory */
+    const char *cc;                /* STRIDEC_CC: the C compiler for it, or NULL */
     const char *knobs;             /* STRIDEC_KNOBS: see knobs.h; NULL if none */
     const char *tune;              /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; NULL if none */
     bool tune_named;               /* the user named the file: not finding it is worth a warning */

@@ -1,6 +1,7 @@
 /* kernel.c: the table of kernels by shape signature, and what became of each. */
 #include "kernel_inner.h"
 #include "log.h"
+#include "native_inner.h"
 #include "place.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static void modules_free(struct kernel *k)
     struct module *m = atomic_exchange(&k->modules, NULL), *next;
     for (; m; m = next) {
         next = m->next;
+        native_unload(m);
         if (m->handle && device_try_enter(m->device)) {
             driver_get()->cuCtxSynchronize();
             graphs_free(m);
@@ -50,6 +52,7 @@ static void modules_free(struct kernel *k)
 static void kernel_free(struct kernel *k)
 {
     modules_free(k);
+    native_free(atomic_load(&k->native));
     form_free(k->form);
     tree_unref(k->tree);
     free(k->signature);
@@ -300,7 +303,7 @@ enum stage module_request(struct module *m)
     if (stage != STAGE_NONE) return stage;
     pthread_mutex_lock(&kernel_lock);
     if (module_stage(m) == STAGE_NONE) {
-        if (m->kernel->family == GEN_CONTIGUOUS) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
+        if (m->kernel->family == GEN_CONTIGUOUS && m->device) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
         worker_push(m);
     }
     stage = module_stage(m);

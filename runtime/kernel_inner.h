@@ -16,7 +16,7 @@ enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_
 #define MODULE_GRAPHS 4
 struct graph;
 
-/* One kernel on one device, generated with certain knobs. */
+/* One kernel on one device, generated with certain knobs; without a device: in host memory (native.h). */
 struct module {
     struct kernel *kernel;
     struct device *device;
@@ -27,6 +27,8 @@ struct module {
     struct gen_plan plan; /* this and the next two only from STAGE_READY on */
     CUmodule handle;
     CUfunction entry[2][GEN_WORDS_MAX]; /* by kernel_direction, then as plan.words */
+    void *library;                      /* without a device, in place of these three; */
+    stridec_host_function *host[2];     /* by kernel_direction */
     _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
     _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
     /* By entry, then by the number of the stream (graph.c). */
@@ -47,6 +49,7 @@ struct kernel {
     int word;     /* widest word that the tree allows */
     atomic_int origin;
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
+    _Atomic(struct native *) native;  /* native.c */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
     int served;                       /* kernels in use that have this one for their code */
     struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0 */
@@ -95,6 +98,9 @@ int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
 /* link_pair.c: lets go of the pairs that it knows. */
 void pairs_forget(void);
+
+/* False once the worker is to end. */
+bool worker_wanted(void);
 
 /* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */
 enum stage module_load(struct gen **gen, struct module *m);   /* *gen is opened at need; NULL before */

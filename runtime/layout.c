@@ -2,6 +2,7 @@
 #include "layout.h"
 #include "host.h"
 #include "log.h"
+#include "native.h"
 #include "read_type.h"
 #include <limits.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@ void layout_unref(struct layout *l)
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
+    if (l->host_read) native_gone(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     free(l->signature);
@@ -53,7 +55,8 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
 
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
-    (void)type, (void)key, (void)extra;
+    (void)key, (void)extra;
+    native_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }

@@ -20,6 +20,8 @@ struct layout {
     int64_t grain;             /* of its basic elements, bytes; 0 where they differ */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     struct stats_row *stats;
+    bool host_read;            /* read for data in host memory alone (native_due) */
+    atomic_uint host_calls, host_served;    /* that native_begin saw; that it took */
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic(MPI_Datatype) runs_type;    /* write_type.h; the same */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */

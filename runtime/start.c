@@ -5,6 +5,7 @@
 #include "env.h"
 #include "interpose.h"
 #include "log.h"
+#include "native.h"
 #include "export.h"
 #include "import.h"
 #include "next.h"
@@ -42,6 +43,7 @@ static void start(void)
     bool offers = node_start();
     if (offers && aside_start()) node_finish(), offers = false;
     atomic_store(&descriptors_come, offers);
+    native_start();
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -56,6 +58,7 @@ static void begin(bool threads)
 static void finish(void)
 {
     if (!atomic_exchange(&interpose_active, false)) return;
+    native_finish();
     record_finish();
     atomic_store(&descriptors_come, false);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
@@ -129,4 +132,10 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
     struct layout *l = rc == MPI_SUCCESS ? layout_of(*datatype) : NULL;
     if (l) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
     return rc;
+}
+
+int call_Type_free(const struct next *next, MPI_Datatype *datatype)
+{
+    native_forget(*datatype);
+    return next->Type_free(datatype);
 }

@@ -174,6 +174,8 @@ function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
+  elseif f.row.when == "host" then
+    check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif check == "" then check = "driver_absent()"
   else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
   local into = takes_messages(f.args) and f.row.when ~= "pending" and receives_at(f.args)
@@ -317,7 +319,7 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[

@@ -127,6 +127,14 @@ static bool read_pipeline(struct parser *p, const char *rest)
     return wrong ? fail(p, wrong, "") : true;
 }
 
+static bool read_host(struct parser *p, const char *rest)
+{
+    double least[TUNE_POINTS_MAX];
+    if (numbers(rest, least) != 1 || least[0] < 1 || least[0] > 1e15) return fail(p, "`host` needs a number of bytes", "");
+    p->table->host_least = (int64_t)least[0];
+    return true;
+}
+
 static bool read_knobs(struct parser *p, const char *rest)
 {
     const char *wrong = tune_knobs_read(p->table, rest, p->line);
@@ -139,7 +147,7 @@ static const struct {
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
     {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
-    {"pipeline", read_pipeline},
+    {"pipeline", read_pipeline}, {"host", read_host},
 };
 
 static bool read_line(struct parser *p, char *line)
@@ -168,6 +176,7 @@ static bool complete(struct parser *p)
 struct tune_table *tune_parse(const char *text, const char *file, struct reason *why)
 {
     struct parser p = {.table = calloc(1, sizeof *p.table), .file = file, .line = 1, .why = why};
+    if (p.table) p.table->host_least = TUNE_HOST_LEAST;
     char *copy = strdup(text), *at = copy, *line;
     bool ok = p.table && copy;
     if (!ok) snprintf(why->text, sizeof why->text, "%s: out of memory", file);
@@ -222,6 +231,7 @@ void tune_write(const struct tune_table *t, FILE *f)
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks) write_grid(&t->grid[c], curve_names[c], f);
     tune_pipeline_write(&t->pipeline, f);
+    fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
     tune_knobs_write(t, f);
 }
 

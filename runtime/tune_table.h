@@ -9,6 +9,7 @@
  *   bytes     256  1024  4096    packed bytes, ascending
  *   block 4   8.6  8.7   8.9     one row a block length in bytes, ascending; "any" where none matters
  *
+ *   host 4096                    packed bytes: from here on stridec may pack data in host memory (native.h)
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
  *   knobs pack strided 8 1048576 model
  *
@@ -50,11 +51,13 @@ struct tune_knobs {
     int line;                                 /* of the file */
 };
 #define TUNE_KNOBS_MAX 256
+#define TUNE_HOST_LEAST 4096
 
 struct tune_table {
     char machine[96], mpi[96], date[32];
     struct tune_grid grid[TUNE_CURVES];
     struct tune_pipeline pipeline;
+    int64_t host_least;                       /* packed bytes from which on data in host memory may be stridec's */
     int knob_rows;
     struct tune_knobs knobs[TUNE_KNOBS_MAX];
 };

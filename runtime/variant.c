@@ -1,5 +1,6 @@
 /* variant.c: see variant.h. */
 #include "variant.h"
+#include "native.h"
 #include "interpose.h"
 #include "layout.h"
 #include "log.h"
@@ -10,6 +11,8 @@ EXPORT stridec_variants_function stridec_variants;
 EXPORT stridec_variant_name_function stridec_variant_name;
 EXPORT stridec_variant_use_function stridec_variant_use;
 EXPORT stridec_kernel_ready_function stridec_kernel_ready;
+EXPORT stridec_host_ready_function stridec_host_ready;
+EXPORT stridec_host_served_function stridec_host_served;
 EXPORT stridec_kernel_state_function stridec_kernel_state;
 
 /* Of the last stridec_variants: by direction. */
@@ -98,4 +101,16 @@ const char *stridec_kernel_state(MPI_Datatype type)
 {
     struct kernel *k = kernel_for(type);
     return k ? kernel_state(k) : "none";
+}
+
+int stridec_host_ready(MPI_Datatype type, int wait)
+{
+    struct layout *l = layout_of(type);
+    return l ? native_ready(l, wait) : -1;
+}
+
+long stridec_host_served(MPI_Datatype type)
+{
+    struct layout *l = layout_of(type);
+    return l ? (long)atomic_load(&l->host_served) : 0;
 }

@@ -4,6 +4,7 @@
  * was started in, which lets a stop and a new start follow each other without a flag that both would fight over. */
 #include "kernel_inner.h"
 #include "log.h"
+#include "native_inner.h"
 #include "place.h"
 #include "toolchain.h"
 #include <limits.h>
@@ -64,11 +65,13 @@ static void work_one(struct module *m, struct gen **gen)
     at_work = m;
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
-    if (device_enter(m->device) == 0) {
+    if (!m->device) {
+        stage = native_load(gen, m);
+    } else if (device_enter(m->device) == 0) {
         stage = module_load(gen, m);
         device_leave(m->device);
     }
-    if (stage == STAGE_FAILED && !m->trial) kernel_count(m->kernel, ORIGIN_FAILED);
+    if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     at_work = NULL;
     settle(m, stage);
@@ -187,7 +190,7 @@ static int start(void)
 void worker_push(struct module *m)
 {
     if (exiting || (!running && start())) {
-        kernel_count(m->kernel, ORIGIN_FAILED);
+        if (m->device) kernel_count(m->kernel, ORIGIN_FAILED);
         settle(m, STAGE_FAILED);
         return;
     }
@@ -209,6 +212,14 @@ void worker_expect(void)
 void worker_wake(void)
 {
     pthread_cond_signal(&work);
+}
+
+bool worker_wanted(void)
+{
+    pthread_mutex_lock(&kernel_lock);
+    bool wanted = running;
+    pthread_mutex_unlock(&kernel_lock);
+    return wanted;
 }
 
 void worker_stop(void)

@@ -39,9 +39,15 @@ struct stages {
     bool whole;                 /* false where the family is generic: `kernel` is the shared interpreter's */
     struct gen_kernel kernel;
 };
-/* 0, or -1 with *why. Free with stages_free, also after -1. An empty type has no kernel (source NULL). */
-int stages_of(struct gen *g, const struct type *t, struct stages *out, struct reason *why);
+/* The targets of gen.h, as --target names them; 1 << their numbers make sets. */
+enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
+extern const char *const target_names[TARGETS + 1];   /* ends with NULL */
+/* 0, or -1 with *why. Free with stages_free, also after -1. An empty type has no kernel (source NULL), nor has on the host
+ * one that a walk serves. */
+int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);
 void stages_free(struct stages *l);
+/* The types of a file; or, where `text` is a signature and no file, that one type, named "signature". As spec_load. */
+struct spec *stages_load(const char *text, struct reason *why);
 
 /* ---- files and folders (files.c) ---- */
 

@@ -1,8 +1,10 @@
 /* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
  *
  * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
- * architecture, file, the file's XXH64 as 16 hex digits, generator version; tabs between. runtime/aot.c reads it. */
+ * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
+ * between. runtime/aot.c reads it. */
 #include "command.h"
+#include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
 
 #define XXH_INLINE_ALL
@@ -17,6 +19,7 @@
 
 struct job {
     const char *folder;
+    int targets;             /* a set of 1 << enum target */
     int narchs;
     char *arch[ARCHS_MAX];
     FILE *manifest;          /* in memory, written last: it never names a file that is not there */
@@ -24,26 +27,48 @@ struct job {
     size_t nshapes;
 };
 
-/* Writes one module and its line of the manifest. */
-static int write_module(struct job *job, const char *shape, const char *source, uint64_t hash, const char *arch,
-                        struct reason *why)
+/* Writes one module and its line of the manifest; takes the image. */
+static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image,
+                       size_t bytes, struct reason *why)
 {
-    char file[64], path[PATH_MAX];
-    void *cubin = NULL;
-    size_t bytes = 0;
-    snprintf(file, sizeof file, "%016llx.%s.cubin", (unsigned long long)hash, arch);
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
-    if (compile(source, file, arch, false, &cubin, &bytes, why) != 0)
-        return -1;
-    int status = file_replace(path, cubin, bytes, why);
+    int status = file_replace(path, image, bytes, why);
     if (status == 0)
         fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
-                (unsigned long long)XXH64(cubin, bytes, 0), gen_version());
-    free(cubin);
+                (unsigned long long)XXH64(image, bytes, 0), gen_version());
+    free(image);
     return status;
 }
 
-/* Source and modules of one shape. */
+static int write_module(struct job *job, const char *shape, const char *source, uint64_t hash, const char *arch,
+                        struct reason *why)
+{
+    char file[64];
+    void *cubin = NULL;
+    size_t bytes = 0;
+    snprintf(file, sizeof file, "%016llx.%s.cubin", (unsigned long long)hash, arch);
+    if (compile(source, file, arch, false, &cubin, &bytes, why) != 0)
+        return -1;
+    return write_image(job, shape, arch, file, cubin, bytes, why);
+}
+
+/* Source and library of one shape for the host. */
+static int write_host(struct job *job, const char *shape, const char *source, struct reason *why)
+{
+    char path[PATH_MAX], file[64];
+    uint64_t hash = XXH64(shape, strlen(shape), 0);
+    void *library = NULL;
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/%016llx.c", job->folder, (unsigned long long)hash);
+    snprintf(file, sizeof file, "%016llx.%s.so", (unsigned long long)hash, cc_machine());
+    if (file_replace(path, source, strlen(source), why) != 0 ||
+        cc_compile(source, CC_LIBRARY, NULL, &library, &bytes, why) != 0)
+        return -1;
+    return write_image(job, shape, cc_machine(), file, library, bytes, why);
+}
+
+/* Source and modules of one shape for GPUs. */
 static int write_shape(struct job *job, const char *shape, const char *source, struct reason *why)
 {
     char path[PATH_MAX];
@@ -66,20 +91,33 @@ static bool is_done(const struct job *job, const char *shape)
 }
 
 /* The types that the interpreter serves have no module of their own. */
-static int write_types(struct job *job, struct gen *g, const struct spec *spec, struct stages *stages)
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target,
+                       struct stages *stages)
 {
+    job->nshapes = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
         struct stages *l = &stages[i];
-        if (stages_of(g, spec->item[i].type, l, &why) != 0)
+        if (stages_of(g, spec->item[i].type, target, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
-        if (!l->whole || is_done(job, form_signature(l->form)))
+        const char *shape = form_signature(l->form), *source = l->kernel.source;
+        if (!l->whole || !source || is_done(job, shape))
             continue;
-        job->shape[job->nshapes++] = form_signature(l->form);
-        if (write_shape(job, form_signature(l->form), l->kernel.source, &why) != 0)
+        job->shape[job->nshapes++] = shape;
+        if ((target == TARGET_HOST ? write_host(job, shape, source, &why) : write_shape(job, shape, source, &why)) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
     return 0;
+}
+
+static int write_target(struct job *job, struct gen *g, const struct spec *spec, enum target target)
+{
+    struct stages *stages = calloc(spec->count, sizeof *stages);
+    int status = stages ? write_types(job, g, spec, target, stages) : failure("gen", "out of memory");
+    for (size_t i = 0; stages && i < spec->count; i++)
+        stages_free(&stages[i]);
+    free(stages);
+    return status;
 }
 
 static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
@@ -104,27 +142,29 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     char *text = NULL, path[PATH_MAX];
     size_t bytes = 0;
     struct reason why;
-    struct stages *stages = calloc(spec->count, sizeof *stages);
     job->shape = calloc(spec->count, sizeof *job->shape);
     job->manifest = open_memstream(&text, &bytes);
     int status = -1;
-    if (!stages || !job->shape || !job->manifest) {
+    if (!job->shape || !job->manifest) {
         failure("gen", "out of memory");
     } else {
         fprintf(job->manifest, "stridec manifest 1\n");
-        status = write_common(job, g) || write_types(job, g, spec, stages);
+        status = job->targets & 1 << TARGET_CUDA && write_common(job, g);
+        for (int t = 0; t < TARGETS && status == 0; t++)
+            if (job->targets & 1 << t)
+                status = write_target(job, g, spec, (enum target)t);
     }
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);
     if (status == 0 && file_replace(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
-    if (status == 0)
+    if (status == 0 && job->targets & 1 << TARGET_CUDA)
         printf("%s: %zu types, %zu shapes and the generic kernel for %d architecture%s\n", path, spec->count,
                job->nshapes, job->narchs, job->narchs == 1 ? "" : "s");
-    for (size_t i = 0; stages && i < spec->count; i++)
-        stages_free(&stages[i]);
-    free(stages);
+    if (status == 0 && job->targets & 1 << TARGET_HOST)
+        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
+               job->nshapes);
     free(job->shape);
     free(text);
     return status;
@@ -148,21 +188,41 @@ static int read_archs(struct job *job, char *list)
     return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
 }
 
+/* Splits "cuda,host" in place. */
+static int read_targets(struct job *job, char *list)
+{
+    char *rest = NULL;
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        int t = 0;
+        while (t < TARGETS && strcmp(name, target_names[t]) != 0)
+            t++;
+        if (t == TARGETS)
+            return usage_error("gen", "'%s' is not a target: cuda, host", name);
+        job->targets |= 1 << t;
+    }
+    return job->targets ? 0 : usage_error("gen", "--target needs a name: cuda, host");
+}
+
 static int read_arguments(struct job *job, int argc, char **argv, const char **path)
 {
     for (int i = 1; i < argc; i++) {
         bool folder = strcmp(argv[i], "-o") == 0, arch = strcmp(argv[i], "--arch") == 0;
-        if ((folder || arch) && i + 1 == argc)
+        bool target = strcmp(argv[i], "--target") == 0;
+        if ((folder || arch || target) && i + 1 == argc)
             return usage_error("gen", "%s needs a value", argv[i]);
         if (folder)
             job->folder = argv[++i];
         else if (arch && read_archs(job, argv[++i]) != 0)
             return EXIT_USAGE;
-        else if (!arch && (argv[i][0] == '-' || *path))
+        else if (target && read_targets(job, argv[++i]) != 0)
+            return EXIT_USAGE;
+        else if (!arch && !target && (argv[i][0] == '-' || *path))
             return usage_error("gen", "unexpected %s", argv[i]);
-        else if (!arch)
+        else if (!arch && !target)
             *path = argv[i];
     }
+    if (!job->targets)
+        job->targets = 1 << TARGET_CUDA;
     if (!*path || !job->folder)
         return usage_error("gen", "%s", *path ? "-o DIR is needed" : "which spec file?");
     if (strlen(job->folder) > PATH_MAX - 80)
@@ -182,9 +242,10 @@ int gen_main(int argc, char **argv)
     if (!spec)
         return failure("gen", "%s", why.text);
     struct gen *g = gen_open(&why);
-    if (job.narchs == 0 && g && (job.arch[0] = (char *)arch_default(&why)))
+    bool cuda = job.targets & 1 << TARGET_CUDA;
+    if (cuda && job.narchs == 0 && g && (job.arch[0] = (char *)arch_default(&why)))
         job.narchs = 1;
-    if (!g || job.narchs == 0 || folder_make(job.folder, &why) != 0)
+    if (!g || (cuda && job.narchs == 0) || folder_make(job.folder, &why) != 0)
         status = failure("gen", "%s", why.text);
     else
         status = write_all(&job, g, spec) == 0 ? 0 : 1;

@@ -2,6 +2,7 @@
 #include "command.h"
 #include "disassemble.h"
 #include "../../runtime/cache.h"
+#include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@
 struct view {
     const char *option;   /* NULL: everything in words */
     bool needs_arch;
+    int targets;          /* a set of 1 << enum target */
     int (*show)(const struct spec_item *item, const struct stages *l, const char *arch);
 };
 
@@ -64,7 +66,7 @@ static int show_words(const struct spec_item *item, const struct stages *l, cons
     printf("  extent: %lld B, lower bound %lld, upper bound %lld\n", (long long)(t->ub - t->lb), (long long)t->lb,
            (long long)t->ub);
     if (!l->kernel.source) {
-        printf("  kernel: none, the type is empty\n\n");
+        printf("  kernel: none, %s\n\n", t->size ? "the tree is walked" : "the type is empty");
         return 0;
     }
     printf("  kernel family: %s\n  plan:\n", gen_family_name(l->kernel.plan.family));
@@ -85,7 +87,7 @@ static void print_header(const struct spec_item *item, const struct stages *l)
 {
     printf("// %s: %s\n", item->name, l->signature);
     if (!l->kernel.source)
-        printf("// empty: no kernel\n");
+        printf("// no code: %s\n", item->type->size ? "the tree is walked" : "the type is empty");
 }
 
 static int show_source(const struct spec_item *item, const struct stages *l, const char *arch)
@@ -126,9 +128,32 @@ static int show_sass(const struct spec_item *item, const struct stages *l, const
     return show_compiled(item, l, arch, false);
 }
 
+/* What the C compiler makes of it. */
+static int show_assembly(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    void *text = NULL;
+    size_t bytes;
+    struct reason why;
+    (void)arch;
+    print_header(item, l);
+    if (!l->kernel.source)
+        return 0;
+    if (cc_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why) != 0)
+        return failure("inspect", "%s: %s", item->name, why.text);
+    printf("%s\n", (char *)text);
+    free(text);
+    return 0;
+}
+
+#define CUDA (1 << TARGET_CUDA)
+#define HOST (1 << TARGET_HOST)
 static const struct view VIEWS[] = {
-    {NULL, false, show_words},       {"--signature", false, show_signature}, {"--source", false, show_source},
-    {"--ptx", true, show_ptx},       {"--sass", true, show_sass},
+    {NULL, false, CUDA | HOST, show_words},
+    {"--signature", false, CUDA | HOST, show_signature},
+    {"--source", false, CUDA | HOST, show_source},
+    {"--ptx", true, CUDA, show_ptx},
+    {"--sass", true, CUDA, show_sass},
+    {"--asm", false, HOST, show_assembly},
 };
 
 /* ---- the cache ---- */
@@ -156,6 +181,7 @@ static int show_cache(void)
 
 struct request {
     const char *path, *arch;
+    enum target target;
     const struct view *view;
     bool cache;
     int nnames;
@@ -173,6 +199,12 @@ static int read_option(struct request *r, int argc, char **argv, int *i)
             return usage_error("inspect", "--arch needs an architecture's name such as sm_90");
         r->arch = argv[*i];
         return 0;
+    }
+    if (strcmp(argv[*i], "--target") == 0) {
+        const char *name = ++*i < argc ? argv[*i] : "";
+        for (r->target = TARGET_CUDA; r->target < TARGETS && strcmp(name, target_names[r->target]) != 0;)
+            r->target++;
+        return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host");
     }
     for (size_t v = 1; v < sizeof VIEWS / sizeof *VIEWS; v++) {
         if (strcmp(argv[*i], VIEWS[v].option) != 0)
@@ -199,6 +231,8 @@ static int read_arguments(struct request *r, int argc, char **argv)
             r->path = argv[i];
         }
     }
+    if (!(r->view->targets & 1 << r->target))
+        return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
     if (r->cache && (r->path || r->view != VIEWS))
         return usage_error("inspect", "--cache stands alone");
     return r->cache || r->path ? 0 : usage_error("inspect", "which spec file?");
@@ -234,7 +268,7 @@ static int show_items(const struct request *r, const struct spec *spec, struct g
         struct reason why;
         if (!is_wanted(r, spec->item[i].name))
             continue;
-        if (stages_of(g, spec->item[i].type, &l, &why) != 0)
+        if (stages_of(g, spec->item[i].type, r->target, &l, &why) != 0)
             status = failure("inspect", "%s: %s", spec->item[i].name, why.text);
         else
             status = r->view->show(&spec->item[i], &l, r->arch);
@@ -252,7 +286,7 @@ int inspect_main(int argc, char **argv)
         return status;
     if (r.cache)
         return show_cache();
-    struct spec *spec = spec_load(r.path, &why);
+    struct spec *spec = stages_load(r.path, &why);
     if (!spec)
         return failure("inspect", "%s", why.text);
     struct gen *g = gen_open(&why);

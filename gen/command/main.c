@@ -10,17 +10,24 @@ const struct command commands[] = {
      "  --sim    use the simulated GPU\n"
      "  --stats  at the end print a table per datatype (rank 0)\n",
      run_main},
-    {"inspect", "SPEC [NAME...] [--signature | --source | --ptx | --sass] [--arch sm_NN], or --cache",
+    {"inspect",
+     "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
+     "or --cache",
      "show what becomes of the types of a spec file",
+     "  SPEC may be a signature in place of a file\n"
+     "  --target T    kernels for GPUs (cuda, the default), or code for data in host memory (host)\n"
      "  --signature   only NAME<TAB>SIGNATURE, a line each\n"
-     "  --source      the CUDA C generated for each\n"
+     "  --source      the CUDA C, or C, generated for each\n"
      "  --ptx         its PTX\n"
      "  --sass        its machine code (needs nvdisasm or cuobjdump)\n"
+     "  --asm         on the host: what the C compiler makes of it\n"
      "  --arch sm_NN  for this architecture; default the GPU present, else the newest that NVRTC knows\n"
      "  --cache       the modules in the cache folder\n",
      inspect_main},
-    {"gen", "SPEC -o DIR [--arch sm_NN,...]", "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR",
+    {"gen", "SPEC -o DIR [--target cuda,host] [--arch sm_NN,...]",
+     "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR",
      "  -o DIR            the folder for sources, modules and the manifest; made if needed\n"
+     "  --target T,...    kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)\n"
      "  --arch sm_NN,...  default the GPU present, else the newest that NVRTC knows\n",
      gen_main},
     {"tune", "[-o FILE] [--quick] [--no-kernels], or --show FILE",

@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-int stages_of(struct gen *g, const struct type *t, struct stages *out, struct reason *why)
+const char *const target_names[] = {"cuda", "host", NULL};
+
+int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why)
 {
     memset(out, 0, sizeof *out);
     out->canonical = tree_canonical_explained(t->tree, &out->steps, why);
@@ -19,7 +22,35 @@ int stages_of(struct gen *g, const struct type *t, struct stages *out, struct re
     if (t->size == 0)
         return 0;
     out->whole = form_family(out->form) != GEN_GENERIC;
-    return gen_kernel_form(g, out->form, "cuda", NULL, &out->kernel, why);
+    if (target == TARGET_HOST && !out->whole)
+        return 0;
+    return gen_kernel_form(g, out->form, target_names[target], NULL, &out->kernel, why);
+}
+
+static struct spec *spec_of_tree(struct tree *t, struct reason *why)
+{
+    struct spec *s = calloc(1, sizeof *s);
+    struct spec_item *item = calloc(1, sizeof *item);
+    struct type *type = calloc(1, sizeof *type);
+    char *name = strdup("signature");
+    if (!s || !item || !type || !name) {
+        strcpy(why->text, "out of memory");
+        free(s), free(item), free(type), free(name), tree_unref(t);
+        return NULL;
+    }
+    *type = (struct type){.tree = t, .size = t->size, .lb = t->low, .ub = t->high, .align = 1};
+    *item = (struct spec_item){.name = name, .type = type};
+    *s = (struct spec){.count = 1, .item = item};
+    return s;
+}
+
+struct spec *stages_load(const char *text, struct reason *why)
+{
+    bool signature = text[0] && text[1] == '(' && strchr("dsqi", text[0]) && access(text, F_OK) != 0;
+    if (!signature)
+        return spec_load(text, why);
+    struct tree *t = tree_parse(text, why);
+    return t ? spec_of_tree(t, why) : NULL;
 }
 
 void stages_free(struct stages *l)

@@ -65,6 +65,19 @@ check "which rules fired" returns 0 out 'became one block: 100 copies of 4 B, 40
     inspect "$root/spec/tempi.lua" plane_subarray_float
 check "what limits it" returns 0 out '^    limit: ' inspect "$root/spec/tempi.lua" plane_subarray_float
 check "the source" returns 0 out 'stridec_pack_w' inspect --source "$root/spec/faces.lua" face_yz
+check "the source for the host" returns 0 out 'void stridec_host_unpack' inspect --target host --source \
+    "$root/spec/faces.lua" face_yz
+check "a signature in place of a spec" returns 0 out 'blocks of 12 B: 2 moves' inspect --target host 's(3,16,d(12))'
+check "a signature that is none" returns 1 err '[)] expected at byte 12' inspect 's(3,16,d(12)'
+if command -v cc gcc clang >/dev/null; then
+    check "the assembly" returns 0 out 'stridec_host_pack:' inspect --target host --asm 's(3,16,d(12))'
+    check "code for the host ahead of time" returns 0 out '7 shapes for data in host memory' \
+        gen --target host "$root/spec/halo.lua" -o "$work/host"
+    check "its manifest" grep -qE $'^s\\(.*\thost-[0-9a-f]{16}\t[0-9a-f]{16}[.]host-[0-9a-f]{16}[.]so\t' "$work/host/manifest"
+fi
+check "a view of another target" returns 2 err 'not of --target cuda' inspect --asm "$root/spec/faces.lua"
+check "an unknown target" returns 2 err 'cuda or host' inspect --target tpu "$root/spec/faces.lua"
+check "gen with an unknown target" returns 2 err "'tpu'" gen "$root/spec/tempi.lua" -o "$work/x" --target host,tpu
 check "two views at once" returns 2 err 'at once' inspect --source --ptx "$root/spec/faces.lua"
 for spec in halo faces; do
     check "$spec.lua loads" returns 0 out . inspect --signature "$root/spec/$spec.lua"

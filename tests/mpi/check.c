@@ -1,5 +1,8 @@
 /* check.c: start, finish and the reports of the multi-rank tests. */
 #include "check.h"
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,6 +53,43 @@ int check_start(int *argc, char ***argv, int level)
         MPI_Init_thread(argc, argv, level, &provided);
     check_begin(*argc, *argv, MPI_COMM_WORLD);
     return provided;
+}
+
+/* The MPI's library among what is loaded. */
+static int find_mpi(struct dl_phdr_info *info, size_t size, void *name)
+{
+    const char *file = strrchr(info->dlpi_name, '/');
+    (void)size;
+    if (!file || (strncmp(file, "/libmpi.so", 10) && strncmp(file, "/libmpich.so", 12))) return 0;
+    snprintf(name, PATH_MAX, "%s", info->dlpi_name);
+    return 1;
+}
+
+static void *own_function(const char *name)
+{
+    static void *library;
+    char file[PATH_MAX] = "";
+    if (!library && dl_iterate_phdr(find_mpi, file)) library = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
+    void *function = library ? dlsym(library, name) : NULL;
+    if (!function) {
+        fprintf(stderr, "no library of the MPI with %s is loaded\n", name);
+        exit(2);
+    }
+    return function;
+}
+
+pack_function *own_pack(void)
+{
+    static pack_function *function;
+    if (!function) *(void **)&function = own_function("PMPI_Pack");
+    return function;
+}
+
+unpack_function *own_unpack(void)
+{
+    static unpack_function *function;
+    if (!function) *(void **)&function = own_function("PMPI_Unpack");
+    return function;
 }
 
 int check_end(void)

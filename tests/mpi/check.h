@@ -45,6 +45,12 @@ uint32_t roll(uint32_t n);
 /* From here on every rank draws numbers of its own. */
 void roll_apart(void);
 
+/* The MPI's own MPI_Pack and MPI_Unpack, past everything that is preloaded. */
+typedef int pack_function(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
+typedef int unpack_function(const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm);
+pack_function *own_pack(void);
+unpack_function *own_unpack(void);
+
 /* ---- types (types.c) ---- */
 
 /* Family A: what stridec compiles. B adds the combiners that fall back. */

@@ -93,7 +93,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- pack parts host p2p uneven requests outstanding collectives reductions neighbors halo pending window \
+[ $# -gt 0 ] || set -- pack parts host native p2p uneven requests outstanding collectives reductions neighbors halo pending window \
     file bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short fatal devices \
     handles fallback tuned edges steps large large_count churn warm random
 for name in "$@"; do

@@ -29,8 +29,8 @@ static void find_map(struct layout *l)
     for (int plane = 0; plane < 4; plane++) {
         int position = 0;
         for (int64_t i = 0; i < l->span; i++) span[i] = (unsigned char)(i >> 8 * plane);
-        MPI_Pack((void *)((uintptr_t)span - (uintptr_t)l->low), l->count, l->type, packed, l->bytes, &position,
-                 check_comm);
+        own_pack()((void *)((uintptr_t)span - (uintptr_t)l->low), l->count, l->type, packed, l->bytes, &position,
+                   check_comm);
         for (int i = 0; i < l->bytes; i++) l->map[i] |= (int32_t)((uint32_t)packed[i] << 8 * plane);
     }
     for (int i = 0; i < l->bytes; i++) span[l->map[i]] = 0;

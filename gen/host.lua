@@ -1,0 +1,410 @@
+-- host.lua: plans and writes the C code that packs and unpacks a tree in host memory.
+--
+-- Each node of the tree becomes functions of packed address p and user address u (where the node's offset is added):
+--   WAY_all_N(p, u, a)              the whole node
+--   WAY_run_N(p, u, i, n, a)        n copies of a repeating node's child, from the i'th on: the loop
+--   WAY_part_N(p, u, begin, end, a) bytes [begin, end) of the node; copies past the last go on
+-- What is constant of the tree is constant in the code; long lists come with the call (form.h). Order in the packed
+-- stream is the tree's; where a loop goes another way round, addresses on the packed side follow it.
+local index = require "index"
+local moves = require "moves"
+local INLINE_MAX = moves.INLINE_MAX
+local literal = index.literal
+
+local host = {}
+
+local UNROLLED = 16         -- moves in the body of a loop
+local FAR = 512             -- bytes between short blocks, from which on the processor does not fetch ahead by itself
+local AHEAD = 16            -- blocks that are fetched ahead
+local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
+local LINES = 128           -- ... and how much of such a row is moved at a time
+local TURN_MIN = 8          -- shorter columns are not worth turning
+
+-- Numbers the nodes, lists and lengths in order; gen.c fills the lists in the same order.
+local function number(tree)
+  local all = { nodes = {}, lists = 0, lengths = {} }
+  local function visit(node)
+    all.nodes[#all.nodes + 1] = node
+    node.id = #all.nodes
+    if node.kind == "table" or node.kind == "blocks" then
+      node.list = all.lists
+      all.lists = all.lists + 1
+    end
+    if node.kind == "dense" then all.lengths[node.count] = true end
+    if node.child then visit(node.child) end
+    for _, part in ipairs(node.part or {}) do visit(part) end
+  end
+  visit(tree)
+  return all
+end
+
+local function size(node)
+  return node.size and literal(node.size) or ("size_%d(a)"):format(node.id)
+end
+
+local function list_count(node) return ("a->list[%d].count"):format(node.list) end
+
+-- The type of a list's entries: gen/form_host.c writes them by the same rules.
+local function at_type(node)
+  return (node.base == 4 and node.entry == 2 or node.base == 0 and node.entry == 4) and "int" or "s64"
+end
+local function start_type(node, tree)
+  return tree.bytes // node.unit < 1 << 29 and "int" or "s64"
+end
+
+local function copies(node)
+  return node.kind == "table" and list_count(node) or literal(node.kind == "index" and #node.at or node.count)
+end
+
+-- Sizes that follow from lists: functions, children first.
+local function size_lines(all, tree)
+  local lines = {}
+  for i = #all.nodes, 1, -1 do
+    local node, text = all.nodes[i], nil
+    if not node.size then
+      if node.kind == "blocks" then
+        local l = ("a->list[%d]"):format(node.list)
+        text = ("%s.piece ? %s.count * %s.piece : (s64)((const %s *)%s.start)[%s.count] * %d"):format(l, l, l,
+          start_type(node, tree), l, l, node.unit)
+      elseif node.kind == "seq" then
+        local sum = {}
+        for k, part in ipairs(node.part) do sum[k] = size(part) end
+        text = table.concat(sum, " + ")
+      else
+        text = ("%s * %s"):format(copies(node), size(node.child))
+      end
+      lines[#lines + 1] = ("FAST s64 size_%d(const struct stridec_host *a) { return %s; }"):format(node.id, text)
+    end
+  end
+  return lines
+end
+
+-- u + off, for a child.
+local function moved(address, off)
+  return off == 0 and address or ("%s + %s"):format(address, literal(off))
+end
+
+-- A statement that moves a whole node.
+local function all_call(way, node, p, u)
+  if node.kind ~= "dense" then return ("%s_all_%d(%s, %s, a);"):format(way, node.id, p, u) end
+  local to, from = p, u
+  if way == "unpack" then to, from = u, p end
+  return ("copy_%d(%s, %s);"):format(node.count, to, from)
+end
+
+local function part_call(way, node, p, u, first, past)
+  if node.kind == "dense" then
+    return ("%s_any(%s, %s + %s, %s - (%s));"):format(way, p, u, first, past, first)
+  end
+  return ("%s_part_%d(%s, %s, %s, %s, a);"):format(way, node.id, p, u, first, past)
+end
+
+local function add(lines, text, ...)
+  lines[#lines + 1] = select("#", ...) > 0 and text:format(...) or text
+end
+
+-- Where copy i of a repeating node lies, from u.
+local function place(node, i)
+  if node.kind == "stride" then return ("%s * %s"):format(i, literal(node.step)) end
+  if node.kind == "index" then return ("(s64)at_%d[%s]"):format(node.id, i) end
+  return ("(s64)((const %s *)a->list[%d].at)[%s] * %d"):format(at_type(node), node.list, i, node.unit)
+end
+
+local function unroll(node)
+  local child = node.child
+  if child.kind ~= "dense" then return 1 end
+  local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
+  return math.max(1, math.min(8, UNROLLED // n))
+end
+
+-- A loop over copies, straight on.
+local function straight(way, node, lines)
+  local child = node.child
+  local far = child.kind == "dense" and child.count <= INLINE_MAX
+    and node.kind == "stride" and math.abs(node.step) >= FAR
+  if unroll(node) > 1 then add(lines, "#pragma GCC unroll %d", unroll(node)) end
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  if far then
+    add(lines, "        __builtin_prefetch(u + %s, %d);", place(node, ("(i + k + %d)"):format(AHEAD)),
+      way == "pack" and 0 or 1)
+  end
+  add(lines, "        char *const from = u + %s;", moved(place(node, "(i + k)"), child.off))
+  add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
+  if node.kind == "table" then add(lines, "        ONE_BY_ONE;") end
+  add(lines, "    }")
+end
+
+-- A transposed layout: columns of short blocks that lie beside each other, so that each line of memory holds blocks of
+-- several columns. Moved a few columns at a time, row by row.
+local function is_turned(node)
+  local column = node.child
+  if node.kind ~= "stride" or column.kind ~= "stride" or column.child.kind ~= "dense" then return false end
+  local near, far = math.abs(node.step), math.abs(column.step)
+  return near > 0 and near <= NEAR_MAX and far >= 2 * near and far >= 64 and column.count >= TURN_MIN
+    and column.child.count <= near and node.count * near <= far
+end
+
+local function turned(way, node, lines)
+  local column, block = node.child, node.child.child
+  local wide = LINES // math.abs(node.step)
+  local from = ("u + (i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step))
+  local function body(count)
+    add(lines, "        for (s64 j = 0; j < %s; j++) {", literal(column.count))
+    if math.abs(column.step) >= FAR then
+      add(lines, "            __builtin_prefetch(u + (i + k) * %s + (j + %d) * %s, %d);", literal(node.step), AHEAD,
+        literal(column.step), way == "pack" and 0 or 1)
+    end
+    if count == wide then add(lines, "#pragma GCC unroll %d", wide) end
+    add(lines, "            for (s64 c = 0; c < %s; c++) {", count)
+    add(lines, "                char *const from = %s;", moved(from, column.off + block.off))
+    add(lines, "                %s", all_call(way, block, ("p + (k + c) * %s + j * %s"):format(literal(column.size),
+      literal(block.size)), "from"))
+    add(lines, "            }")
+    add(lines, "        }")
+  end
+  add(lines, "    s64 k = 0;")
+  add(lines, "    for (; k + %d <= n; k += %d) {", wide, wide)
+  body(wide)
+  add(lines, "    }")
+  add(lines, "    if (k < n) {")
+  body("n - k")
+  add(lines, "    }")
+end
+
+-- The part of repeating copies: a piece of one, whole ones, a piece. at(i) is where copy i of `child` lies.
+local function part_of_copies(way, name, child, at, lines)
+  add(lines, "PART void %s_part_%s(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, name)
+  add(lines, "{")
+  add(lines, "    const s64 size = %s;", size(child))
+  add(lines, "    s64 i = begin / size, first = begin - i * size, n;")
+  add(lines, "    if (first) {")
+  add(lines, "        const s64 past = end - i * size < size ? end - i * size : size;")
+  add(lines, "        %s", part_call(way, child, "p", "u + " .. moved(at "i", child.off), "first", "past"))
+  add(lines, "        p += past - first;")
+  add(lines, "        if (++i * size >= end) return;")
+  add(lines, "    }")
+  add(lines, "    n = end / size - i;")
+  add(lines, "    if (n > 0) %s_run_%s(p, u, i, n, a);", way, name)
+  add(lines, "    p += n * size, i += n;")
+  add(lines, "    if (i * size < end) {")
+  add(lines, "        %s", part_call(way, child, "p", "u + " .. moved(at "i", child.off), "0LL", "end - i * size"))
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "")
+end
+
+local emit = {}
+
+function emit.dense(way, node, lines)
+  -- Only of the root: other blocks are moved where they are met. It may go on: then all is one piece.
+  if node.id ~= 1 then return end
+  add(lines, "PART void %s_part_1(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way)
+  add(lines, "{")
+  add(lines, "    (void)a;")
+  add(lines, "    %s_bytes(p, u + begin, end - begin);", way)
+  add(lines, "}")
+  add(lines, "")
+end
+
+local function repeating(way, node, lines)
+  if node.kind == "index" then
+    local text = {}
+    for i, at in ipairs(node.at) do text[i] = literal(at) end
+    if way == "pack" then add(lines, "static const s64 at_%d[] = {%s};", node.id, table.concat(text, ", ")) end
+  end
+  add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
+    node.id)
+  add(lines, "{")
+  add(lines, "    (void)a;")
+  if is_turned(node) then turned(way, node, lines) else straight(way, node, lines) end
+  add(lines, "}")
+  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    %s_run_%d(p, u, 0, %s, a);", way, node.id, copies(node))
+  add(lines, "}")
+  part_of_copies(way, node.id, node.child, function(i) return place(node, i) end, lines)
+end
+emit.stride, emit.index, emit.table = repeating, repeating, repeating
+
+function emit.seq(way, node, lines)
+  add(lines, "static inline void %s_all_%d(char *restrict p, char *restrict u, const struct stridec_host *a)", way,
+    node.id)
+  add(lines, "{")
+  add(lines, "    (void)a;")
+  local start, varies = 0, false
+  for i, part in ipairs(node.part) do
+    add(lines, "    %s", all_call(way, part, varies and "p" or moved("p", start), moved("u", part.off)))
+    if part.size and not varies then
+      start = start + part.size
+    elseif i < #node.part then
+      add(lines, "    p += %s%s;", not varies and start ~= 0 and literal(start) .. " + " or "", size(part))
+      varies = true
+    end
+  end
+  add(lines, "}")
+  add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    s64 start = 0, past = 0;")
+  for _, part in ipairs(node.part) do
+    add(lines, "    start = past, past += %s;", size(part))
+    add(lines, "    if (begin < past && end > start) {")
+    add(lines, "        const s64 first = begin > start ? begin - start : 0;")
+    add(lines, "        const s64 last = end < past ? end - start : past - start;")
+    add(lines, "        %s", part_call(way, part, "p", moved("u", part.off), "first", "last"))
+    add(lines, "        p += last - first;")
+    add(lines, "    }")
+  end
+  add(lines, "}")
+  add(lines, "")
+end
+
+-- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
+local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
+host.PIECES = PIECES
+
+-- Pieces lie at `at`.
+local function pieces(way, node, lines)
+  add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)",
+    way, node.id)
+  add(lines, "{")
+  add(lines, "    const %s *const at = a->list[%d].at;", at_type(node), node.list)
+  add(lines, "    switch (a->list[%d].piece) {", node.list)
+  for _, bytes in ipairs(PIECES) do
+    if bytes % node.unit == 0 then
+      add(lines, "    case %d:", bytes)
+      add(lines, "#pragma GCC unroll 4")
+      add(lines, "        for (s64 k = i; k < i + n; k++, p += %d) {", bytes)
+      add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
+      add(lines, "            COPY(%s, %d);", way == "pack" and "p, from" or "from, p", bytes)
+      add(lines, "            ONE_BY_ONE;")
+      add(lines, "        }")
+      add(lines, "        break;")
+    end
+  end
+  add(lines, "    }")
+  add(lines, "}")
+end
+
+-- A block lies at `at` plus its place in the packed stream; block i + 1 starts where block i ends.
+function emit.blocks(way, node, lines, tree)
+  pieces(way, node, lines)
+  local starts = ("const %s *const start = a->list[%d].start"):format(start_type(node, tree), node.list)
+  local places = ("const %s *const at = a->list[%d].at"):format(at_type(node), node.list)
+  add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
+    node.id)
+  add(lines, "{")
+  add(lines, "    %s;", starts)
+  add(lines, "    %s;", places)
+  add(lines, "    for (s64 k = i; k < i + n; k++) {")
+  add(lines, "        const s64 bytes = ((s64)start[k + 1] - start[k]) * %d;", node.unit)
+  add(lines, "        __builtin_prefetch(u + ((s64)at[k + %d] + start[k + %d]) * %d, %d);", AHEAD, AHEAD, node.unit,
+    way == "pack" and 0 or 1)
+  add(lines, "        %s_any(p, u + ((s64)at[k] + start[k]) * %d, bytes);", way, node.unit)
+  add(lines, "        p += bytes;")
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    if (a->list[%d].piece) %s_pieces_%d(p, u, 0, %s, a);", node.list, way, node.id, list_count(node))
+  add(lines, "    else %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
+  add(lines, "}")
+  add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    %s;", starts)
+  add(lines, "    %s;", places)
+  add(lines, "    const s64 piece = a->list[%d].piece;", node.list)
+  add(lines, "    if (piece) {")
+  add(lines, "        s64 k = begin / piece, first = begin - k * piece;")
+  add(lines, "        if (first) {")
+  add(lines, "            const s64 past = end - k * piece < piece ? end - k * piece : piece;")
+  add(lines, "            %s_any(p, u + (s64)at[k] * %d + first, past - first);", way, node.unit)
+  add(lines, "            p += past - first;")
+  add(lines, "            if (++k * piece >= end) return;")
+  add(lines, "        }")
+  add(lines, "        const s64 n = end / piece - k;")
+  add(lines, "        %s_pieces_%d(p, u, k, n, a);", way, node.id)
+  add(lines, "        k += n, p += n * piece;")
+  add(lines, "        if (k * piece < end) %s_any(p, u + (s64)at[k] * %d, end - k * piece);", way, node.unit)
+  add(lines, "        return;")
+  add(lines, "    }")
+  add(lines, "    s64 low = 0, high = %s;", list_count(node))
+  add(lines, "    while (high - low > 1) {")
+  add(lines, "        const s64 middle = low + (high - low) / 2;")
+  add(lines, "        if ((s64)start[middle] * %d <= begin) low = middle; else high = middle;", node.unit)
+  add(lines, "    }")
+  add(lines, "    for (s64 k = low; k < %s && begin < end; k++) {", list_count(node))
+  add(lines, "        const s64 stop = (s64)start[k + 1] * %d, past = stop < end ? stop : end;", node.unit)
+  add(lines, "        %s_any(p, u + (s64)at[k] * %d + begin, past - begin);", way, node.unit)
+  add(lines, "        p += past - begin, begin = past;")
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "")
+end
+
+-- The elements of the call, `extent` apart.
+local function elements(way, tree, lines)
+  add(lines, "FAST void %s_run_elements(char *restrict p, char *restrict u, s64 i, s64 n,", way)
+  add(lines, "                           const struct stridec_host *a)")
+  add(lines, "{")
+  add(lines, "    const s64 extent = a->extent, size = %s;", size(tree))
+  if tree.kind == "dense" and tree.count <= 64 then add(lines, "#pragma GCC unroll 8") end
+  add(lines, "    for (s64 k = i; k < i + n; k++, p += size) {")
+  add(lines, "        %s", all_call(way, tree, "p", "u + k * extent"))
+  add(lines, "    }")
+  add(lines, "}")
+  local root = { id = "elements", child = tree }
+  -- The root's own offset is in the address.
+  local bare = setmetatable({ off = 0 }, { __index = tree })
+  part_of_copies(way, root.id, bare, function(i) return i .. " * a->extent" end, lines)
+end
+
+local FAMILY_WHY = {
+  contiguous = "one block an element: a memcpy where elements touch",
+  strided = "a chain of strides: loops of constant counts, steps and lengths",
+  struct = "a few parts, each written out",
+  indexed = "offsets come as data, with the call",
+  mixed = "parts written out, and offsets that come as data",
+}
+
+local function why(tree, all)
+  local lines, lengths = { FAMILY_WHY[tree.family] }, {}
+  for bytes in pairs(all.lengths) do lengths[#lengths + 1] = bytes end
+  table.sort(lengths)
+  for _, bytes in ipairs(lengths) do
+    lines[#lines + 1] = ("blocks of %d B: %s"):format(bytes, moves.words(bytes))
+  end
+  for _, node in ipairs(all.nodes) do
+    if is_turned(node) then
+      lines[#lines + 1] = ("columns %d B apart: %d at a time, row by row"):format(node.step,
+        LINES // math.abs(node.step))
+    end
+  end
+  if all.lists > 0 then lines[#lines + 1] = ("%d list%s"):format(all.lists, all.lists > 1 and "s" or "") end
+  return lines
+end
+
+function host.plan(tree)
+  local all = number(tree)
+  return { family = tree.family, tree = tree, all = all, why = why(tree, all) }
+end
+
+-- The source for a plan; read(name) returns the text of a file of templates/.
+function host.source(p, title, read)
+  local lengths, code = {}, {}
+  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
+  table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
+  for _, way in ipairs { "pack", "unpack" } do
+    local lines = {}
+    for i = #p.all.nodes, 1, -1 do
+      local node = p.all.nodes[i]
+      emit[node.kind](way, node, lines, p.tree)
+    end
+    elements(way, p.tree, lines)
+    code[way] = lines
+  end
+  return require "template".render("templates/host.c", read, {
+    title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code,
+  })
+end
+
+return host

@@ -1,0 +1,54 @@
+-- moves.lua: how a block of a constant length is copied in host memory.
+local moves = {}
+
+local INLINE_MAX = 512      -- bytes of a block that is copied by single moves ...
+local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy
+moves.INLINE_MAX = INLINE_MAX
+
+-- Moves that copy a block of a constant length: { at =, bytes = }. The last one may overlap the one before.
+function moves.list(bytes)
+  local list, at = {}, 0
+  while bytes - at >= 64 do
+    list[#list + 1] = { at = at, bytes = 64 }
+    at = at + 64
+  end
+  while at < bytes do
+    local rest, width = bytes - at, 1
+    while width * 2 <= rest do width = width * 2 end
+    local over = width * 2
+    if over ~= rest * 2 and over <= bytes and over <= 64 then   -- one that begins sooner instead of several
+      list[#list + 1] = { at = bytes - over, bytes = over }
+      return list
+    end
+    list[#list + 1] = { at = at, bytes = width }
+    at = at + width
+    if at < bytes and width > bytes - at then
+      local last = 1
+      while last < bytes - at do last = last * 2 end
+      list[#list + 1] = { at = bytes - last, bytes = last }
+      return list
+    end
+  end
+  return list
+end
+
+-- Lines of C that copy a block of so many bytes from `from` to `to`.
+function moves.lines(bytes)
+  if bytes > LOOP_MAX then return { ("copy_call(to, from, %d);"):format(bytes) } end
+  if bytes > INLINE_MAX then return { ("copy_lines(to, from, %d);"):format(bytes) } end
+  local lines = {}
+  for _, m in ipairs(moves.list(bytes)) do
+    lines[#lines + 1] = ("COPY(to + %d, from + %d, %d);"):format(m.at, m.at, m.bytes)
+  end
+  return lines
+end
+
+-- The same in words.
+function moves.words(bytes)
+  if bytes > LOOP_MAX then return "memcpy" end
+  if bytes > INLINE_MAX then return "a loop of moves" end
+  local n = #moves.list(bytes)
+  return n == 1 and "one move" or ("%d moves"):format(n)
+end
+
+return moves

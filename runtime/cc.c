@@ -1,0 +1,284 @@
+/* cc.c: see cc.h. */
+#include "cc.h"
+#include "env.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define WAIT_NS 1000000
+
+extern char **environ;
+
+static char path[PATH_MAX], identity[32];
+static struct reason missing;
+
+/*
+ * Finding it.
+ */
+
+static bool is_program(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 && S_ISREG(st.st_mode) && access(name, X_OK) == 0;
+}
+
+/* Sets `path` to a name with a slash in it, or to one found on PATH. */
+static bool find(const char *name)
+{
+    if (strchr(name, '/')) {
+        snprintf(path, sizeof path, "%s", name);
+        return strlen(name) < sizeof path && is_program(path);
+    }
+    for (const char *at = getenv("PATH"); at && *at;) {
+        size_t n = strcspn(at, ":");
+        if (n && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < sizeof path && is_program(path))
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+static void find_compiler(void)
+{
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    const char *named = env_get()->cc;
+    struct stat st;
+    bool found = named && find(named);
+    for (size_t i = 0; !named && !found && i < sizeof usual / sizeof *usual; i++) found = find(usual[i]);
+    if (found && stat(path, &st) == 0) {
+        long long facts[3] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+        snprintf(identity, sizeof identity, "%016llx",
+                 (unsigned long long)XXH64(facts, sizeof facts, XXH64(path, strlen(path), 0)));
+        return;
+    }
+    path[0] = '\0';
+    if (named)
+        snprintf(missing.text, sizeof missing.text, "STRIDEC_CC=%.150s is no program that can be run", named);
+    else
+        snprintf(missing.text, sizeof missing.text, "neither cc, gcc nor clang is on PATH");
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const char *cc_path(struct reason *why)
+{
+    pthread_once(&once, find_compiler);
+    if (path[0]) return path;
+    if (why) *why = missing;
+    return NULL;
+}
+
+const char *cc_identity(void)
+{
+    pthread_once(&once, find_compiler);
+    return identity;
+}
+
+static char machine[32];
+
+/* What this process may not run though the processor has it, as under valgrind: the compiler, a process of its own,
+ * would not know. */
+#define FORBID_MAX 4
+static char *forbidden[FORBID_MAX + 1];
+
+static void find_forbidden(void)
+{
+#ifdef __x86_64__
+    size_t n = 0;
+    if (!__builtin_cpu_supports("avx512f")) forbidden[n++] = "-mno-avx512f";
+    if (!__builtin_cpu_supports("avx2")) forbidden[n++] = "-mno-avx2";
+    if (!__builtin_cpu_supports("avx")) forbidden[n++] = "-mno-avx";
+    if (!__builtin_cpu_supports("bmi2")) forbidden[n++] = "-mno-bmi2";
+#endif
+}
+
+/* The first processor's lines, but for those that change from one look to the next. */
+static void find_machine(void)
+{
+    find_forbidden();
+    static const char *const facts[] = {"vendor_id", "cpu family", "model", "stepping", "flags", "cache size"};
+    char *line = NULL;
+    size_t room = 0;
+    uint64_t hash = 0;
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    while (f && getline(&line, &room, f) > 1)
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+            if (!strncmp(line, facts[i], strlen(facts[i]))) hash = XXH64(line, strlen(line), hash + i);
+    free(line);
+    if (f) fclose(f);
+    for (size_t i = 0; forbidden[i]; i++) hash = XXH64(forbidden[i], strlen(forbidden[i]), hash);
+    snprintf(machine, sizeof machine, "host-%016llx", (unsigned long long)hash);
+}
+
+const char *cc_machine(void)
+{
+    static pthread_once_t looked = PTHREAD_ONCE_INIT;
+    pthread_once(&looked, find_machine);
+    return machine;
+}
+
+/*
+ * Running it.
+ */
+
+/* A folder of one compile's own. */
+struct room {
+    char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX];
+};
+
+static bool room_make(struct room *r, struct reason *why)
+{
+    const char *in = getenv("TMPDIR");
+    int n = snprintf(r->folder, sizeof r->folder, "%s/stridec-XXXXXX", in && *in ? in : "/tmp");
+    if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
+        snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
+        return false;
+    }
+    snprintf(r->source, sizeof r->source, "%s/source.c", r->folder);
+    snprintf(r->object, sizeof r->object, "%s/object", r->folder);
+    snprintf(r->log, sizeof r->log, "%s/log", r->folder);
+    return true;
+}
+
+static void room_remove(const struct room *r)
+{
+    unlink(r->source), unlink(r->object), unlink(r->log);
+    rmdir(r->folder);
+}
+
+static bool write_source(const struct room *r, const char *source, struct reason *why)
+{
+    FILE *f = fopen(r->source, "wxe");
+    bool ok = f && fputs(source, f) >= 0;
+    if (f) ok = fclose(f) == 0 && ok;
+    if (!ok) snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", r->source, strerror(errno));
+    return ok;
+}
+
+/* The whole file and a terminator, malloc'd; NULL where it can't be read. */
+static char *read_whole(const char *name, size_t *bytes)
+{
+    struct stat st;
+    FILE *f = fopen(name, "re");
+    char *data = f && fstat(fileno(f), &st) == 0 ? malloc((size_t)st.st_size + 1) : NULL;
+    if (data) {
+        *bytes = fread(data, 1, (size_t)st.st_size, f);
+        data[*bytes] = '\0';
+    }
+    if (f) fclose(f);
+    return data;
+}
+
+/* The environment without what the loader would put into the compiler's process: pointers into this one's. */
+static char **clean_environment(void)
+{
+    static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
+    size_t n = 0, used = 0;
+    while (environ && environ[n]) n++;
+    char **copy = calloc(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++) {
+        bool drop = false;
+        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
+            drop |= !strncmp(environ[i], dropped[k], strlen(dropped[k]));
+        if (!drop) copy[used++] = environ[i];
+    }
+    return copy;
+}
+
+/* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child
+ * has. */
+static int spawn(pid_t *child, char *const argv[], const struct room *r)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    char **environment = clean_environment();
+    if (!environment) return ENOMEM;
+    sigemptyset(&none), sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, r->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+#if defined __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 34)
+    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+#endif
+#endif
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    free(environment);
+    return error;
+}
+
+/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. */
+static bool await(pid_t child, bool (*stop)(void))
+{
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (ended < 0 && errno != EINTR) return errno == ECHILD;
+        if (stop && stop()) {
+            kill(child, SIGKILL);
+            while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+}
+
+/* The first line of its log that names an error, else its first line. */
+static void explain(const struct room *r, struct reason *why)
+{
+    size_t bytes = 0;
+    char *log = read_whole(r->log, &bytes), *line = log ? strstr(log, "error") : NULL;
+    while (line && line > log && line[-1] != '\n') line--;
+    if (!line) line = log;
+    snprintf(why->text, sizeof why->text, "%.100s: %.*s", path, line && *line ? (int)strcspn(line, "\n") : 24,
+             line && *line ? line : "it failed without a word");
+    free(log);
+}
+
+int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
+               struct reason *why)
+{
+    struct room r;
+    pid_t child;
+    if (!cc_path(why) || !room_make(&r, why)) return -1;
+    char *argv[FORBID_MAX + 16] = {path, "-O3", "-march=native", "-w", "-fPIC", "-o", r.object, r.source};
+    size_t n = 8;
+    cc_machine();
+    for (size_t i = 0; forbidden[i]; i++) argv[n++] = forbidden[i];
+    /* The code calls memcpy alone, which the process has. */
+    if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
+    else argv[n++] = "-S";
+    *data = NULL, *bytes = 0;
+    if (write_source(&r, source, why)) {
+        int error = spawn(&child, argv, &r);
+        if (error)
+            snprintf(why->text, sizeof why->text, "%.150s can't be run: %s", path, strerror(error));
+        else if (await(child, stop) && (*data = read_whole(r.object, bytes)) && *bytes == 0)
+            free(*data), *data = NULL;
+        if (!error && !*data) explain(&r, why);
+    }
+    room_remove(&r);
+    return *data ? 0 : -1;
+}

@@ -1,0 +1,22 @@
+/* cc.h: the system's C compiler, for code in host memory (native_load.c, `stridec gen` and `stridec inspect`). It is
+ * run as a process of its own, by posix_spawn, without the preloaded libraries of this one. */
+#ifndef STRIDEC_CC_H
+#define STRIDEC_CC_H
+#include "../gen/tree.h"
+
+enum cc_output { CC_LIBRARY, CC_ASSEMBLY };
+
+/* STRIDEC_CC, else the first of cc, gcc and clang on PATH; NULL with *why (may be NULL). Looked for once. Static
+ * storage. */
+const char *cc_path(struct reason *why);
+/* What tells the code of one compiler from another's: its path, size and date. Static storage; "" without one. */
+const char *cc_identity(void);
+/* This processor, as far as code made for it depends on that: "host-" and 16 hex digits. Static storage. */
+const char *cc_machine(void);
+/* Compiles C for this processor. `stop` (may be NULL) is asked now and then; once it says yes, the compiler is
+ * killed. 0 and malloc'd *data (assembly is terminated text), or -1 with the compiler's first complaint in *why. Any
+ * thread. */
+int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
+               struct reason *why);
+
+#endif

@@ -1,0 +1,100 @@
+/* native.h: packing and unpacking data in host memory by code made for its layout (gen/host.lua), compiled and
+ * loaded in the background like kernels: a module without a device. Until that is there, and where there is no
+ * compiler, a walk over the tree serves (gen/pack.h).
+ *
+ * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
+ *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 4096 without
+ *     one): never. Such calls go straight down, without a look at the type: native_ignores.
+ *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times, so
+ *     that types that are made for one message cost nothing. Each layout's first call is the MPI's: it knows about
+ *     types that were not committed.
+ *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
+ *     bytes, and what was quicker in its best call stays; once more when the compiled code has come.
+ * STRIDEC_HOST=on serves all but contiguous data, without turns. */
+#ifndef STRIDEC_NATIVE_H
+#define STRIDEC_NATIVE_H
+#include "host.h"
+#include "layout.h"
+
+/* At MPI_Init, after choose_start; at MPI_Finalize. */
+void native_start(void);
+void native_finish(void);
+
+/* Packed bytes [begin, end) of `count` elements at `user` (MPI_BOTTOM is allowed): `packed` is where byte `begin`
+ * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where it is not,
+ * never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
+ * Any thread. */
+bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
+bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
+/* True if that has been the quicker way so far for about so many bytes, or STRIDEC_HOST is on. */
+bool native_wins(struct layout *l, enum kernel_direction direction, int64_t count, int64_t bytes);
+
+/* One call of MPI_Pack or MPI_Unpack, which begin and end enclose; begin returns true if native_move serves it. */
+struct native_race;
+struct native_call {
+    struct layout *layout;
+    struct native_race *race;   /* a turn, to be timed; else NULL */
+    enum kernel_direction direction;
+    bool ours;
+    MPI_Datatype type;
+    int64_t count;
+    int64_t start;              /* 0: nobody asks for the time */
+    int64_t bytes;
+};
+bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
+                  int64_t count, int64_t bytes);
+void native_end(struct native_call *c, int rc);
+
+/* What stubs ask: calls for which there is nothing to do are told by a small table of types, in some nanoseconds.
+ * What the table has lost is found again. */
+struct native_slot {
+    atomic_uint version;        /* odd while the rest changes */
+    atomic_uint uses;           /* calls with enough elements, before the type is read */
+    _Atomic(MPI_Datatype) type;
+    _Atomic int64_t least[2];   /* fewer elements have nothing to gain; by kernel_direction */
+    _Atomic(struct layout *) layout;   /* NULL: not read yet */
+};
+#define NATIVE_BITS 8
+#pragma GCC visibility push(hidden)
+extern struct native_slot native_slots[1 << NATIVE_BITS][2];
+extern _Atomic int64_t native_least;   /* packed bytes; INT64_MAX: none are enough */
+#pragma GCC visibility pop
+
+HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
+{
+    return native_slots[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - NATIVE_BITS)];
+}
+HOST_INLINE bool native_small(const struct native_slot *s, enum kernel_direction d, MPI_Datatype t, int64_t count)
+{
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && count < atomic_load_explicit(&s->least[d], memory_order_relaxed);
+}
+/* `room` is the size of the packed buffer. */
+HOST_INLINE bool native_ignores(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room)
+{
+    const struct native_slot *s;
+    if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return true;
+    s = native_set(t);
+    return native_small(s, d, t, count) || native_small(s + 1, d, t, count);
+}
+/* True of handles that the table holds. Under another MPI than the library's own none is looked at. */
+HOST_INLINE bool native_knows(const MPI_Datatype *handle)
+{
+    if (!handle || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
+    const MPI_Datatype t = *handle;
+    const struct native_slot *s = native_set(t);
+    return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
+           || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
+}
+/* The handle is about to be freed. */
+void native_forget(MPI_Datatype t);
+/* In a process without a driver: the type's layout if that is worth being read for this call, which is counted; else
+ * NULL. */
+struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
+/* The end of a layout that native_layout read. */
+void native_gone(const struct layout *l);
+
+/* Whether l's code is there (for tests and benchmarks): as stridec_host_ready of variant.h. */
+int native_ready(struct layout *l, bool wait);
+
+#endif

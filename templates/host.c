@@ -1,0 +1,103 @@
+/* @(title): @(family) family, in host memory. Made by stridec. */
+typedef long long s64;
+typedef unsigned long long u64;
+
+/* gen/gen.h's struct stridec_host and its lists. */
+struct stridec_list {
+    const void *at, *start;
+    s64 count;
+    s64 piece, entry;
+};
+struct stridec_host {
+    char *packed;      /* where packed byte `begin` is or goes */
+    u64 user;          /* address of the origin of element 0 plus the root's offset */
+    s64 extent;        /* bytes from one element to the next; read only where wrap is 1 */
+    s64 begin, end;    /* the range of the packed stream */
+    s64 wrap;          /* 1: elements lie `extent` apart; 0: the outermost stride goes on */
+    const struct stridec_list *list;
+};
+
+#define FAST static inline __attribute__((always_inline))
+#define PART static __attribute__((noinline))
+#define COPY(to, from, n) __builtin_memcpy(to, from, n)
+
+/* In a loop over a list: no vectors of gathered words, which are slower than loads. */
+#define ONE_BY_ONE __asm__ volatile("")
+
+/* By the library: a compiler that knew the length might think of something slower. */
+FAST void copy_call(char *to, const char *from, s64 n)
+{
+    __asm__("" : "+r"(n));
+    COPY(to, from, n);
+}
+
+/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. */
+FAST void copy_lines(char *to, const char *from, s64 n)
+{
+    s64 i = 0;
+#pragma GCC unroll 4
+    for (; i + 64 <= n; i += 64) {
+        COPY(to + i, from + i, 64);
+        __asm__ volatile("");   /* no call of memcpy instead */
+    }
+    if (i < n) COPY(to + n - 64, from + n - 64, 64);
+}
+
+/* Any length: short ones by two moves that may overlap. */
+#define TWICE(width) \
+    if (n >= width) { \
+        char first[width], last[width]; \
+        COPY(first, from, width), COPY(last, from + n - width, width); \
+        COPY(to, first, width), COPY(to + n - width, last, width); \
+        return; \
+    }
+FAST void copy_any(char *to, const char *from, s64 n)
+{
+    if (n > 128) {
+        copy_call(to, from, n);
+        return;
+    }
+    TWICE(64) TWICE(32) TWICE(16) TWICE(8) TWICE(4) TWICE(2)
+    if (n) *to = *from;
+}
+
+@ for _, length in ipairs(lengths) do
+FAST void copy_@(length.bytes)(char *to, const char *from)
+{
+@   for _, line in ipairs(length.lines) do
+    @(line)
+@   end
+}
+
+@ end
+@ for _, line in ipairs(sizes) do
+@(line)
+@ end
+@ for _, way in ipairs { "pack", "unpack" } do
+/*
+ * @(way)
+ */
+
+FAST void @(way)_any(char *p, char *u, s64 n)
+{
+    @(way == "pack" and "copy_any(p, u, n)" or "copy_any(u, p, n)");
+}
+FAST void @(way)_bytes(char *p, char *u, s64 n)
+{
+    @(way == "pack" and "copy_call(p, u, n)" or "copy_call(u, p, n)");
+}
+
+@   for _, line in ipairs(code[way]) do
+@(line)
+@   end
+__attribute__((visibility("default"))) void stridec_host_@(way)(const struct stridec_host *a)
+{
+    char *p = a->packed, *u = (char *)a->user;
+    if (a->begin >= a->end) return;
+    if (a->wrap)
+        @(way)_part_elements(p, u, a->begin, a->end, a);
+    else
+        @(way)_part_1(p, u, a->begin, a->end, a);
+}
+
+@ end

@@ -1,0 +1,94 @@
+-- host_spec.lua: code for data in host memory.
+package.path = "tests/lua/?.lua;" .. package.path
+local host = require "host"
+local moves = require "moves"
+local trees = require "trees"
+local dense, stride = trees.dense, trees.stride
+
+local function read(name)
+  local file = io.open(name)
+  return file and file:read("a")
+end
+
+local function source(tree, family)
+  tree.family, tree.bytes = family or "strided", tree.size or 1 << 20
+  return host.source(host.plan(tree), "a title", read)
+end
+
+local function count(text, pattern)
+  local n = 0
+  for _ in text:gmatch(pattern) do n = n + 1 end
+  return n
+end
+
+describe("host", function()
+  it("moves each byte of a block, none past it, by few moves", function()
+    for bytes = 1, 512 do
+      local seen, list = {}, moves.list(bytes)
+      for _, m in ipairs(list) do
+        assert.is_true(m.at >= 0 and m.at + m.bytes <= bytes, bytes)
+        assert.equal(0, m.bytes & (m.bytes - 1))
+        for i = m.at, m.at + m.bytes - 1 do seen[i] = true end
+      end
+      for i = 0, bytes - 1 do assert.is_true(seen[i], bytes) end
+      assert.is_true(#list <= bytes // 64 + 2, bytes)
+    end
+  end)
+
+  it("moves a power of two at once, and overlaps where that saves a move", function()
+    assert.same({ { at = 0, bytes = 32 } }, moves.list(32))
+    assert.same({ { at = 0, bytes = 8 }, { at = 8, bytes = 4 } }, moves.list(12))
+    assert.same({ { at = 0, bytes = 64 }, { at = 36, bytes = 64 } }, moves.list(100))
+  end)
+
+  it("has counts, steps and lengths as constants", function()
+    local text = source(stride(100, 4096, stride(5, -96, dense(12), 7)))
+    assert.matches("u %+ k %* 4096LL", (text:gsub("%(i %+ k%)", "k")))
+    assert.matches("%(i %+ k%) %* %-96LL", text)
+    assert.matches("pack_run_2%(p, u, 0, 5LL, a%)", text)
+    assert.matches("COPY%(to %+ 8, from %+ 8, 4%);", text)
+    assert.matches("%+ 7LL", text)
+  end)
+
+  it("has both ways, and an entry for each", function()
+    local text = source(stride(3, 16, dense(8)))
+    assert.matches("void stridec_host_pack%(const struct stridec_host %*a%)", text)
+    assert.matches("void stridec_host_unpack%(const struct stridec_host %*a%)", text)
+    assert.matches("copy_8%(p %+ k %* 8LL, from%);", text)
+    assert.matches("copy_8%(from, p %+ k %* 8LL%);", text)
+  end)
+
+  it("fetches short blocks ahead only where they lie far apart", function()
+    assert.not_matches("pack_run_1.-builtin_prefetch", source(stride(30, 64, dense(8))))
+    assert.matches("builtin_prefetch%(u %+ %(i %+ k %+ 16%) %* 4096LL, 0%)", source(stride(30, 4096, dense(8))))
+    assert.not_matches("builtin_prefetch", source(stride(30, 1 << 20, dense(4096))))
+  end)
+
+  it("turns columns that lie beside each other", function()
+    local plan = host.plan(trees.whole(stride(64, 16, stride(64, 8192, dense(16))), "strided"))
+    assert.matches("8 at a time, row by row", table.concat(plan.why, "\n"))
+    -- Blocks that could overlap are moved in their order.
+    plan = host.plan(trees.whole(stride(1000, 16, stride(64, 8192, dense(16))), "strided"))
+    assert.not_matches("row by row", table.concat(plan.why, "\n"))
+  end)
+
+  it("reads long lists from the call, each once, in order", function()
+    local list = trees.list(0, trees.list(4, dense(8)))
+    local text = source(trees.seq(list, trees.blocks(8)), "mixed")
+    assert.matches("size_2%(.-a%->list%[0%]%.count %* size_3%(a%)", text)
+    assert.matches("size_3%(.-a%->list%[1%]%.count %* 8LL", text)
+    assert.matches("%(%(const int %*%)a%->list%[2%]%.start%)%[a%->list%[2%]%.count%] %* 8", text)
+  end)
+
+  it("has 8 bytes an entry where 4 don't hold it", function()
+    local list = trees.list(0, dense(8))
+    assert.matches("const int %*%)a%->list", source(list, "indexed"))
+    list = trees.list(0, dense(8))
+    list.base, list.entry = 8, 2
+    assert.matches("const s64 %*%)a%->list", source(list, "indexed"))
+  end)
+
+  it("writes short lists out, once", function()
+    assert.equal(1, count(source(trees.index({ 0, 24, 40 }, dense(8)), "struct"), "at_1%[%] = {0LL, 24LL, 40LL}"))
+  end)
+end)

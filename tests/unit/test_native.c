@@ -1,0 +1,386 @@
+/* test_native.c: packing in host memory: the walk over random trees and compiled code for some, both ways, in any
+ * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
+ * fails or hangs, and with a cache that is damaged or not to be trusted. */
+#include "../../gen/pack.h"
+#include "../../runtime/cache.h"
+#include "../../runtime/kernel_inner.h"
+#include "../../runtime/log.h"
+#include "../../runtime/native.h"
+#include "trees.h"
+#include "child.h"
+#include <dirent.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define GUARD 64
+static char base[] = "/tmp/stridec-native-XXXXXX";
+
+/* ---- what is compared ---- */
+
+struct sample {
+    struct tree *tree;
+    int64_t count, extent, low, high;
+    struct bytes want;    /* where the packed bytes of all elements lie */
+    bool overlaps;
+    struct layout *layout; /* NULL: the walk */
+};
+
+static void sample_make(struct sample *s, struct tree *t, int64_t count, int64_t extent)
+{
+    *s = (struct sample){.tree = t, .count = count, .extent = extent};
+    for (int64_t e = 0; e < count; e++) bytes_of_node(&s->want, t, e * extent);
+    for (int64_t i = 0; i < s->want.count; i++) {
+        int64_t at = s->want.at[i];
+        s->low = i == 0 || at < s->low ? at : s->low;
+        s->high = i == 0 || at >= s->high ? at + 1 : s->high;
+    }
+    char *seen = calloc(1, (size_t)(s->high - s->low) + 1);
+    for (int64_t i = 0; i < s->want.count; i++) s->overlaps |= seen[s->want.at[i] - s->low]++ != 0;
+    free(seen);
+}
+
+static void sample_free(struct sample *s)
+{
+    layout_unref(s->layout);
+    tree_unref(s->tree);
+    free(s->want.at);
+}
+
+static void sample_compile(struct sample *s)
+{
+    struct layout *l = s->layout = layout_new();
+    l->tree = made(tree_canonical(s->tree, &trees_why));
+    l->size = l->tree->size, l->extent = s->extent, l->low = l->tree->low, l->high = l->tree->high;
+    l->kernel = l->size ? kernel_get(l->tree, &trees_why) : NULL;
+}
+
+static unsigned char *random_bytes(int64_t bytes)
+{
+    unsigned char *p = malloc((size_t)bytes);
+    for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)random_from(0, 255);
+    return p;
+}
+
+static unsigned char *copy_of(const unsigned char *p, int64_t bytes)
+{
+    return memcpy(malloc((size_t)bytes), p, (size_t)bytes);
+}
+
+static void run(const struct sample *s, bool pack, unsigned char *packed, unsigned char *user, int64_t begin,
+                int64_t end)
+{
+    unsigned char *origin = (unsigned char *)((uintptr_t)user - (uintptr_t)s->low);
+    if (s->layout && pack)
+        assert_true(native_pack(s->layout, s->count, origin, packed, begin, end));
+    else if (s->layout)
+        assert_true(native_unpack(s->layout, s->count, origin, packed, begin, end));
+    else if (pack)
+        tree_pack(s->tree, packed, (uintptr_t)origin, s->extent, begin, end);
+    else
+        tree_unpack(s->tree, packed, (uintptr_t)origin, s->extent, begin, end);
+}
+
+/* Bytes between guards at chance alignments; all that the call may not touch is compared too. */
+static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
+{
+    int64_t at = GUARD + random_from(0, 15), to = GUARD + random_from(0, 15);
+    int64_t user_bytes = s->high - s->low + 2 * GUARD + 16, packed_bytes = end - begin + 2 * GUARD + 16;
+    unsigned char *user = random_bytes(user_bytes), *packed = random_bytes(packed_bytes);
+    unsigned char *user_want = copy_of(user, user_bytes), *packed_want = copy_of(packed, packed_bytes);
+    for (int64_t i = begin; i < end; i++) {
+        unsigned char *u = user_want + at + s->want.at[i] - s->low, *p = packed_want + to + i - begin;
+        *(pack ? p : u) = *(pack ? u : p);
+    }
+    run(s, pack, packed + to, user + at, begin, end);
+    assert_memory_equal(user, user_want, (size_t)user_bytes);
+    assert_memory_equal(packed, packed_want, (size_t)packed_bytes);
+    free(user), free(packed), free(user_want), free(packed_want);
+}
+
+static void check_ranges(const struct sample *s, int ranges)
+{
+    int64_t all = s->want.count;
+    for (int i = 0; i < ranges; i++) {
+        int64_t begin = i ? random_from(0, all) : 0, end = i ? random_from(begin, all) : all;
+        if (i % 4 == 3 && s->tree->size) begin -= begin % s->tree->size;
+        check(s, true, begin, end);
+        if (!s->overlaps) check(s, false, begin, end);
+    }
+}
+
+static void walks(void **state)
+{
+    (void)state;
+    random_begin("native");
+    for (int round = 0; round < 2000; round++) {
+        struct sample s;
+        struct tree *t = random_tree((int)random_from(1, 5));
+        struct tree *c = made(tree_canonical(t, &trees_why));
+        tree_unref(t);
+        sample_make(&s, c, random_from(0, 3), random_step(c->size));
+        check_ranges(&s, 5);
+        sample_free(&s);
+    }
+}
+
+/* ---- compiled code ---- */
+
+/* Each length of a block that is moved by other moves; rows, nests, columns beside each other; parts; lists. */
+static const struct {
+    const char *tree;
+    int64_t count, extent;
+} shapes[] = {
+    {"s(37,24,d(8))", 1, 0},
+    {"s(50,1040,d(12))", 2, 52000},
+    {"s(4,700,s(3,100,q(d(1),d(3)@2,d(7)@8,d(21)@16,d(31)@40)))", 2, 3100},
+    {"q(d(44),d(63)@64,d(65)@128,d(100)@200,d(129)@304,d(511)@500,d(512)@1100,d(513)@1700)@5", 2, 2300},
+    {"s(33,16,s(40,700,d(16)))", 1, 0},
+    {"s(19,-8,s(40,1040,d(4)))@900", 2, 50000},
+    {"s(9,40,i(s(3,8,d(4));0,400,900,5000))", 2, 7777},
+    {"s(6,0,d(9))", 3, 11},
+    {"d(7)", 9, 13},
+};
+
+static struct tree *list_tree(int64_t n, bool blocks, int64_t far)
+{
+    struct tree *part[200];
+    int64_t at[200], next = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = blocks ? 4 * random_from(1, 60) : 12;
+        at[i] = next;
+        part[i] = blocks ? made(tree_dense(next, length, &trees_why)) : NULL;
+        next += length + 4 * random_from(0, far);
+    }
+    if (blocks) return made(tree_seq(8, n, part, &trees_why));
+    return made(tree_index(8, n, at, made(tree_dense(0, 12, &trees_why)), &trees_why));
+}
+
+static void compiled(struct tree *t, int64_t count, int64_t extent)
+{
+    struct sample s;
+    sample_make(&s, t, count, extent);
+    sample_compile(&s);
+    assert_true(native_ready(s.layout, true) > 0 || t->kind == TREE_DENSE);
+    check_ranges(&s, 24);
+    sample_free(&s);
+}
+
+static bool code_in_child(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        compiled(parsed(shapes[i].tree), shapes[i].count, shapes[i].extent);
+    for (int i = 0; i < 2; i++) {
+        compiled(list_tree(120, i, 30), 2, 40000);
+        compiled(made(tree_stride(0, 3, 50000, list_tree(90, i, 9), &trees_why)), 2, 160000);
+        struct tree *part[] = {parsed("d(12)"), made(tree_shift(list_tree(50 + i, true, 5), 64, &trees_why)),
+                               parsed("s(5,8,d(4))@30000")};
+        compiled(made(tree_seq(0, 3, part, &trees_why)), 2, 40000);
+    }
+    kernel_finish();
+    return true;
+}
+
+/* A tree that has code of its own, anyhow random. */
+static bool random_in_child(void)
+{
+    for (int made_of = 0; made_of < 4;) {
+        struct tree *t = random_tree((int)random_from(2, 5));
+        struct tree *c = made(tree_canonical(t, &trees_why));
+        tree_unref(t);
+        if (c->kind == TREE_DENSE) {
+            tree_unref(c);
+            continue;
+        }
+        compiled(c, random_from(1, 4), random_step(c->size));
+        made_of++;
+    }
+    kernel_finish();
+    return true;
+}
+
+/* ---- compilers and caches ---- */
+
+static char folder[64], cache[128], cc[128], counter[96];
+static const char *setting[] = {NULL, NULL, "STRIDEC_LOG=info", "PATH=/usr/local/bin:/usr/bin:/bin", NULL};
+
+/* A compiler that counts its runs, or does something else. */
+static void write_compiler(const char *what)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/compiler", folder);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#!/bin/sh\necho run >>%s\n%s\n", counter, what);
+    fclose(f);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static int runs(void)
+{
+    int n = 0, c;
+    FILE *f = fopen(counter, "r");
+    while (f && (c = getc(f)) != EOF) n += c == '\n';
+    if (f) fclose(f);
+    return n;
+}
+
+static void begin(const char *name)
+{
+    snprintf(folder, sizeof folder, "%s/%s", base, name);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    snprintf(counter, sizeof counter, "%s/runs", folder);
+    snprintf(cache, sizeof cache, "STRIDEC_CACHE_DIR=%s/cache", folder);
+    snprintf(cc, sizeof cc, "STRIDEC_CC=%s/compiler", folder);
+    setting[0] = cache, setting[1] = cc;
+    write_compiler("exec cc \"$@\"");
+}
+
+static bool one(bool has_code)
+{
+    struct sample s, other;
+    random_begin("one");
+    sample_make(&s, parsed("s(37,24,d(8))"), 1, 0), sample_make(&other, parsed("s(37,40,d(8))"), 1, 0);
+    sample_compile(&s), sample_compile(&other);
+    check_ranges(&s, 8);   /* whatever serves */
+    bool good = (native_ready(s.layout, true) > 0) == has_code && (native_ready(other.layout, true) > 0) == has_code;
+    check_ranges(&s, 8), check_ranges(&other, 8);
+    sample_free(&s), sample_free(&other);
+    kernel_finish();
+    return good;
+}
+static bool with_code(void) { return one(true); }
+static bool without_code(void) { return one(false); }
+
+static int said_times(const char *text)
+{
+    int n = 0;
+    for (const char *at = said; (at = strstr(at, text)); at++) n++;
+    return n;
+}
+
+static void no_compiler(void **state)
+{
+    (void)state;
+    begin("none");
+    snprintf(cc, sizeof cc, "STRIDEC_CC=%s/nothing", folder);
+    in_child(true, setting, without_code);
+    assert_int_equal(said_times("without code of its own: STRIDEC_CC="), 1);
+    assert_int_equal(said_times(": warn: "), 0);
+    setting[1] = "STRIDEC_STATS=0", setting[3] = "PATH=/nowhere";
+    in_child(true, setting, without_code);
+    setting[3] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    assert_int_equal(said_times("neither cc, gcc nor clang is on PATH"), 1);
+}
+
+static void failing_compiler(void **state)
+{
+    (void)state;
+    begin("failing");
+    write_compiler("echo 'first line'; echo 'source.c: error: no such luck'; exit 1");
+    in_child(true, setting, without_code);
+    assert_int_equal(said_times("source.c: error: no such luck"), 1);
+    write_compiler("while [ \"$1\" != -o ]; do shift; done; echo junk >\"$2\"");
+    in_child(true, setting, without_code);
+    assert_int_equal(said_times("can't be loaded"), 1);
+}
+
+static bool stop_at_once(void)
+{
+    struct sample s;
+    struct timespec pause = {.tv_nsec = 1000000}, start, end;
+    sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
+    sample_compile(&s);
+    check_ranges(&s, 4);
+    while (runs() == 0) nanosleep(&pause, NULL);   /* it has begun */
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    kernel_finish();
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    sample_free(&s);
+    return end.tv_sec - start.tv_sec < 20;
+}
+
+static void hanging_compiler(void **state)
+{
+    (void)state;
+    begin("hanging");
+    write_compiler("exec sleep 60");
+    in_child(true, setting, stop_at_once);
+}
+
+static char keys[2][512];
+static void see_key(void *arg, const char *file, const char *key, size_t bytes)
+{
+    (void)file, (void)bytes;
+    snprintf(keys[(*(int *)arg)++ % 2], sizeof *keys, "%s", key ? key : "");
+}
+
+static bool store_junk(void)
+{
+    int n = 0;
+    if (cache_list(see_key, &n) != 2) return false;
+    for (int i = 0; i < 2; i++) cache_store(keys[i], "\177ELF and no more", 16);
+    return true;
+}
+
+static void damage_files(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/cache", folder);
+    DIR *d = opendir(path);
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/cache/%s", folder, e->d_name);
+        FILE *f = fopen(path, "r+");
+        fseek(f, 4000, SEEK_SET);
+        int c = getc(f);
+        fseek(f, 4000, SEEK_SET);
+        putc(c ^ 1, f);
+        fclose(f);
+    }
+    closedir(d);
+}
+
+static void caches(void **state)
+{
+    (void)state;
+    begin("cache");
+    in_child(true, setting, with_code);
+    assert_int_equal(runs(), 2);
+    in_child(true, setting, with_code);
+    assert_int_equal(runs(), 2);
+    damage_files();
+    in_child(true, setting, with_code);
+    assert_int_equal(said_times("is damaged"), 1);
+    assert_int_equal(runs(), 4);
+    in_child(true, setting, store_junk);   /* whole files of no libraries */
+    in_child(true, setting, with_code);
+    assert_int_equal(said_times("can't be loaded"), 1);
+    assert_int_equal(runs(), 6);
+    assert_int_equal(chmod(cache + strlen("STRIDEC_CACHE_DIR="), 0777), 0);
+    in_child(true, setting, with_code);
+    assert_int_equal(said_times("anybody may write there"), 1);
+    assert_int_equal(runs(), 8);
+}
+
+static void in_code(bool (*body)(void), const char *name)
+{
+    begin(name);
+    setting[1] = "STRIDEC_STATS=0";
+    in_child(false, setting, body);
+}
+static void code(void **state) { (void)state, in_code(code_in_child, "code"); }
+static void random_code(void **state) { (void)state, in_code(random_in_child, "random"); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(walks),            cmocka_unit_test(code),
+        cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
+        cmocka_unit_test(failing_compiler), cmocka_unit_test(hanging_compiler),
+        cmocka_unit_test(caches),
+    };
+    char remove[128];
+    if (!mkdtemp(base)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(remove, sizeof remove, "rm -rf %s", base);
+    return system(remove) || failed;
+}
