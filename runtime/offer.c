@@ -236,7 +236,8 @@ struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype
 {
     *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
     struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    bool fits = l && l->tree && !w->parts && layout_bytes(l, count) >= OFFER_MIN;
+    int64_t bytes = l ? layout_bytes(l, count) : 0;
+    bool fits = l && l->tree && !w->parts && bytes >= OFFER_MIN && transport_offers(l, count, bytes);
     return fits && parcel_check(l, *w, datatype, comm) == MPI_SUCCESS ? l : NULL;
 }
 

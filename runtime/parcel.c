@@ -3,6 +3,7 @@
 #include "log.h"
 #include "node.h"
 #include "spare.h"
+#include "tell.h"
 #include "world.h"
 
 int raise_error(MPI_Comm comm, int code, const char *what)
@@ -34,6 +35,7 @@ void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_
         .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
+    if (tell_wanted()) tell_path(p->layout, p->count, bytes, transport);
     p->launches = 0;
 }
 

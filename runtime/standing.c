@@ -32,7 +32,9 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
     struct where w;
     struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
     struct layout *l = peer ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
-    if (!l || !l->tree || w.parts || layout_bytes(l, count) < OFFER_MIN || parcel_check(l, w, datatype, comm)) return NULL;
+    int64_t bytes = l ? layout_bytes(l, count) : 0;
+    if (!l || !l->tree || w.parts || bytes < OFFER_MIN || !transport_offers(l, count, bytes)) return NULL;
+    if (parcel_check(l, w, datatype, comm)) return NULL;
     struct standing *s = calloc(1, sizeof *s);
     if (s) s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
     if (s && s->parcel && accepted(s)) return s;
