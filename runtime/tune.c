@@ -2,12 +2,12 @@
 #include "tune_measure.h"
 #include "env.h"
 #include "interpose.h"
+#include "tune_origin.h"
 #include <errno.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* --- messages --- */
@@ -15,8 +15,7 @@
 static double time_message(void *buf, int bytes, int rank)
 {
     double us[TUNE_REPEATS_MAX];
-    int n = 2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096);
-    n = n < TUNE_REPEATS_MIN ? TUNE_REPEATS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
+    int n = tune_message_repeats(bytes);
     for (int i = -3; i < n; i++) {
         int64_t start = stats_now();
         if (rank == 0) {
@@ -50,20 +49,6 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 }
 
 /* --- the command --- */
-
-static void describe(struct tune_table *t, struct device *d)
-{
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length;
-    time_t now = time(NULL);
-    PMPI_Get_library_version(version, &length);
-    version[strcspn(version, ",\r\n")] = 0;
-    for (char *c = version; *c; c++)
-        if (*c == '\t') *c = ' ';
-    snprintf(t->machine, sizeof t->machine, "%s", d->name);
-    snprintf(t->mpi, sizeof t->mpi, "%.95s", version);
-    strftime(t->date, sizeof t->date, "%Y-%m-%d", localtime(&now));
-}
 
 static int make_folders(const char *file)
 {
@@ -135,14 +120,16 @@ static int measure(const struct request *want, int rank, int ranks)
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
-    describe(&t, d);
+    tune_sign(&t, d);
     int rc = rank == 0 ? tune_curves(&t, d, points) : 0;
+    if (rank == 0 && rc == 0) rc = tune_fused(&t, d, want->quick);
     if (rank == 0 && rc == 0 && !want->no_kernels) rc = tune_kernels(&t, d, want->quick);
     if (rank == 0) fprintf(stderr, "stridec tune: messages\n");
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank < 2 && measure_messages(&t, d, points, BUFFER_PINNED, TUNE_MESSAGE_HOST, rank)) rc = -1;
     if (rank < 2 && mpi_cuda_aware() && measure_messages(&t, d, points, BUFFER_DEVICE, TUNE_MESSAGE_DEVICE, rank))
         rc = -1;
+    if (rank < 2 && tune_zerocopy(&t, d, points, rank)) rc = -1;
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
     return rank == 0 ? store(&t, want->file) : 0;
 }
@@ -199,6 +186,7 @@ int stridec_tune_main(int argc, char **argv)
         return 2;
     }
     if (want.show) return show(want.show);
+    driver_load();   /* before MPI_Init, which looks whether there is one */
     MPI_Init(NULL, NULL);
     interpose_depth++;   /* messages here are the MPI's own */
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);

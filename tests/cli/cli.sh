@@ -205,8 +205,10 @@ check "tune with an unknown option" returns 2 err 'usage: stridec tune' tune --f
 if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then   # mpirun can't take the sanitizer
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
-        "$root/tests/mpirun.sh" -n 2 "$stridec" run --sim -- "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
-            grep -qx 'machine Simulated GPU' "$work/tuned/table"
+        LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
+            grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
+            for curve in zerocopy peer_read fused apart; do grep -qx "curve $curve" "$work/tuned/table" || return 1; done
     }
     check "tune without kernels" quick --no-kernels
     check "tune, quickly" quick

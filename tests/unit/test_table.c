@@ -151,7 +151,7 @@ static const struct {
     {HEAD "curve fused\nbytes 4 8\nblock 8 1 1\n", "FILE:4: rows of this curve begin with `jobs`"},
     {HEAD "curve message_ho", "FILE:2: unknown curve"},
     {HEAD PACKED "date 2026\nfrob 1\n", "FILE:27: unknown line"},
-    {HEAD ONE("pack_mapped", "1"), "FILE:5: no rows for curve unpack_mapped"},
+    {HEAD ONE("pack_mapped", "1"), "FILE:6: no rows for curve unpack_mapped"},
 };
 enum { DAMAGED = sizeof damaged / sizeof *damaged };
 
