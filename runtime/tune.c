@@ -1,4 +1,4 @@
-/* tune.c: `stridec tune`: measures this system, or shows what a table makes of it. */
+/* tune.c: `stridec tune`: measures this system. */
 #include "tune_measure.h"
 #include "env.h"
 #include "interpose.h"
@@ -108,7 +108,7 @@ static bool all_ready(bool ready)
 
 /* What the command line asks for. */
 struct request {
-    const char *file, *show;
+    const char *file;
     bool quick, no_kernels;
 };
 
@@ -134,34 +134,6 @@ static int measure(const struct request *want, int rank, int ranks)
     return rank == 0 ? store(&t, want->file) : 0;
 }
 
-static void show_choice(const struct tune_table *t, bool aware)
-{
-    const struct tune_points *points = tune_points(false);
-    printf("\nchoice with an MPI that is %sCUDA-aware; columns: packed bytes, rows: block length\n%10s",
-           aware ? "" : "not ", "");
-    for (int j = 0; j < points->sizes; j++) printf(" %9.0f", points->bytes[j]);
-    for (int i = 0; i < points->blocks; i++) {
-        printf("\n%10.0f", points->block[i]);
-        for (int j = 0; j < points->sizes; j++)
-            printf(" %9s", tune_way_name(tune_choose(t, aware, points->block[i], points->bytes[j])));
-    }
-    printf("\n");
-}
-
-static int show(const char *file)
-{
-    struct reason why;
-    struct tune_table *t = tune_read(file, &why);
-    if (!t) {
-        fprintf(stderr, "stridec tune: %s\n", why.text);
-        return 1;
-    }
-    tune_write(t, stdout);
-    for (int aware = 0; aware <= (t->grid[TUNE_MESSAGE_DEVICE].blocks > 0); aware++) show_choice(t, aware);
-    free(t);
-    return 0;
-}
-
 /* False where the arguments make no sense. */
 static bool read_arguments(int argc, char **argv, struct request *want)
 {
@@ -169,7 +141,6 @@ static bool read_arguments(int argc, char **argv, struct request *want)
         if (!strcmp(argv[i], "--quick")) want->quick = true;
         else if (!strcmp(argv[i], "--no-kernels")) want->no_kernels = true;
         else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
-        else if (!strcmp(argv[i], "--show") && argc == 3 && i == 1) want->show = argv[++i];
         else return false;
     }
     return true;
@@ -182,10 +153,9 @@ int stridec_tune_main(int argc, char **argv)
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
     if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] | stridec tune --show FILE\n");
+        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels], or --show [FILE] [TYPE COUNT]...\n");
         return 2;
     }
-    if (want.show) return show(want.show);
     driver_load();   /* before MPI_Init, which looks whether there is one */
     MPI_Init(NULL, NULL);
     interpose_depth++;   /* messages here are the MPI's own */
