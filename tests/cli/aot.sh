@@ -35,6 +35,8 @@ hits() {
 }
 longer whole hits
 result "the statistics show the modules"
+grep -qE '^ +[0-9]+ bytes: (zerocopy|device|oneshot|staged): .*(us|rule)' "$work/out"
+result "the statistics tell which way messages took and why"
 grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
 result "no NVRTC call for types in the manifest"
 

@@ -217,7 +217,7 @@ show_says() {
     for curve in pack_staged unpack_staged; do printf 'curve %s\nbytes 1024 65536\nany 20 20\n' $curve; done
     printf 'curve zerocopy\nbytes 1024 65536\nblock 8 90 9\n'
 } >"$work/own"
-check "show without a table of one's own" show_says '^s\(100,64,d\(8\)\) x 2: 1600 bytes in blocks of 8$' \
+XDG_CONFIG_HOME=$work/none check "show without a table of one's own" show_says '^s\(100,64,d\(8\)\) x 2: 1600 bytes in blocks of 8$' \
     'on the node, .*: +zerocopy: the rule' 'elsewhere, .*: +[a-z]*: .* us by built-in figures$' -- 's(100,64,d(8))' 2
 check "show by a table's figures" show_says 'on the node, .*: +oneshot: 30.0 us, zerocopy 90.0 by' \
     'elsewhere, .*: +oneshot: 30.0 us by' 'on the node, .*: +zerocopy: 9.0 us, oneshot 30.0 by' \

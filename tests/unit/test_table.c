@@ -1,6 +1,7 @@
 /* test_table.c: tuned tables: what they make of a message, whether they are of this system, and what is wrong with one.
  * Needs no GPU; what is read once a process runs in children. */
 #include "../../runtime/choose.h"
+#include "../../runtime/tell.h"
 #include "../../runtime/tune_origin.h"
 #include "../../runtime/tune_verdict.h"
 #include <mpi.h>
@@ -250,6 +251,43 @@ static void warned(void **state)
     assert_int_equal(count_of("warn"), 1);
 }
 
+/* --- telling --- */
+
+static bool told(void)
+{
+    struct reason why;
+    struct tree *t = tree_parse("s(1000,256,d(8))", &why);
+    struct layout l[2] = {{.tree = t, .signature = "s(1000,256,d(8))", .size = 8000, .extent = 255752, .block = 8}};
+    choose_start();
+    l[0].stats = stats_row(NULL, NULL);
+    l[1] = l[0];   /* made anew, with the same signature */
+    for (int i = 0; i < 30; i++) {
+        tell_path(&l[i % 2], 1 + i / 2 % 2, 8000 * (1 + i / 2 % 2), i % 5 ? "zerocopy" : "staged");
+        tell_path(&l[0], 1, 8000, "direct");   /* no message */
+    }
+    tell_path(&l[0], 1, 8000, "spilled");
+    choose_finish();
+    tree_unref(t);
+    return tell_wanted();
+}
+
+/* A line for each layout, number of bytes and path, however often and in whatever order. */
+static void tells_once(void **state)
+{
+    (void)state;
+    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=", NULL}, told);
+    assert_int_equal(count_of("info"), 5);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: zerocopy: the rule within a node"), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: zerocopy: the rule within a node"), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: staged: "), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: staged: "), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: spilled: the receiver"), 1);
+    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=staged", NULL}, told);
+    assert_int_equal(count_of("8000 bytes: staged: by STRIDEC_TRANSPORT"), 1);
+    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=zerocopy", NULL}, told);
+    assert_int_equal(count_of("8000 bytes: zerocopy: by STRIDEC_TRANSPORT"), 1);
+}
+
 int main(void)
 {
     int fd = mkstemp(file);
@@ -258,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts), cmocka_unit_test(reasons), cmocka_unit_test(origins), cmocka_unit_test(written),
         cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),
+        cmocka_unit_test(tells_once),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(file);
