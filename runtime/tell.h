@@ -1,5 +1,5 @@
-/* tell.h: which way messages went and why: a line for each layout, number of bytes and path, in the log (info) and below
- * the statistics of its datatype. */
+/* tell.h: which way messages went and why: a line for each layout, number of bytes and path, in the log (info) and
+ * below the statistics of its datatype. */
 #ifndef STRIDEC_TELL_H
 #define STRIDEC_TELL_H
 #include "env.h"

@@ -61,7 +61,8 @@ struct pair {
 static bool both(const struct pair *p, bool mine)
 {
     int ready = mine, its = 0;
-    PMPI_Sendrecv(&ready, 1, MPI_INT, p->other, TAG, &its, 1, MPI_INT, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    PMPI_Sendrecv(&ready, 1, MPI_INT, p->other, TAG, &its, 1, MPI_INT, p->other, TAG, MPI_COMM_WORLD,
+                  MPI_STATUS_IGNORE);
     return ready && its;
 }
 
@@ -134,7 +135,7 @@ struct window {
 static double time_window(struct pair *p, const struct window *w)
 {
     const struct export *e = &w->allocation;
-    struct slot s = {.probe = e->probe, .handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
+    struct slot s = {.handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
     uint64_t address;
     struct import *i = e->span ? import_open(p->peer, &s, p->device, &address) : NULL;
     if (!i) return -1;
@@ -211,7 +212,8 @@ int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_poin
     int rc = ok ? 0 : -1;
     for (int i = 0; ok && i < points->blocks; i++) {
         if (rank == 0)
-            fprintf(stderr, "stridec tune: zero-copy, blocks of %.0f B (%d of %d)\n", points->block[i], i + 1, points->blocks);
+            fprintf(stderr, "stridec tune: zero-copy, blocks of %.0f B (%d of %d)\n", points->block[i], i + 1,
+                    points->blocks);
         for (int j = 0; ok && j < points->sizes; j++) ok = measure_point(t, &p, points, i, j);
     }
     if (!ok) t->grid[TUNE_ZEROCOPY].blocks = t->grid[TUNE_PEER_READ].blocks = 0;
@@ -236,44 +238,51 @@ static const struct {
     {2, 1, {1, 26}, {4096}},
 };
 
-static bool time_jobs(struct tune_table *t, struct moves *m, const struct layout *l, uint64_t from, uint64_t to, int row, int size)
+/* The jobs of m, both ways. */
+static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int row, int size)
 {
-    struct link_job job[JOBS_MAX];
     static const enum tune_curve curves[2] = {TUNE_FUSED, TUNE_APART};
-    for (int i = 0; i < m->n; i++)
-        job[i] = job_of(l, from + (uint64_t)(i * l->high), to + (uint64_t)(i * l->high));
-    m->job = job;
-    link_wait(m->device, job, m->n);
+    link_wait(m->device, m->job, m->n);
     for (int c = 0; c < 2; c++) {
         struct tune_grid *g = &t->grid[curves[c]];
         m->apart = c == 1;
         g->us[row][size] = tune_repeat(once_moved, m);
-        g->block[row] = m->n, g->bytes[size] = (double)l->size;
+        g->block[row] = m->n, g->bytes[size] = bytes;
         if (g->us[row][size] < 0) return false;
     }
     return true;
 }
 
+/* The rows of one size. */
+static bool time_size(struct tune_table *t, struct moves *m, bool quick, int size)
+{
+    struct reason why;
+    struct link_job job[JOBS_MAX];
+    struct layout *l = tune_layout(tune_column(BLOCK, (int64_t)grids[quick].bytes[size], &why));
+    size_t bytes = l ? (size_t)l->high * JOBS_MAX : 0;
+    struct buffer *from = l ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    struct buffer *to = from ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    bool ok = to != NULL;
+    for (int i = 0; ok && i < JOBS_MAX; i++)
+        job[i] = job_of(l, from->address + (uint64_t)(i * l->high), to->address + (uint64_t)(i * l->high));
+    m->job = job;
+    for (int i = 0; ok && i < grids[quick].rows; i++) {
+        m->n = (int)grids[quick].jobs[i];
+        ok = time_jobs(t, m, (double)l->size, i, size);
+    }
+    buffer_put(from), buffer_put(to);
+    layout_unref(l);
+    return ok;
+}
+
 int tune_fused(struct tune_table *t, struct device *d, bool quick)
 {
     int rows = grids[quick].rows, sizes = grids[quick].sizes;
-    struct reason why;
     if (device_enter(d)) return -1;
     struct moves m = {.device = d, .stream = stream_get(d)};
     bool ok = m.stream != NULL;
     fprintf(stderr, "stridec tune: many layouts in one launch\n");
-    for (int j = 0; ok && j < sizes; j++) {
-        struct layout *l = tune_layout(tune_column(BLOCK, (int64_t)grids[quick].bytes[j], &why));
-        size_t bytes = l ? (size_t)l->high * JOBS_MAX : 0;
-        struct buffer *from = l ? buffer_get(d, BUFFER_DEVICE, bytes) : NULL, *to = l ? buffer_get(d, BUFFER_DEVICE, bytes) : NULL;
-        ok = from && to;
-        for (int i = 0; ok && i < rows; i++) {
-            m.n = (int)grids[quick].jobs[i];
-            ok = time_jobs(t, &m, l, from->address, to->address, i, j);
-        }
-        buffer_put(from), buffer_put(to);
-        layout_unref(l);
-    }
+    for (int j = 0; ok && j < sizes; j++) ok = time_size(t, &m, quick, j);
     for (int c = TUNE_FUSED; ok && c <= TUNE_APART; c++) t->grid[c].blocks = rows, t->grid[c].sizes = sizes;
     if (m.stream) stream_put(d, m.stream);
     device_leave(d);

@@ -55,7 +55,7 @@ bool tune_other_stridec(const struct tune_table *t, struct reason *why)
 bool tune_other_machine(const struct tune_table *t, const struct device *d, struct reason *why)
 {
     if (!strcmp(t->machine, d->name)) return false;
-    snprintf(why->text, sizeof why->text, "was measured on %s, this is %s", *t->machine ? t->machine : "no GPU that it names",
-             d->name);
+    const char *name = *t->machine ? t->machine : "a GPU that it does not name";
+    snprintf(why->text, sizeof why->text, "was measured on %s, this is %s", name, d->name);
     return true;
 }

@@ -67,11 +67,13 @@ static void show_layout(const struct tune_shown *s, const char *name, const stru
     else printf("  nothing to send\n");
 }
 
-int tune_show_type(const struct tune_shown *s, const char *name, const struct tree *t, int64_t extent, struct reason *why)
+int tune_show_type(const struct tune_shown *s, const char *name, const struct tree *t, int64_t extent,
+                   struct reason *why)
 {
     struct tree *c = tree_canonical(t, why);
     if (!c) return -1;
-    struct layout l = {.tree = c, .size = c->size, .extent = extent, .low = c->low, .high = c->high, .block = layout_block(c)};
+    struct layout l = {.tree = c, .size = c->size, .extent = extent, .low = c->low, .high = c->high};
+    l.block = layout_block(c);
     int64_t bytes = layout_bytes(&l, s->count);
     if (bytes >= 0) show_layout(s, name, &l, bytes);
     else snprintf(why->text, sizeof why->text, "a message of %lld passes 2^63 bytes", (long long)s->count);

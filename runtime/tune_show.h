@@ -13,6 +13,7 @@ struct tune_shown {
 void tune_show_table(const struct tune_table *t);
 /* Prints which way a message of a type goes, to a rank of the node and elsewhere, and why: elements of the tree, which
  * needs not be canonical, `extent` bytes apart. 0, or -1 with *why. */
-int tune_show_type(const struct tune_shown *s, const char *name, const struct tree *t, int64_t extent, struct reason *why);
+int tune_show_type(const struct tune_shown *s, const char *name, const struct tree *t, int64_t extent,
+                   struct reason *why);
 
 #endif

@@ -4,7 +4,7 @@
  *   stridec tune 1
  *   machine NVIDIA H200
  *   mpi Open MPI v4.1.4
- *   stridec 5f3a...              the version that measured; like mpi it may be missing, or `any`: then it is not compared
+ *   stridec 5f3a...              the version that measured; it and mpi may be missing, or `any`: then not compared
  *   cuda 13.0                    the driver's
  *   date 2026-11-21
  *   curve pack_device            microseconds for one call, waited for

@@ -17,8 +17,8 @@ struct tune_verdict {
     double direct_us, way_us;   /* negative: not known */
 };
 
-/* Messages go from memory to memory unless the table has figures of that at their block length and size, measured on this
- * GPU, and packed ones are quicker by more than two runs of `stridec tune` differ. */
+/* Messages go from memory to memory unless the table has figures of that at their block length and size, measured on
+ * this GPU, and packed ones are quicker by more than two runs of `stridec tune` differ. */
 struct tune_verdict tune_judge(const struct tune_table *t, const struct tune_message *m);
 
 /* Why a message went by `path`, in words; file is the table's name. */

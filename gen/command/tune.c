@@ -1,4 +1,4 @@
-/* tune.c: stridec tune: the arguments of --show, which asks no GPU (runtime/tune_show.c); all else is runtime/tune.c. */
+/* tune.c: the arguments of --show, which asks no GPU (runtime/tune_show.c). All else is runtime/tune.c. */
 #include "command.h"
 #include "../../runtime/env.h"
 #include "../../runtime/tune_origin.h"
@@ -98,9 +98,12 @@ static int show(int n, char **words)
         tune_show_table(t);
     if (n >= 2 && env_get()->transport != ENV_AUTO)
         printf("STRIDEC_TRANSPORT is set: it decides where it can; this is by the table\n");
-    for (int i = n % 2; i < n && status == 0; i += 2)
-        status = read_count(words[i + 1], &s.count) ? show_type(&s, words[i])
-                                                     : usage_error("tune", "%s is no count of %s", words[i + 1], words[i]);
+    for (int i = n % 2; i < n && status == 0; i += 2) {
+        if (read_count(words[i + 1], &s.count))
+            status = show_type(&s, words[i]);
+        else
+            status = usage_error("tune", "%s is no count of %s", words[i + 1], words[i]);
+    }
     free(t);
     return status;
 }

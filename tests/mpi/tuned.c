@@ -1,5 +1,5 @@
-/* tuned.c: a tuned table in use. It decides which messages go from memory to memory, whatever call sends them; one that is
- * of another GPU is warned of and does not. And it touches no GPU that the application does not: a thread without a
+/* tuned.c: a tuned table in use. It decides which messages go from memory to memory, whatever call sends them; one that
+ * is of another GPU is warned of and does not. And it touches no GPU that the application does not: a thread without a
  * context sends from GPU 1, and GPU 0 gets no context. The ranks write the table themselves: it is read at MPI_Init.
  *
  * run: SIMGPU_DEVICES=2 -n 2
@@ -7,6 +7,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 forced
  * run: -n 2 machine => warns
  * run: -n 2 versions => warns
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 aware => warns
  */
 #include "check.h"
 #include "offers.h"
@@ -31,6 +32,7 @@ static const struct mode {
     {"forced", "machine Simulated GPU\nmpi any\n", false},
     {"machine", "machine Another GPU\nmpi any\n", false},
     {"versions", "machine Simulated GPU\nmpi Another MPI 1.0\nstridec 0\n", true},
+    {"aware", "machine Simulated GPU\nmpi any\n", true},   /* it has no messages from device memory */
 };
 static const char *const curves[] = {"pack_mapped", "unpack_mapped", "pack_staged", "unpack_staged", "message_host"};
 static struct layout vector;

@@ -271,20 +271,26 @@ static bool told(void)
     return tell_wanted();
 }
 
+static void tell_with(const char *setting)
+{
+    const char *const settings[] = {"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", setting, NULL};
+    in_child(false, settings, told);
+}
+
 /* A line for each layout, number of bytes and path, however often and in whatever order. */
 static void tells_once(void **state)
 {
     (void)state;
-    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=", NULL}, told);
+    tell_with("STRIDEC_TRANSPORT=");
     assert_int_equal(count_of("info"), 5);
     assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: zerocopy: the rule within a node"), 1);
     assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: zerocopy: the rule within a node"), 1);
     assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: staged: "), 1);
     assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: staged: "), 1);
     assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: spilled: the receiver"), 1);
-    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=staged", NULL}, told);
+    tell_with("STRIDEC_TRANSPORT=staged");
     assert_int_equal(count_of("8000 bytes: staged: by STRIDEC_TRANSPORT"), 1);
-    in_child(false, (const char *const[]){"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", "STRIDEC_TRANSPORT=zerocopy", NULL}, told);
+    tell_with("STRIDEC_TRANSPORT=zerocopy");
     assert_int_equal(count_of("8000 bytes: zerocopy: by STRIDEC_TRANSPORT"), 1);
 }
 
