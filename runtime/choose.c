@@ -75,8 +75,8 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* True for a table that was measured on another GPU, which is worth a word. Only GPUs in use are looked at: asking for the
- * default one would make a context on a GPU that the process may not use. */
+/* True for a table that was measured on another GPU, which is worth a word. Only GPUs in use are looked at: asking for
+ * the default one would make a context on a GPU that the process may not use. */
 static bool foreign(void)
 {
     struct reason why;
@@ -115,7 +115,8 @@ static struct tune_verdict judge(const struct layout *l, int64_t count, int64_t 
     return tune_judge(table, &m);
 }
 
-/* The last answer for a layout is kept, bytes and answer in one word, so that threads never see a mix. -1: another one. */
+/* The last answer for a layout is kept, bytes and answer in one word, so that threads never see a mix. -1: it was for
+ * other bytes. */
 static int recall(_Atomic uint64_t *choice, int64_t bytes)
 {
     uint64_t last = atomic_load_explicit(choice, memory_order_relaxed);

@@ -200,7 +200,8 @@ static void print_table(char *text, int ranks)
 {
     struct total *totals = NULL, *last = NULL, *t, *next;
     char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) merge_line(&totals, &last, line);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        merge_line(&totals, &last, line);
     HASH_SORT(totals, by_bytes);
     fprintf(stderr, "stridec: %d rank%s, %u datatype%s on device buffers, all ranks summed\n", ranks,
             ranks == 1 ? "" : "s", HASH_COUNT(totals), HASH_COUNT(totals) == 1 ? "" : "s");

@@ -28,8 +28,8 @@ const struct command commands[] = {
      "  -o FILE       default: where STRIDEC_TUNE points, else the user's configuration folder\n"
      "  --quick       a rough table: few sizes, few kernels\n"
      "  --no-kernels  leave out the search for quicker kernels, which takes most of the time\n"
-     "  --show        print a table, FILE or else the one that programs here use, and the choices that it leads to; or\n"
-     "                which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
+     "  --show        print a table, FILE or else the one that programs here use, and the choices that it leads to;\n"
+     "                or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
      "                TYPE is a signature as inspect prints it, a SPEC with all its types, or SPEC:NAME\n",
      tune_main},
     {"doctor", "[--calls]", "check driver, GPUs, NVRTC, MPI, cache and tuned table; or list the MPI's calls",
