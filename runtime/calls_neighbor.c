@@ -117,7 +117,8 @@ static bool goes_plain(const struct edge *e)
 
 static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
 {
-    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && offer_allowed();
+    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && offer_allowed() &&
+               transport_offers(e->layout, e->count, e->bytes);
     e->offer = can ? offer_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_word){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->offer ? EDGE_OFFER : EDGE_MESSAGE};
     if (e->offer) w->slot = offer_descriptor(e->offer)->slot;

@@ -5,7 +5,7 @@
 #include "log.h"
 #include "place.h"
 #include "transport.h"
-#include "tune_table.h"
+#include "tune_origin.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +14,13 @@
 
 static struct tune_table *table;
 static const char *table_file;   /* NULL: built-in */
+
+static void check_versions(void)
+{
+    struct reason why;
+    if (tune_other_mpi(table, &why)) log_write(LOG_WARN, "%s %s: run `stridec tune` again", table_file, why.text);
+    if (tune_other_stridec(table, &why)) log_write(LOG_WARN, "%s %s: run `stridec tune` again", table_file, why.text);
+}
 
 void choose_start(void)
 {
@@ -24,6 +31,7 @@ void choose_start(void)
         if (table) table_file = e->tune;
         else log_write(LOG_WARN, "%s; using the built-in figures", why.text);
     }
+    if (table_file) check_versions();
     if (!table) table = tune_parse(tune_builtin, "built-in", &why);
 }
 
@@ -67,14 +75,23 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* A table that was measured on another GPU is worth a word. Only GPUs in use are looked at: asking for the default one
- * would make a context on a GPU that the process may not use. */
-static void check_machine(void)
+/* True for a table that was measured on another GPU, which is worth a word. Only GPUs in use are looked at: asking for
+ * the default one would make a context on a GPU that the process may not use. */
+static bool foreign(void)
 {
+    struct reason why;
     struct device *d = table_file ? device_first() : NULL;
-    if (d && strcmp(d->name, table->machine))
-        log_once(LOG_WARN, "table machine", "%s was measured on %s, this is %s: run `stridec tune` again", table_file,
-                 table->machine, d->name);
+    if (!d || !tune_other_machine(table, d, &why)) return false;
+    log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", table_file, why.text);
+    return true;
+}
+
+/* A table of an MPI that took no device memory keeps one that does from ever being handed any. */
+static void check_aware(bool aware)
+{
+    if (aware && table_file && !table->grid[TUNE_MESSAGE_DEVICE].blocks)
+        log_once(LOG_WARN, "table aware", "%s has no figures of messages from device memory, which this MPI takes: run "
+                                          "`stridec tune` again", table_file);
 }
 
 static const struct transport *forced(void)
@@ -91,29 +108,53 @@ static const struct transport *forced(void)
     }
 }
 
-static enum tune_way consult(struct layout *l, int64_t count, int64_t bytes, bool aware)
+static struct tune_verdict judge(const struct layout *l, int64_t count, int64_t bytes, bool aware)
 {
-    check_machine();
-    enum tune_way w = layout_contiguous(l, count)
-                          ? (aware ? TUNE_DEVICE : TUNE_ONESHOT)
-                          : tune_choose(table, aware, (double)l->block, (double)bytes);
-    log_write(LOG_INFO, "%lld bytes of %.120s: %s, by %s (%.1f us expected)", (long long)bytes, l->signature,
-              tune_way_name(w), table_file ? table_file : "built-in figures",
-              tune_way_time(table, w, (double)l->block, (double)bytes));
-    return w;
+    struct tune_message m = {aware, layout_contiguous(l, count), foreign(), (double)l->block, (double)bytes};
+    check_aware(aware);
+    return tune_judge(table, &m);
 }
 
-/* The last choice of a layout is kept, for either kind of peer: bytes and way in one word, so that threads never see a
- * mix. */
+/* The last answer for a layout is kept, bytes and answer in one word, so that threads never see a mix. -1: it was for
+ * other bytes. */
+static int recall(_Atomic uint64_t *choice, int64_t bytes)
+{
+    uint64_t last = atomic_load_explicit(choice, memory_order_relaxed);
+    return last && last >> 2 == (uint64_t)bytes ? (int)(last & 3) - 1 : -1;
+}
+
+static int keep(_Atomic uint64_t *choice, int64_t bytes, int answer)
+{
+    atomic_store_explicit(choice, (uint64_t)bytes << 2 | (uint64_t)(answer + 1), memory_order_relaxed);
+    return answer;
+}
+
 const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only)
 {
     const struct transport *t = forced();
     if (t) return t;
     bool aware = mpi_cuda_aware() && !host_only;
     _Atomic uint64_t *choice = &l->choice[aware];
-    uint64_t key = (uint64_t)bytes << 2, last = atomic_load_explicit(choice, memory_order_relaxed);
-    if (last && (last & ~(uint64_t)3) == key) return transports[(last & 3) - 1];
-    enum tune_way w = consult(l, count, bytes, aware);
-    atomic_store_explicit(choice, key | ((uint64_t)w + 1), memory_order_relaxed);
-    return transports[w];
+    int way = recall(choice, bytes);
+    return transports[way >= 0 ? way : keep(choice, bytes, judge(l, count, bytes, aware).way)];
+}
+
+bool transport_offers(struct layout *l, int64_t count, int64_t bytes)
+{
+    if (env_get()->transport == ENV_ZEROCOPY || !table->grid[TUNE_ZEROCOPY].blocks) return true;
+    int answer = recall(&l->offered, bytes);
+    return answer >= 0 ? answer : keep(&l->offered, bytes, judge(l, count, bytes, mpi_cuda_aware()).direct);
+}
+
+static bool is_forced(bool direct)
+{
+    enum env_transport t = env_get()->transport;
+    return direct ? t == ENV_ZEROCOPY : t == ENV_ONESHOT || t == ENV_STAGED || (t == ENV_DEVICE && mpi_cuda_aware());
+}
+
+void choose_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])
+{
+    struct tune_verdict v = judge(l, count, bytes, mpi_cuda_aware());
+    if (is_forced(direct)) snprintf(why, TUNE_WHY_MAX, "by STRIDEC_TRANSPORT");
+    else tune_explain(&v, direct, table_file ? table_file : "built-in figures", why);
 }

@@ -72,7 +72,7 @@ void layout_finish(void)
 }
 
 /* The innermost contiguous run. For trees with several leaves, their mean: it only steers a choice. */
-static int64_t mean_block(const struct tree *t)
+int64_t layout_block(const struct tree *t)
 {
     while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
     return t->kind == TREE_SEQ ? t->size / t->count : t->size;
@@ -106,7 +106,7 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     l->size = type->size, l->extent = type->ub - type->lb;
     type_free(type);
     if (!l->tree) return false;
-    l->low = l->tree->low, l->high = l->tree->high, l->block = mean_block(l->tree);
+    l->low = l->tree->low, l->high = l->tree->high, l->block = layout_block(l->tree);
     if (l->size > 0) l->kernel = kernel_get(l->tree, why);
     l->signature = signature_of(l, why);
     if (l->signature && (l->kernel || l->size == 0)) return true;

@@ -25,8 +25,12 @@ struct layout {
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic(MPI_Datatype) runs_type;    /* write_type.h; the same */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */
-    _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c) */
+    _Atomic uint64_t choice[2];   /* the last transports chosen (choose.c), */
+    _Atomic uint64_t offered, told;   /* whether to offer, and the last path told of (tell.c) */
 };
+
+/* What `block` is for a tree. */
+int64_t layout_block(const struct tree *t);
 
 /* After MPI_Init, before any layout_of: makes the attribute's key. 0 or -1. */
 int layout_start(void);

@@ -264,7 +264,8 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
 
 static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
 {
-    return l->tree && !w.parts && layout_bytes(l, count) >= OFFER_MIN && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
+    int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
+    return bytes >= OFFER_MIN && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
 }
 
 struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,

@@ -4,6 +4,7 @@
 #include "node.h"
 #include "pipeline.h"
 #include "spare.h"
+#include "tell.h"
 #include "world.h"
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_
         .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
+    if (tell_wanted()) tell_path(p->layout, p->count, bytes, transport);
     p->launches = 0;
 }
 

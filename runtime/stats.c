@@ -16,12 +16,18 @@
 /* Transports seen with a type, in the order of the table. */
 #define STATS_WAYS 8
 
+struct told {
+    char *line;
+    struct told *next;
+};
+
 struct stats_row {
     char *signature;
     const char *family;
     _Atomic int64_t calls, bytes, launches, nanoseconds, compiled, cached;
     _Atomic(const char *) ways[STATS_WAYS];
     _Atomic(const char *) state;
+    struct told *told;   /* the last one first */
     UT_hash_handle hh;
 };
 
@@ -83,7 +89,20 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
     if (s->state) atomic_store_explicit(&row->state, s->state, memory_order_relaxed);
 }
 
-/* One row as text for the wire: fields by tabs, a line each. */
+void stats_tell(struct stats_row *row, const char *line)
+{
+    struct told *t = row == &shared_row ? NULL : calloc(1, sizeof *t);
+    if (!t || !(t->line = strdup(line))) {
+        free(t);
+        return;
+    }
+    pthread_mutex_lock(&rows_lock);
+    t->next = row->told;
+    row->told = t;
+    pthread_mutex_unlock(&rows_lock);
+}
+
+/* One row as text for the wire: fields by tabs, a line each; then what was told, in lines that begin with a tab. */
 static void write_row(FILE *f, const struct stats_row *row)
 {
     const char *state = row->state ? row->state : "";
@@ -93,6 +112,7 @@ static void write_row(FILE *f, const struct stats_row *row)
             cached);
     for (int i = 0; i < STATS_WAYS && row->ways[i]; i++) fprintf(f, "%s%s", i ? "," : "", row->ways[i]);
     fputc('\n', f);
+    for (const struct told *t = row->told; t; t = t->next) fprintf(f, "\t%s\n", t->line);
 }
 
 static char *write_rows(int *length)
@@ -114,6 +134,7 @@ struct total {
     char *signature, family[16], ways[96];
     long long calls, bytes, launches, nanoseconds;
     int compiled, cached;
+    struct told *told;
     UT_hash_handle hh;
 };
 
@@ -127,11 +148,24 @@ static void merge_ways(char *into, size_t size, const char *more)
     }
 }
 
-static void merge_line(struct total **totals, char *line)
+/* The same of several ranks is told once. */
+static void merge_told(struct total *t, char *line)
+{
+    for (const struct told *o = t->told; o; o = o->next)
+        if (!strcmp(o->line, line)) return;
+    struct told *one = malloc(sizeof *one);
+    if (!one) return;
+    *one = (struct told){line, t->told};
+    t->told = one;
+}
+
+/* A line that begins with a tab belongs to *last, the total of the row before it. */
+static void merge_line(struct total **totals, struct total **last, char *line)
 {
     struct total one = {.signature = line}, *t;
     char *rest = strchr(line, '\t'), ways[96] = "";
-    if (!rest) return;
+    if (rest == line && *last) merge_told(*last, line + 1);
+    if (!rest || rest == line) return;
     *rest++ = 0;
     if (sscanf(rest, "%15[^\t]\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t%95s", one.family, &one.calls, &one.bytes, &one.launches,
                &one.nanoseconds, &one.compiled, &one.cached, ways) < 7) return;
@@ -145,6 +179,16 @@ static void merge_line(struct total **totals, char *line)
     t->calls += one.calls, t->bytes += one.bytes, t->launches += one.launches, t->nanoseconds += one.nanoseconds;
     t->compiled += one.compiled, t->cached += one.cached;
     merge_ways(t->ways, sizeof t->ways, ways);
+    *last = t;
+}
+
+static void print_told(struct told *t)
+{
+    for (struct told *next; t; t = next) {
+        next = t->next;
+        fprintf(stderr, "%10s %s\n", "", t->line);
+        free(t);
+    }
 }
 
 static int by_bytes(const struct total *a, const struct total *b)
@@ -154,9 +198,10 @@ static int by_bytes(const struct total *a, const struct total *b)
 
 static void print_table(char *text, int ranks)
 {
-    struct total *totals = NULL, *t, *next;
+    struct total *totals = NULL, *last = NULL, *t, *next;
     char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) merge_line(&totals, line);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        merge_line(&totals, &last, line);
     HASH_SORT(totals, by_bytes);
     fprintf(stderr, "stridec: %d rank%s, %u datatype%s on device buffers, all ranks summed\n", ranks,
             ranks == 1 ? "" : "s", HASH_COUNT(totals), HASH_COUNT(totals) == 1 ? "" : "s");
@@ -166,6 +211,7 @@ static void print_table(char *text, int ranks)
         fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8.3g  %s\n", t->calls, t->bytes, t->family, t->ways,
                 t->launches, t->compiled, t->cached, t->nanoseconds ? (double)t->bytes / (double)t->nanoseconds : 0.0,
                 t->signature);
+        print_told(t->told);
         HASH_DEL(totals, t);
         free(t);
     }

@@ -18,6 +18,8 @@ struct stats_sample {
     const char *state;       /* kernel_state at the time, or NULL */
 };
 void stats_add(struct stats_row *row, const struct stats_sample *sample);
+/* A line to be shown under the row; nothing for the shared one. */
+void stats_tell(struct stats_row *row, const char *line);
 int64_t stats_now(void);     /* nanoseconds, monotonic */
 
 /* Sums the rows of all ranks of a communicator on rank 0 and prints the table to standard error there. Collective. */

@@ -56,6 +56,9 @@ extern const struct transport transport_shadow;    /* types stridec can't read: 
  * that hands device memory to the MPI, unless forced. */
 const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only);
 
+/* True if messages of it should go from memory to memory (offer.h) to peers to whom they can, by the same two. */
+bool transport_offers(struct layout *l, int64_t count, int64_t bytes);
+
 /* True if the MPI takes device pointers itself (asked once). */
 bool mpi_cuda_aware(void);
 

@@ -1,13 +1,13 @@
-/* tune.c: `stridec tune`: measures this system, or shows what a table makes of it. */
+/* tune.c: `stridec tune`: measures this system. */
 #include "tune_measure.h"
 #include "env.h"
 #include "interpose.h"
+#include "tune_origin.h"
 #include <errno.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* --- messages --- */
@@ -15,8 +15,7 @@
 static double time_message(void *buf, int bytes, int rank)
 {
     double us[TUNE_REPEATS_MAX];
-    int n = 2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096);
-    n = n < TUNE_REPEATS_MIN ? TUNE_REPEATS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
+    int n = tune_message_repeats(bytes);
     for (int i = -3; i < n; i++) {
         int64_t start = stats_now();
         if (rank == 0) {
@@ -50,20 +49,6 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 }
 
 /* --- the command --- */
-
-static void describe(struct tune_table *t, struct device *d)
-{
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length;
-    time_t now = time(NULL);
-    PMPI_Get_library_version(version, &length);
-    version[strcspn(version, ",\r\n")] = 0;
-    for (char *c = version; *c; c++)
-        if (*c == '\t') *c = ' ';
-    snprintf(t->machine, sizeof t->machine, "%s", d->name);
-    snprintf(t->mpi, sizeof t->mpi, "%.95s", version);
-    strftime(t->date, sizeof t->date, "%Y-%m-%d", localtime(&now));
-}
 
 static int make_folders(const char *file)
 {
@@ -123,7 +108,7 @@ static bool all_ready(bool ready)
 
 /* What the command line asks for. */
 struct request {
-    const char *file, *show;
+    const char *file;
     bool quick, no_kernels;
 };
 
@@ -135,44 +120,18 @@ static int measure(const struct request *want, int rank, int ranks)
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
-    describe(&t, d);
+    tune_sign(&t, d);
     int rc = rank == 0 ? tune_curves(&t, d, points) : 0;
+    if (rank == 0 && rc == 0) rc = tune_fused(&t, d, want->quick);
     if (rank == 0 && rc == 0 && !want->no_kernels) rc = tune_kernels(&t, d, want->quick);
     if (rank == 0) fprintf(stderr, "stridec tune: messages\n");
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank < 2 && measure_messages(&t, d, points, BUFFER_PINNED, TUNE_MESSAGE_HOST, rank)) rc = -1;
     if (rank < 2 && mpi_cuda_aware() && measure_messages(&t, d, points, BUFFER_DEVICE, TUNE_MESSAGE_DEVICE, rank))
         rc = -1;
+    if (rank < 2 && tune_zerocopy(&t, d, points, rank)) rc = -1;
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
     return rank == 0 ? store(&t, want->file) : 0;
-}
-
-static void show_choice(const struct tune_table *t, bool aware)
-{
-    const struct tune_points *points = tune_points(false);
-    printf("\nchoice with an MPI that is %sCUDA-aware; columns: packed bytes, rows: block length\n%10s",
-           aware ? "" : "not ", "");
-    for (int j = 0; j < points->sizes; j++) printf(" %9.0f", points->bytes[j]);
-    for (int i = 0; i < points->blocks; i++) {
-        printf("\n%10.0f", points->block[i]);
-        for (int j = 0; j < points->sizes; j++)
-            printf(" %9s", tune_way_name(tune_choose(t, aware, points->block[i], points->bytes[j])));
-    }
-    printf("\n");
-}
-
-static int show(const char *file)
-{
-    struct reason why;
-    struct tune_table *t = tune_read(file, &why);
-    if (!t) {
-        fprintf(stderr, "stridec tune: %s\n", why.text);
-        return 1;
-    }
-    tune_write(t, stdout);
-    for (int aware = 0; aware <= (t->grid[TUNE_MESSAGE_DEVICE].blocks > 0); aware++) show_choice(t, aware);
-    free(t);
-    return 0;
 }
 
 /* False where the arguments make no sense. */
@@ -182,7 +141,6 @@ static bool read_arguments(int argc, char **argv, struct request *want)
         if (!strcmp(argv[i], "--quick")) want->quick = true;
         else if (!strcmp(argv[i], "--no-kernels")) want->no_kernels = true;
         else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
-        else if (!strcmp(argv[i], "--show") && argc == 3 && i == 1) want->show = argv[++i];
         else return false;
     }
     return true;
@@ -195,10 +153,10 @@ int stridec_tune_main(int argc, char **argv)
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
     if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] | stridec tune --show FILE\n");
+        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels], or --show [FILE] [TYPE COUNT]...\n");
         return 2;
     }
-    if (want.show) return show(want.show);
+    driver_load();   /* before MPI_Init, which looks whether there is one */
     MPI_Init(NULL, NULL);
     interpose_depth++;   /* messages here are the MPI's own */
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
-static const double sizes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304};
+static const double sizes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
 static const double quick_blocks[] = {16, 256};
 static const double quick_sizes[] = {1024, 65536, 1048576};
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
@@ -29,6 +29,12 @@ double tune_median(double *v, int n)
     return v[n / 2];
 }
 
+int tune_message_repeats(double bytes)
+{
+    int n = (int)(2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096));
+    return n < TUNE_REPEATS_MIN ? TUNE_REPEATS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
+}
+
 double tune_once(struct tune_call *c)
 {
     struct parcel *p = &c->parcel;
@@ -38,18 +44,23 @@ double tune_once(struct tune_call *c)
     return (double)(stats_now() - start) / 1e3;
 }
 
-static double time_kernel(struct tune_call *c)
+double tune_repeat(double (*once)(void *), void *arg)
 {
     double us[TUNE_REPEATS_MAX];
     int n = 0;
-    if (tune_once(c) < 0) return -1;   /* loads the module */
+    if (once(arg) < 0) return -1;   /* loads the module */
     for (int64_t begin = stats_now();
          n < TUNE_REPEATS_MAX && (n < TUNE_REPEATS_MIN || stats_now() - begin < POINT_NS); n++) {
-        us[n] = tune_once(c);
+        us[n] = once(arg);
         if (us[n] < 0) return -1;
         if (n == 0 && us[0] * 1e3 > POINT_NS) return us[0];
     }
     return tune_median(us, n);
+}
+
+static double once_kernel(void *call)
+{
+    return tune_once(call);
 }
 
 struct layout *tune_layout(struct tree *built)
@@ -106,7 +117,7 @@ static bool measure_way(const struct point *at, struct tune_call *c, bool pack, 
 {
     struct tune_grid *g = &at->table->grid[curve];
     c->pack = pack;
-    double us = time_kernel(c);
+    double us = tune_repeat(once_kernel, c);
     g->blocks = at->block + 1, g->sizes = at->points->sizes;
     g->block[at->block] = at->points->block[at->block], g->bytes[at->size] = at->points->bytes[at->size];
     g->us[at->block][at->size] = us;

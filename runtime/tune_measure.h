@@ -14,9 +14,14 @@ const struct tune_points *tune_points(bool quick);
 /* A point is called until both are reached, and its median taken; a slow one ends at the time limit. */
 #define TUNE_REPEATS_MIN 7
 #define TUNE_REPEATS_MAX 201
+/* The same on both ends of a message, who can't agree by the clock. */
+int tune_message_repeats(double bytes);
 
 /* Sorts the values. */
 double tune_median(double *v, int n);
+
+/* The median of once(arg), in microseconds; negative where one was. */
+double tune_repeat(double (*once)(void *arg), void *arg);
 
 /* One kernel call, by a parcel whose transport's buffers are acquired. */
 struct tune_call {
@@ -39,6 +44,11 @@ struct parcel tune_parcel(const struct transport *t, struct layout *l, struct de
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);
 /* The rows of knobs (tune_kernels.c): settings that are quicker than the model's. 0 or -1. */
 int tune_kernels(struct tune_table *t, struct device *d, bool quick);
+
+/* The curves of zero-copy, between ranks 0 and 1, who both call it; left out where they can't read each other's memory.
+ * And, on one rank, those of many layouts at once (tune_links.c). 0 or -1. */
+int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
+int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
 /* tune_verify.c: that a module moves the same bytes as the model's. `call` is of a device transport. */
 struct tune_reference;

@@ -8,6 +8,7 @@
 static const char *const curve_names[TUNE_CURVES] = {
     "pack_device", "unpack_device", "pack_mapped", "unpack_mapped",
     "pack_staged", "unpack_staged", "message_host", "message_device",
+    "zerocopy", "peer_read", "fused", "apart",
 };
 static const char *const way_names[TUNE_WAYS] = {"device", "oneshot", "staged"};
 /* The three legs of each way. */
@@ -16,6 +17,11 @@ static const enum tune_curve legs[TUNE_WAYS][3] = {
     {TUNE_PACK_MAPPED, TUNE_MESSAGE_HOST, TUNE_UNPACK_MAPPED},
     {TUNE_PACK_STAGED, TUNE_MESSAGE_HOST, TUNE_UNPACK_STAGED},
 };
+
+bool tune_by_jobs(enum tune_curve c)
+{
+    return c == TUNE_FUSED || c == TUNE_APART;
+}
 
 const char *tune_way_name(enum tune_way w)
 {
@@ -39,14 +45,22 @@ static bool fail(struct parser *p, const char *what, const char *word)
     return false;
 }
 
-/* Numbers to the end of the line, positive and finite; -1 if one is not. */
+/* No time in microseconds, and no size, is larger. */
+#define NUMBER_MAX 1e15
+
+static bool sensible(double v)
+{
+    return v > 0 && v <= NUMBER_MAX;   /* not a number is neither */
+}
+
+/* Numbers to the end of the line; -1 if one makes no sense. */
 static int numbers(const char *s, double out[TUNE_POINTS_MAX])
 {
     int n = 0;
     char *end;
     for (s += strspn(s, " \t"); *s; s = end + strspn(end, " \t")) {
         double v = strtod(s, &end);
-        if (end == s || n == TUNE_POINTS_MAX || !(v > 0) || !isfinite(v)) return -1;
+        if (end == s || n == TUNE_POINTS_MAX || !sensible(v)) return -1;
         out[n++] = v;
     }
     return n;
@@ -89,12 +103,24 @@ static bool add_row(struct parser *p, double block, const char *rest)
     return true;
 }
 
-static bool read_block(struct parser *p, const char *rest)
+static bool read_row(struct parser *p, const char *rest, bool jobs)
 {
     char *end;
     double block = strtod(rest, &end);
-    if (end == rest || !(block > 0) || !isfinite(block)) return fail(p, "a block length is a positive number", "");
+    if (p->grid && tune_by_jobs((enum tune_curve)(p->grid - p->table->grid)) != jobs)
+        return fail(p, jobs ? "rows of this curve begin with `block`" : "rows of this curve begin with `jobs`", "");
+    if (end == rest || !sensible(block)) return fail(p, "a row begins with a positive number", "");
     return add_row(p, block, end);
+}
+
+static bool read_block(struct parser *p, const char *rest)
+{
+    return read_row(p, rest, false);
+}
+
+static bool read_jobs(struct parser *p, const char *rest)
+{
+    return read_row(p, rest, true);
 }
 
 static bool read_any(struct parser *p, const char *rest)
@@ -102,23 +128,17 @@ static bool read_any(struct parser *p, const char *rest)
     return add_row(p, 1, rest);
 }
 
-static bool read_machine(struct parser *p, const char *rest)
-{
-    snprintf(p->table->machine, sizeof p->table->machine, "%s", rest);
-    return true;
-}
-
-static bool read_mpi(struct parser *p, const char *rest)
-{
-    snprintf(p->table->mpi, sizeof p->table->mpi, "%s", rest);
-    return true;
-}
-
-static bool read_date(struct parser *p, const char *rest)
-{
-    snprintf(p->table->date, sizeof p->table->date, "%s", rest);
-    return true;
-}
+#define READ_WORDS(field) \
+    static bool read_##field(struct parser *p, const char *rest) \
+    { \
+        snprintf(p->table->field, sizeof p->table->field, "%s", rest); \
+        return true; \
+    }
+READ_WORDS(machine)
+READ_WORDS(mpi)
+READ_WORDS(stridec)
+READ_WORDS(cuda)
+READ_WORDS(date)
 
 static bool read_pipeline(struct parser *p, const char *rest)
 {
@@ -148,6 +168,7 @@ static const struct {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
     {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
     {"pipeline", read_pipeline}, {"host", read_host},
+    {"stridec", read_stridec}, {"cuda", read_cuda}, {"jobs", read_jobs},
 };
 
 static bool read_line(struct parser *p, char *line)
@@ -212,12 +233,14 @@ struct tune_table *tune_read(const char *file, struct reason *why)
 
 /* --- writing --- */
 
-static void write_grid(const struct tune_grid *g, const char *name, FILE *f)
+static void write_grid(const struct tune_table *t, enum tune_curve c, FILE *f)
 {
-    fprintf(f, "\ncurve %s\nbytes     ", name);
+    const struct tune_grid *g = &t->grid[c];
+    fprintf(f, "\ncurve %s\nbytes     ", curve_names[c]);
     for (int j = 0; j < g->sizes; j++) fprintf(f, " %9.0f", g->bytes[j]);
     for (int i = 0; i < g->blocks; i++) {
-        if (g->blocks == 1 && g->block[i] == 1) fprintf(f, "\nany       ");
+        if (tune_by_jobs(c)) fprintf(f, "\njobs %-5.0f", g->block[i]);
+        else if (g->blocks == 1 && g->block[i] == 1) fprintf(f, "\nany       ");
         else fprintf(f, "\nblock %-4.0f", g->block[i]);
         for (int j = 0; j < g->sizes; j++) fprintf(f, " %9.2f", g->us[i][j]);
     }
@@ -226,10 +249,13 @@ static void write_grid(const struct tune_grid *g, const char *name, FILE *f)
 
 void tune_write(const struct tune_table *t, FILE *f)
 {
-    fprintf(f, "stridec tune 1\nmachine %s\nmpi %s\ndate %s\n", t->machine, t->mpi, t->date);
+    fprintf(f, "stridec tune 1\nmachine %s\nmpi %s\n", t->machine, t->mpi);
+    if (*t->stridec) fprintf(f, "stridec %s\n", t->stridec);
+    if (*t->cuda) fprintf(f, "cuda %s\n", t->cuda);
+    fprintf(f, "date %s\n", t->date);
     fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
-        if (t->grid[c].blocks) write_grid(&t->grid[c], curve_names[c], f);
+        if (t->grid[c].blocks) write_grid(t, (enum tune_curve)c, f);
     tune_pipeline_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
     tune_knobs_write(t, f);

@@ -4,10 +4,16 @@
  *   stridec tune 1
  *   machine NVIDIA H200
  *   mpi Open MPI v4.1.4
+ *   stridec 5f3a...              the version that measured; it and mpi may be missing, or `any`: then not compared
+ *   cuda 13.0                    the driver's
  *   date 2026-11-21
  *   curve pack_device            microseconds for one call, waited for
  *   bytes     256  1024  4096    packed bytes, ascending
  *   block 4   8.6  8.7   8.9     one row a block length in bytes, ascending; "any" where none matters
+ *
+ *   curve fused                  many layouts at once: columns: packed bytes of each
+ *   bytes     1024  16384
+ *   jobs 2    9.1   9.4          one row a number of layouts
  *
  *   host 4096                    packed bytes: from here on stridec may pack data in host memory (native.h)
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
@@ -18,7 +24,8 @@
  * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
  * (gen/knobs.lua) to generate with; `model` leaves the choice to the model of gen/plan.lua. Of the rows of a direction
  * and family that a layout reaches with both numbers, the one of the largest block counts, among those the one of the
- * most bytes; a layout that reaches none is the model's. They count only on the GPU that `machine` names. */
+ * most bytes; a layout that reaches none is the model's. They count only on the GPU that `machine` names,
+ * and so does the curve zerocopy: elsewhere, and without it, messages go from memory to memory wherever they can. */
 #ifndef STRIDEC_TUNE_TABLE_H
 #define STRIDEC_TUNE_TABLE_H
 #include "../gen/gen.h"
@@ -31,6 +38,9 @@ enum tune_curve {
     TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED,     /* kernel to and from mapped host memory */
     TUNE_PACK_STAGED, TUNE_UNPACK_STAGED,     /* device memory and a copy from and to the host */
     TUNE_MESSAGE_HOST, TUNE_MESSAGE_DEVICE,   /* half a round trip of a contiguous message */
+    TUNE_ZEROCOPY,                            /* half a round trip from layout to layout: offer, kernel, answer */
+    TUNE_PEER_READ,                           /* its kernel alone, from the other rank's memory */
+    TUNE_FUSED, TUNE_APART,                   /* many layouts into others: one launch, and one for each; by jobs */
     TUNE_CURVES
 };
 
@@ -40,6 +50,9 @@ struct tune_grid {
     int blocks, sizes;                        /* 0, 0: not measured */
     double block[TUNE_POINTS_MAX], bytes[TUNE_POINTS_MAX], us[TUNE_POINTS_MAX][TUNE_POINTS_MAX];
 };
+
+/* True for curves whose rows are numbers of layouts. */
+bool tune_by_jobs(enum tune_curve c);
 
 /* A line `knobs`. */
 #define TUNE_SETTINGS_MAX 128
@@ -54,7 +67,7 @@ struct tune_knobs {
 #define TUNE_HOST_LEAST 4096
 
 struct tune_table {
-    char machine[96], mpi[96], date[32];
+    char machine[96], mpi[96], stridec[48], cuda[16], date[32];
     struct tune_grid grid[TUNE_CURVES];
     struct tune_pipeline pipeline;
     int64_t host_least;                       /* packed bytes from which on data in host memory may be stridec's */

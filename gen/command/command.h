@@ -22,6 +22,7 @@ int inspect_main(int argc, char **argv);
 int gen_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
+int tune_main(int argc, char **argv);
 /* In libstridec.so: it measures through the production code. */
 int stridec_tune_main(int argc, char **argv);
 

@@ -4,6 +4,7 @@
 #include "../../runtime/calls.h"
 #include "../../runtime/driver.h"
 #include "../../runtime/env.h"
+#include "../../runtime/tune_origin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -218,11 +219,23 @@ static enum level check_cache(void)
                 folder, place);
 }
 
+static enum level check_table(const char *file)
+{
+    struct reason why;
+    struct tune_table *t = tune_read(file, &why);
+    if (!t)
+        return line(BAD, "tuned table", "%s: mend it, or run `stridec tune` again", why.text);
+    bool stale = tune_other_mpi(t, &why) || tune_other_stridec(t, &why);
+    free(t);
+    return stale ? line(WARN, "tuned table", "%s %s: run `stridec tune` again", file, why.text)
+                 : line(OK, "tuned table", "%s", file);
+}
+
 static enum level check_tune(void)
 {
     const struct env *e = env_get();
     if (e->tune && access(e->tune, R_OK) == 0)
-        return line(OK, "tuned table", "%s", e->tune);
+        return check_table(e->tune);
     if (e->tune && (e->tune_named || errno != ENOENT))
         return line(BAD, "tuned table", "%s can't be read (%s): mend or unset STRIDEC_TUNE", e->tune, strerror(errno));
     return line(WARN, "tuned table",

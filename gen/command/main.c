@@ -30,13 +30,15 @@ const struct command commands[] = {
      "  --target T,...    kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)\n"
      "  --arch sm_NN,...  default the GPU present, else the newest that NVRTC knows\n",
      gen_main},
-    {"tune", "[-o FILE] [--quick] [--no-kernels], or --show FILE",
+    {"tune", "[-o FILE] [--quick] [--no-kernels], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements",
      "  -o FILE       default: where STRIDEC_TUNE points, else the user's configuration folder\n"
      "  --quick       a rough table: few sizes, few kernels\n"
      "  --no-kernels  leave out the search for quicker kernels, which takes most of the time\n"
-     "  --show FILE   print the table and the choices that it leads to\n",
-     stridec_tune_main},
+     "  --show        print a table, FILE or else the one that programs here use, and the choices that it leads to;\n"
+     "                or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
+     "                TYPE is a signature as inspect prints it, a SPEC with all its types, or SPEC:NAME\n",
+     tune_main},
     {"doctor", "[--calls]", "check driver, GPUs, NVRTC, MPI, cache and tuned table; or list the MPI's calls",
      "  --calls  each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\n"
      "           through, and why\n",

@@ -31,10 +31,12 @@ longer() {
     return 1
 }
 hits() {
-    awk '/calls +bytes/ { on = 1; next } on && $4 { n++; if ($6 != 0) bad = 1; if ($7 > 0) hit++ } END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
+    awk '/calls +bytes/ { on = 1; next } on && $2 != "bytes:" && $4 { n++; if ($6 != 0) bad = 1; if ($7 > 0) hit++ } END { exit !(n == 52 && !bad && hit > 0) }' "$work/out"
 }
 longer whole hits
 result "the statistics show the modules"
+grep -qE '^ +[0-9]+ bytes: (zerocopy|device|oneshot|staged): .*(us|rule)' "$work/out"
+result "the statistics tell which way messages took and why"
 grep -q 'halo3d: verified' "$work/out" && [ ! -s "$work/compiles.whole" ]
 result "no NVRTC call for types in the manifest"
 

@@ -215,19 +215,59 @@ check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
 check "tune with an unknown option" returns 2 err 'usage: stridec tune' tune --fast
+# show_says PATTERN... -- ARGUMENT...: `tune --show` succeeds, without a GPU, and a line matches each.
+show_says() {
+    local patterns=() pattern
+    while [ "$1" != -- ]; do patterns+=("$1"); shift; done
+    shift
+    LD_LIBRARY_PATH='' "$stridec" tune --show "$@" >"$work/shown" 2>"$work/show.err" || return 1
+    cat "$work/shown"
+    for pattern in "${patterns[@]}"; do grep -qE -- "$pattern" "$work/shown" || { echo "no line: $pattern"; return 1; }; done
+}
+{
+    printf 'stridec tune 1\nmachine A\nmpi any\n'
+    for curve in pack_mapped unpack_mapped message_host; do printf 'curve %s\nbytes 1024 65536\nany 10 10\n' $curve; done
+    for curve in pack_staged unpack_staged; do printf 'curve %s\nbytes 1024 65536\nany 20 20\n' $curve; done
+    printf 'curve zerocopy\nbytes 1024 65536\nblock 8 90 9\n'
+} >"$work/own"
+XDG_CONFIG_HOME=$work/none check "show without a table of one's own" show_says '^s\(100,64,d\(8\)\) x 2: 1600 bytes in blocks of 8$' \
+    'on the node, .*: +zerocopy: the rule' 'elsewhere, .*: +[a-z]*: .* us by built-in figures$' -- 's(100,64,d(8))' 2
+check "show by a table's figures" show_says 'on the node, .*: +oneshot: 30.0 us, zerocopy 90.0 by' \
+    'elsewhere, .*: +oneshot: 30.0 us by' 'on the node, .*: +zerocopy: 9.0 us, oneshot 30.0 by' \
+    'on the node, .*: +zerocopy: the rule' -- "$work/own" 's(128,64,d(8))' 1 's(128,64,d(8))' 64 's(128,64,d(8))' 65
+check "show below the shortest offer" show_says 'on the node, .*: +oneshot: 30.0 us by' -- "$work/own" 's(2,64,d(8))' 1
+check "show of a spec's type" show_says '^row_hvector x 3: 1200 bytes in blocks of 1200$' -- "$root/spec/tempi.lua:row_hvector" 3
+many() { show_says '^row_hvector x 1:' '^cuboid_.* x 1:' -- "$root/spec/tempi.lua" 1; }
+check "show of a spec's types" many
+check "show of the table that programs use" env STRIDEC_TUNE="$work/own" "$stridec" tune --show 'd(8)' 9
+check "show of no type" returns 1 err "gone is no signature and no spec" tune --show gone 3
+check "show of no count" returns 2 err '0 is no count of d\(8\)' tune --show 'd(8)' 0
+check "show of a missing table" returns 1 err "$work/gone: No such file" tune --show "$work/gone" 'd(8)' 1
+stale() {
+    sed 's/^mpi any/mpi Another MPI 1.0\nstridec 0/' "$work/own" >"$work/stale" && show_says '^d\(8\) x 1' -- "$work/stale" 'd(8)' 1 &&
+        [ "$(grep -c "$work/stale was measured with" "$work/show.err")" -eq 2 ] &&
+        STRIDEC_TUNE=$work/stale returns 0 out '^warn +tuned table.*measured with Another MPI' doctor
+}
+check "a stale table is named" stale
 if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then   # mpirun can't take the sanitizer
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
-        "$root/tests/mpirun.sh" -n 2 "$stridec" run --sim -- "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
-            grep -qx 'machine Simulated GPU' "$work/tuned/table"
+        LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
+            grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
+            grep -qx 'curve fused' "$work/tuned/table"
     }
-    check "tune without kernels" quick --no-kernels
-    check "tune, quickly" quick
+    unread() { SIMGPU_FAIL=cuIpcGetMemHandle quick --no-kernels && ! grep -q 'curve zerocopy' "$work/tuned/table"; }
+    check "tune without kernels, and without zero-copy where the ranks can't" unread
+    both() { quick && grep -qx 'curve zerocopy' "$work/tuned/table" && grep -qx 'curve peer_read' "$work/tuned/table"; }
+    check "tune, quickly" both
     check "tune shows its table" returns 0 out 'choice with an MPI' tune --show "$work/tuned/table"
+    check "show by the table" show_says 'on the node, .*: +[a-z]+: [0-9.]+ us, [a-z]+ [0-9.]+ by' -- "$work/tuned/table" 's(64,512,d(256))' 1
     STRIDEC_TUNE=$work/tuned/table check "doctor sees the table" returns 0 out "^ok +tuned table.*$work" doctor
     printf 'knobs pack strided 4 4096\n' >>"$work/tuned/table"
     check "a bad row of knobs has file and line" returns 1 err 'table:[0-9]+: knobs are name=value' \
         tune --show "$work/tuned/table"
+    STRIDEC_TUNE=$work/tuned/table check "doctor finds a damaged table" returns 1 out '^bad +tuned table.*:[0-9]+: knobs' doctor
 fi
 unknown() { STRIDEC_FROB=1 returns 0 err 'STRIDEC_FROB' doctor; }
 check "doctor warns of unknown variables" unknown

@@ -11,6 +11,8 @@ bool offers_accepted(const struct node_file *own, int rank);
 
 /* True if this rank has offered anything. */
 bool offers_used(void);
+/* True if it has offered a message of so many packed bytes. */
+bool offers_sized(int64_t bytes);
 
 struct offers {
     MPI_Comm comm;

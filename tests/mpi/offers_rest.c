@@ -55,6 +55,14 @@ bool offers_used(void)
     return offered(NULL, 0);
 }
 
+bool offers_sized(int64_t bytes)
+{
+    struct node_file *f = offers_file(my_rank);
+    for (int i = 0; f && i < SLOTS; i++)
+        if (f->slot[i].bytes == bytes) return true;
+    return false;
+}
+
 /*
  * 26 faces of a cuboid, as a halo's are: one launch where they arrive, none where they come from.
  */

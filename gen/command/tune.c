@@ -1,0 +1,114 @@
+/* tune.c: the arguments of --show, which asks no GPU (runtime/tune_show.c). All else is runtime/tune.c. */
+#include "command.h"
+#include "../../runtime/env.h"
+#include "../../runtime/tune_origin.h"
+#include "../../runtime/tune_show.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- types ---- */
+
+static int show_tree(const struct tune_shown *s, const char *name, const struct tree *built, int64_t extent)
+{
+    struct reason why;
+    return tune_show_type(s, name, built, extent, &why) ? failure("tune", "%s: %s", name, why.text) : 0;
+}
+
+/* SPEC, or SPEC:NAME. */
+static int show_spec(const struct tune_shown *s, const char *text)
+{
+    struct reason why;
+    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
+    char *path = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
+    struct spec *spec = path ? spec_load(path, &why) : NULL;
+    free(path);
+    if (!spec)
+        return failure("tune", "%s is no signature and no spec: %s", text, why.text);
+    int status = 0, shown = 0;
+    for (size_t i = 0; i < spec->count && status == 0; i++) {
+        const struct spec_item *item = &spec->item[i];
+        if (colon && strcmp(item->name, colon + 1) != 0)
+            continue;
+        shown++;
+        status = show_tree(s, item->name, item->type->tree, item->type->ub - item->type->lb);
+    }
+    spec_free(spec);
+    return shown || status ? status : failure("tune", "%s: no such type", text);
+}
+
+/* Elements of a signature lie one behind the other. */
+static int show_type(const struct tune_shown *s, const char *text)
+{
+    struct reason why;
+    struct tree *t = tree_parse(text, &why);
+    if (!t)
+        return show_spec(s, text);
+    int status = show_tree(s, text, t, t->high - t->low);
+    tree_unref(t);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+/* A table's file, or, NULL, what a program would use. */
+static struct tune_table *open_table(const char **file, struct reason *why)
+{
+    const struct env *e = env_get();
+    if (!*file && e->tune && (e->tune_named || access(e->tune, F_OK) == 0))
+        *file = e->tune;
+    if (*file)
+        return tune_read(*file, why);
+    *file = "built-in figures";
+    return tune_parse(tune_builtin, *file, why);
+}
+
+static void warn_stale(const struct tune_table *t, const char *file)
+{
+    struct reason why;
+    if (tune_other_mpi(t, &why))
+        failure("tune", "%s %s: run `stridec tune` again", file, why.text);
+    if (tune_other_stridec(t, &why))
+        failure("tune", "%s %s: run `stridec tune` again", file, why.text);
+}
+
+static bool read_count(const char *text, int64_t *count)
+{
+    char *end;
+    errno = 0;
+    *count = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *count > 0;
+}
+
+/* [FILE] [TYPE COUNT]... */
+static int show(int n, char **words)
+{
+    struct reason why;
+    struct tune_shown s = {.file = n % 2 ? words[0] : NULL};
+    struct tune_table *t = open_table(&s.file, &why);
+    int status = 0;
+    if (!t)
+        return failure("tune", "%s", why.text);
+    s.table = t;
+    if (strcmp(s.file, "built-in figures") != 0)
+        warn_stale(t, s.file);
+    if (n < 2)
+        tune_show_table(t);
+    if (n >= 2 && env_get()->transport != ENV_AUTO)
+        printf("STRIDEC_TRANSPORT is set: it decides where it can; this is by the table\n");
+    for (int i = n % 2; i < n && status == 0; i += 2) {
+        if (read_count(words[i + 1], &s.count))
+            status = show_type(&s, words[i]);
+        else
+            status = usage_error("tune", "%s is no count of %s", words[i + 1], words[i]);
+    }
+    free(t);
+    return status;
+}
+
+int tune_main(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "--show") == 0 ? show(argc - 2, argv + 2) : stridec_tune_main(argc, argv);
+}

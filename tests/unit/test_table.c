@@ -1,0 +1,310 @@
+/* test_table.c: tuned tables: what they make of a message, whether they are of this system, and what is wrong with one.
+ * Needs no GPU; what is read once a process runs in children. */
+#include "../../runtime/choose.h"
+#include "../../runtime/tell.h"
+#include "../../runtime/tune_origin.h"
+#include "../../runtime/tune_verdict.h"
+#include <mpi.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "child.h"
+
+#define HEAD "stridec tune 1\n"
+#define ONE(curve, us) "curve " curve "\nbytes 1024 65536\nany " us " " us "\n"
+/* Packed messages: staged 30 us, oneshot 90, device 6; in one piece 2 where the MPI takes device memory. */
+#define PACKED \
+    ONE("pack_mapped", "30") ONE("unpack_mapped", "30") ONE("message_host", "30") ONE("pack_staged", "0.1") \
+    ONE("unpack_staged", "0.1") ONE("pack_device", "2") ONE("unpack_device", "2") ONE("message_device", "2")
+#define ZEROCOPY \
+    "curve zerocopy\nbytes 1024 65536\nblock 8 100 40\nblock 64 6.5 6.7\n"
+
+static struct tune_table *parse(const char *text)
+{
+    struct reason why = {""};
+    struct tune_table *t = tune_parse(text, "FILE", &why);
+    if (!t) fail_msg("%s", why.text);
+    return t;
+}
+
+/* --- verdicts --- */
+
+static void verdicts(void **state)
+{
+    static const struct {
+        struct tune_message m;
+        bool direct;
+        enum tune_way way;
+    } cases[] = {
+        {{.block = 8, .bytes = 1024}, false, TUNE_STAGED},                      /* 100 us against 30.2 */
+        {{.block = 8, .bytes = 65536}, false, TUNE_STAGED},                     /* 40 */
+        {{.block = 64, .bytes = 1024}, true, TUNE_STAGED},                      /* 6.5 */
+        {{.block = 4096, .bytes = 1024}, true, TUNE_STAGED},                    /* as the longest */
+        {{.block = 64, .bytes = 1024, .aware = true}, true, TUNE_DEVICE},       /* 6.5 against 6: noise */
+        {{.block = 64, .bytes = 65536, .aware = true}, false, TUNE_DEVICE},     /* 6.7 against 6 */
+        {{.block = 4, .bytes = 1024}, true, TUNE_STAGED},                       /* shorter than what was measured */
+        {{.block = 8, .bytes = 65537}, true, TUNE_STAGED},                      /* longer */
+        {{.block = 8, .bytes = 512}, false, TUNE_STAGED},                       /* as the shortest */
+        {{.block = 8, .bytes = 1024, .foreign = true}, true, TUNE_STAGED},
+        {{.block = 8, .bytes = 1024, .contiguous = true}, true, TUNE_ONESHOT},  /* blocks of 1024: 6.5 against 90 */
+        {{.block = 8, .bytes = 1024, .contiguous = true, .aware = true}, false, TUNE_DEVICE},   /* against 2 */
+    };
+    (void)state;
+    struct tune_table *t = parse(HEAD PACKED ZEROCOPY), *without = parse(HEAD PACKED);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tune_verdict v = tune_judge(t, &cases[i].m);
+        if (v.direct != cases[i].direct || v.way != cases[i].way) fail_msg("case %zu", i);
+        v = tune_judge(without, &cases[i].m);
+        if (!v.direct || v.way != cases[i].way) fail_msg("case %zu without the curve", i);
+    }
+    free(t), free(without);
+}
+
+static void reasons(void **state)
+{
+    char why[TUNE_WHY_MAX];
+    (void)state;
+    struct tune_table *t = parse(HEAD PACKED ZEROCOPY);
+    struct tune_message m = {.block = 8, .bytes = 1024}, longer = {.block = 8, .bytes = 1 << 20};
+    struct tune_verdict v = tune_judge(t, &m);
+    tune_explain(&v, v.direct, "FILE", why);
+    assert_string_equal(why, "30.2 us, zerocopy 100.0 by FILE");
+    tune_explain(&v, true, "FILE", why);
+    assert_string_equal(why, "100.0 us, staged 30.2 by FILE");
+    v = tune_judge(t, &longer);
+    tune_explain(&v, v.direct, "FILE", why);
+    assert_non_null(strstr(why, "without figures of it here in FILE"));
+    free(t);
+}
+
+/* --- where a table is from --- */
+
+static void origins(void **state)
+{
+    struct tune_table t = {.machine = "GPU 1"};
+    struct device d = {.name = "GPU 1"}, other = {.name = "GPU 2"};
+    struct reason why;
+    (void)state;
+    assert_false(tune_other_machine(&t, &d, &why));
+    assert_true(tune_other_machine(&t, &other, &why));
+    assert_string_equal(why.text, "was measured on GPU 1, this is GPU 2");
+    assert_false(tune_other_mpi(&t, &why));
+    assert_false(tune_other_stridec(&t, &why));
+    strcpy(t.mpi, "any"), strcpy(t.stridec, "any");
+    assert_false(tune_other_mpi(&t, &why));
+    assert_false(tune_other_stridec(&t, &why));
+    strcpy(t.mpi, "Some MPI 1.0"), strcpy(t.stridec, "0");
+    assert_true(tune_other_mpi(&t, &why));
+    assert_memory_equal(why.text, "was measured with Some MPI 1.0, this is ", 40);
+    assert_true(strlen(why.text + 40) < sizeof t.mpi);
+    strcpy(t.mpi, why.text + 40);
+    assert_false(tune_other_mpi(&t, &why));
+    assert_true(tune_other_stridec(&t, &why));
+    assert_memory_equal(why.text, "was measured with stridec 0, this is ", 37);
+    snprintf(t.stridec, sizeof t.stridec, "%s", gen_version());
+    assert_false(tune_other_stridec(&t, &why));
+}
+
+/* --- reading and writing --- */
+
+static void written(void **state)
+{
+    static const char jobs[] = "curve fused\nbytes 1024\njobs 1 5\njobs 26 6\ncurve apart\nbytes 1024\njobs 1 5\n";
+    char *text = NULL, *all;
+    size_t bytes;
+    (void)state;
+    assert_true(asprintf(&all, HEAD "machine A\nmpi B\nstridec C\ncuda 13.0\ndate D\n" PACKED ZEROCOPY "%s", jobs) > 0);
+    struct tune_table *t = parse(all), *again;
+    FILE *f = open_memstream(&text, &bytes);
+    tune_write(t, f);
+    fclose(f);
+    again = parse(text);
+    assert_memory_equal(again, t, sizeof *t);
+    assert_string_equal(again->stridec, "C");
+    assert_true(again->grid[TUNE_FUSED].block[1] == 26 && again->grid[TUNE_FUSED].us[1][0] == 6);
+    free(text), free(all), free(t), free(again);
+}
+
+/* Each is refused by file and line, whatever else the table holds. */
+static const struct {
+    const char *text, *says;
+} damaged[] = {
+    {"", "FILE:1: "},
+    {"stridec tune 2\n", "FILE:1: "},
+    {"\177ELF", "FILE:1: "},
+    {HEAD "curve warp\n", "FILE:2: unknown curve"},
+    {HEAD ONE("pack_mapped", "1") "curve pack_mapped\n", "FILE:5: a second curve"},
+    {HEAD "curve zerocopy\nany 1\n", "FILE:3: a row before"},
+    {HEAD "bytes 1\n", "FILE:2: `bytes` belongs"},
+    {HEAD "curve zerocopy\nbytes 4 2\n", "FILE:3: sizes"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 nan\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 -1\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 0\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 inf\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 1e16\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 2us\n", "FILE:4: a row needs"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock -8 1 1\n", "FILE:4: a row begins"},
+    {HEAD "curve zerocopy\nbytes 4 8\nblock 8 1 1\nblock 4 1 1\n", "FILE:5: block lengths"},
+    {HEAD "curve zerocopy\nbytes 4 8\njobs 8 1 1\n", "FILE:4: rows of this curve begin with `block`"},
+    {HEAD "curve fused\nbytes 4 8\nblock 8 1 1\n", "FILE:4: rows of this curve begin with `jobs`"},
+    {HEAD "curve message_ho", "FILE:2: unknown curve"},
+    {HEAD PACKED "date 2026\nfrob 1\n", "FILE:27: unknown line"},
+    {HEAD ONE("pack_mapped", "1"), "FILE:6: no rows for curve unpack_mapped"},
+};
+enum { DAMAGED = sizeof damaged / sizeof *damaged };
+
+static void refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DAMAGED; i++) {
+        struct reason why = {""};
+        assert_null(tune_parse(damaged[i].text, "FILE", &why));
+        if (strncmp(why.text, damaged[i].says, strlen(damaged[i].says))) fail_msg("%d: %s", i, why.text);
+    }
+}
+
+/* A table cut off anywhere is refused, or is one that still decides. */
+static void cut(void **state)
+{
+    static const char whole[] = HEAD "machine A\n" PACKED ZEROCOPY;
+    struct tune_message m = {.block = 8, .bytes = 4096};
+    (void)state;
+    for (size_t n = 0; n < sizeof whole; n++) {
+        struct reason why = {""};
+        char *text = strndup(whole, n);
+        struct tune_table *t = tune_parse(text, "FILE", &why);
+        if (t) assert_true(tune_judge(t, &m).way_us > 0);
+        else assert_memory_equal(why.text, "FILE:", 5);
+        free(t), free(text);
+    }
+}
+
+/* --- in use --- */
+
+static char file[] = "/tmp/stridec-table-XXXXXX";
+
+static void put(const char *text)
+{
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static int count_of(const char *text)
+{
+    int n = 0;
+    for (const char *at = said; (at = strstr(at, text)); at++) n++;
+    return n;
+}
+
+static bool in_use(bool own)
+{
+    const char *name;
+    choose_start();
+    const struct tune_table *t = choose_table(&name);
+    bool ok = t && !strcmp(name, own ? file : "built-in");
+    choose_finish();
+    return ok;
+}
+
+static bool serves(void)
+{
+    return in_use(true);
+}
+
+static bool gives_way(void)
+{
+    return in_use(false);
+}
+
+/* One warning for each thing that is wrong, by the file's name. */
+static void warned(void **state)
+{
+    char variable[64];
+    snprintf(variable, sizeof variable, "STRIDEC_TUNE=%s", file);
+    const char *const settings[] = {variable, NULL};
+    (void)state;
+    put(HEAD "mpi any\n" PACKED);
+    in_child(false, settings, serves);
+    assert_string_equal(said, "");
+    put(HEAD "mpi Some MPI 1.0\n" PACKED);
+    in_child(false, settings, serves);
+    assert_int_equal(count_of("warn"), 1);
+    assert_non_null(strstr(said, file));
+    assert_non_null(strstr(said, "was measured with Some MPI 1.0"));
+    put(HEAD "mpi any\nstridec 0\n" PACKED);
+    in_child(false, settings, serves);
+    assert_int_equal(count_of("warn"), 1);
+    assert_non_null(strstr(said, "was measured with stridec 0"));
+    for (int i = 0; i < DAMAGED; i += 5) {
+        put(damaged[i].text);
+        in_child(false, settings, gives_way);
+        assert_int_equal(count_of("warn"), 1);
+        assert_non_null(strstr(said, file));
+        assert_non_null(strstr(said, "using the built-in figures"));
+    }
+    assert_int_equal(unlink(file), 0);
+    in_child(false, settings, gives_way);
+    assert_int_equal(count_of("warn"), 1);
+}
+
+/* --- telling --- */
+
+static bool told(void)
+{
+    struct reason why;
+    struct tree *t = tree_parse("s(1000,256,d(8))", &why);
+    struct layout l[2] = {{.tree = t, .signature = "s(1000,256,d(8))", .size = 8000, .extent = 255752, .block = 8}};
+    choose_start();
+    l[0].stats = stats_row(NULL, NULL);
+    l[1] = l[0];   /* made anew, with the same signature */
+    for (int i = 0; i < 30; i++) {
+        tell_path(&l[i % 2], 1 + i / 2 % 2, 8000 * (1 + i / 2 % 2), i % 5 ? "zerocopy" : "staged");
+        tell_path(&l[0], 1, 8000, "direct");   /* no message */
+    }
+    tell_path(&l[0], 1, 8000, "spilled");
+    choose_finish();
+    tree_unref(t);
+    return tell_wanted();
+}
+
+static void tell_with(const char *setting)
+{
+    const char *const settings[] = {"STRIDEC_LOG=info", "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", setting, NULL};
+    in_child(false, settings, told);
+}
+
+/* A line for each layout, number of bytes and path, however often and in whatever order. */
+static void tells_once(void **state)
+{
+    (void)state;
+    tell_with("STRIDEC_TRANSPORT=");
+    assert_int_equal(count_of("info"), 5);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: zerocopy: the rule within a node"), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: zerocopy: the rule within a node"), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: staged: "), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 16000 bytes: staged: "), 1);
+    assert_int_equal(count_of("s(1000,256,d(8)): 8000 bytes: spilled: the receiver"), 1);
+    tell_with("STRIDEC_TRANSPORT=staged");
+    assert_int_equal(count_of("8000 bytes: staged: by STRIDEC_TRANSPORT"), 1);
+    tell_with("STRIDEC_TRANSPORT=zerocopy");
+    assert_int_equal(count_of("8000 bytes: zerocopy: by STRIDEC_TRANSPORT"), 1);
+}
+
+int main(void)
+{
+    int fd = mkstemp(file);
+    if (fd < 0) return 1;
+    close(fd);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verdicts), cmocka_unit_test(reasons), cmocka_unit_test(origins), cmocka_unit_test(written),
+        cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),
+        cmocka_unit_test(tells_once),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(file);
+    return failed;
+}
