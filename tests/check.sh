@@ -44,6 +44,20 @@ run() {
     tell "$1"
 }
 
+# beside NAME COMMAND...: beside others, one on each core. tell_all: when all have ended.
+besides=()
+beside() {
+    execute "$@" &
+    besides+=("$1")
+    [ "$(jobs -pr | wc -l)" -lt "$(nproc)" ] || wait -n
+}
+
+tell_all() {
+    local name
+    wait
+    for name in "${besides[@]}"; do tell "$name"; done
+}
+
 # yes NAME COMMAND...: a command whose success is the check.
 yes() {
     local name=$1
@@ -62,26 +76,22 @@ fi
 slow=fast_unwind_on_malloc=0
 
 # Programs of one process, one on each core; the longest first.
-units=()
-for t in "$build"/tests/unit/test_nvrtc "$build"/tests/unit/test_*; do
+for t in "$build"/tests/unit/test_{nvrtc,native,spec,gen,link,knobs,kernel} "$build"/tests/unit/test_*; do
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
-    case " ${units[*]} " in *" $n "*) continue ;; esac
+    case " ${besides[*]} " in *" unit $n "*) continue ;; esac
     case $n in test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
     case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
-        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} execute "unit $n" "$t" &
-    units+=("$n")
-    [ "$(jobs -pr | wc -l)" -lt "$(nproc)" ] || wait -n
+        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} beside "unit $n" "$t"
 done
-wait
-for n in "${units[@]}"; do tell "unit $n"; done
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
-    run "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
-run "simulated GPU" "$build/sim/selftest"
-SIMGPU_EAGER=1 run "simulated GPU, eager" "$build/sim/selftest"
-run "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
-run "command" tests/cli/cli.sh "$build/stridec"
+    beside "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
+beside "command" tests/cli/cli.sh "$build/stridec"
+beside "simulated GPU" "$build/sim/selftest"
+SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"
+beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
+tell_all
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow
 first=$MPICC

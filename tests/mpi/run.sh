@@ -100,10 +100,12 @@ for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
+        since=$(date +%s)
         # shellcheck disable=SC2086
         if (one_line "$name" $line) </dev/null; then
             passed=$((passed + 1))
             echo "ok $name $line"
+            echo "# $(($(date +%s) - since)) s"
         else
             failed=$((failed + 1))
             echo "not ok $name $line"
