@@ -96,8 +96,8 @@ tell_all
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow
 first=$MPICC
 for b in "$build" "$mpich"; do
-    if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich; else mpi=$MPICC; fi
-    export MPICC BUILD=$b
+    if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich MPI_TEST_SECOND=1; else mpi=$MPICC MPI_TEST_SECOND=; fi
+    export MPICC BUILD=$b MPI_TEST_SECOND
     run "$mpi calls" lua5.4 tests/cli/calls.lua "$b/stridec" "$MPICC"
     # Some packages (Ubuntu 24.04's MPICH 4.2.0) start every rank alone: no fault of what is tested here.
     if tests/mpirun.sh -n 2 "$b/examples/halo3d" --host 8 1 1 2>&1 | grep -q '^halo3d: 1 rank'; then
@@ -111,7 +111,7 @@ for b in "$build" "$mpich"; do
     yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
-    [ -n "$san" ] || LIMIT=600 run "$mpi under valgrind" tests/valgrind.sh "$b"
+    [ -n "$san" ] || LIMIT=600 run "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
     [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched run "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
     for halo in 1 2 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \

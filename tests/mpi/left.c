@@ -3,7 +3,6 @@
  * the handle, Open MPI's datatypes and requests are memory.
  *
  * run: -n 2
- * run: STRIDEC_TRANSPORT=staged -n 2
  */
 #include "check.h"
 #include "resources.h"

@@ -4,8 +4,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart
- * run: STRIDEC_TRANSPORT=staged -n 2 packed
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=600,depth=2 -n 2 packed
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=2500,depth=2 -n 2 packed
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=1000,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 packed
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcGetMemHandle -n 2 packed
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 packed
