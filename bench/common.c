@@ -179,6 +179,7 @@ void json_head(FILE *f, int argc, char **argv)
     CUDA(cudaDriverGetVersion(&driver));
     CUDA(cudaRuntimeGetVersion(&runtime));
     MPI_Get_library_version(mpi, &length);
+    mpi[strcspn(mpi, ",\n")] = '\0';   /* what follows tells where it was built */
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     for (int i = 0; i < argc; i++) {
         size_t used = strlen(command);

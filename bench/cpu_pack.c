@@ -265,6 +265,7 @@ static void head(FILE *f, int argc, char **argv)
     }
     processor(cpu, sizeof cpu);
     MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     fprintf(f, "{\"benchmark\": \"cpu-pack\",\n\"machine\": {");
     json_string(f, "cpu", cpu);
