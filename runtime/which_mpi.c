@@ -6,6 +6,7 @@
 #include "log.h"
 #include <dlfcn.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static void say(const char *what, const char *then)
               FAMILY[BUILT_FOR], what, then);
 }
 
-bool which_mpi_fits(void)
+static bool look(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "", what[512];   /* the other MPI's version may be longer */
     const char *beside = loaded_beside();
@@ -102,4 +103,11 @@ bool which_mpi_fits(void)
         say(what, "its calls may have reached the wrong one of the two, stridec does nothing");
     }
     return !beside;
+}
+
+bool which_mpi_fits(void)
+{
+    static atomic_int known;   /* 0: not looked; it is said once */
+    if (!atomic_load(&known)) atomic_store(&known, look() ? 1 : -1);
+    return atomic_load(&known) > 0;
 }

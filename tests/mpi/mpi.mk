@@ -3,7 +3,7 @@ MPI_COMMON = check memory types resources jobs jobs_calls offers_rest
 MPI_TESTS  = $(filter-out $(MPI_COMMON),$(patsubst tests/mpi/%.c,%,$(wildcard tests/mpi/*.c)))
 MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
-MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -MMD -MP -isystem $(CUDA_INC)
+MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
 mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(MPI_OUT)/libcount.so
 

@@ -4,15 +4,15 @@
  * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
  * its part of them is left to its own chance. Every byte of every buffer is compared.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 1000 1
- * run: STRIDEC_TRANSPORT=zerocopy -n 3 800 2
- * run: STRIDEC_TRANSPORT=zerocopy -n 4 800 1
- * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 500 2
- * run: STRIDEC_TRANSPORT=staged -n 2 500 2
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 400 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 600 1
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 500 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 4 500 1
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 250 2
+ * run: STRIDEC_TRANSPORT=staged -n 2 250 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 300 2
  * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000,least=600 -n 3 300 1
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 250 1
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 500 1
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 300 1
  */
 #include "check.h"
 #include <pthread.h>
