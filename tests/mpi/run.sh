@@ -106,7 +106,10 @@ for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
-        case $line in *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] || continue ;; esac
+        case $line in
+        *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        *@TOOL_FIRST*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first
+        esac
         since=$(date +%s)
         # shellcheck disable=SC2086
         if (one_line "$name" $line) </dev/null; then
