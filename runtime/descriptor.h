@@ -10,6 +10,9 @@
 /* Payloads below this never have one: receives of less need no look, and the descriptor of a longer message, which has
  * as many bytes, is too long for them as well. */
 #define OFFER_MIN 512
+/* The same of payloads in host memory, whose descriptors are padded: few messages there are as long, and those that are
+ * take long enough not to feel the look. MPIs still send so many bytes at once. */
+#define HOST_OFFER_MIN 3968
 
 struct descriptor {
     unsigned char cookie[32];   /* the sender's, or the pipeline's */
@@ -20,17 +23,29 @@ struct descriptor {
     unsigned char rest[OFFER_MIN - 56];
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
+/* True of as many bytes as a descriptor has. */
+static inline bool descriptor_fits(int64_t bytes)
+{
+    return bytes == DESCRIPTOR_BYTES || bytes == HOST_OFFER_MIN;
+}
 
-extern atomic_bool descriptors_come;
+/* The least bytes of a receive whose message may come as a descriptor; INT64_MAX: none does. */
+#pragma GCC visibility push(hidden)
+extern _Atomic int64_t descriptors_least;
+#pragma GCC visibility pop
+static inline __attribute__((always_inline)) int64_t descriptor_least(void)
+{
+    return atomic_load_explicit(&descriptors_least, memory_order_relaxed);
+}
 /* True if messages may come as descriptors. */
 static inline bool descriptors_armed(void)
 {
-    return atomic_load_explicit(&descriptors_come, memory_order_relaxed);
+    return descriptor_least() != INT64_MAX;
 }
 /* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
 {
-    return count < OFFER_MIN / 32 || !descriptors_armed();
+    return (int64_t)count < descriptor_least() / 32;
 }
 
 #endif

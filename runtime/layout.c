@@ -4,6 +4,7 @@
 #include "log.h"
 #include "native.h"
 #include "read_type.h"
+#include "seen.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
     (void)key, (void)extra;
-    native_forget(type);
+    native_forget(type), seen_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }

@@ -1,6 +1,8 @@
 /* pull.c: the receiver's side of messages that go from memory to memory. */
 #include "pull.h"
 #include "attend.h"
+#include "block.h"
+#include "host_pull.h"
 #include "import.h"
 #include "inflow.h"
 #include "link.h"
@@ -8,6 +10,7 @@
 #include "offer.h"
 #include "pipeline.h"
 #include "scatter.h"
+#include "seen.h"
 #include "spare.h"
 #include "spill.h"
 #include <stdlib.h>
@@ -42,9 +45,9 @@ bool pull_from(MPI_Comm comm, int source)
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
-    if (!pull_from(comm, source)) return NULL;
+    if (!seen_receives(datatype, count) || !pull_from(comm, source)) return NULL;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || layout_bytes(l, count) < OFFER_MIN) return NULL;
+    if (!l || l->size == 0 || layout_bytes(l, count) < descriptor_least()) return NULL;
     struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
     return p;
@@ -77,7 +80,7 @@ static bool head(struct parcel *p, const void *packed, struct descriptor *d)
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
 {
-    if (!descriptors_armed() || p->bytes < DESCRIPTOR_BYTES || wire_received(status) != DESCRIPTOR_BYTES ||
+    if (!descriptors_armed() || p->bytes < DESCRIPTOR_BYTES || !descriptor_fits(wire_received(status)) ||
         !head(p, packed, d))
         return false;
     if (pipeline_named(d)) return true;
@@ -122,7 +125,7 @@ int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
     *pull = (struct pull){.peer = peer, .slot = s, .descriptor = *d, .parcel = p, .begun = stats_now()};
-    pull->device = p->device ? p->device : device_default();
+    pull->device = s->memory != SLOT_DEVICE ? NULL : p->device ? p->device : device_default();
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -237,6 +240,36 @@ static void take_turn(void)
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
 
+/* Packed bytes on the host into a parcel's buffer, wherever that is. */
+static bool deliver(struct parcel *to, char *payload, int64_t bytes)
+{
+    if (!to->device) return scatter_move(to, payload, 0, bytes, false);
+    if (by_wire(to)) {
+        memcpy(to->wire->host, payload, (size_t)bytes);
+        return !parcel_unpack(to, bytes, MPI_COMM_SELF);
+    }
+    if (device_enter(to->device)) return false;
+    struct buffer *b = buffer_get(to->device, BUFFER_PINNED, (size_t)bytes);
+    struct stream *s = b ? stream_get(to->device) : NULL;
+    if (b) memcpy(b->host, payload, (size_t)bytes);
+    bool ok = s && !parcel_move(to, s, KERNEL_UNPACK, b->address, bytes) && !stream_wait(to->device, s);
+    if (s) stream_put(to->device, s);
+    buffer_put(b);
+    device_leave(to->device);
+    return ok;
+}
+
+/* From the sender's host memory. */
+static bool from_host(struct pull *p)
+{
+    int64_t bytes = p->descriptor.bytes;
+    if (!p->parcel->device) return host_pull(p->peer, p->slot, p->parcel, NULL, bytes);
+    struct block *b = block_get(bytes);
+    bool ok = b && host_pull(p->peer, p->slot, p->parcel, b->memory, bytes) && deliver(p->parcel, b->memory, bytes);
+    block_put(b);
+    return ok;
+}
+
 /* The other way: the sender puts the payload into a file. */
 static bool pull_spilled(struct pull *p)
 {
@@ -250,24 +283,8 @@ static bool pull_spilled(struct pull *p)
         if (spins % SPINS_A_TURN == 0) take_turn();
         __builtin_ia32_pause();
     }
-    const char *payload = spill_in((int)d->rank, d->slot, d->bytes);
-    struct parcel *to = p->parcel;
-    bool host = !to->device;
-    struct buffer *b = payload && !host && !device_enter(to->device)
-                           ? buffer_get(to->device, BUFFER_PINNED, (size_t)d->bytes) : NULL;
-    bool ok = payload && (host || b);
-    if (ok && host) {
-        ok = scatter_move(to, (char *)(uintptr_t)payload, 0, d->bytes, false);
-    } else if (ok && by_wire(to)) {
-        memcpy(to->wire->host, payload, (size_t)d->bytes);
-        ok = !parcel_unpack(to, d->bytes, MPI_COMM_SELF);
-    } else if (ok) {
-        struct stream *s = stream_get(to->device);
-        memcpy(b->host, payload, (size_t)d->bytes);
-        ok = s && !parcel_move(to, s, KERNEL_UNPACK, b->address, d->bytes) && !stream_wait(to->device, s);
-        if (s) stream_put(to->device, s);
-    }
-    if (b) buffer_put(b), device_leave(to->device);
+    char *payload = (char *)(uintptr_t)spill_in((int)d->rank, d->slot, d->bytes);
+    bool ok = payload && deliver(p->parcel, payload, d->bytes);
     if (payload) spill_done(payload, (int)d->rank, d->slot, d->bytes);
     return ok;
 }
@@ -277,12 +294,14 @@ static bool pull_spilled(struct pull *p)
 static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
-    bool ok = p->done;
+    bool host = p->slot->memory != SLOT_DEVICE, ok = host ? from_host(p) : p->done;
+    p->done = ok;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->descriptor.bytes, false);
-    if (ok && by_wire(to)) ok = parcel_unpack(to, p->descriptor.bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->descriptor.bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     import_put(p->import);
     buffer_put(p->bounce);
-    if (!ok) ok = pull_spilled(p);
+    /* What was in a room is there or, its sender gone, nowhere. */
+    if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
     parcel_count(to, p->done ? "zerocopy" : "spilled", p->descriptor.bytes, stats_now() - p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->descriptor.rank);
     return ok;

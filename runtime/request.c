@@ -1,6 +1,8 @@
 /* request.c: side records of requests. */
 #include "request.h"
 #include "aside.h"
+#include "block.h"
+#include "host_message.h"
 #include "interpose.h"
 #include "log.h"
 #include "offer.h"
@@ -267,6 +269,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
+    if (r->parcel && r->parcel->block) return host_arrived(r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
     if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (!r->active || error != MPI_SUCCESS) return 0;
@@ -450,5 +453,5 @@ void record_finish(void)
     finish(&sends, false);
     offer_finish();
     if (records) HASH_DEL(records, &anchor);
-    spare_drop();
+    spare_drop(), blocks_drop();
 }

@@ -95,13 +95,16 @@ end
 
 local function emit(text, values) io.write((text:gsub("%$(%w+)", values))) end
 
--- What is received may be a descriptor (runtime/descriptor.h).
-local function takes_messages(args)
+local function has_any(args, names)
   for _, a in ipairs(args) do
-    if a.name == "source" or a.name == "message" then return true end
+    if names[a.name] then return true end
   end
   return false
 end
+
+-- What is received, and what is sent, may be a descriptor (runtime/descriptor.h).
+local function takes_messages(args) return has_any(args, { source = true, message = true }) end
+local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges and not f.keep end
 
@@ -112,7 +115,7 @@ local function each(template, chosen)
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       emit(template, {
-        name = f.name, upper = (f.row.when or (takes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        name = f.name, upper = (f.row.when or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
@@ -168,6 +171,19 @@ local function nothing_to_do(f)
   return table.concat(checks, " && ")
 end
 
+-- The same in a process without a driver, of messages: those of derived types may be stridec's, and what is received may be
+-- a descriptor. What the MPI buffers never is.
+local function nothing_in_host(f)
+  local checks = {}
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    local ask = a.role == "in" and makes_messages(f.args) and not f.name:lower():find "bsend" and "send"
+      or a.role ~= "in" and takes_messages(f.args) and "receive"
+    if o and ask then checks[#checks + 1] = ("seen_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
+  end
+  return #checks > 0 and table.concat(checks, " && ") or "true"
+end
+
 -- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
 -- MPI than the library's own they are of other types. Where a blocking receive has ended, a freed one may have, too.
 function first(f, next, names)
@@ -176,12 +192,16 @@ function first(f, next, names)
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
-  elseif check == "" then check = "driver_absent()"
-  else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
-  local into = takes_messages(f.args) and f.row.when ~= "pending" and receives_at(f.args)
-  if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
-  local count = into and operand(f.args, into).count
-  if count then check = ("descriptors_ignore(%s) && (%s)"):format(count.name, check) end
+  elseif check == "" then
+    check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !descriptors_armed()" or "")
+  else
+    local into = takes_messages(f.args) and receives_at(f.args)
+    local count = into and operand(f.args, into).count
+    if count then check = ("descriptors_ignore(%s) && %s"):format(count.name, check) end
+    if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
+    else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
+    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+  end
   for _, a in ipairs(f.args) do
     received = received or a.role == "status"
     if a.role == "request" then received = false break end
@@ -319,7 +339,7 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include "seen.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[

@@ -1,0 +1,56 @@
+/* host_message.c: messages between buffers in host memory. */
+#include "host_message.h"
+#include "block.h"
+#include "host_offer.h"
+#include "native.h"
+#include "seen.h"
+
+#define SHORT 64   /* blocks of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+
+struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (count <= 0 || comm == MPI_COMM_NULL) return NULL;
+    struct layout *l = seen_sends(datatype, count);
+    if (!l || parcel_committed(l, datatype, comm) != MPI_SUCCESS) return NULL;
+    if (!driver_get()) return l;
+    struct where w = where_of(l, buf, count);
+    return w.device || w.parts ? NULL : l;
+}
+
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    (void)datatype;
+    if (layout_bytes(l, count) < HOST_OFFER_LEAST || !host_offer_allowed()) return NULL;
+    struct peer *peer = node_peer(comm, dest);
+    return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
+}
+
+static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
+{
+    struct parcel *p = parcel_bare(l, NULL, buf, count);
+    if (p && (p->block = block_get(p->bytes))) {
+        p->address = p->block->memory;
+        return p;
+    }
+    parcel_close(p);
+    return NULL;
+}
+
+struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
+{
+    if (l->block >= SHORT) return NULL;
+    struct parcel *p = blocked(l, buf, count);
+    if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
+    return p;
+}
+
+struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    struct layout *l = source == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
+    return l && l->block < SHORT ? blocked(l, buf, count) : NULL;
+}
+
+void host_arrived(struct parcel *p, int64_t bytes)
+{
+    native_unpack(p->layout, p->count, p->user, p->address, 0, bytes < p->bytes ? bytes : p->bytes);
+}

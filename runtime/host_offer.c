@@ -1,0 +1,141 @@
+/* host_offer.c: offers of data in host memory. */
+#include "host_offer.h"
+#include "attach.h"
+#include "attend.h"
+#include "block.h"
+#include "env.h"
+#include "native.h"
+#include "offer_inner.h"
+#include "room.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read, */
+#define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */
+
+static struct offer *left;   /* in rooms, their parcels closed */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool host_offer_allowed(void)
+{
+    const struct env *e = env_get();
+    return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
+}
+
+static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
+{
+    struct slot *s = o->slot;
+    const struct parcel *p = o->parcel;
+    s->memory = memory;
+    s->user = user, s->layout = layout, s->bytes = p->bytes;
+    s->count = p->count, s->extent = p->layout->extent;
+    atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? 0 : p->bytes, memory_order_relaxed);
+}
+
+/* Gives back what has been read. */
+static void harvest(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct offer **at = &left, *o; (o = *at);) {
+        if (atomic_load_explicit(&o->slot->state, memory_order_acquire) != SLOT_DONE) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        offer_withdraw(o);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static bool into_room(struct offer *o)
+{
+    o->descriptor.bytes = o->parcel->bytes;
+    o->room = room_take(o->parcel->bytes);
+    if (!o->room) return false;
+    describe(o, SLOT_ROOM, o->room, 0);
+    o->hungry = true;
+    return true;
+}
+
+static bool in_place(struct offer *o)
+{
+    const struct parcel *p = o->parcel;
+    uint64_t layout = attend_start(offer_serve) ? export_layout(p->layout) : 0;
+    if (layout) describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
+    return layout != 0;
+}
+
+static bool place(struct offer *o, unsigned reached)
+{
+    bool first = env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY;
+    if (first && in_place(o)) return true;
+    if (reached & REACH_ROOMS && into_room(o)) return true;
+    return reached & REACH_MEMORY && o->promised && in_place(o);
+}
+
+bool host_offer_sure(struct peer *peer)
+{
+    return !peer->self && attach_reached(peer) & REACH_MEMORY;
+}
+
+struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
+{
+    unsigned reached = peer->self ? 0 : attach_reached(peer);
+    if (reached <= REACH_TRIED) return NULL;
+    if (left) harvest();
+    struct offer *o = offer_new();
+    if (!o) return NULL;
+    o->host = true, o->peer = peer, o->promised = promised;
+    if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached)) {
+        offer_publish(o);
+        return o;
+    }
+    offer_withdraw(o);
+    return NULL;
+}
+
+int host_offer_feed(struct offer *o)
+{
+    const struct parcel *p = o->parcel;
+    char *room = room_address(o->room);
+    int64_t piece = PIECE_FIRST;
+    for (int64_t at = 0, end; at < p->bytes; at = end) {
+        end = p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
+        native_pack(p->layout, p->count, p->user, room + at, at, end);
+        atomic_store_explicit(&o->slot->ready, end, memory_order_release);
+        if (piece < PIECE_MOST) piece *= 2;
+    }
+    o->hungry = false;
+    return 0;
+}
+
+bool host_offer_move(struct offer *o)
+{
+    struct parcel *p = o->parcel;
+    p->block = block_get(p->bytes);
+    if (!p->block) return false;
+    native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
+    describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
+    return true;
+}
+
+void host_offer_leave(struct offer *o)
+{
+    parcel_count(o->parcel, "shared", o->parcel->bytes, stats_now() - o->begun);
+    parcel_close(o->parcel);
+    o->parcel = NULL;
+    pthread_mutex_lock(&lock);
+    o->next = left;
+    left = o;
+    pthread_mutex_unlock(&lock);
+}
+
+/* What is in rooms stays readable for its receivers, who have them mapped. */
+void host_offer_finish(void)
+{
+    while (left) {
+        struct offer *o = left;
+        left = o->next;
+        offer_withdraw(o);
+    }
+}

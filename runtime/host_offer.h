@@ -1,0 +1,29 @@
+/* host_offer.h: offers (offer.h) of data in host memory, of derived types.
+ *
+ * The payload is packed into a room (room.h) while the receiver, who has that mapped, unpacks behind: both copies go
+ * through the caches, by code made for the layouts, at the same time, and the buffer is the application's again without
+ * waiting for anybody. Or it stays where it is and the receiver reads it there (attach.h): one copy, but page by page
+ * through the kernel. */
+#ifndef STRIDEC_HOST_OFFER_H
+#define STRIDEC_HOST_OFFER_H
+#include "offer.h"
+
+/* Payloads from here on are offered. */
+#define HOST_OFFER_LEAST ((int64_t)16 << 10)
+
+/* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
+bool host_offer_allowed(void);
+/* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
+ * message goes another way. promised: as offer_site.promised. */
+struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
+/* True if host_offer_to never fails for such a message from here on. */
+bool host_offer_sure(struct peer *peer);
+
+/* offer.c's: fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
+ * room to the receiver. Ends all. */
+int host_offer_feed(struct offer *o);
+bool host_offer_move(struct offer *o);
+void host_offer_leave(struct offer *o);
+void host_offer_finish(void);
+
+#endif

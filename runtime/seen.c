@@ -1,0 +1,73 @@
+/* seen.c: what stubs know of datatypes of messages in host memory. */
+#include "seen.h"
+#include "env.h"
+#include <pthread.h>
+
+#define USES 2   /* sends before a type is read */
+
+struct seen seen_types[1 << SEEN_BITS];
+_Atomic int64_t seen_least = INT64_MAX;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t elements(int64_t bytes, int64_t size)
+{
+    return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
+}
+
+/* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
+static struct seen *slot_of(MPI_Datatype t)
+{
+    struct seen *s = seen_of(t);
+    MPI_Count size = 0;
+    if (atomic_load_explicit(&s->type, memory_order_acquire) == t) return s;
+    PMPI_Type_size_x(t, &size);
+    pthread_mutex_lock(&lock);
+    atomic_store(&s->type, (MPI_Datatype)0);
+    atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
+    atomic_store(&s->receives, elements(descriptor_least(), size));
+    atomic_store(&s->uses, 0);
+    atomic_store_explicit(&s->type, t, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void seen_forget(MPI_Datatype t)
+{
+    struct seen *s = seen_of(t);
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&s->type) == t) atomic_store(&s->type, (MPI_Datatype)0);
+    pthread_mutex_unlock(&lock);
+}
+
+struct layout *seen_sends(MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX) return NULL;
+    if (host_type_plain(t)) return NULL;
+    struct seen *s = slot_of(t);
+    if (count < atomic_load_explicit(&s->sends, memory_order_relaxed)) return NULL;
+    bool due = atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+    if (!due) {
+        atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
+        return NULL;
+    }
+    struct layout *l = layout_of(t);
+    if (!l) return NULL;
+    if (!l->kernel || layout_contiguous(l, 2)) {
+        atomic_store_explicit(&s->sends, INT64_MAX, memory_order_relaxed);
+        return NULL;
+    }
+    int64_t bytes = layout_bytes(l, count);
+    bool enough = bytes >= atomic_load_explicit(&seen_least, memory_order_relaxed);
+    return enough && !layout_contiguous(l, count) ? l : NULL;
+}
+
+bool seen_receives(MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
+    return count >= atomic_load_explicit(&slot_of(t)->receives, memory_order_relaxed);
+}
+
+void seen_start(int64_t least)
+{
+    atomic_store(&seen_least, least);
+}
