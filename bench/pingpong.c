@@ -1,15 +1,17 @@
 /* pingpong.c: half the round trip of a message between two ranks' GPU memory, layout by layout.
  *
  * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--least BYTES] [--span BYTES]
- *                                               [--limit SECONDS] [OUT.json]
+ *                                               [--only NAME] [--limit SECONDS] [OUT.json]
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
  * four are compared with what the MPI makes of the same bytes in host memory, gaps included, when the type is new and
  * again when kernels compiled meanwhile serve it; only then is it timed. Exit status 1 where a byte was wrong.
  * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
- * forms; --least leaves out layouts of fewer bytes, --span those that reach further; no layout is begun when --limit has passed. STRIDEC_TRANSPORT,
- * where set, is noted in the results. */
+ * forms; --least leaves out layouts of fewer bytes, --span those that reach further, --only those whose names don't hold
+ * NAME; no layout is begun when --limit has passed. All layouts use the same memory: an MPI keeps mappings of what it has
+ * sent from, and looks in vain for those of memory that was freed. STRIDEC_TRANSPORT, where set, is noted in the
+ * results. */
 #include "common.h"
 #include "layouts.h"
 #include "together.h"
@@ -106,19 +108,22 @@ static char *packed_of(const struct layout *l, const void *host)
     return packed;
 }
 
+/* Of the typed and of the packed messages. */
+struct memory {
+    void *from, *to, *packed_from, *packed_to;
+};
+
 /* Rank r sends random bytes of seed + r. */
-static struct side side_new(int rank, struct layout *l, uint64_t seed)
+static struct side side_new(int rank, struct layout *l, const struct memory *m, uint64_t seed)
 {
     struct side s = { .rank = rank, .l = l };
-    void *from = device_new(l->span_bytes), *to = device_new(l->span_bytes);
     int position = 0;
 
-    s.typed = (struct message){ from, to, l->count, l->type };
-    s.packed = (struct message){ device_new(l->packed_bytes), device_new(l->packed_bytes), (int)l->packed_bytes,
-                                 MPI_BYTE };
+    s.typed = (struct message){ m->from, m->to, l->count, l->type };
+    s.packed = (struct message){ m->packed_from, m->packed_to, (int)l->packed_bytes, MPI_BYTE };
     s.want = host_new(l->span_bytes);
     random_bytes(s.want, l->span_bytes, seed + (uint64_t)rank);
-    device_write(from, s.want, l->span_bytes);
+    device_write(m->from, s.want, l->span_bytes);
     s.own = packed_of(l, s.want);
     random_bytes(s.want, l->span_bytes, seed + (uint64_t)(1 - rank));
     s.other = packed_of(l, s.want);
@@ -129,10 +134,6 @@ static struct side side_new(int rank, struct layout *l, uint64_t seed)
 
 static void side_free(struct side *s)
 {
-    CUDA(cudaFree((void *)s->typed.from));
-    CUDA(cudaFree(s->typed.to));
-    CUDA(cudaFree((void *)s->packed.from));
-    CUDA(cudaFree(s->packed.to));
     free(s->own);
     free(s->other);
     free(s->want);
@@ -165,7 +166,7 @@ static bool check(struct side *s)
 
 /* What the command line asks for. */
 struct wish {
-    const char *out, *transport;
+    const char *out, *transport, *only;
     bool check_only, quick, send_only;
     size_t least, span_max;
     double end_us;
@@ -219,19 +220,50 @@ static bool run_one(FILE *f, struct side *s, const struct wish *wish)
     return ok;
 }
 
+static bool wanted(const struct layout *l, const struct wish *wish)
+{
+    return l->packed_bytes >= wish->least && l->span_bytes <= wish->span_max && (!wish->quick || l->quick) &&
+           (!wish->only || strstr(l->name, wish->only));
+}
+
+static struct memory memory_new(const struct wish *wish)
+{
+    size_t span = 1, packed = 1;
+
+    for (size_t i = 0; i < layout_total(LAYOUTS_PINGPONG); i++) {
+        struct layout l = layout_make(LAYOUTS_PINGPONG, i);
+
+        if (wanted(&l, wish)) {
+            span = l.span_bytes > span ? l.span_bytes : span;
+            packed = l.packed_bytes > packed ? l.packed_bytes : packed;
+        }
+        layout_free(&l);
+    }
+    return (struct memory){ device_new(span), device_new(span), device_new(packed), device_new(packed) };
+}
+
+static void memory_free(struct memory *m)
+{
+    CUDA(cudaFree(m->from));
+    CUDA(cudaFree(m->to));
+    CUDA(cudaFree(m->packed_from));
+    CUDA(cudaFree(m->packed_to));
+}
+
 static int run_all(FILE *f, int rank, const struct wish *wish)
 {
+    struct memory memory = memory_new(wish);
     int wrong = 0, done = 0, late = 0;
 
     for (size_t i = 0; i < layout_total(LAYOUTS_PINGPONG); i++) {
         struct layout l = layout_make(LAYOUTS_PINGPONG, i);
 
-        if (l.packed_bytes < wish->least || l.span_bytes > wish->span_max || (wish->quick && !l.quick)) {
+        if (!wanted(&l, wish)) {
             ;
         } else if (together_past(wish->end_us)) {
             late++;
         } else {
-            struct side s = side_new(rank, &l, 2 * i);
+            struct side s = side_new(rank, &l, &memory, 2 * i);
 
             wrong += !run_one(f, &s, wish);
             done++;
@@ -239,6 +271,7 @@ static int run_all(FILE *f, int rank, const struct wish *wish)
         }
         layout_free(&l);
     }
+    memory_free(&memory);
     if (rank == 0)
         fprintf(stderr, "pingpong: %d layouts verified, %d wrong, %d left out for want of time\n", done - wrong, wrong,
                 late);
@@ -261,6 +294,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
             wish.span_max = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+            wish.only = argv[++i];
         else if (!strcmp(argv[i], "--limit") && i + 1 < argc)
             wish.end_us = now_us() + 1e6 * strtod(argv[++i], NULL);
         else

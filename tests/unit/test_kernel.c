@@ -481,11 +481,21 @@ static void threads(void **state)
  * Processes of their own: the program again, with a word for what to do and settings.
  */
 
+/* A sanitizer's search for leaks cannot stop a thread that is ending, and reports what that one holds. */
+static void forgo_leaks(void)
+{
+    const char *options = getenv("ASAN_OPTIONS");
+    char all[512];
+    snprintf(all, sizeof all, "%s:detect_leaks=0", options ? options : "");
+    setenv("ASAN_OPTIONS", all, 1);
+}
+
 static bool in_process(const char *what, const char *setting, const char *value)
 {
     int status;
     pid_t child = fork();
     if (child == 0) {
+        if (!strcmp(what, "leave")) forgo_leaks();
         setenv(setting, value, 1);
         execl("/proc/self/exe", "test_kernel", what, NULL);
         _exit(9);
