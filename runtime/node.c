@@ -136,14 +136,14 @@ static bool own_make(int rank)
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || posix_fallocate(own.fd, 0, (off_t)arena_at(world_size)) ||
-        getrandom(f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
+        getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(name);
         return false;
     }
     memcpy(f->magic, magic, sizeof magic);
     f->rank = own.rank = rank, f->size = world_size;
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
-    memcpy(proof, f->cookie, sizeof proof);
+    memcpy(proof, &f->cookie, sizeof proof);
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     return true;

@@ -49,7 +49,7 @@ struct node_file {
     char magic[8];
     _Atomic uint32_t ready;
     int32_t rank, size;
-    unsigned char cookie[32];
+    struct cookie cookie;
     struct {                    /* a few bytes of each device that the owner offers from, for peers to try */
         CUipcMemHandle handle;
         unsigned char content[32];
@@ -57,6 +57,7 @@ struct node_file {
     _Atomic uint32_t probes;
     _Atomic uint32_t refusals;  /* one more for each slot that became refused (attend.h) */
     _Atomic uint32_t leaving;   /* the owner receives nothing any more */
+    _Atomic uint32_t takes_briefs, briefs;   /* brief.h: the owner looks for them; under way to it */
     int32_t pid;
     uint64_t proof;             /* address of a copy of the cookie in the owner's own memory */
     _Atomic uint32_t asked;     /* how often a rank has begun to ask (node_asks) */

@@ -2,6 +2,7 @@
 #include "offer.h"
 #include "attach.h"
 #include "attend.h"
+#include "brief.h"
 #include "env.h"
 #include "export.h"
 #include "host_offer.h"
@@ -88,6 +89,7 @@ struct offer *offer_new(void)
 
 void offer_withdraw(struct offer *o)
 {
+    if (o->brief) brief_take_back(o->peer);
     parcel_close(o->parcel);
     if (o->room) room_put(o->room, o->descriptor.bytes);
     pthread_mutex_lock(&lock);
@@ -137,7 +139,7 @@ static bool fill(struct offer *o, struct offer_site *site)
 void offer_publish(struct offer *o)
 {
     struct descriptor *d = &o->descriptor;
-    memcpy(d->cookie, node_own()->cookie, sizeof d->cookie);
+    descriptor_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
     o->begun = stats_now();
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
@@ -150,7 +152,7 @@ const struct descriptor *offer_descriptor(const struct offer *o)
 
 int offer_descriptor_bytes(const struct offer *o)
 {
-    return o->host ? HOST_OFFER_MIN : (int)DESCRIPTOR_BYTES;
+    return o->host ? HOST_OFFER_MIN : o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
 }
 
 static uint32_t state_of(const struct offer *o)
@@ -262,10 +264,10 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     return NULL;
 }
 
-static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
+static bool fits(struct layout *l, int64_t count, struct where w, int64_t least, MPI_Datatype datatype, MPI_Comm comm)
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    return bytes >= OFFER_MIN && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
+    return bytes >= least && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
 }
 
 struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
@@ -273,7 +275,7 @@ struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype
 {
     *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
     struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    return l && fits(l, count, *w, datatype, comm) ? l : NULL;
+    return l && fits(l, count, *w, OFFER_MIN, datatype, comm) ? l : NULL;
 }
 
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
@@ -281,7 +283,13 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
 {
     struct offer_site site = {.feeds = true};
     struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    return peer && fits(l, count, w, datatype, comm) ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
+    if (!peer || !fits(l, count, w, BRIEF_MIN, datatype, comm)) return NULL;
+    bool brief = layout_bytes(l, count) < OFFER_MIN;
+    if (brief && !brief_begin(peer)) return NULL;
+    struct offer *o = offer_to(peer, l, w.device, buf, count, &site);
+    if (o) o->brief = brief;
+    else if (brief) brief_take_back(peer);
+    return o;
 }
 
 static bool impatient(const struct offer *o)
@@ -346,6 +354,7 @@ static bool pulse(const struct offer *o)
 static void finished(struct offer *o)
 {
     parcel_count(o->parcel, "zerocopy", o->parcel->bytes, stats_now() - o->begun);
+    o->brief = false;
     offer_withdraw(o);
 }
 

@@ -11,6 +11,7 @@ struct offer {
     struct parcel *parcel;     /* the buffer, without a transport's buffers; its wire or block once the payload has moved */
     int64_t begun;
     bool host;                 /* of host memory */
+    bool brief;                /* its descriptor is one (brief.h), and is under way or not pulled yet */
     bool hungry;               /* the wire, or the room, is to be filled by offer_feed */
     bool promised;             /* the slot is one that was promised, and is so again */
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */

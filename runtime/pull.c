@@ -2,6 +2,7 @@
 #include "pull.h"
 #include "attend.h"
 #include "block.h"
+#include "brief.h"
 #include "host_pull.h"
 #include "import.h"
 #include "inflow.h"
@@ -47,45 +48,50 @@ struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype,
     if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
     if (!seen_receives(datatype, count) || !pull_from(comm, source)) return NULL;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || layout_bytes(l, count) < descriptor_least()) return NULL;
+    int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
+    if (bytes > 0 && bytes < OFFER_MIN) brief_refuse();
+    if (bytes < descriptor_least()) return NULL;
     struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
     return p;
 }
 
 /* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
-static bool head_on(struct device *on, struct parcel *p, const void *packed, struct descriptor *d)
+static bool head_on(struct device *on, struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
 {
     if (device_enter(on)) return false;
     struct stream *s = stream_get(on);
     struct buffer *to = buffer_get(on, BUFFER_PINNED, sizeof *d);
-    bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, sizeof *d,
+    bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
                                                                       stream_use(s))
-                                   : !parcel_move(p, s, KERNEL_PACK, to->address, sizeof *d));
+                                   : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
     if (s && stream_wait(on, s)) read = false;
-    if (read) memcpy(d, to->host, sizeof *d);
+    if (read) memcpy(d, to->host, (size_t)bytes);
     buffer_put(to);
     if (s) stream_put(on, s);
     device_leave(on);
     return read;
 }
 
-static bool head(struct parcel *p, const void *packed, struct descriptor *d)
+static bool head(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
 {
     struct device *on = packed ? device_of(packed) : p->device;
-    if (on) return head_on(on, p, packed, d);
-    return packed ? memcpy(d, packed, sizeof *d) != NULL : scatter_move(p, (char *)d, 0, sizeof *d, true);
+    if (on) return head_on(on, p, packed, d, bytes);
+    return packed ? memcpy(d, packed, (size_t)bytes) != NULL : scatter_move(p, (char *)d, 0, bytes, true);
 }
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
 {
-    if (!descriptors_armed() || p->bytes < DESCRIPTOR_BYTES || !descriptor_fits(wire_received(status)) ||
-        !head(p, packed, d))
-        return false;
-    if (pipeline_named(d)) return true;
+    int64_t came = descriptors_armed() ? wire_received(status) : 0;
+    if (!descriptor_fits(came)) return false;
+    bool brief = came == BRIEF_BYTES;
+    int64_t bytes = brief ? came : DESCRIPTOR_BYTES;
+    if (p->bytes < bytes || !head(p, packed, d, bytes)) return false;
+    if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
-    bool wanted = peer && d->slot < SLOTS && d->bytes >= OFFER_MIN && !memcmp(d->cookie, peer->file->cookie, sizeof d->cookie);
+    bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
+                  descriptor_marked(d, &peer->file->cookie, brief);
     if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
     return wanted;
 }
@@ -114,9 +120,10 @@ static void tell(struct slot *s, enum slot_state state)
 
 int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status)
 {
-    if (pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
+    if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = &peer->file->slot[d->slot];
+    if (d->bytes < OFFER_MIN) brief_taken();
     if (!take(peer, s)) return MPI_ERR_OTHER;
     struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);

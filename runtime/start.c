@@ -44,10 +44,11 @@ static void start(void)
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
-    static const int64_t least[] = {[NODE_NOTHING] = INT64_MAX, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = OFFER_MIN};
+    static const int64_t least[] = {[NODE_NOTHING] = INT64_MAX, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
     enum node_offers offers = node_start();
     if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
     atomic_store(&descriptors_least, least[offers]);
+    if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     native_start();
     seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
@@ -89,7 +90,8 @@ static void begin_world(void)
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
-    if (which_mpi_fits() && pipeline_start(able)) atomic_store(&descriptors_least, OFFER_MIN);
+    if (which_mpi_fits() && pipeline_start(able) && descriptor_least() > OFFER_MIN)
+        atomic_store(&descriptors_least, OFFER_MIN);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)

@@ -7,7 +7,7 @@
 
 /* Parts on the wire, and descriptors, are multiples of this many bytes: elements of one size that divides it are not cut. */
 #define CUT_BYTES 16
-_Static_assert(OFFER_MIN % CUT_BYTES == 0, "where a descriptor ends");
+_Static_assert(OFFER_MIN % CUT_BYTES == 0 && BRIEF_BYTES % CUT_BYTES == 0, "where a descriptor ends");
 
 typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
 static int write_tree(const struct tree *t, MPI_Datatype *out);
