@@ -4,6 +4,7 @@
 #include "host_offer.h"
 #include "native.h"
 #include "seen.h"
+#include "write_type.h"
 
 #define SHORT 64   /* blocks of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
@@ -20,8 +21,7 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
 struct offer *host_offers(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     (void)datatype;
-    if (layout_bytes(l, count) < HOST_OFFER_LEAST || !host_offer_allowed()) return NULL;
-    struct peer *peer = node_peer(comm, dest);
+    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
 }
 
@@ -38,7 +38,8 @@ static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
 
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
-    if (l->block >= SHORT) return NULL;
+    bool cut = ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l);   /* by the MPI of a receiver that stridec leaves alone */
+    if (l->block >= SHORT || cut) return NULL;
     struct parcel *p = blocked(l, buf, count);
     if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
     return p;

@@ -22,6 +22,11 @@ bool host_offer_allowed(void)
     return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
 }
 
+bool host_offer_wants(const struct layout *l, int64_t count)
+{
+    return host_offer_allowed() && layout_bytes(l, count) >= HOST_OFFER_LEAST;
+}
+
 static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;

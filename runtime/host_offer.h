@@ -16,6 +16,8 @@ bool host_offer_allowed(void);
 /* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
  * message goes another way. promised: as offer_site.promised. */
 struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
+/* True if payloads of so many elements may be offered. */
+bool host_offer_wants(const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);
 

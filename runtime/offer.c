@@ -305,6 +305,10 @@ static bool refused(struct offer *o)
 
 static void spill(struct offer *o)
 {
+    /* What is still being packed is waited for: the thread that packs waits for nobody. */
+    while (atomic_load_explicit(&o->slot->ready, memory_order_acquire) >= 0 &&
+           atomic_load_explicit(&o->slot->ready, memory_order_acquire) < o->parcel->bytes)
+        __builtin_ia32_pause();
     if (o->host) attach_refused(o->peer);
     else export_refuse(o->slot->id, o->peer);
     atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);

@@ -1,5 +1,6 @@
 /* operand.c: which operands of a call are carried, and how. */
 #include "operand_inner.h"
+#include "attach.h"
 #include "import.h"
 #include "log.h"
 #include "pull.h"
@@ -206,6 +207,7 @@ static bool needs_carrying(const struct operands *o, const struct operand *p, co
 
 static bool watch(struct operands *o)
 {
+    if (o->receives) attach_poll();
     for (int i = 0; i < o->n && o->receives; i++) {
         const struct operand *p = &o->of[i];
         if (p->flags & OPERAND_PARTIAL) o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm);
@@ -227,7 +229,7 @@ static bool stand(struct operands *o)
     struct operand *p = &o->of[0];
     if (!o->sends || !(o->standing = standing_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
     operand_as_is(p);
-    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = DESCRIPTOR_BYTES, p->use_type = MPI_BYTE;
+    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = standing_descriptor_bytes(o->standing), p->use_type = MPI_BYTE;
     return true;
 }
 

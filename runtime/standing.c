@@ -1,5 +1,7 @@
 /* standing.c: what a persistent send offers. */
 #include "standing.h"
+#include "host_message.h"
+#include "host_offer.h"
 #include "import.h"
 #include "parcel.h"
 #include <stdlib.h>
@@ -11,11 +13,13 @@ struct standing {
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
     struct descriptor descriptor;
+    unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
 };
 
 static struct offer *offer(struct standing *s, struct offer_site *site)
 {
     const struct parcel *p = s->parcel;
+    if (!p->device) return host_offer_to(s->peer, p->layout, p->user, p->count, site->promised);
     struct offer *o = offer_to(s->peer, p->layout, p->device, p->user, p->count, site);
     if (o) s->allocation = site->allocation;
     return o;
@@ -35,18 +39,34 @@ static bool accepted(struct standing *s)
     return false;
 }
 
+/* The same of host memory, where the peer has tried that already. */
+static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                                 struct peer **peer)
+{
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
+    *peer = l && host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    return *peer && host_offer_sure(*peer) ? l : NULL;
+}
+
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     struct where w;
     struct peer *peer;
     struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
+    bool host = !l && (l = wants_host(buf, count, datatype, dest, comm, &peer));
     struct standing *s = l ? calloc(1, sizeof *s) : NULL;
     if (!s) return NULL;
+    if (host) w.device = NULL;
     s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
-    if (s->parcel && accepted(s) && offer_promise()) return s;
+    if (s->parcel && (host || accepted(s)) && offer_promise()) return s;
     parcel_close(s->parcel);
     free(s);
     return NULL;
+}
+
+int standing_descriptor_bytes(const struct standing *s)
+{
+    return s->parcel->device ? (int)DESCRIPTOR_BYTES : HOST_OFFER_MIN;
 }
 
 const struct descriptor *standing_descriptor(const struct standing *s)
@@ -58,10 +78,11 @@ const struct descriptor *standing_descriptor(const struct standing *s)
 struct offer *standing_start(struct standing *s, struct offer_site *site)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
-    if (!asked && export_stands(&s->allocation)) site->allocation = s->allocation;
+    if (s->parcel->device && !asked && export_stands(&s->allocation)) site->allocation = s->allocation;
     site->promised = true;
     struct offer *o = offer(s, site);
     if (o) s->descriptor = *offer_descriptor(o);
+    if (o && !s->parcel->device) offer_feed(o);
     return o;
 }
 

@@ -92,7 +92,7 @@ MPI_Datatype layout_runs_type(struct layout *l)
     return none;
 }
 
-static bool cuts_nothing(const struct layout *l)
+bool type_cuts_nothing(const struct layout *l)
 {
     return layout_contiguous(l, 2) || (l->grain > 0 && CUT_BYTES % l->grain == 0);
 }
@@ -102,7 +102,7 @@ MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
+    if (!l || l->size == 0 || type_cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
     MPI_Datatype runs = layout_runs_type(l);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }
