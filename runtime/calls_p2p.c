@@ -147,7 +147,7 @@ static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request
 static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
                               const struct road *road)
 {
-    struct parcel *p = pull_watch(buf, count, datatype, source, comm);
+    struct parcel *p = pull_watch(buf, count, datatype, source, comm, false);
     struct layout *l = p || !road->led ? NULL : layout_of(datatype);
     return l ? parcel_bare(l, NULL, buf, count) : p;
 }
@@ -164,7 +164,7 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
         rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, s);
         rc = received(p, &w, s, rc, comm);
     } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, source, comm);
+        p = pull_watch(buf, count, datatype, source, comm, false);
         rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm,
                   p || road.led ? s : status);
         if (p) rc = received(p, NULL, s, rc, comm);
@@ -210,7 +210,7 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
     if (matched(&p, &w, buf, count, datatype, message, &rc)) {
         rc = received(p, &w, s, DOWN(next, p->address, w.count, w.type, message, s), MPI_COMM_SELF);
     } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF);
+        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
         rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s);
         if (p) rc = received(p, NULL, s, rc, MPI_COMM_SELF);
     }

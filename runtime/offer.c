@@ -19,11 +19,11 @@
 /* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
 #define PATIENCE_NS 200000
 #define SECTOR 32
-#define SECTORS_MOST ((int64_t)6 << 20)   /* bytes */
-#define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
+#define SECTORS_MOST (getenv("T_SECT") ? atol(getenv("T_SECT")) : ((int64_t)6 << 20))   /* bytes */
+#define LONG (getenv("T_LONG") ? atol(getenv("T_LONG")) : ((int64_t)16 << 20))          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
                                              take 1.4 times what contiguous bytes take */
-#define PIECES 8                          /* of a message that is packed while it is read, */
-#define PIECE_LEAST ((int64_t)1 << 20)    /* and their bytes */
+#define PIECES (getenv("T_PIECES") ? atol(getenv("T_PIECES")) : 8)                          /* of a message that is packed while it is read, */
+#define PIECE_LEAST (getenv("T_LEAST") ? atol(getenv("T_LEAST")) : ((int64_t)1 << 20))    /* and their bytes */
 #define PIECE_MOST ((int64_t)16 << 20)
 #define SPINS_A_LOOK 64
 #define LOOKS_A_PULSE 4096
