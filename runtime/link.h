@@ -33,8 +33,6 @@ struct link_batch {
  * copies to *launches. 0; or -1 where the driver refuses (logged): what was enqueued still runs. */
 int link_move(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *jobs, int n,
               int *launches);
-/* A buffer that b keeps until its end; NULL without memory (logged). */
-struct buffer *link_keep(struct link_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
 /* Gives back what b holds, after the stream's end. */
 void link_end(struct link_batch *b);
 

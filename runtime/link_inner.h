@@ -36,4 +36,7 @@ struct kernel *pair_get(const struct link_job *job);
 /* 1 where the pair can't serve now (it has been asked for), else 0 or -1. */
 int pair_move(struct device *d, struct stream *s, const struct link_job *job, int *launches);
 
+/* A buffer that b keeps until its end; NULL without memory (logged). */
+struct buffer *link_keep(struct link_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
+
 #endif

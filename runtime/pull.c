@@ -19,7 +19,6 @@
 
 #define LOOKS_A_PULSE 65536
 #define SPINS_A_TURN 256
-#define COPIES_LEAST (getenv("T_COPY") ? atol(getenv("T_COPY")) : ((int64_t)2 << 20))   /* bytes of a payload in pieces that the copy engine brings */
 #define FEW 32   /* pulls without a list from the spare ones */
 
 struct pull {
@@ -193,37 +192,20 @@ static int64_t await(const struct pull *p, int64_t at)
     return ready;
 }
 
-/* A piece that the sender has packed, into the parcel's buffer: by way of `between`, into which the copy engine brings it
- * while the kernel writes those before, or read where it lies. */
-static bool follow_piece(struct pull *p, struct stream *s, const struct link_job *job, uint64_t between, int64_t at,
-                         int64_t ready)
-{
-    uint64_t from = job->from.user + (uint64_t)at;
-    if (between) {
-        CUresult r = driver_get()->cuMemcpyAsync(between + (uint64_t)at, from, (size_t)(ready - at), stream_use(s));
-        if (r != CUDA_SUCCESS) return log_write(LOG_ERROR, "a copy from a peer failed: %s", driver_error(r)), false;
-        from = between + (uint64_t)at;
-    }
-    return !parcel_move_range(p->parcel, p->device, s, KERNEL_UNPACK, from, at, ready);
-}
-
-/* Piece by piece behind the sender, where the parcel's own kernel writes; else when all is there. */
+/* Piece by piece behind the sender, where the parcel's own kernel writes; else when all is there. Brought by the copy
+ * engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
 static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job, int *launches)
 {
-    bool whole = !p->parcel->device || by_wire(p->parcel), copies = !whole && job->bytes >= COPIES_LEAST;
-    struct stream *other = copies ? stream_get(p->device) : NULL, *turn[2] = {s, other ? other : s};
-    struct buffer *between = other ? link_keep(batch, p->device, BUFFER_DEVICE, (size_t)job->bytes) : NULL;
+    bool whole = !p->parcel->device || by_wire(p->parcel);
     int64_t at = 0, ready = 0;
-    bool ok = true;
-    for (int i = 0; ok && ready < job->bytes; i++, at = ready) {
-        ok = (ready = await(p, ready)) >= 0;
-        while (ok && whole && ready < job->bytes) ok = (ready = await(p, ready)) >= 0;
-        if (ok && whole) ok = !link_move(batch, p->device, s, job, 1, launches);
-        else if (ok) ok = follow_piece(p, turn[i % 2], job, between ? between->address : 0, at, ready);
+    while (ready < job->bytes) {
+        if ((ready = await(p, ready)) < 0) return false;
+        if (whole && ready < job->bytes) continue;
+        if (whole) return !link_move(batch, p->device, s, job, 1, launches);
+        if (parcel_move_range(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready)) return false;
+        at = ready;
     }
-    if (other && stream_wait(p->device, other)) ok = false;
-    if (other) stream_put(p->device, other);
-    return ok;
+    return true;
 }
 
 static bool job_of(struct pull *p, struct link_job *job)
