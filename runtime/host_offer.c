@@ -4,17 +4,25 @@
 #include "attend.h"
 #include "block.h"
 #include "env.h"
+#include "interpose.h"
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"
 #include <pthread.h>
 #include <stdlib.h>
 
+#define LEAST ((int64_t)16 << 10)
 #define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read, */
 #define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */
 
+static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int64_t host_offer_least(void)
+{
+    return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
+}
 
 bool host_offer_allowed(void)
 {
@@ -22,9 +30,14 @@ bool host_offer_allowed(void)
     return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
 }
 
+EXPORT long stridec_host_offers(int in_place)
+{
+    return atomic_load(in_place ? &placed : &shared);
+}
+
 bool host_offer_wants(const struct layout *l, int64_t count)
 {
-    return host_offer_allowed() && layout_bytes(l, count) >= HOST_OFFER_LEAST;
+    return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least();
 }
 
 static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
@@ -93,6 +106,7 @@ struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf
     o->host = true, o->peer = peer, o->promised = promised;
     if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached)) {
         offer_publish(o);
+        atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
         return o;
     }
     offer_withdraw(o);
