@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Payloads below this never have one: receives of less need no look, and the descriptor of a longer message, which has
  * as many bytes, is too long for them as well. */
@@ -14,6 +15,8 @@
  * take long enough not to feel the look. MPIs still send so many bytes at once. */
 #define HOST_OFFER_MIN 3968
 
+/* What all cookies begin with: tells most other messages in one look. */
+#define COOKIE_MARK "stridec"   /* and a zero */
 struct descriptor {
     unsigned char cookie[32];   /* the sender's, or the pipeline's */
     uint32_t rank;              /* the sender in MPI_COMM_WORLD */
@@ -23,6 +26,13 @@ struct descriptor {
     unsigned char rest[OFFER_MIN - 56];
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
+/* False where what lies at `from`, 8 bytes or more, is no descriptor. */
+static inline bool descriptor_begins(const void *from)
+{
+    uint64_t a, b;
+    memcpy(&a, from, sizeof a), memcpy(&b, COOKIE_MARK, sizeof b);
+    return a == b;
+}
 /* True of as many bytes as a descriptor has. */
 static inline bool descriptor_fits(int64_t bytes)
 {

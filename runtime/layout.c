@@ -170,7 +170,7 @@ struct layout *layout_of(MPI_Datatype datatype)
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
     if (!l) l = layout_attach(datatype);
-    if (l && l->plain) host_type_add(datatype);
+    if (l && l->plain) host_type_add(datatype, l->size);
     return l;
 }
 

@@ -33,7 +33,9 @@ HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
 }
 HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
 {
-    if (!descriptors_armed() || (descriptors_ignore(count) && host_type_plain(t))) return true;
+    int64_t size = host_type_size(t), least = descriptor_least();
+    if (size) return (int64_t)count * size < least;
+    if (least == INT64_MAX) return true;
     const struct seen *s = seen_of(t);
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t
            && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
