@@ -6,7 +6,7 @@
 #include "seen.h"
 #include "write_type.h"
 
-#define SHORT 64   /* blocks of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+#define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
@@ -39,7 +39,7 @@ static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
     bool cut = ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l);   /* by the MPI of a receiver that stridec leaves alone */
-    if (l->block >= SHORT || cut) return NULL;
+    if (l->run >= SHORT || cut) return NULL;
     struct parcel *p = blocked(l, buf, count);
     if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
     return p;
@@ -48,7 +48,7 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     struct layout *l = source == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
-    return l && l->block < SHORT ? blocked(l, buf, count) : NULL;
+    return l && l->run < SHORT ? blocked(l, buf, count) : NULL;
 }
 
 void host_arrived(struct parcel *p, int64_t bytes)

@@ -52,7 +52,7 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
         from.tree = l.tree, from.extent = s->extent, from.count = s->count;
     }
     if (packed) return attach_copy(peer, &from, &to, bytes);
-    if (own->tree && (own->block >= SHORT || layout_contiguous(own, p->count))) {
+    if (own->tree && (own->run >= SHORT || layout_contiguous(own, p->count))) {
         to.user = (uint64_t)(uintptr_t)p->user;
         to.tree = own->tree, to.extent = own->extent, to.count = p->count;
         return attach_copy(peer, &from, &to, bytes);
