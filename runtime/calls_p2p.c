@@ -1,8 +1,9 @@
 /* calls_p2p.c: sends and receives. What a parcel does not take goes down as it came. */
 #include "aside.h"
+#include "attach.h"
+#include "host.h"
 #include "message.h"
 #include "next.h"
-#include "attach.h"
 #include "offer.h"
 #include "outflow.h"
 #include "watch.h"
@@ -154,14 +155,15 @@ static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype dat
     return l ? parcel_bare(l, NULL, buf, count) : p;
 }
 
-/* Of a plain type, in a process without a driver. */
+/* Of what the MPI receives into the buffer itself, in a process without a driver. */
 static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                            MPI_Comm comm, MPI_Status *status)
 {
-    struct watch w = {buf, count, datatype, MPI_SUCCESS};
+    struct watch w = {buf, count, datatype, host_type_plain(datatype), MPI_SUCCESS};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
-    int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
+    MPI_Datatype type = w.plain ? datatype : type_to_receive(datatype, comm);
+    int rc = DOWN(next, buf, count, type, source, tag, comm, s);
     if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, comm);
     record_poll();
     return rc;
@@ -170,7 +172,7 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
-    if (watch_wants(datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
+    if (watch_wants(datatype, source, true)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -196,10 +198,10 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct parcel *p;
     struct wire w;
     int rc;
-    if (watch_wants(datatype, source)) {
+    if (watch_wants(datatype, source, false)) {
         attach_poll();
         rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
-        if (rc != MPI_SUCCESS || watch_add(*request, &(struct watch){buf, count, datatype, MPI_SUCCESS})) return rc;
+        if (rc != MPI_SUCCESS || watch_add(*request, &(struct watch){buf, count, datatype, true, MPI_SUCCESS})) return rc;
         p = pull_watch(buf, count, datatype, source, comm);
         if (p) record_add(*request, p, true);
         return rc;

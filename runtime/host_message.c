@@ -36,10 +36,15 @@ static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
     return NULL;
 }
 
+bool host_packed(const struct layout *l)
+{
+    return l->kernel && l->run < SHORT;
+}
+
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
     bool cut = ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l);   /* by the MPI of a receiver that stridec leaves alone */
-    if (l->run >= SHORT || cut) return NULL;
+    if (!host_packed(l) || cut) return NULL;
     struct parcel *p = blocked(l, buf, count);
     if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
     return p;
@@ -48,7 +53,7 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     struct layout *l = source == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
-    return l && l->run < SHORT ? blocked(l, buf, count) : NULL;
+    return l && host_packed(l) ? blocked(l, buf, count) : NULL;
 }
 
 void host_arrived(struct parcel *p, int64_t bytes)

@@ -32,6 +32,12 @@ int64_t host_offer_least(void)
     return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
 }
 
+int64_t host_offer_least_of(const struct layout *l)
+{
+    if (env_get()->transport == ENV_ZEROCOPY || env_get()->host == ENV_HOST_ON || l->run < RUN) return host_offer_least();
+    return l->run < RUN_MOST ? LEAST_OF_LONG : INT64_MAX;
+}
+
 bool host_offer_allowed(void)
 {
     const struct env *e = env_get();
@@ -45,10 +51,7 @@ EXPORT long stridec_host_offers(int in_place)
 
 bool host_offer_wants(const struct layout *l, int64_t count)
 {
-    int64_t bytes = layout_bytes(l, count);
-    if (!host_offer_allowed() || bytes < host_offer_least()) return false;
-    if (env_get()->transport == ENV_ZEROCOPY || env_get()->host == ENV_HOST_ON) return true;
-    return l->run < RUN || (bytes >= LEAST_OF_LONG && l->run < RUN_MOST);
+    return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least_of(l);
 }
 
 static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)

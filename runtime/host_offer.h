@@ -10,6 +10,8 @@
 
 /* Payloads from here on are offered. */
 int64_t host_offer_least(void);
+/* The same of one layout; INT64_MAX: never. */
+int64_t host_offer_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool host_offer_allowed(void);

@@ -1,6 +1,8 @@
 /* seen.c: what stubs know of datatypes of messages in host memory. */
 #include "seen.h"
 #include "env.h"
+#include "host_message.h"
+#include "host_offer.h"
 #include <pthread.h>
 
 #define USES 2   /* sends before a type is read */
@@ -26,6 +28,7 @@ static struct seen *slot_of(MPI_Datatype t)
     atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
     atomic_store(&s->receives, elements(descriptor_least(), size));
     atomic_store(&s->uses, 0);
+    atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
     pthread_mutex_unlock(&lock);
     return s;
@@ -37,6 +40,26 @@ void seen_forget(MPI_Datatype t)
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) atomic_store(&s->type, (MPI_Datatype)0);
     pthread_mutex_unlock(&lock);
+}
+
+/* Sends that the rules leave to the MPI are told by their counts from here on. */
+static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
+{
+    int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_offer_least_of(l) : INT64_MAX;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&s->type) == t) {
+        atomic_store(&s->sends, elements(least, l->size));
+        atomic_store(&s->packed, host_packed(l));
+        atomic_store_explicit(&s->known, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool seen_direct(MPI_Datatype t)
+{
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->known, memory_order_acquire) && !atomic_load_explicit(&s->packed, memory_order_relaxed) &&
+           atomic_load_explicit(&s->type, memory_order_relaxed) == t;
 }
 
 struct layout *seen_sends(MPI_Datatype t, int64_t count)
@@ -52,10 +75,8 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count)
     }
     struct layout *l = layout_of(t);
     if (!l) return NULL;
-    if (!l->kernel || layout_contiguous(l, 2)) {
-        atomic_store_explicit(&s->sends, INT64_MAX, memory_order_relaxed);
-        return NULL;
-    }
+    if (!atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);
+    if (!l->kernel || layout_contiguous(l, 2)) return NULL;
     int64_t bytes = layout_bytes(l, count);
     bool enough = bytes >= atomic_load_explicit(&seen_least, memory_order_relaxed);
     return enough && !layout_contiguous(l, count) ? l : NULL;

@@ -5,6 +5,7 @@
 #include "interpose.h"
 #include "message.h"
 #include "parcel.h"
+#include "seen.h"
 
 #define BITS 8
 #define WAYS 4
@@ -23,9 +24,9 @@ static struct place *places_of(MPI_Request request)
     return places[(uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u >> (64 - BITS)];
 }
 
-bool watch_wants(MPI_Datatype type, int source)
+bool watch_wants(MPI_Datatype type, int source, bool blocking)
 {
-    return host_type_plain(type) && source != MPI_PROC_NULL && !driver_get() && !aside_any();
+    return (host_type_plain(type) || (blocking && seen_direct(type))) && source != MPI_PROC_NULL && !driver_get() && !aside_any();
 }
 
 bool watch_add(MPI_Request request, const struct watch *w)

@@ -4,18 +4,20 @@
 #ifndef STRIDEC_WATCH_H
 #define STRIDEC_WATCH_H
 #include "descriptor.h"
+#include "parcel.h"
 #include <mpi.h>
 
 struct watch {
     void *buf;
     int64_t count;
     MPI_Datatype type;
+    bool plain;  /* its first bytes are the message's */
     int error;   /* the caller's */
 };
-/* True of receives that are for here: the call goes down first. */
-bool watch_wants(MPI_Datatype type, int source);
+/* True of receives that are for here: the call goes down first. Of other types than plain ones only blocking receives. */
+bool watch_wants(MPI_Datatype type, int source, bool blocking);
 /* After a receive with this status: true if it may have brought a descriptor. Not of one that failed. The status is read as
- * the MPI's header lays it out; where it lays it out otherwise, only the buffer is, which may have to come from memory. */
+ * the MPI's header lays it out, where that is known. */
 static inline bool watch_hit(const struct watch *w, const MPI_Status *status)
 {
 #if defined OPEN_MPI
@@ -23,9 +25,9 @@ static inline bool watch_hit(const struct watch *w, const MPI_Status *status)
 #elif defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
     if (!descriptor_fits(status->count_lo)) return false;
 #else
-    (void)status;
+    if (!descriptor_fits(wire_received(status))) return false;
 #endif
-    return descriptor_begins(w->buf);
+    return !w->plain || descriptor_begins(w->buf);
 }
 /* What it brought goes to its buffer. MPI_SUCCESS, or an error raised on comm. */
 int watch_arrived(const struct watch *w, MPI_Status *status, MPI_Comm comm);
