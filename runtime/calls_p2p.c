@@ -162,8 +162,7 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
     struct watch w = {buf, count, datatype, host_type_plain(datatype), MPI_SUCCESS};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
-    MPI_Datatype type = w.plain ? datatype : type_to_receive(datatype, comm);
-    int rc = DOWN(next, buf, count, type, source, tag, comm, s);
+    int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
     if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, comm);
     record_poll();
     return rc;

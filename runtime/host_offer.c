@@ -27,7 +27,7 @@ static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-int64_t host_offer_least(void)
+static int64_t host_offer_least(void)
 {
     return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
 }

@@ -8,9 +8,7 @@
 #define STRIDEC_HOST_OFFER_H
 #include "offer.h"
 
-/* Payloads from here on are offered. */
-int64_t host_offer_least(void);
-/* The same of one layout; INT64_MAX: never. */
+/* The payloads of a layout from which on they are offered; INT64_MAX: never. */
 int64_t host_offer_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */

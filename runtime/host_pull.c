@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOOKS_A_PULSE 65536
-#define SPINS_A_YIELD 512
+#define SPINS_A_YIELD 64
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */

@@ -11,7 +11,7 @@ struct seen {
     _Atomic(MPI_Datatype) type;
     _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
     _Atomic int64_t receives;
-    atomic_uint uses;           /* sends of enough elements, before the type is read */
+    atomic_uint uses;           /* messages of enough elements, before the type is read */
     atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
     atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
 };
@@ -52,6 +52,8 @@ void seen_forget(MPI_Datatype t);
 /* The layout of a type from which such a message may be sent by stridec: not contiguous, of enough bytes, that can be
  * read; else NULL. */
 struct layout *seen_sends(MPI_Datatype t, int64_t count);
+/* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
+struct layout *seen_packed(MPI_Datatype t, int64_t count);
 /* True of types that have been read, receives of which are the MPI's. */
 bool seen_direct(MPI_Datatype t);
 /* False of receives that are too short to bring a descriptor; the type is not read. */

@@ -7,7 +7,6 @@
 #include "log.h"
 #include "native.h"
 #include "export.h"
-#include "host_offer.h"
 #include "import.h"
 #include "next.h"
 #include "node.h"
@@ -49,7 +48,7 @@ static void start(void)
     if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
     atomic_store(&descriptors_least, least[offers]);
     native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? host_offer_least() : INT64_MAX);
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_MIN : INT64_MAX);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
