@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cpu.py: results of bench/cpu_pack, several MPIs' in one: cpu.py OUT.json RUN.json[:COUNTS]... writes OUT.json, OUT.md
-and, with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
+"""cpu.py: results of bench/cpu_pack or of bench/cpu_pingpong, several MPIs' in one: cpu.py OUT.json RUN.json[:COUNTS]...
+writes OUT.json, OUT.md and, for the former and with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
 import glob
 import json
 import math
@@ -39,7 +39,7 @@ def load(argument):
     with open(name) as f:
         run = json.load(f)
     counts = read_counts(folder) if folder else {}
-    for c in run["cases"]:
+    for c in run["cases"] if counts else ():
         for d in DIRECTIONS:
             for way in ("stridec", "mpi", "hand"):
                 n = counts.get((c["case"], c["bytes"], d, way))
@@ -102,6 +102,41 @@ def report(runs):
     return "\n".join(out)
 
 
+def trip_summary(cases, least):
+    lines = []
+    chosen = [c for c in cases if c["bytes"] >= least]
+    for other, name in (("mpi", "the MPI's own types"), ("hand", "packed by hand")):
+        over = [(c[f"{other}_least_us"] / c["stridec_least_us"], f"{c['case']}, {size(c['bytes'])}") for c in chosen]
+        if not over:
+            continue
+        worst, best = min(over), max(over)
+        behind = sum(1 for r, _ in over if r < 0.98)
+        lines.append(f"- {name} ÷ stridec: geometric mean {mean([r for r, _ in over]):.2f}, least {worst[0]:.2f} "
+                     f"({worst[1]}), most {best[0]:.2f} ({best[1]}); more than 2 % behind in {behind} of {len(over)}.")
+    return lines
+
+
+def trip_report(runs):
+    first = runs[0]
+    out = ["# Messages between two ranks of a node, in host memory", "",
+           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Half a round trip of Send and Recv, the "
+           "type at both ends. Medians in microseconds; ratios are of the least times, which other load on the machine "
+           "disturbs less; the ways took turns. By hand: packed by a loop, sent as bytes by the MPI, unpacked by a loop. "
+           "All bytes were compared before timing.", ""]
+    for run in runs:
+        busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
+        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
+        for text, least in (("From 64 KiB on:", 60000), ("Below:", 0)):
+            chosen = [c for c in run["cases"] if (c["bytes"] >= 60000) == (least > 0)]
+            out += [text, ""] + trip_summary(chosen, least) + [""]
+        out.append(table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec"],
+                         [[c["case"] + ("" if c["ok"] else " (**wrong bytes**)"), size(c["bytes"]), us(c["stridec_us"]),
+                           us(c["mpi_us"]), us(c["hand_us"]), f"{c['mpi_least_us'] / c['stridec_least_us']:.2f}",
+                           f"{c['hand_least_us'] / c['stridec_least_us']:.2f}"] for c in run["cases"]]))
+        out.append("")
+    return "\n".join(out)
+
+
 def plot(runs, name):
     import matplotlib
     matplotlib.use("Agg")
@@ -135,8 +170,9 @@ def plot(runs, name):
 def main():
     out, *arguments = sys.argv[1:]
     runs = [load(a) for a in arguments]
+    trips = runs[0]["benchmark"] == "cpu-pingpong"
     with open(out, "w") as f:
-        f.write('{"benchmark": "cpu-pack",\n"runs": [\n')
+        f.write('{"benchmark": "%s",\n"runs": [\n' % runs[0]["benchmark"])
         texts = []
         for run in runs:
             head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in run.items() if k != "cases")
@@ -144,7 +180,9 @@ def main():
         f.write(",\n".join(texts) + "\n]}\n")
     base = out.removesuffix(".json")
     with open(base + ".md", "w", encoding="utf-8") as f:
-        f.write(report(runs))
+        f.write(trip_report(runs) if trips else report(runs))
+    if trips:
+        return
     try:
         plot(runs, base + ".png")
     except ImportError:

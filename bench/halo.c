@@ -11,7 +11,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct way *const ways[] = { &way_hand, &way_isend, &way_neighbor, &way_persistent, NULL };
+    static const struct way *const ways[] = { &way_isend, &way_neighbor, &way_persistent, &way_hand, NULL };
 
     return halo_main(argc, argv, "halo", 256, ways);
 }

@@ -1,9 +1,12 @@
 /* calls_p2p.c: sends and receives. What a parcel does not take goes down as it came. */
 #include "aside.h"
+#include "attach.h"
+#include "host.h"
 #include "message.h"
 #include "next.h"
 #include "offer.h"
 #include "outflow.h"
+#include "watch.h"
 #include "write_type.h"
 
 /* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
@@ -152,9 +155,23 @@ static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype dat
     return l ? parcel_bare(l, NULL, buf, count) : p;
 }
 
+/* Of what the MPI receives into the buffer itself, in a process without a driver. */
+static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                           MPI_Comm comm, MPI_Status *status)
+{
+    struct watch w = {buf, count, datatype, host_type_plain(datatype), MPI_SUCCESS};
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    attach_poll();
+    int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
+    if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, comm);
+    record_poll();
+    return rc;
+}
+
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
+    if (watch_wants(count, datatype, source, true)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -179,8 +196,16 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
 {
     struct parcel *p;
     struct wire w;
-    struct road road = road_of(source, tag, comm);
     int rc;
+    if (watch_wants(count, datatype, source, false)) {
+        attach_poll();
+        rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
+        if (rc != MPI_SUCCESS || watch_add(*request, &(struct watch){buf, count, datatype, true, MPI_SUCCESS})) return rc;
+        p = pull_watch(buf, count, datatype, source, comm, false);
+        if (p) record_add(*request, p, true);
+        return rc;
+    }
+    struct road road = road_of(source, tag, comm);
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, request);
         return posted(p, &w, rc, request, &road);

@@ -5,6 +5,7 @@
 #include "next.h"
 #include "request.h"
 #include "spare.h"
+#include "watch.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,9 +157,50 @@ static int finish_some(struct finder *f, int outcount, const int indices[], int 
     return rc;
 }
 
+/*
+ * Where there are none but watched receives (watch.h), which is what a process without GPUs mostly has.
+ */
+
+static int wait_watched(const struct next *next, MPI_Request *request, MPI_Status *status)
+{
+    struct watch w;
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    if (!request || !watch_take(*request, &w)) return next->Wait(request, status);
+    int rc = next->Wait(request, s);
+    if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, MPI_COMM_WORLD);
+    return rc;
+}
+
+#define WATCHED_AT_ONCE 32
+
+static int waitall_watched(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    struct watch w[WATCHED_AT_ONCE];
+    MPI_Request of[WATCHED_AT_ONCE];
+    MPI_Status own[WATCHED_AT_ONCE], *s = statuses == MPI_STATUSES_IGNORE ? own : statuses;
+    int at[WATCHED_AT_ONCE], n = 0;
+    bool failed = false;
+    for (int i = 0; i < count; i++)
+        if (watch_take(requests[i], &w[n])) of[n] = requests[i], at[n++] = i;
+    int rc = next->Waitall(count, requests, n ? s : statuses);
+    for (int i = 0; i < n; i++) {
+        MPI_Status *status = &s[at[i]];
+        int error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
+        if (error == MPI_ERR_PENDING) watch_add(of[i], &w[i]);
+        if (error != MPI_SUCCESS || !watch_hit(&w[i], status)) continue;
+        w[i].error = watch_arrived(&w[i], status, MPI_COMM_WORLD);
+        failed |= w[i].error != MPI_SUCCESS;
+    }
+    for (int i = 0; i < count && failed && rc == MPI_SUCCESS; i++) s[i].MPI_ERROR = MPI_SUCCESS;
+    for (int i = 0; i < n && failed; i++)
+        if (w[i].error != MPI_SUCCESS) s[at[i]].MPI_ERROR = w[i].error;
+    return failed ? MPI_ERR_IN_STATUS : rc;
+}
+
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
     struct finder f;
+    if (watch_alone()) return wait_watched(next, request, status);
     if (!finder_open(&f, 1, request, status)) return next->Wait(request, status);
     int rc = next->Wait(request, f.statuses);
     return finish_one(&f, 0, f.statuses, rc);
@@ -176,6 +218,8 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
 int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
     struct finder f;
+    if (watch_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
+        return waitall_watched(next, count, requests, statuses);
     if (!finder_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
     int rc = next->Waitall(count, requests, f.statuses);
     return finish_all(&f, rc);

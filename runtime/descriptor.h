@@ -17,7 +17,9 @@
  * take long enough not to feel the look. MPIs still send so many bytes at once. */
 #define HOST_OFFER_MIN 3968
 
-/* Random bytes that no payload begins with by chance. */
+/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
+ * then random ones. */
+#define COOKIE_MARK "stridec"   /* and a zero */
 struct cookie {
     unsigned char half[2][16];
 };
@@ -34,6 +36,13 @@ struct descriptor {
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 #define BRIEF_BYTES ((int64_t)offsetof(struct descriptor, other))
 _Static_assert(offsetof(struct descriptor, other) <= BRIEF_MIN, "a brief descriptor is no longer than its payload");
+/* False where what lies at `from`, 8 bytes or more, is no descriptor. */
+static inline bool descriptor_begins(const void *from)
+{
+    uint64_t a, b;
+    memcpy(&a, from, sizeof a), memcpy(&b, COOKIE_MARK, sizeof b);
+    return a == b;
+}
 
 static inline void descriptor_mark(struct descriptor *d, const struct cookie *c)
 {

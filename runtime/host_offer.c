@@ -4,17 +4,39 @@
 #include "attend.h"
 #include "block.h"
 #include "env.h"
+#include "interpose.h"
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"
 #include <pthread.h>
 #include <stdlib.h>
 
-#define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read, */
+#define LEAST ((int64_t)8 << 10)
+#define RUN ((int64_t)256)                /* payloads of runs from here on are offered from LEAST_OF_LONG on, */
+#define LEAST_OF_LONG ((int64_t)32 << 10)
+/* and no longer ones than these: what an MPI copies as quickly. Measured with Open MPI 4.1 and MPICH 4.0 (UCX). */
+#ifdef OPEN_MPI
+#define RUN_MOST ((int64_t)2 << 10)
+#else
+#define RUN_MOST INT64_MAX
+#endif
+#define PIECE_FIRST ((int64_t)32 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
 #define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */
 
+static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t host_offer_least(void)
+{
+    return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
+}
+
+int64_t host_offer_least_of(const struct layout *l)
+{
+    if (env_get()->transport == ENV_ZEROCOPY || env_get()->host == ENV_HOST_ON || l->run < RUN) return host_offer_least();
+    return l->run < RUN_MOST ? LEAST_OF_LONG : INT64_MAX;
+}
 
 bool host_offer_allowed(void)
 {
@@ -22,9 +44,14 @@ bool host_offer_allowed(void)
     return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
 }
 
+EXPORT long stridec_host_offers(int in_place)
+{
+    return atomic_load(in_place ? &placed : &shared);
+}
+
 bool host_offer_wants(const struct layout *l, int64_t count)
 {
-    return host_offer_allowed() && layout_bytes(l, count) >= HOST_OFFER_LEAST;
+    return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least_of(l);
 }
 
 static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
@@ -52,13 +79,23 @@ static void harvest(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* The packed bytes from `at` on, to where the next piece ends. */
+static int64_t fill(struct offer *o, int64_t at, int64_t piece)
+{
+    const struct parcel *p = o->parcel;
+    int64_t end = p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
+    native_pack(p->layout, p->count, p->user, room_address(o->room) + at, at, end);
+    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
+    return end;
+}
+
 static bool into_room(struct offer *o)
 {
     o->descriptor.bytes = o->parcel->bytes;
     o->room = room_take(o->parcel->bytes);
     if (!o->room) return false;
     describe(o, SLOT_ROOM, o->room, 0);
-    o->hungry = true;
+    o->hungry = fill(o, 0, PIECE_FIRST) < o->parcel->bytes;
     return true;
 }
 
@@ -93,6 +130,7 @@ struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf
     o->host = true, o->peer = peer, o->promised = promised;
     if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached)) {
         offer_publish(o);
+        atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
         return o;
     }
     offer_withdraw(o);
@@ -101,15 +139,9 @@ struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf
 
 int host_offer_feed(struct offer *o)
 {
-    const struct parcel *p = o->parcel;
-    char *room = room_address(o->room);
-    int64_t piece = PIECE_FIRST;
-    for (int64_t at = 0, end; at < p->bytes; at = end) {
-        end = p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
-        native_pack(p->layout, p->count, p->user, room + at, at, end);
-        atomic_store_explicit(&o->slot->ready, end, memory_order_release);
-        if (piece < PIECE_MOST) piece *= 2;
-    }
+    int64_t at = atomic_load_explicit(&o->slot->ready, memory_order_relaxed);
+    for (int64_t piece = PIECE_FIRST; at < o->parcel->bytes; piece = piece < PIECE_MOST ? 2 * piece : piece)
+        at = fill(o, at, piece);
     o->hungry = false;
     return 0;
 }

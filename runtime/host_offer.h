@@ -8,8 +8,8 @@
 #define STRIDEC_HOST_OFFER_H
 #include "offer.h"
 
-/* Payloads from here on are offered. */
-#define HOST_OFFER_LEAST ((int64_t)16 << 10)
+/* The payloads of a layout from which on they are offered; INT64_MAX: never. */
+int64_t host_offer_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool host_offer_allowed(void);
@@ -27,5 +27,8 @@ int host_offer_feed(struct offer *o);
 bool host_offer_move(struct offer *o);
 void host_offer_leave(struct offer *o);
 void host_offer_finish(void);
+
+/* How many messages this process has offered so far, in rooms or in place (for tests and benchmarks). */
+long stridec_host_offers(int in_place);
 
 #endif

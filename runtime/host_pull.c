@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOOKS_A_PULSE 65536
-#define SPINS_A_YIELD 512
+#define SPINS_A_YIELD 64
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */
@@ -52,7 +52,7 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
         from.tree = l.tree, from.extent = s->extent, from.count = s->count;
     }
     if (packed) return attach_copy(peer, &from, &to, bytes);
-    if (own->tree && (own->block >= SHORT || layout_contiguous(own, p->count))) {
+    if (own->tree && (own->run >= SHORT || layout_contiguous(own, p->count))) {
         to.user = (uint64_t)(uintptr_t)p->user;
         to.tree = own->tree, to.extent = own->extent, to.count = p->count;
         return attach_copy(peer, &from, &to, bytes);

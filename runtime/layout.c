@@ -79,6 +79,13 @@ int64_t layout_block(const struct tree *t)
     return t->kind == TREE_SEQ ? t->size / t->count : t->size;
 }
 
+int64_t layout_runs(const struct tree *t)
+{
+    int64_t runs = t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
+    for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);
+    return runs;
+}
+
 /* Layouts that the MPI must pack: only the numbers that it tells. */
 static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct reason *why)
 {
@@ -108,6 +115,7 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     type_free(type);
     if (!l->tree) return false;
     l->low = l->tree->low, l->high = l->tree->high, l->block = layout_block(l->tree);
+    l->run = l->size > 0 ? l->size / layout_runs(l->tree) : 0;
     if (l->size > 0) l->kernel = kernel_get(l->tree, why);
     l->signature = signature_of(l, why);
     if (l->signature && (l->kernel || l->size == 0)) return true;
@@ -170,7 +178,7 @@ struct layout *layout_of(MPI_Datatype datatype)
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
     if (!l) l = layout_attach(datatype);
-    if (l && l->plain) host_type_add(datatype);
+    if (l && l->plain) host_type_add(datatype, l->size);
     return l;
 }
 

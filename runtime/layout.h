@@ -19,6 +19,7 @@ struct layout {
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
     int64_t grain;             /* of its basic elements, bytes; 0 where they differ */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
+    int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
     bool host_read;            /* read for data in host memory alone (native_due) */
     atomic_uint host_calls, host_served;    /* that native_begin saw; that it took */
@@ -29,6 +30,8 @@ struct layout {
     _Atomic uint64_t offered, told;   /* whether to offer, and the last path told of (tell.c) */
 };
 
+/* How many runs a tree lists. */
+int64_t layout_runs(const struct tree *t);
 /* What `block` is for a tree. */
 int64_t layout_block(const struct tree *t);
 

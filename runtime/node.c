@@ -140,6 +140,7 @@ static bool own_make(int rank)
         unlink(name);
         return false;
     }
+    memcpy(&f->cookie, COOKIE_MARK, sizeof COOKIE_MARK);
     memcpy(f->magic, magic, sizeof magic);
     f->rank = own.rank = rank, f->size = world_size;
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;

@@ -28,17 +28,17 @@ enum slot_memory {
     SLOT_ROOM       /* a place among the owner's rooms (room.h) */
 };
 struct slot {
-    _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint32_t state;   /* with all that a receiver of host memory looks at, in one line of the cache */
     uint32_t memory;            /* enum slot_memory */
     uint32_t probe;             /* number of the device of the memory (node_file.probe) */
+    _Atomic int64_t ready;      /* of the packed bytes, already there to be read; -1: there will be no more */
+    uint64_t user;              /* address of element 0's origin; of packed bytes their first */
+    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
+    int64_t bytes;              /* packed */
+    int64_t count, extent;
     CUipcMemHandle handle;      /* of the allocation */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
     uint64_t id;                /* the driver's for the allocation: another one at the same start has another */
-    uint64_t user;              /* address of element 0's origin; of packed bytes their first */
-    int64_t count, extent;
-    int64_t bytes;              /* packed */
-    _Atomic int64_t ready;      /* of these, already there to be read; -1: there will be no more */
-    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
 };
 
 #define SLOTS 512

@@ -105,6 +105,7 @@ bool pipeline_start(bool able)
     if (!vote(can(able)) || PMPI_Comm_dup(MPI_COMM_WORLD, &own.comm) != MPI_SUCCESS) return false;
     PMPI_Comm_set_errhandler(own.comm, MPI_ERRORS_RETURN);
     bool random = own.rank != 0 || getrandom(&cookie, sizeof cookie, 0) == (ssize_t)sizeof cookie;
+    memcpy(&cookie, COOKIE_MARK, sizeof COOKIE_MARK);
     if (PMPI_Bcast(&cookie, sizeof cookie, MPI_BYTE, 0, own.comm) != MPI_SUCCESS) random = false;
     if (vote(random)) {
         atomic_store_explicit(&agreed, true, memory_order_release);

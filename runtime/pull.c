@@ -310,7 +310,8 @@ static bool pull_rest(struct pull *p)
     buffer_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
     if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
-    parcel_count(to, p->done ? "zerocopy" : "spilled", p->descriptor.bytes, stats_now() - p->begun);
+    const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
+    parcel_count(to, way, p->descriptor.bytes, stats_now() - p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->descriptor.rank);
     return ok;
 }

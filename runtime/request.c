@@ -10,6 +10,7 @@
 #include "outflow.h"
 #include "spare.h"
 #include "standing.h"
+#include "watch.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -60,13 +61,18 @@ void record_keep(struct record *r)
     pthread_mutex_unlock(&lock);
 }
 
-static void add(struct record what)
+static struct record *record_new(struct record what)
 {
     struct record *r = spare_get(SPARE_RECORD, sizeof *r);
     if (!r) abort();   /* the MPI is already writing into the buffers: there is no way back */
     *r = what;
     atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
-    record_keep(r);
+    return r;
+}
+
+static void add(struct record what)
+{
+    record_keep(record_new(what));
 }
 
 void record_add(MPI_Request request, struct parcel *p, bool receive)
@@ -230,6 +236,17 @@ bool record_persistent(const struct record *r)
     return r->persistent;
 }
 
+/* A record of a receive that was only watched. */
+static struct record *watched(MPI_Request request)
+{
+    struct watch w;
+    if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !watch_take(request, &w)) return NULL;
+    struct layout *l = layout_of(w.type);
+    struct parcel *p = l ? parcel_bare(l, NULL, w.buf, w.count) : NULL;
+    if (!p) abort();   /* what it brings would be lost without a word */
+    return record_new((struct record){.request = request, .parcel = p, .receive = true, .active = true});
+}
+
 struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
@@ -238,7 +255,7 @@ struct record *record_take(MPI_Request request)
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
     pthread_mutex_unlock(&lock);
-    return r;
+    return r ? r : watched(request);
 }
 
 static void record_free(struct record *r)

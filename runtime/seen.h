@@ -11,7 +11,9 @@ struct seen {
     _Atomic(MPI_Datatype) type;
     _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
     _Atomic int64_t receives;
-    atomic_uint uses;           /* sends of enough elements, before the type is read */
+    atomic_uint uses;           /* messages of enough elements, before the type is read */
+    atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
+    atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
 };
 #define SEEN_BITS 8
 #pragma GCC visibility push(hidden)
@@ -33,7 +35,9 @@ HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
 }
 HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
 {
-    if (!descriptors_armed() || (descriptors_ignore(count) && host_type_plain(t))) return true;
+    int64_t size = host_type_size(t), least = descriptor_least();
+    if (size) return (int64_t)count * size < least;
+    if (least == INT64_MAX) return true;
     const struct seen *s = seen_of(t);
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t
            && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
@@ -48,6 +52,10 @@ void seen_forget(MPI_Datatype t);
 /* The layout of a type from which such a message may be sent by stridec: not contiguous, of enough bytes, that can be
  * read; else NULL. */
 struct layout *seen_sends(MPI_Datatype t, int64_t count);
+/* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
+struct layout *seen_packed(MPI_Datatype t, int64_t count);
+/* True of types that have been read, receives of which are the MPI's. */
+bool seen_direct(MPI_Datatype t);
 /* False of receives that are too short to bring a descriptor; the type is not read. */
 bool seen_receives(MPI_Datatype t, int64_t count);
 /* At MPI_Init, and at MPI_Finalize with INT64_MAX. */

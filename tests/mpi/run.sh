@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @TOOL another tool of the profiling interface, which stridec
-# comes before, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
@@ -63,6 +63,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         case $value in
         @AWARE) value=$(cd "$build" && pwd)/sim/libaware.so ;;
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
+        @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
@@ -95,7 +96,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack parts host native p2p uneven requests outstanding collectives reductions neighbors halo pending window file
+programs="pack parts host native attach p2p uneven requests outstanding collectives reductions neighbors halo pending window file
     bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
