@@ -29,6 +29,16 @@ int record_add_offer(MPI_Request *request, struct offer *o);
 /* Of a send in chunks: holds the descriptor until the request completes. */
 struct outflow;
 void record_add_outflow(MPI_Request request, struct outflow *o);
+/* Of a neighbourhood collective (deferred.h); takes it. */
+struct deferred;
+void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent);
+/* True while there are any. */
+bool record_defers(void);
+/* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there is none. */
+bool record_step(MPI_Request request);
+bool record_stepped(struct record *r);
+/* True of a request of one. */
+bool record_deferred(MPI_Request request);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(const struct record *r);
