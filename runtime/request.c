@@ -221,6 +221,7 @@ bool record_start(struct starts *s, struct record *r)
     if (r->deferred) return deferred_start(r->deferred);
     if (hold(r)) return true;
     if (!o->standing) return operands_pack(o, &s->batch), true;
+    if (standing_flows(o->standing)) return (r->outflow = standing_flow(o->standing)) != NULL;
     r->offer = standing_start(o->standing, &s->site);
     if (r->offer) atomic_fetch_add(&offers, 1);
     return r->offer != NULL;
@@ -238,6 +239,19 @@ void record_stop(struct record *r)
 {
     r->active = false;
     offer_drop(r), let_drop(r);
+    if (r->outflow) outflow_withdraw(r->outflow), r->outflow = NULL;
+}
+
+bool record_feed(struct starts *s)
+{
+    bool ok = true;
+    for (struct record *r = s->first; r; r = r->next) {
+        if (!r->outflow) continue;
+        if (outflow_feed(r->outflow)) ok = false;
+        outflow_leave(r->outflow);
+        r->outflow = NULL;
+    }
+    return ok;
 }
 
 bool record_started(struct starts *s, bool ok)

@@ -82,6 +82,8 @@ bool record_start(struct starts *s, struct record *r);
 /* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests can't
  * be started. */
 bool record_started(struct starts *s, bool ok);
+/* Once the MPI has started them: what goes in chunks follows. False where it can't; the receivers are told. */
+bool record_feed(struct starts *s);
 /* Takes back that it was started. */
 void record_stop(struct record *r);
 bool record_persistent(const struct record *r);
