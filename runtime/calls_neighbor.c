@@ -59,7 +59,8 @@ static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
     }
     MPI_Comm comm = x->e->comm;
     rc = excess ? receive_excess(e, bytes, tag, comm, request)
-         : e->parcel ? edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request) : edge_receive_plain(e, tag, comm, request);
+         : e->parcel ? edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request)
+         : edge_receive_plain(e, tag, comm, request);
     if (rc == MPI_SUCCESS) x->requests++;
     else exchange_fail(x, rc, "an edge of a neighbourhood can't be received");
 }
@@ -93,7 +94,8 @@ static void close_all(struct exchange *x)
 {
     for (int i = 0; i < x->e->out.n; i++) {
         struct edge *e = &x->e->out.edge[i];
-        if (e->offer && offer_await(e->offer, x->e->comm)) exchange_fail(x, MPI_ERR_OTHER, "a peer ended before it received");
+        if (e->offer && offer_await(e->offer, x->e->comm))
+            exchange_fail(x, MPI_ERR_OTHER, "a peer ended before it received");
         if (!e->borrowed) parcel_close(e->parcel);
     }
     for (int i = 0; i < x->e->in.n; i++) {

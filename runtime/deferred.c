@@ -125,6 +125,14 @@ void deferred_free(struct deferred *d)
  * Starting.
  */
 
+/* No memory for a parcel, which has been raised: received all the same, or a later operation would meet it. */
+static int receive_in_vain(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    e->excess = malloc((size_t)e->bytes);
+    if (!e->excess) abort();
+    return edge_receive_bytes(e, e->excess, e->bytes, tag, comm, request);
+}
+
 /* Where the edge's payload lands, if it is no offer: the buffer itself, or that of a parcel. */
 static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *request)
 {
@@ -132,10 +140,11 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
     if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
     if (!edge_goes_plain(e)) {
         exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
-        return e->parcel ? edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request) : MPI_ERR_NO_MEM;
+        if (!e->parcel) return receive_in_vain(e, tag, comm, request);
+        return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
     }
     e->parcel = parcel_bare(e->layout, e->where.device, e->buf, e->count);
-    if (!e->parcel) return MPI_ERR_NO_MEM;
+    if (!e->parcel) abort();   /* the peers are about to send */
     if (!e->layout->tree) PMPI_Type_dup(e->type, &e->parcel->datatype);
     return edge_receive_plain(e, tag, comm, request);
 }
@@ -210,7 +219,7 @@ static void take_all(struct exchange *x)
     bool failed = batch_run(&x->batch) != 0;   /* it goes on while the others are pulled */
     if (pulls_run(&x->pulls)) failed = true;
     if (batch_wait(&x->batch) || failed) exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be read");
-    for (int i = 0; i < x->e->in.n; i++) parcel_close(x->e->in.edge[i].parcel);
+    for (int i = 0; i < x->e->in.n; i++) parcel_close(x->e->in.edge[i].parcel), free(x->e->in.edge[i].excess);
     for (int i = 0; i < x->e->out.n; i++)
         if (!x->e->out.edge[i].borrowed) parcel_close(x->e->out.edge[i].parcel);
 }
@@ -234,7 +243,10 @@ static void end_offers(struct exchange *x)
 
 static void forget_buffers(struct edge_side *s)
 {
-    for (int i = 0; i < s->n; i++) s->edge[i].parcel = NULL, s->edge[i].offer = NULL, s->edge[i].borrowed = false;
+    for (int i = 0; i < s->n; i++) {
+        struct edge *e = &s->edge[i];
+        e->parcel = NULL, e->offer = NULL, e->excess = NULL, e->borrowed = false;
+    }
 }
 
 bool deferred_step(struct deferred *d)

@@ -7,8 +7,8 @@
  * in one launch, by the receiver alone; and an offer whose receiver is late moves to memory of stridec's own (offer.h). So a
  * rank that waits depends on nothing but that the others have started the same operation, as MPI has it.
  *
- * The application's request is a receive from the own rank, which is sent its message when all is in place: the MPI completes it
- * like any other. */
+ * The application's request is a receive from the own rank, which is sent its message when all is in place: the MPI
+ * completes it like any other. */
 #ifndef STRIDEC_DEFERRED_H
 #define STRIDEC_DEFERRED_H
 #include "edges.h"

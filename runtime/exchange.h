@@ -33,7 +33,8 @@ void exchange_fail(struct exchange *x, int rc, const char *what);
 bool exchange_takes(const struct operands *o);
 /* What the call says of the edges of a side. */
 void exchange_open(struct exchange *x, struct edge_side *s, const struct operand *p);
-/* Makes ready to hear from all peers what they send, and tells them what is sent; what goes to the own rank needs no message. */
+/* Makes ready to hear from all peers what they send, and tells them what is sent; what goes to the own rank needs no
+ * message. */
 void exchange_await(struct exchange *x);
 void exchange_say(struct exchange *x);
 /* Packs together what no peer reads; `each`: the edges' buffers differ. */

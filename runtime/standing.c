@@ -40,8 +40,8 @@ static bool accepted(struct standing *s)
 static bool offers(struct standing *s, int dest, MPI_Comm comm)
 {
     const struct parcel *p = s->parcel;
-    s->peer = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes) ? node_peer(comm, dest)
-                                                                                                         : NULL;
+    bool may = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
+    s->peer = may ? node_peer(comm, dest) : NULL;
     if (s->peer && accepted(s) && offer_promise()) return true;
     s->peer = NULL;
     return false;

@@ -118,7 +118,8 @@ static void measure_chunks(const struct request *want, struct tune_table *t, str
 {
     int near = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), its = 0;
     PMPI_Sendrecv(&near, 1, MPI_INT, 1 - rank, 0, &its, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if ((near || its) && !want->pipeline) say(rank, "ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
+    if ((near || its) && !want->pipeline)
+        say(rank, "ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
     else if (!tune_chunks(t, d, want->quick, rank)) say(rank, "messages can't be sent in chunks: left as they are");
 }
 
@@ -166,7 +167,8 @@ int stridec_tune_main(int argc, char **argv)
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
     if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline], or --show [FILE] [TYPE COUNT]...\n");
+        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline], or --show [FILE] "
+                        "[TYPE COUNT]...\n");
         return 2;
     }
     driver_load();   /* before MPI_Init, which looks whether there is one */

@@ -106,7 +106,8 @@ static bool inside(int cell)
 }
 
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
-static const char *const form_name[FORMS] = {"MPI_Neighbor_alltoallw", "MPI_Ineighbor_alltoallw", "MPI_Neighbor_alltoallw_init"};
+static const char *const form_name[FORMS] = {"MPI_Neighbor_alltoallw", "MPI_Ineighbor_alltoallw",
+                                             "MPI_Neighbor_alltoallw_init"};
 
 static int call(enum form form, float *block)
 {
