@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_PENDING, WHEN_WINDOW };
+enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */

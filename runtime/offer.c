@@ -271,14 +271,6 @@ static bool fits(struct layout *l, int64_t count, struct where w, int64_t least,
     return bytes >= least && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
 }
 
-struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                           struct peer **peer, struct where *w)
-{
-    *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    return l && fits(l, count, *w, OFFER_MIN, datatype, comm) ? l : NULL;
-}
-
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                          MPI_Comm comm)
 {

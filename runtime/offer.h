@@ -16,9 +16,6 @@ struct offer;
  * host); the type is too long to describe; STRIDEC_TRANSPORT forbids; payloads below OFFER_MIN. */
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                          MPI_Comm comm);
-/* The layout of a buffer that may be offered to dest, which is *peer, and where it lies; else NULL. */
-struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                           struct peer **peer, struct where *w);
 /* True unless STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool offer_allowed(void);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default

@@ -4,12 +4,14 @@
 #include "host_offer.h"
 #include "import.h"
 #include "parcel.h"
+#include "pipeline.h"
 #include <stdlib.h>
 
 #define PATIENCE_NS 2000000
 
 struct standing {
-    struct peer *peer;
+    struct peer *peer;              /* NULL: the message goes in chunks ... */
+    int way;                        /* ... this way */
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
     struct descriptor descriptor;
@@ -39,6 +41,16 @@ static bool accepted(struct standing *s)
     return false;
 }
 
+static bool offers(struct standing *s, int dest, MPI_Comm comm)
+{
+    const struct parcel *p = s->parcel;
+    bool may = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
+    s->peer = may ? node_peer(comm, dest) : NULL;
+    if (s->peer && accepted(s) && offer_promise()) return true;
+    s->peer = NULL;
+    return false;
+}
+
 /* The same of host memory, where the peer has tried that already. */
 static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                  struct peer **peer)
@@ -51,14 +63,16 @@ static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype da
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     struct where w;
-    struct peer *peer;
-    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
+    struct peer *peer = NULL;
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
     bool host = !l && (l = wants_host(buf, count, datatype, dest, comm, &peer));
-    struct standing *s = l ? calloc(1, sizeof *s) : NULL;
+    if (!l || (!host && (!l->tree || w.parts || parcel_check(l, w, datatype, comm) != MPI_SUCCESS))) return NULL;
+    struct standing *s = calloc(1, sizeof *s);
     if (!s) return NULL;
-    if (host) w.device = NULL;
-    s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
-    if (s->parcel && (host || accepted(s)) && offer_promise()) return s;
+    s->peer = peer, s->parcel = parcel_bare(l, host ? NULL : w.device, buf, count);
+    if (s->parcel && (host ? offer_promise() : offers(s, dest, comm))) return s;
+    s->way = s->parcel && !host ? outflow_way(l, w, count, dest, comm) : -1;
+    if (s->way >= 0) return s;
     parcel_close(s->parcel);
     free(s);
     return NULL;
@@ -67,6 +81,19 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
 int standing_descriptor_bytes(const struct standing *s)
 {
     return s->parcel->device ? (int)DESCRIPTOR_BYTES : HOST_OFFER_MIN;
+}
+
+bool standing_flows(const struct standing *s)
+{
+    return !s->peer;
+}
+
+struct outflow *standing_flow(struct standing *s)
+{
+    const struct parcel *p = s->parcel;
+    struct outflow *o = outflow_to(s->way, p->layout, (struct where){.device = p->device}, p->user, p->count);
+    if (o) s->descriptor = *outflow_descriptor(o);
+    return o;
 }
 
 const struct descriptor *standing_descriptor(const struct standing *s)
@@ -89,7 +116,7 @@ struct offer *standing_start(struct standing *s, struct offer_site *site)
 void standing_close(struct standing *s)
 {
     if (!s) return;
-    offer_break_promise();
+    if (s->peer) offer_break_promise();
     parcel_close(s->parcel);
     free(s);
 }

@@ -106,7 +106,7 @@ end
 local function takes_messages(args) return has_any(args, { source = true, message = true }) end
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
-local function by_edges(f) return f.row.edges and not f.keep end
+local function by_edges(f) return f.row.edges end
 
 local first   -- of a stub; below
 
@@ -190,6 +190,7 @@ function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
+  elseif f.row.when == "node" then check = "!node_armed()"
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif check == "" then
@@ -241,6 +242,12 @@ local CLOSE = {
   read = "operands_keep_read(&o, rc, request, win, target_rank)",
   window = "operands_keep_window(&o, rc, win, target_rank)",
   file = "operands_keep_file(&o, rc, fh)",
+}
+
+local BY_EDGES = {
+  none = "    if (edges_take(&o)) return edges_run(&o);\n",
+  request = "    if (edges_take_later(&o)) return edges_begin(&o, request);\n",
+  persistent = "    if (edges_take(&o)) return edges_init(&o, request);\n",
 }
 
 -- The small form by the large one, where the MPI's own is wrong (operand.h).
@@ -307,7 +314,7 @@ $own$edges    int rc = $open;
     how = f.row.how == "packed" and "OPERANDS_PACKED" or "OPERANDS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", operands = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
-    edges = by_edges(f) and "    if (edges_take(&o)) return edges_run(&o);\n" or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
     down = table.concat(down, ", "),
     message = message and ", .message = true" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",

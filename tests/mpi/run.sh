@@ -8,7 +8,7 @@
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
 # at most three ranks.
-# MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
+# MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
@@ -71,7 +71,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         export "${1%%=*}=$value"
         shift
     done
-    ranks=$2
+    ranks=${MPI_TEST_RANKS:-$2}
     shift 2
     case "$*" in
     *"=> warns") warns=yes ;;
@@ -96,7 +96,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack parts host native attach p2p uneven requests outstanding collectives reductions neighbors halo pending window file
+programs="pack parts host native attach p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
     bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
