@@ -404,6 +404,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code,
+    whole = p.tree.kind ~= "dense" and size(p.tree),
   })
 end
 

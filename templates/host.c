@@ -95,6 +95,12 @@ __attribute__((visibility("default"))) void stridec_host_@(way)(const struct str
 {
     char *p = a->packed, *u = (char *)a->user;
     if (a->begin >= a->end) return;
+@   if whole then
+    if (a->begin == 0 && a->end == @(whole)) {   /* one element: loops of constant counts */
+        @(way)_all_1(p, u, a);
+        return;
+    }
+@   end
     if (a->wrap)
         @(way)_part_elements(p, u, a->begin, a->end, a);
     else
