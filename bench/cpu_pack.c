@@ -24,7 +24,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) (void)(name)
 #endif
 
-enum { WAYS = 3, TURNS_MIN = 9, TURNS_MAX = 400, WARM = 80 };
+enum { WAYS = 3, TURNS_MIN = 9, TURNS_MAX = 400, WARM = 80, WARM_BYTES = 4 << 20 };
 static const char *const way_names[WAYS] = { "stridec", "mpi", "hand" };
 static const double TURN_US = 40;
 
@@ -124,9 +124,11 @@ static bool same_bytes(const struct work *w, int way)
 /* Calls enough that stridec knows the type and has chosen. */
 static void warm(const struct work *w)
 {
-    for (int i = 0; i < WARM; i++) {
+    int calls = WARM + WARM_BYTES / (int)w->k->packed_bytes;
+
+    for (int i = 0; i < calls; i++) {
         run(w, 0, i & 1);
-        if (i == WARM / 2 && mpi.ready)
+        if (i == calls / 2 && mpi.ready)
             mpi.ready(w->k->type, 1);
     }
 }

@@ -3,13 +3,14 @@
  * compiler, a walk over the tree serves (gen/pack.h).
  *
  * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
- *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 4096 without
+ *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
  *     one): never. Such calls go straight down, without a look at the type: native_ignores.
- *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times, so
- *     that types that are made for one message cost nothing. Each layout's first call is the MPI's: it knows about
+ *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
+ *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's first call is the MPI's: it knows about
  *     types that were not committed.
  *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
- *     bytes, and what was quicker in its best call stays; once more when the compiled code has come.
+ *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
+ *     a process without a driver, such calls are served by some sixty instructions beside the code: native_quick.
  * STRIDEC_HOST=on serves all but contiguous data, without turns. */
 #ifndef STRIDEC_NATIVE_H
 #define STRIDEC_NATIVE_H
@@ -49,8 +50,9 @@ void native_end(struct native_call *c, int rc);
  * What the table has lost is found again. */
 struct native_slot {
     atomic_uint version;        /* odd while the rest changes */
-    atomic_uint uses;           /* calls with enough elements, before the type is read */
     _Atomic(MPI_Datatype) type;
+    _Atomic int64_t size;       /* packed bytes of an element */
+    _Atomic uint64_t worth;     /* of calls with enough elements, before the type is read */
     _Atomic int64_t least[2];   /* fewer elements have nothing to gain; by kernel_direction */
     _Atomic(struct layout *) layout;   /* NULL: not read yet */
 };
@@ -86,11 +88,51 @@ HOST_INLINE bool native_knows(const MPI_Datatype *handle)
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
+/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
+HOST_INLINE struct layout *native_slot_layout(const struct native_slot *s, MPI_Datatype t)
+{
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
+    atomic_thread_fence(memory_order_acquire);
+    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
+}
+/* May miss one. */
+HOST_INLINE void native_count(struct layout *l)
+{
+    unsigned n = atomic_load_explicit(&l->host_served, memory_order_relaxed);
+    atomic_store_explicit(&l->host_served, n + 1, memory_order_relaxed);
+}
+/* In a process without a driver, after native_ignores: serves a call of which all is known. Returns the packed bytes; 0,
+ * and nothing is moved, where more questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
+HOST_INLINE int64_t native_quick(enum kernel_direction d, MPI_Datatype t, const void *user, int64_t count,
+                                 const void *packed, int64_t room, int64_t at, MPI_Comm comm)
+{
+    const struct native_slot *s = native_set(t);
+    if (atomic_load_explicit(&s->type, memory_order_relaxed) != t) s++;
+    struct layout *l = native_slot_layout(s, t);
+    if (!l || at < 0 || !packed || comm == MPI_COMM_NULL) return 0;
+    const struct native_quick *q = &l->quick;
+    uint32_t wins = atomic_load_explicit(&q->wins[d], memory_order_acquire);
+    if (!wins || count <= 0 || count >= q->most) return 0;
+    int64_t bytes = count * l->size;
+    if (!(wins >> native_class(bytes) & 1) || bytes > room - at) return 0;
+    native_count(l);
+    q->code[d](&(struct stridec_host){.packed = (char *)(uintptr_t)packed + at,
+                                      .user = (uint64_t)(uintptr_t)user + q->origin,
+                                      .extent = l->extent, .end = bytes, .wrap = count > 1 && !q->continues,
+                                      .list = q->lists});
+    return bytes;
+}
 /* The handle is about to be freed. */
 void native_forget(MPI_Datatype t);
 /* In a process without a driver: the type's layout if that is worth being read for this call, which is counted; else
  * NULL. */
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
+/* From now on calls of t with fewer elements go straight down. */
+void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
+/* What a call of so many bytes adds to what reading its type is worth. */
+uint64_t native_worth(int64_t bytes);
 /* The end of a layout that native_layout read. */
 void native_gone(const struct layout *l);
 

@@ -1,0 +1,141 @@
+/* native_slots.c: what is known of types' handles, so that calls for which there is nothing to do go straight down and
+ * those that are stridec's are served without a question. See native.h. */
+#include "native.h"
+#include "choose.h"
+#include "env.h"
+#include "tune_table.h"
+#include <pthread.h>
+
+/* A type is read once its handle has been packed from for so many bytes: calls of WORTH_FULL and more count as that
+ * many, smaller ones as a sixteenth of theirs, as little is won by each and reading and compiling cost the same. More is
+ * needed where types go before they have been worth it. */
+#define WORTH_FULL 4096
+#define WORTH_SMALL 16
+#define WORTH_MIN ((uint64_t)16 * WORTH_FULL)
+#define WORTH_MAX (WORTH_MIN << 16)
+/* What pays for reading a layout; calls that were served without another look. */
+#define PAID ((uint64_t)32 * WORTH_FULL)
+#define PAID_SERVED 1024
+
+struct native_slot native_slots[1 << NATIVE_BITS][2];
+_Atomic int64_t native_least = INT64_MAX;
+static _Atomic uint64_t worth_needed = WORTH_MIN;
+
+static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A call's part of what reading a layout must be worth. */
+uint64_t native_worth(int64_t bytes)
+{
+    return bytes >= WORTH_FULL ? WORTH_FULL : (uint64_t)bytes / WORTH_SMALL + 1;
+}
+
+static struct native_slot *slot_of(MPI_Datatype t)
+{
+    struct native_slot *s = native_set(t);
+    for (int i = 0; i < 2; i++)
+        if (atomic_load_explicit(&s[i].type, memory_order_relaxed) == t) return &s[i];
+    return NULL;
+}
+
+static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_slot *from)
+{
+    atomic_fetch_add(&s->version, 1);
+    atomic_store(&s->type, t);
+    atomic_store(&s->worth, from ? atomic_load(&from->worth) : 0);
+    atomic_store(&s->size, from ? atomic_load(&from->size) : 0);
+    atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
+    for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
+    atomic_fetch_add(&s->version, 1);
+}
+
+static int64_t least_count(int64_t size)
+{
+    int64_t bytes = atomic_load_explicit(&native_least, memory_order_relaxed);
+    return size <= 0 ? INT64_MAX : bytes / size + (bytes % size != 0);
+}
+
+/* In the place of the one of two that was there first. */
+static struct native_slot *slot_new(MPI_Datatype t)
+{
+    MPI_Count size = 0;
+    if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS) size = 0;
+    pthread_mutex_lock(&slot_lock);
+    struct native_slot *s = slot_of(t);
+    if (!s) {
+        s = native_set(t);
+        if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
+        slot_set(&s[0], t, NULL);
+        atomic_store(&s->size, size);
+        for (int d = 0; d < 2; d++) atomic_store(&s->least[d], least_count(size));
+    }
+    pthread_mutex_unlock(&slot_lock);
+    return s;
+}
+
+void native_forget(MPI_Datatype t)
+{
+    pthread_mutex_lock(&slot_lock);
+    for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
+    pthread_mutex_unlock(&slot_lock);
+}
+
+/* From now on calls with fewer elements go straight down. */
+void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
+{
+    pthread_mutex_lock(&slot_lock);
+    struct native_slot *s = slot_of(t);
+    if (s && atomic_load(&s->least[d]) < least) atomic_store(&s->least[d], least);
+    pthread_mutex_unlock(&slot_lock);
+}
+
+static struct layout *slot_read(MPI_Datatype t)
+{
+    struct layout *l = layout_of(t);
+    if (!l) return NULL;
+    l->host_read = true;
+    pthread_mutex_lock(&slot_lock);
+    struct native_slot *s = slot_of(t);
+    if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
+    pthread_mutex_unlock(&slot_lock);
+    for (int d = 0; d < 2 && (!l->kernel || layout_contiguous(l, 2)); d++)
+        native_raise(t, (enum kernel_direction)d, INT64_MAX);
+    return l;
+}
+
+struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
+    struct native_slot *s = slot_of(t);
+    if (!s) s = slot_new(t);
+    struct layout *l = native_slot_layout(s, t);
+    if (l) return l;
+    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
+    int64_t size = atomic_load_explicit(&s->size, memory_order_relaxed);
+    uint64_t worth = native_worth(count < WORTH_FULL && size < WORTH_FULL ? count * size : WORTH_FULL);
+    worth += atomic_fetch_add_explicit(&s->worth, worth, memory_order_relaxed);
+    bool due = env_get()->host == ENV_HOST_ON || worth > atomic_load_explicit(&worth_needed, memory_order_relaxed);
+    return due ? slot_read(t) : NULL;
+}
+
+/* Types that go before they have paid make the next ones wait longer. */
+void native_gone(const struct layout *l)
+{
+    uint64_t needed = atomic_load(&worth_needed);
+    if (atomic_load(&l->host_worth) >= PAID || atomic_load(&l->host_served) >= PAID_SERVED)
+        atomic_store(&worth_needed, WORTH_MIN);
+    else if (needed < WORTH_MAX) atomic_store(&worth_needed, needed * 2);
+}
+
+void native_start(void)
+{
+    const char *file;
+    const struct tune_table *t = choose_table(&file);
+    int64_t least = t ? t->host_least : INT64_MAX;
+    enum env_host host = env_get()->host;
+    atomic_store(&native_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
+}
+
+void native_finish(void)
+{
+    atomic_store(&native_least, INT64_MAX);
+}
