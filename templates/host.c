@@ -3,10 +3,14 @@ typedef long long s64;
 typedef unsigned long long u64;
 
 /* gen/gen.h's struct stridec_host and its lists. */
+struct stridec_section {
+    s64 piece, first, count, start;
+};
 struct stridec_list {
     const void *at, *start;
     s64 count;
-    s64 piece, entry;
+    const struct stridec_section *section;
+    s64 sections, entry;
 };
 struct stridec_host {
     char *packed;      /* where packed byte `begin` is or goes */
@@ -23,6 +27,12 @@ struct stridec_host {
 
 /* In a loop over a list: no vectors of gathered words, which are slower than loads. */
 #define ONE_BY_ONE __asm__ volatile("")
+
+/* The packed byte of the list behind a section's last. */
+FAST s64 section_end(const struct stridec_section *s)
+{
+    return s->start + s->count * s->piece;
+}
 
 /* By the process's library: a compiler that knew the length might think of something slower. Not memcpy: this code is
  * linked with no library, and glibc gives those who ask for no version its oldest one, which knows no wide moves. */
