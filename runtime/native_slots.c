@@ -13,9 +13,8 @@
 #define WORTH_SMALL 16
 #define WORTH_MIN ((uint64_t)16 * WORTH_FULL)
 #define WORTH_MAX (WORTH_MIN << 16)
-/* What pays for reading a layout; calls that were served without another look. */
+/* What pays for reading a layout. */
 #define PAID ((uint64_t)32 * WORTH_FULL)
-#define PAID_SERVED 1024
 
 struct native_slot native_slots[1 << NATIVE_BITS][2];
 _Atomic int64_t native_least = INT64_MAX;
@@ -121,7 +120,8 @@ struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t co
 void native_gone(const struct layout *l)
 {
     uint64_t needed = atomic_load(&worth_needed);
-    if (atomic_load(&l->host_worth) >= PAID || atomic_load(&l->host_served) >= PAID_SERVED)
+    /* Of calls that were served without a look at their bytes one element is counted. */
+    if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * native_worth(l->size) >= PAID)
         atomic_store(&worth_needed, WORTH_MIN);
     else if (needed < WORTH_MAX) atomic_store(&worth_needed, needed * 2);
 }
