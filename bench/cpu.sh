@@ -2,7 +2,7 @@
 # cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, with the MPI of each built tree, and writes
 # OUT_DIR/cpu-pack.{json,md,png}. Needs no GPU; python3 (matplotlib for the plot) and, for the counts of instructions,
 # valgrind. Variables: MOST: the largest size (16777216); COUNT_MOST: the largest whose instructions are counted (65536);
-# MS: milliseconds for each case and direction (30).
+# MS: milliseconds for each case and direction (12): two MPIs then take two to four minutes.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
@@ -15,7 +15,7 @@ i=0 runs=
 for build; do
     i=$((i + 1)) build=$(cd "$build" && pwd) || exit 1
     # Alone, an MPI's program needs no mpirun.
-    (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-30}" --most "${MOST:-16777216}" \
+    (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-12}" --most "${MOST:-16777216}" \
         "run-$i.json") || exit 1
     runs="$runs $scratch/run-$i.json"
     if command -v valgrind >/dev/null; then
