@@ -129,6 +129,8 @@ void native_forget(MPI_Datatype t);
 /* In a process without a driver: the type's layout if that is worth being read for this call, which is counted; else
  * NULL. */
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
+/* Reads a type at once: it will be used often. */
+void native_learn(MPI_Datatype t);
 /* From now on calls of t with fewer elements go straight down. */
 void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
 /* What a call of so many bytes adds to what reading its type is worth. */

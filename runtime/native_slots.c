@@ -101,6 +101,13 @@ static struct layout *slot_read(MPI_Datatype t)
     return l;
 }
 
+void native_learn(MPI_Datatype t)
+{
+    if (atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return;
+    if (!slot_of(t)) slot_new(t);
+    slot_read(t);
+}
+
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;

@@ -93,18 +93,30 @@ static bool fits(const struct pipeline *l, const struct layout *y, struct where 
     return !others || others <= UNDER_WAY_MOST - bytes;
 }
 
-int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
-                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+/* The rank to which such a message goes in chunks; -1: it does not. */
+static int wanted_to(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
 {
     const struct pipeline *l = allowed() ? pipeline_get() : NULL;
     int to = l ? pipeline_peer(comm, dest) : -1;
+    return to >= 0 && to != l->rank && fits(l, y, w, count) ? to : -1;
+}
+
+bool outflow_wants(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
+{
+    return wanted_to(y, w, count, dest, comm) >= 0;
+}
+
+int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
+                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    int to = wanted_to(y, w, count, dest, comm);
     struct parcel *p = NULL;
     *o = NULL;
-    if (to < 0 || to == l->rank || !fits(l, y, w, count)) return MPI_SUCCESS;
+    if (to < 0) return MPI_SUCCESS;
     int rc = parcel_open_on(&p, y, w, buf, count, datatype, dest, comm);
     if (!p || rc != MPI_SUCCESS) return rc;
     /* Without room for the list of requests the message goes the usual way. */
-    if (!p->transport->pack_part || !(*o = outflow_new(l, p, to))) {
+    if (!p->transport->pack_part || !(*o = outflow_new(pipeline_get(), p, to))) {
         parcel_close(p);
         return MPI_SUCCESS;
     }

@@ -15,6 +15,8 @@ struct outflow;
  * receivers must be waited for. MPI_SUCCESS, or an error raised on comm. */
 int outflow_open(struct outflow **o, struct layout *l, struct where w, const void *buf, int64_t count,
                  MPI_Datatype datatype, int dest, MPI_Comm comm);
+/* True if outflow_open would take it now. */
+bool outflow_wants(const struct layout *l, struct where w, int64_t count, int dest, MPI_Comm comm);
 /* To be sent to dest before outflow_feed; it stays as long as o. */
 const struct descriptor *outflow_descriptor(const struct outflow *o);
 /* It was not sent. */

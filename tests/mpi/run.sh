@@ -95,7 +95,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack parts host native p2p uneven requests outstanding collectives reductions neighbors halo pending window file
+programs="pack parts host native extend p2p uneven requests outstanding collectives reductions neighbors halo pending window file
     bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
