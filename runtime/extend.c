@@ -35,8 +35,8 @@ static int unpack_on(const void *inbuf, MPI_Count insize, MPI_Count *position, v
     return result;
 }
 
-static int query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm, enum stridec_path *path,
-                 char *why, size_t why_bytes)
+static int query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                 enum stridec_path *path, char *why, size_t why_bytes)
 {
     interpose_depth++;
     int result = extend_query(buf, count, datatype, dest, comm, path, why, why_bytes);

@@ -11,7 +11,7 @@ int extend_register(MPI_Comm comm, int n, const MPI_Datatype types[], const void
 int extend_move(enum kernel_direction direction, const void *typed, MPI_Count count, MPI_Datatype datatype,
                 const void *packed, MPI_Count room, MPI_Count *position, stridec_stream stream);
 /* extend_query.c */
-int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm, enum stridec_path *path,
-                 char *why, size_t why_bytes);
+int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                 enum stridec_path *path, char *why, size_t why_bytes);
 
 #endif

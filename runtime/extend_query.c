@@ -17,8 +17,8 @@ static bool is_offered(struct layout *l, const void *buf, int64_t count, MPI_Dat
     if (!offer_wants(buf, count, datatype, dest, comm, &peer, &w)) return false;
     if (peer->self ? device_first()->next != NULL : !export_tried(w.device, peer)) return false;
     layout_span(l, count, &first, &past);
-    return export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e) && export_accepted(&e, peer)
-           && (layout_contiguous(l, count) || export_layout(l));
+    bool shared = export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e);
+    return shared && export_accepted(&e, peer) && (layout_contiguous(l, count) || export_layout(l));
 }
 
 static enum stridec_path packed_path(const struct transport *t)
@@ -35,8 +35,8 @@ static enum stridec_path packed_path(const struct transport *t)
     return STRIDEC_PATH_SHADOW;
 }
 
-static enum stridec_path path_of(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                                 int dest, MPI_Comm comm)
+static enum stridec_path path_of(struct layout *l, struct where w, const void *buf, int64_t count,
+                                 MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     if (is_offered(l, buf, count, datatype, dest, comm)) return STRIDEC_PATH_ZEROCOPY;
     if (outflow_wants(l, w, count, dest, comm)) return STRIDEC_PATH_PIPELINED;
@@ -66,8 +66,8 @@ static const char *why_mpi(const void *buf, MPI_Count count, MPI_Datatype dataty
     return "the MPI takes device memory, and is given it as it is";
 }
 
-int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm, enum stridec_path *path,
-                 char *why, size_t why_bytes)
+int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                 enum stridec_path *path, char *why, size_t why_bytes)
 {
     char text[TUNE_WHY_MAX];
     struct where w;

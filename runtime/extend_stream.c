@@ -4,7 +4,8 @@
 #include "place.h"
 
 /* The device whose kernels serve the call; NULL where none can. */
-static struct device *device_for(const struct layout *l, const void *typed, int64_t count, const void *packed, int64_t bytes)
+static struct device *device_for(const struct layout *l, const void *typed, int64_t count, const void *packed,
+                                 int64_t bytes)
 {
     struct where w = where_of(l, typed, count);
     if (!w.device || w.parts) return NULL;

@@ -6,8 +6,8 @@
  *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
  *     one): never. Such calls go straight down, without a look at the type: native_ignores.
  *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
- *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's first call is the MPI's: it knows about
- *     types that were not committed.
+ *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's
+ *     first call is the MPI's: it knows about types that were not committed.
  *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
  *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
  *     a process without a driver, such calls are served by some sixty instructions beside the code: native_quick.

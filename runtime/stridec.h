@@ -121,8 +121,7 @@ static inline int stridec_register(MPI_Comm comm, int n, const MPI_Datatype type
  * inbuf must lie in one device's memory, that of the stream, and the packed buffer where that device reaches it: in its own
  * memory or in pinned host memory. The first call with a type may take longer: it uploads what the kernel needs to know of
  * the type and, for types of more than 4096 blocks, waits up to 2 s for a kernel; stridec_register with `wait` has done
- * both. After that a call makes no allocation and can be captured into a CUDA graph, which needs the same buffers and the
- * datatype as long as it is launched.
+ * both. After that a call allocates nothing on the device.
  *
  * STRIDEC_OK; STRIDEC_UNABLE: host memory, several memories, a packed buffer out of reach, a type that stridec can't read;
  * STRIDEC_INVALID: among others, fewer than the packed bytes are left in outsize; STRIDEC_FAILED: part of it may have been
@@ -157,7 +156,8 @@ static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype d
 /* A word for a path, as STRIDEC_TRANSPORT and --stats have it; static storage. */
 static inline const char *stridec_path_name(enum stridec_path path)
 {
-    static const char *const names[] = { "mpi", "zerocopy", "pipelined", "device", "oneshot", "staged", "parts", "shadow" };
+    static const char *const names[] = { "mpi",     "zerocopy", "pipelined", "device",
+                                         "oneshot", "staged",   "parts",     "shadow" };
     return (unsigned)path < sizeof names / sizeof *names ? names[path] : "unknown";
 }
 
