@@ -222,7 +222,7 @@ bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction
 {
     *c = (struct native_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
     if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
-    atomic_fetch_add_explicit(&l->host_worth, native_worth(bytes), memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->host_worth, native_worth((uint64_t)bytes), memory_order_relaxed);
     if (env_get()->host == ENV_HOST_ON) {
         c->ours = true;
         make_quick(l, direction, UINT32_MAX);

@@ -6,27 +6,18 @@
 #include "tune_table.h"
 #include <pthread.h>
 
-/* A type is read once its handle has been packed from for so many bytes: calls of WORTH_FULL and more count as that
- * many, smaller ones as a sixteenth of theirs, as little is won by each and reading and compiling cost the same. More is
- * needed where types go before they have been worth it. */
-#define WORTH_FULL 4096
-#define WORTH_SMALL 16
-#define WORTH_MIN ((uint64_t)16 * WORTH_FULL)
-#define WORTH_MAX (WORTH_MIN << 16)
+/* A type is read once its handle has been packed from so often: 16 calls of 4 KiB. More is needed where types go before
+ * they have been worth it. */
+#define NEEDED_MIN ((uint64_t)16 * NATIVE_WORTH)
+#define NEEDED_MAX (NEEDED_MIN << 16)
 /* What pays for reading a layout. */
-#define PAID ((uint64_t)32 * WORTH_FULL)
+#define PAID ((uint64_t)32 * NATIVE_WORTH)
 
 struct native_slot native_slots[1 << NATIVE_BITS][2];
 _Atomic int64_t native_least = INT64_MAX;
-static _Atomic uint64_t worth_needed = WORTH_MIN;
+_Atomic uint64_t native_needed = NEEDED_MIN;
 
 static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* A call's part of what reading a layout must be worth. */
-uint64_t native_worth(int64_t bytes)
-{
-    return bytes >= WORTH_FULL ? WORTH_FULL : (uint64_t)bytes / WORTH_SMALL + 1;
-}
 
 static struct native_slot *slot_of(MPI_Datatype t)
 {
@@ -43,6 +34,8 @@ static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_
     atomic_store(&s->worth, from ? atomic_load(&from->worth) : 0);
     atomic_store(&s->size, from ? atomic_load(&from->size) : 0);
     atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
+    atomic_store(&s->low, from ? atomic_load(&from->low) : 0), atomic_store(&s->span, from ? atomic_load(&from->span) : 0);
+    atomic_store(&s->extent, from ? atomic_load(&from->extent) : 0);
     for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
     atomic_fetch_add(&s->version, 1);
 }
@@ -56,15 +49,18 @@ static int64_t least_count(int64_t size)
 /* In the place of the one of two that was there first. */
 static struct native_slot *slot_new(MPI_Datatype t)
 {
-    MPI_Count size = 0;
+    MPI_Count size = 0, low = 0, reach = 0, lb, extent = 0;
     if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS) size = 0;
+    PMPI_Type_get_true_extent_x(t, &low, &reach);
+    PMPI_Type_get_extent_x(t, &lb, &extent);
     pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
     if (!s) {
         s = native_set(t);
         if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
         slot_set(&s[0], t, NULL);
-        atomic_store(&s->size, size);
+        atomic_store(&s->size, size), atomic_store(&s->low, low), atomic_store(&s->span, reach);
+        atomic_store(&s->extent, extent);
         for (int d = 0; d < 2; d++) atomic_store(&s->least[d], least_count(size));
     }
     pthread_mutex_unlock(&slot_lock);
@@ -87,18 +83,35 @@ void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
     pthread_mutex_unlock(&slot_lock);
 }
 
-static struct layout *slot_read(MPI_Datatype t)
+static void slot_keep(MPI_Datatype t, struct layout *l)
 {
-    struct layout *l = layout_of(t);
-    if (!l) return NULL;
-    l->host_read = true;
     pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
     if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
     pthread_mutex_unlock(&slot_lock);
     for (int d = 0; d < 2 && (!l->kernel || layout_contiguous(l, 2)); d++)
         native_raise(t, (enum kernel_direction)d, INT64_MAX);
+}
+
+static struct layout *slot_read(MPI_Datatype t)
+{
+    struct layout *l = layout_of(t);
+    if (!l) return NULL;
+    l->host_read = true;
+    slot_keep(t, l);
     return l;
+}
+
+bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
+{
+    int64_t least = atomic_load_explicit(&native_least, memory_order_relaxed);
+    struct native_slot *s = least == INT64_MAX ? NULL : slot_of(t);
+    if (!s && least < INT64_MAX) s = slot_new(t);
+    if (bytes < least) return false;
+    if (native_slot_layout(s, t) == l) return true;
+    if (l->kernel && !layout_contiguous(l, 2) && !native_due(s, (uint64_t)bytes)) return false;
+    slot_keep(t, l);
+    return true;
 }
 
 void native_learn(MPI_Datatype t)
@@ -116,21 +129,20 @@ struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t co
     struct layout *l = native_slot_layout(s, t);
     if (l) return l;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
-    int64_t size = atomic_load_explicit(&s->size, memory_order_relaxed);
-    uint64_t worth = native_worth(count < WORTH_FULL && size < WORTH_FULL ? count * size : WORTH_FULL);
-    worth += atomic_fetch_add_explicit(&s->worth, worth, memory_order_relaxed);
-    bool due = env_get()->host == ENV_HOST_ON || worth > atomic_load_explicit(&worth_needed, memory_order_relaxed);
-    return due ? slot_read(t) : NULL;
+    /* The call was counted, but where the table did not hold the type. */
+    uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed);
+    return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed) ? slot_read(t) : NULL;
 }
 
 /* Types that go before they have paid make the next ones wait longer. */
 void native_gone(const struct layout *l)
 {
-    uint64_t needed = atomic_load(&worth_needed);
+    uint64_t needed = atomic_load(&native_needed);
+    if (env_get()->host == ENV_HOST_ON) return;
     /* Of calls that were served without a look at their bytes one element is counted. */
-    if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * native_worth(l->size) >= PAID)
-        atomic_store(&worth_needed, WORTH_MIN);
-    else if (needed < WORTH_MAX) atomic_store(&worth_needed, needed * 2);
+    if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * native_worth((uint64_t)l->size) >= PAID)
+        atomic_store(&native_needed, NEEDED_MIN);
+    else if (needed < NEEDED_MAX) atomic_store(&native_needed, needed * 2);
 }
 
 void native_start(void)
@@ -139,6 +151,7 @@ void native_start(void)
     const struct tune_table *t = choose_table(&file);
     int64_t least = t ? t->host_least : INT64_MAX;
     enum env_host host = env_get()->host;
+    atomic_store(&native_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
     atomic_store(&native_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
 }
 

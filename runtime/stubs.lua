@@ -107,7 +107,8 @@ local function by_edges(f) return f.row.edges and not f.keep end
 
 -- What serves a call that went through all questions before.
 local QUICK = [[
-    const int64_t moved = driver_absent() && position ? native_quick(%s, *position, comm) : 0;
+    const bool hosted = driver_absent() || %s;
+    const int64_t moved = hosted && position ? native_quick(%s, *position, comm) : 0;
     if (moved) {
         *position += (__typeof__(*position))moved;
         return MPI_SUCCESS;
@@ -127,7 +128,7 @@ local function each(template, chosen)
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and QUICK:format(f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
         enter = f.row.quick and "ACT" or "static inline",
       })
     end
@@ -185,6 +186,7 @@ function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
+  elseif f.row.hosted then check = ("(driver_absent() || %s) && %s"):format(f.row.hosted, f.row.unless)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif check == "" then check = "driver_absent()"

@@ -8,6 +8,8 @@
  * run: STRIDEC_HOST=on -n 2 150 3 --host
  * run: STRIDEC_HOST=on STRIDEC_CC=/nowhere -n 1 100 0
  * run: -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 1 80 2 --host
+ * run: MPI_TEST_SIM=0 -n 1 --host
  * run: STRIDEC_HOST=off -n 1 20 0
  */
 #include "check.h"
