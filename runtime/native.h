@@ -108,13 +108,16 @@ HOST_INLINE bool native_ignores(enum kernel_direction d, MPI_Datatype t, int64_t
 HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, const void *packed)
 {
     const struct native_slot *s = native_slot(t);
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_relaxed) == t;
     uint64_t low = (uint64_t)atomic_load_explicit(&s->low, memory_order_relaxed);
     uint64_t span = (uint64_t)atomic_load_explicit(&s->span, memory_order_relaxed);
     const char *first = (const char *)((uintptr_t)user + low);
     if (count != 1) span += (uint64_t)(count - 1) * (uint64_t)atomic_load_explicit(&s->extent, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (!same || version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return false;
     return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
-           && (span < NATIVE_NEAR || host_surely(first + span - 1))
-           && atomic_load_explicit(&s->type, memory_order_acquire) == t;
+           && (span < NATIVE_NEAR || host_surely(first + span - 1));
 }
 /* True of handles that the table holds. Under another MPI than the library's own none is looked at. */
 HOST_INLINE bool native_knows(const MPI_Datatype *handle)

@@ -46,22 +46,27 @@ static int64_t least_count(int64_t size)
     return size <= 0 ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
+static void describe(MPI_Datatype t, struct native_slot *s)
+{
+    MPI_Count size = 0, low = 0, span = 0, lb, extent = 0;
+    if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS) size = 0;
+    PMPI_Type_get_true_extent_x(t, &low, &span);
+    PMPI_Type_get_extent_x(t, &lb, &extent);
+    *s = (struct native_slot){.size = size, .low = low, .span = span, .extent = extent};
+    for (int d = 0; d < 2; d++) atomic_init(&s->least[d], least_count(size));
+}
+
 /* In the place of the one of two that was there first. */
 static struct native_slot *slot_new(MPI_Datatype t)
 {
-    MPI_Count size = 0, low = 0, reach = 0, lb, extent = 0;
-    if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS) size = 0;
-    PMPI_Type_get_true_extent_x(t, &low, &reach);
-    PMPI_Type_get_extent_x(t, &lb, &extent);
+    struct native_slot fresh;
+    describe(t, &fresh);
     pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
     if (!s) {
         s = native_set(t);
         if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
-        slot_set(&s[0], t, NULL);
-        atomic_store(&s->size, size), atomic_store(&s->low, low), atomic_store(&s->span, reach);
-        atomic_store(&s->extent, extent);
-        for (int d = 0; d < 2; d++) atomic_store(&s->least[d], least_count(size));
+        slot_set(&s[0], t, &fresh);
     }
     pthread_mutex_unlock(&slot_lock);
     return s;

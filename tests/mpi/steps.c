@@ -175,7 +175,7 @@ static void settle(const struct calls *program)
 static void look_packing(const struct calls *program, const struct calls *mpi)
 {
     bool served = getenv("STRIDEC_HOST"), gpu = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    long down = gpu ? 120 : 64;   /* a type that is not known yet: what reading it is worth is counted, too */
+    long down = gpu ? 150 : 64;   /* a type that is not known yet: what reading it is worth is counted, too */
     const struct {
         const char *name;
         int blocks, step;
