@@ -34,7 +34,8 @@ static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_
     atomic_store(&s->worth, from ? atomic_load(&from->worth) : 0);
     atomic_store(&s->size, from ? atomic_load(&from->size) : 0);
     atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
-    atomic_store(&s->low, from ? atomic_load(&from->low) : 0), atomic_store(&s->span, from ? atomic_load(&from->span) : 0);
+    atomic_store(&s->low, from ? atomic_load(&from->low) : 0);
+    atomic_store(&s->span, from ? atomic_load(&from->span) : 0);
     atomic_store(&s->extent, from ? atomic_load(&from->extent) : 0);
     for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
     atomic_fetch_add(&s->version, 1);

@@ -231,6 +231,6 @@ int main(int argc, char **argv)
     check_start(&argc, &argv, -1);
     bool packing = !strcmp(argv[argc - 1], "packing");
     if (traced) look_all(packing);
-    else note("no instructions are counted here");
+    else report("no instructions are counted here");
     return check_finish();
 }
