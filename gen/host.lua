@@ -16,7 +16,7 @@ local list_count, at_type, start_type = list.count, list.at_type, list.start_typ
 local host = {}
 
 local UNROLLED = 16         -- moves in the body of a loop
-local FAR = 512             -- bytes between short blocks, from which on the processor does not fetch ahead by itself
+local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
