@@ -18,6 +18,7 @@ local host = {}
 local UNROLLED = 16         -- moves in the body of a loop
 local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
+local GATHERED = 12         -- bytes of blocks that are gathered word by word
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
@@ -109,9 +110,25 @@ local function unroll(node)
   return math.max(1, math.min(8, UNROLLED // n))
 end
 
+-- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
+-- While fewer stores wait for memory, more loads do.
+local function is_gathered(node)
+  return node.kind == "stride" and node.child.kind == "dense" and node.child.count == GATHERED
+    and math.abs(node.step) < FAR
+end
+
+local function gathered(node, lines)
+  local words = node.child.count // 4
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  add(lines, "        const word *const from = (const word *)(u + %s);", moved(place(node, "(i + k)"), node.child.off))
+  add(lines, "        for (s64 j = 0; j < %d; j++) ((word *)p)[k * %d + j] = from[j];", words, words)
+  add(lines, "    }")
+end
+
 -- A loop over copies, straight on.
 local function straight(way, node, lines)
   local child = node.child
+  if way == "pack" and is_gathered(node) then return gathered(node, lines) end
   local far = child.kind == "dense" and child.count <= INLINE_MAX
     and node.kind == "stride" and math.abs(node.step) >= FAR
   if unroll(node) > 1 then add(lines, "#pragma GCC unroll %d", unroll(node)) end
@@ -285,6 +302,9 @@ local function why(tree, all)
     lines[#lines + 1] = ("blocks of %d B: %s"):format(bytes, moves.words(bytes))
   end
   for _, node in ipairs(all.nodes) do
+    if is_gathered(node) then
+      lines[#lines + 1] = ("packing blocks of %d B: by words, several blocks before they are stored"):format(GATHERED)
+    end
     if is_turned(node) then
       lines[#lines + 1] = ("columns %d B apart: %d at a time, row by row"):format(node.step,
         LINES // math.abs(node.step))

@@ -21,6 +21,8 @@ struct stridec_host {
     const struct stridec_list *list;
 };
 
+typedef int word __attribute__((may_alias, aligned(1)));
+
 #define FAST static inline __attribute__((always_inline))
 #define PART static __attribute__((noinline))
 #define COPY(to, from, n) __builtin_memcpy(to, from, n)
