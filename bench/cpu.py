@@ -45,6 +45,10 @@ def load(argument):
                 n = counts.get((c["case"], c["bytes"], d, way))
                 if n:
                     c[f"{d}_{way}_instructions"] = n
+    timed = {c["case"] for c in run["cases"]}
+    run["down"] = [{"case": case, "bytes": bytes, "direction": d, "instructions": n,
+                    "mpi_instructions": counts[case, bytes, d, "mpi"]}
+                   for (case, bytes, d, way), n in sorted(counts.items()) if way == "stridec" and case not in timed]
     return run
 
 
@@ -56,14 +60,22 @@ def library(run):
     return re.sub(r",? package.*", "", run["versions"]["mpi"]).replace("\t", " ").strip()
 
 
-def summary(cases, least):
-    """Lines on the cases of at least so many bytes."""
+def down(run):
+    """What calls cost that stridec leaves to the MPI."""
+    if not run.get("down"):
+        return []
+    text = [[c["case"], c["direction"], f"{c['instructions']:,}", f"{c['mpi_instructions']:,}",
+             f"{c['instructions'] - c['mpi_instructions']:+,}"] for c in run["down"]]
+    return ["", "Calls that go down untouched, in instructions:", "",
+            table(["type", "direction", "with stridec", "the MPI alone", "more"], text)]
+
+
+def summary(cases):
     lines = []
     for d in DIRECTIONS:
-        chosen = [c for c in cases if c["bytes"] >= least]
         for other, name in (("mpi", "the MPI's own engine"), ("hand", "the loops by hand")):
             over = [(c[f"{d}_{other}_least_us"] / c[f"{d}_stridec_least_us"], f"{c['case']}, {size(c['bytes'])}")
-                    for c in chosen]
+                    for c in cases]
             worst, best = min(over), max(over)
             behind = sum(1 for r, _ in over if r < 0.95)
             middle = mean([r for r, _ in over])
@@ -89,12 +101,13 @@ def report(runs):
            f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Medians in microseconds; ratios are of "
            "the least times, which other load on the machine disturbs less; the ways took turns. Every byte was checked "
            "against the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller "
-           "sizes. Where the MPI's own engine serves (below 4 KiB, and where it was quicker in the first calls), the "
-           "columns of stridec and of the MPI show the noise.", ""]
+           "sizes. Where the MPI's own engine serves (where it was quicker in the first calls), the columns of stridec and "
+           "of the MPI show the noise.", ""]
     for run in runs:
         busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
-        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", "", "From 4 KiB on:", ""]
-        out += summary(run["cases"], 4096)
+        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
+        out += summary(run["cases"])
+        out += down(run)
         for d in DIRECTIONS:
             out += ["", f"### {d}", "",
                     table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec",

@@ -3,7 +3,7 @@
 # MPI of each built tree; writes OUT_DIR/cpu-pack.{json,md,png} and OUT_DIR/cpu-pingpong.{json,md}. Needs no GPU; python3
 # (matplotlib for the plot) and, for the counts of instructions, valgrind. Variables: MOST: the largest size (16777216);
 # COUNT_MOST: the largest whose instructions are counted (65536);
-# MS: milliseconds for each case and direction (30); PACK=0, PINGPONG=0: leave that out; MPICC_OF_n: the mpicc of the n-th
+# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes; PACK=0, PINGPONG=0: leave that out; MPICC_OF_n: the mpicc of the n-th
 # tree, where it is not mpicc, or mpicc.mpich of a folder mpich.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -20,12 +20,12 @@ for build; do
     eval "mpicc=\${MPICC_OF_$i:-$mpicc}"
     if [ "${PINGPONG:-1}" != 0 ]; then
         (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
-            --ms "${MS:-30}" --most "${MOST:-16777216}" "trip-$i.json") || exit 1
+            --ms "${MS:-12}" --most "${MOST:-16777216}" "trip-$i.json") || exit 1
         trips="$trips $scratch/trip-$i.json"
     fi
     [ "${PACK:-1}" != 0 ] || continue
     # Alone, an MPI's program needs no mpirun.
-    (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-30}" --most "${MOST:-16777216}" \
+    (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-12}" --most "${MOST:-16777216}" \
         "run-$i.json") || exit 1
     runs="$runs $scratch/run-$i.json"
     if command -v valgrind >/dev/null; then

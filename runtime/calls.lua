@@ -13,6 +13,8 @@
 --   a driver); otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
+-- hosted, quick: of rows with `unless`, whether no device has a part in a call of a process with a driver, and what
+--   native_quick (runtime/native.h) asks of it.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of MPI_Rget), "window" (until the next synchronisation) or "file" (until the
 --   call NAME with _end for _begin).
@@ -51,9 +53,11 @@ row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!na
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)",
+    hosted = "native_hosted(datatype, inbuf, incount, outbuf)", quick = "KERNEL_PACK, datatype, inbuf, incount, outbuf, outsize" })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)",
+    hosted = "native_hosted(datatype, outbuf, outcount, inbuf)", quick = "KERNEL_UNPACK, datatype, outbuf, outcount, inbuf, insize" })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",

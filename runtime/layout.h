@@ -3,6 +3,7 @@
 #ifndef STRIDEC_LAYOUT_H
 #define STRIDEC_LAYOUT_H
 #include "kernel.h"
+#include "native_quick.h"
 #include "stats.h"
 #include <mpi.h>
 #include <stdatomic.h>
@@ -22,7 +23,9 @@ struct layout {
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
     bool host_read;            /* read for data in host memory alone (native_due) */
-    atomic_uint host_calls, host_served;    /* that native_begin saw; that it took */
+    _Atomic uint64_t host_worth;            /* of the calls that native_begin saw (native_slots.c) */
+    atomic_uint host_served;                /* calls that were stridec's */
+    struct native_quick quick;
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic(MPI_Datatype) runs_type;    /* write_type.h; the same */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */

@@ -265,20 +265,21 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     return NULL;
 }
 
-static bool fits(struct layout *l, int64_t count, struct where w, int64_t least, MPI_Datatype datatype, MPI_Comm comm)
+struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    return bytes >= least && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
+    struct peer *peer = bytes >= BRIEF_MIN && offer_allowed() ? node_peer(comm, dest) : NULL;
+    if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed))) return NULL;
+    return transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
 }
 
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                          MPI_Comm comm)
 {
     struct offer_site site = {.feeds = true};
-    struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    if (!peer || !fits(l, count, w, BRIEF_MIN, datatype, comm)) return NULL;
+    struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
     bool brief = layout_bytes(l, count) < OFFER_MIN;
-    if (brief && !brief_begin(peer)) return NULL;
+    if (!peer || (brief && !brief_begin(peer))) return NULL;
     struct offer *o = offer_to(peer, l, w.device, buf, count, &site);
     if (o) o->brief = brief;
     else if (brief) brief_take_back(peer);

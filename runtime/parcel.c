@@ -139,14 +139,26 @@ bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Com
     return parcel_wants(buf, count, datatype, comm, &w) != NULL;
 }
 
+static struct parcel sent_to(struct layout *l, struct where w, const void *buf, int64_t count, int peer, MPI_Comm comm)
+{
+    struct parcel p = parcel_on(l, w.device, buf, count);
+    p.parts = w.parts;
+    p.on_host = prefers_host(p.bytes, peer, comm);
+    return p;
+}
+
+const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm)
+{
+    struct parcel p = sent_to(l, w, NULL, count, peer, comm);
+    return choose(&p);
+}
+
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel what = parcel_on(l, w.device, buf, count);
-    what.parts = w.parts;
-    what.on_host = prefers_host(what.bytes, peer, comm);
+    struct parcel what = sent_to(l, w, buf, count, peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 

@@ -108,6 +108,16 @@ local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 
+-- What serves a call that went through all questions before.
+local QUICK = [[
+    const bool hosted = driver_absent() || %s;
+    const int64_t moved = hosted && position ? native_quick(%s, *position, comm) : 0;
+    if (moved) {
+        *position += (__typeof__(*position))moved;
+        return MPI_SUCCESS;
+    }
+]]
+
 local first   -- of a stub; below
 
 local function each(template, chosen)
@@ -121,6 +131,8 @@ local function each(template, chosen)
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
+        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
+        enter = f.row.quick and "ACT" or "static inline",
       })
     end
   end
@@ -191,6 +203,7 @@ function first(f, next, names)
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
+  elseif f.row.hosted then check = ("(driver_absent() || %s) && %s"):format(f.row.hosted, f.row.unless)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif check == "" then
@@ -347,7 +360,8 @@ if what == "next.h" then
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
   io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include "seen.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
-           "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n\n",
+           "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
+           "#define ACT_OFTEN static __attribute__((noinline))\n\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[
     *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "MPI_$name");
@@ -366,20 +380,20 @@ elseif what == "stubs.c" then
   end
   each([[
 
-static inline int enter_$name(const struct next *next$more)
+$enter int enter_$name(const struct next *next$more)
 {
     if (!interpose_enter(WHEN_$upper)) return next->$name($names);
     int rc = call_$name(next$pass);
     interpose_leave();
     return rc;
 }
-ACT int act_$name($declarations)
+$act int act_$name($declarations)
 {
-    return enter_$name(&next_mpi$pass);
+$quick    return enter_$name(&next_mpi$pass);
 }
-ACT int act_P$name($declarations)
+$act int act_P$name($declarations)
 {
-    return enter_$name(&next_pmpi$pass);
+$quick    return enter_$name(&next_pmpi$pass);
 }
 EXPORT int MPI_$name($handed)
 {
