@@ -115,8 +115,8 @@ static struct outflow *cut(struct parcel *p, int to)
     return o;
 }
 
-/* The rank to which such a message goes in chunks; -1: it does not. */
-static int wanted_to(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
+int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
+                 MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     int to = outflow_way(y, w, count, dest, comm);
     struct parcel *p = NULL;
