@@ -136,6 +136,7 @@ struct layout *layout_new(void)
     struct layout *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->refs = 1;
+    l->plain = MPI_DATATYPE_NULL;
     atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
     atomic_init(&l->runs_type, MPI_DATATYPE_NULL);
     return l;
@@ -147,7 +148,7 @@ static struct layout *layout_make(MPI_Datatype datatype)
     struct reason why = {""};
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
-    l->plain = is_plain(l, datatype);
+    if (is_plain(l, datatype)) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;
 }
@@ -178,7 +179,7 @@ struct layout *layout_of(MPI_Datatype datatype)
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
     if (!l) l = layout_attach(datatype);
-    if (l && l->plain) host_type_add(datatype, l->size);
+    if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }
 
