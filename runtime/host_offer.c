@@ -18,7 +18,7 @@
 #ifdef OPEN_MPI
 #define RUN_MOST ((int64_t)2 << 10)
 #else
-#define RUN_MOST INT64_MAX
+#define RUN_MOST ((int64_t)4 << 10)
 #endif
 #define PIECE_FIRST ((int64_t)32 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
 #define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */

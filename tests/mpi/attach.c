@@ -258,8 +258,9 @@ static long number(const char *name)
 static void took_the_way(void)
 {
     long shared = offers ? offers(0) : 0, placed = offers ? offers(1) : 0;
-    if (!offers || is("apart")) {
-        note("stridec is not there, or a rank may be apart");
+    bool hidden = number("attach_calls") == 0 && dlsym(RTLD_DEFAULT, "__asan_init");
+    if (!offers || is("apart") || hidden) {
+        note("stridec is not there, a rank may be apart, or calls can't be counted");
         return;
     }
     if (is("shared")) expect(shared > 50 && !placed, "%ld messages were shared, %ld offered in place", shared, placed);

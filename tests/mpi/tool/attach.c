@@ -2,16 +2,23 @@
  * "all" (not permitted from the first on), or after how many calls each one fails, having read a half. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 int attach_calls, attach_failures;
 
+/* By way of the address sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself
+ * as the tests set it up. */
 static int is_stridec(const void *caller)
 {
     Dl_info in;
-    return dladdr(caller, &in) && in.dli_fname && strstr(in.dli_fname, "libstridec");
+    if (!dladdr(caller, &in) || !in.dli_fname) return 0;
+#ifdef OPEN_MPI
+    if (strstr(in.dli_fname, "libasan")) return 1;
+#endif
+    return strstr(in.dli_fname, "libstridec") != NULL;
 }
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long n_own, const struct iovec *theirs,
