@@ -68,6 +68,7 @@ SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim
 install: all
 	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
 	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
+	install -D -m644 runtime/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 
 clean:

@@ -1,9 +1,10 @@
 # bench.mk: `make bench-build` builds the benchmarks, `make bench` also runs them (bench/run.sh) and writes
 # bench/results. The run needs neither a compiler nor Lua, so it can be done elsewhere from a built tree.
 BENCH   = $(patsubst %,$(BUILD)/bench/%,pack commit pingpong halo stencil beside overhead search)
+CPU_BENCH = $(patsubst %,$(BUILD)/bench/%,cpu_pack cpu_pack-count cpu_pingpong)
 BENCH_C = -std=c11 -D_GNU_SOURCE $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 
-bench-build: all $(BENCH) $(BUILD)/bench/cpu_pack $(BUILD)/bench/cpu_pack-count $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
+bench-build: all $(BENCH) $(CPU_BENCH) $(BUILD)/tests/gpu_count $(BUILD)/examples/halo3d
 bench: bench-build
 	bench/cpu.sh bench/results $(BUILD)
 	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' bench/run.sh $(BUILD)
@@ -19,9 +20,10 @@ $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c $(LAYOU
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
 # Data in host memory: without CUDA. The loops by hand get what code of stridec's gets.
-CPU_PACK = $(BUILD)/bench/cpu_pack $(BUILD)/bench/cpu_pack-count
 $(BUILD)/bench/cpu_pack-count: NO_AVX512 = -mno-avx512f   # valgrind does not know it
-$(CPU_PACK): bench/cpu_pack.c bench/cpu_kernels.c bench/timing.c bench/layouts_ddt.c bench/layouts_list.c \
+$(BUILD)/bench/cpu_pack $(BUILD)/bench/cpu_pack-count: bench/cpu_pack.c
+$(BUILD)/bench/cpu_pingpong: bench/cpu_pingpong.c
+$(CPU_BENCH): bench/cpu_kernels.c bench/timing.c bench/layouts_ddt.c bench/layouts_list.c \
              bench/cpu_kernels.h bench/layouts_make.h bench/timing.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) -O3 -march=native $(NO_AVX512) $(filter %.c,$^) -o $@ -ldl -lm

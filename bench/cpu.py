@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cpu.py: results of bench/cpu_pack, several MPIs' in one: cpu.py OUT.json RUN.json[:COUNTS]... writes OUT.json, OUT.md
-and, with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
+"""cpu.py: results of bench/cpu_pack or of bench/cpu_pingpong, several MPIs' in one: cpu.py OUT.json RUN.json[:COUNTS]...
+writes OUT.json, OUT.md and, for the former and with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
 import glob
 import json
 import math
@@ -39,12 +39,16 @@ def load(argument):
     with open(name) as f:
         run = json.load(f)
     counts = read_counts(folder) if folder else {}
-    for c in run["cases"]:
+    for c in run["cases"] if counts else ():
         for d in DIRECTIONS:
             for way in ("stridec", "mpi", "hand"):
                 n = counts.get((c["case"], c["bytes"], d, way))
                 if n:
                     c[f"{d}_{way}_instructions"] = n
+    timed = {c["case"] for c in run["cases"]}
+    run["down"] = [{"case": case, "bytes": bytes, "direction": d, "instructions": n,
+                    "mpi_instructions": counts[case, bytes, d, "mpi"]}
+                   for (case, bytes, d, way), n in sorted(counts.items()) if way == "stridec" and case not in timed]
     return run
 
 
@@ -56,14 +60,22 @@ def library(run):
     return re.sub(r",? package.*", "", run["versions"]["mpi"]).replace("\t", " ").strip()
 
 
-def summary(cases, least):
-    """Lines on the cases of at least so many bytes."""
+def down(run):
+    """What calls cost that stridec leaves to the MPI."""
+    if not run.get("down"):
+        return []
+    text = [[c["case"], c["direction"], f"{c['instructions']:,}", f"{c['mpi_instructions']:,}",
+             f"{c['instructions'] - c['mpi_instructions']:+,}"] for c in run["down"]]
+    return ["", "Calls that go down untouched, in instructions:", "",
+            table(["type", "direction", "with stridec", "the MPI alone", "more"], text)]
+
+
+def summary(cases):
     lines = []
     for d in DIRECTIONS:
-        chosen = [c for c in cases if c["bytes"] >= least]
         for other, name in (("mpi", "the MPI's own engine"), ("hand", "the loops by hand")):
             over = [(c[f"{d}_{other}_least_us"] / c[f"{d}_stridec_least_us"], f"{c['case']}, {size(c['bytes'])}")
-                    for c in chosen]
+                    for c in cases]
             worst, best = min(over), max(over)
             behind = sum(1 for r, _ in over if r < 0.95)
             middle = mean([r for r, _ in over])
@@ -89,16 +101,52 @@ def report(runs):
            f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Medians in microseconds; ratios are of "
            "the least times, which other load on the machine disturbs less; the ways took turns. Every byte was checked "
            "against the MPI's own before timing. Instructions by callgrind, one call, without AVX-512, for the smaller "
-           "sizes. Where the MPI's own engine serves (below 4 KiB, and where it was quicker in the first calls), the "
-           "columns of stridec and of the MPI show the noise.", ""]
+           "sizes. Where the MPI's own engine serves (where it was quicker in the first calls), the columns of stridec and "
+           "of the MPI show the noise.", ""]
     for run in runs:
         busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
-        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", "", "From 4 KiB on:", ""]
-        out += summary(run["cases"], 4096)
+        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
+        out += summary(run["cases"])
+        out += down(run)
         for d in DIRECTIONS:
             out += ["", f"### {d}", "",
                     table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec",
                            "instructions", "MPI's", "by hand"], rows(run["cases"], d))]
+    return "\n".join(out)
+
+
+def trip_summary(cases, least):
+    lines = []
+    chosen = [c for c in cases if c["bytes"] >= least]
+    for other, name in (("mpi", "the MPI's own types"), ("hand", "packed by hand")):
+        over = [(c[f"{other}_least_us"] / c["stridec_least_us"], f"{c['case']}, {size(c['bytes'])}") for c in chosen]
+        if not over:
+            continue
+        worst, best = min(over), max(over)
+        behind = sum(1 for r, _ in over if r < 0.98)
+        lines.append(f"- {name} ÷ stridec: geometric mean {mean([r for r, _ in over]):.2f}, least {worst[0]:.2f} "
+                     f"({worst[1]}), most {best[0]:.2f} ({best[1]}); more than 2 % behind in {behind} of {len(over)}.")
+    return lines
+
+
+def trip_report(runs):
+    first = runs[0]
+    out = ["# Messages between two ranks of a node, in host memory", "",
+           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Half a round trip of Send and Recv, the "
+           "type at both ends. Medians in microseconds; ratios are of the least times, which other load on the machine "
+           "disturbs less; the ways took turns. By hand: packed by a loop, sent as bytes by the MPI, unpacked by a loop. "
+           "All bytes were compared before timing.", ""]
+    for run in runs:
+        busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
+        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
+        for text, least in (("From 64 KiB on:", 60000), ("Below:", 0)):
+            chosen = [c for c in run["cases"] if (c["bytes"] >= 60000) == (least > 0)]
+            out += [text, ""] + trip_summary(chosen, least) + [""]
+        out.append(table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec"],
+                         [[c["case"] + ("" if c["ok"] else " (**wrong bytes**)"), size(c["bytes"]), us(c["stridec_us"]),
+                           us(c["mpi_us"]), us(c["hand_us"]), f"{c['mpi_least_us'] / c['stridec_least_us']:.2f}",
+                           f"{c['hand_least_us'] / c['stridec_least_us']:.2f}"] for c in run["cases"]]))
+        out.append("")
     return "\n".join(out)
 
 
@@ -135,8 +183,9 @@ def plot(runs, name):
 def main():
     out, *arguments = sys.argv[1:]
     runs = [load(a) for a in arguments]
+    trips = runs[0]["benchmark"] == "cpu-pingpong"
     with open(out, "w") as f:
-        f.write('{"benchmark": "cpu-pack",\n"runs": [\n')
+        f.write('{"benchmark": "%s",\n"runs": [\n' % runs[0]["benchmark"])
         texts = []
         for run in runs:
             head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in run.items() if k != "cases")
@@ -144,7 +193,9 @@ def main():
         f.write(",\n".join(texts) + "\n]}\n")
     base = out.removesuffix(".json")
     with open(base + ".md", "w", encoding="utf-8") as f:
-        f.write(report(runs))
+        f.write(trip_report(runs) if trips else report(runs))
+    if trips:
+        return
     try:
         plot(runs, base + ".png")
     except ImportError:

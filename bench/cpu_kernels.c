@@ -270,17 +270,46 @@ size_t cpu_kernel_total(void)
     return sizeof kernels / sizeof *kernels;
 }
 
-struct cpu_kernel cpu_kernel_make(size_t i, size_t bytes)
+static struct cpu_kernel committed(struct cpu_kernel k)
 {
-    struct cpu_kernel k = { .name = kernels[i].name, .hand = kernels[i].hand };
     MPI_Count size, low, extent;
 
-    kernels[i].make(&k, bytes);
     MPI_Type_commit(&k.type);
     MPI_Type_size_x(k.type, &size);
     MPI_Type_get_true_extent_x(k.type, &low, &extent);
     k.packed_bytes = (size_t)size, k.span_bytes = (size_t)(low + extent);
     return k;
+}
+
+struct cpu_kernel cpu_kernel_make(size_t i, size_t bytes)
+{
+    struct cpu_kernel k = { .name = kernels[i].name, .hand = kernels[i].hand };
+
+    kernels[i].make(&k, bytes);
+    return committed(k);
+}
+
+/* Doubles: so many blocks, of so many, from one to the next so many. */
+static const struct {
+    const char *name;
+    int blocks, length, step;
+} downs[] = {
+    { "4 blocks of 8 B", 4, 1, 3 }, { "30 blocks of 8 B", 30, 1, 3 }, { "one block of 64 B", 1, 8, 8 },
+    { "one block of 64 KiB", 1, 8192, 8192 },
+};
+
+size_t cpu_down_total(void)
+{
+    return sizeof downs / sizeof *downs;
+}
+
+struct cpu_kernel cpu_down_make(size_t i)
+{
+    struct cpu_kernel k = { .name = downs[i].name, .hand = face_3 };
+
+    set_face(&k, 1, downs[i].blocks, downs[i].length, 0, downs[i].step);
+    MPI_Type_vector(downs[i].blocks, downs[i].length, downs[i].step, MPI_DOUBLE, &k.type);
+    return committed(k);
 }
 
 void cpu_kernel_free(struct cpu_kernel *k)

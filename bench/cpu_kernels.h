@@ -18,6 +18,9 @@ struct cpu_kernel {
 size_t cpu_kernel_total(void);
 /* Kernel i with about so many packed bytes. */
 struct cpu_kernel cpu_kernel_make(size_t i, size_t bytes);
+/* Calls that are none of stridec's: small ones, and contiguous data. */
+size_t cpu_down_total(void);
+struct cpu_kernel cpu_down_make(size_t i);
 void cpu_kernel_free(struct cpu_kernel *k);
 
 #endif

@@ -5,7 +5,8 @@
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4. The ways take turns of some calls
  * each, so that they share the machine's mood; times are the median and the least of the turns. All bytes are
- * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing. */
+ * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing; calls that
+ * are left to the MPI are counted too. */
 #include "cpu_kernels.h"
 #include "timing.h"
 #include <dlfcn.h>
@@ -24,7 +25,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) (void)(name)
 #endif
 
-enum { WAYS = 3, TURNS_MIN = 9, TURNS_MAX = 400, WARM = 80 };
+enum { WAYS = 3, TURNS_MIN = 9, TURNS_MAX = 400, WARM = 80, WARM_BYTES = 4 << 20 };
 static const char *const way_names[WAYS] = { "stridec", "mpi", "hand" };
 static const double TURN_US = 40;
 
@@ -48,7 +49,7 @@ static struct {
     double us;
     const char *only, *out;
     bool count;
-} wish = { 1 << 10, 16 << 20, 30e3, NULL, NULL, false };
+} wish = { 1 << 10, 16 << 20, 12e3, NULL, NULL, false };
 
 static int find_mpi(struct dl_phdr_info *info, size_t size, void *library)
 {
@@ -124,9 +125,11 @@ static bool same_bytes(const struct work *w, int way)
 /* Calls enough that stridec knows the type and has chosen. */
 static void warm(const struct work *w)
 {
-    for (int i = 0; i < WARM; i++) {
+    int calls = WARM + WARM_BYTES / (int)w->k->packed_bytes;
+
+    for (int i = 0; i < calls; i++) {
         run(w, 0, i & 1);
-        if (i == WARM / 2 && mpi.ready)
+        if (i == calls / 2 && mpi.ready)
             mpi.ready(w->k->type, 1);
     }
 }
@@ -325,6 +328,12 @@ int main(int argc, char **argv)
                 wrong += !one(f, &k, done++ == 0);
             cpu_kernel_free(&k);
         }
+    for (size_t i = 0; wish.count && !wish.only && i < cpu_down_total(); i++) {
+        struct cpu_kernel k = cpu_down_make(i);
+
+        wrong += !one(f, &k, false);
+        cpu_kernel_free(&k);
+    }
     if (!wish.count)
         fprintf(f, "\n],\n\"busy\": %.1f}\n", busy());
     if (f != stdout)

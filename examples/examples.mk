@@ -1,16 +1,23 @@
-# examples.mk: builds the examples the way a user would: mpicc, mpifort, -lcudart; nothing of stridec.
+# examples.mk: builds the examples the way a user would: mpicc, mpifort, -lcudart; nothing of stridec but its header, which
+# lies where it would be installed.
 # The Fortran wrapper of the MPI of MPICC: mpicc.mpich -> mpifort.mpich.
 MPIFORT ?= $(dir $(filter /%,$(MPICC)))$(subst mpicc,mpifort,$(notdir $(MPICC)))
 # MPICH's MPI_STATUSES_IGNORE looks like an array of no elements to gcc.
 EXAMPLE_C = -std=c11 $(WARN) -Wno-stringop-overflow -O2 -isystem $(CUDA_INC)
 EXAMPLE_F = -std=f2018 -Wall -O2
-EXAMPLES = $(BUILD)/examples/halo3d $(BUILD)/examples/halo3d_f $(BUILD)/examples/pencils
+EXAMPLES = $(BUILD)/examples/halo3d $(BUILD)/examples/columns $(BUILD)/examples/halo3d_f $(BUILD)/examples/pencils
 
 examples: $(EXAMPLES)
 
 $(BUILD)/examples/halo3d: examples/halo3d.c
 	@mkdir -p $(@D)
 	$(MPICC) $(EXAMPLE_C) $< -o $@ -L$(CUDA_LIB) -lcudart
+$(BUILD)/include/stridec.h: runtime/stridec.h
+	@mkdir -p $(@D)
+	cp $< $@
+$(BUILD)/examples/columns: examples/columns.c $(BUILD)/include/stridec.h
+	@mkdir -p $(@D)
+	$(MPICC) $(EXAMPLE_C) -I$(BUILD)/include $< -o $@ -L$(CUDA_LIB) -lcudart -ldl
 $(BUILD)/examples/cuda_runtime.o: examples/cuda_runtime.f90
 	@mkdir -p $(@D)
 	$(MPIFORT) $(EXAMPLE_F) -J$(@D) -c $< -o $@

@@ -1,7 +1,7 @@
 /* form_host.c: a form's long lists for code in host memory (host.lua): plain arrays, of 4 or 8 bytes an entry as the
  * form's signature tells, in the form's units. An index is its offsets; a list of blocks is for each block where it
  * lies less its place in the packed stream, and that place, and at its end the place where the next block would be;
- * or its pieces' offsets. */
+ * or its pieces' offsets, in sections of one length. */
 #include "form.h"
 #include "reason.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define PADDING 32   /* entries: host.lua fetches so many ahead */
 
-/* By the rules of host.lua's at_type and start_type. */
+/* By the rules of host_list.lua's at_type and start_type. */
 static int at_bytes(const struct form_node *n)
 {
     bool narrow = (n->code->base == 4 && n->code->entry == 2) || (!n->code->base && n->code->entry == 4);
@@ -28,17 +28,22 @@ static bool is_list(const struct form_node *n)
 
 /*
  * Blocks that are short, and multiples of one length, are cut into pieces of that: then every copy is of a constant
- * length.
+ * length. What that length is may change on the way: where a list goes on with another property of the same atoms, say.
  */
 
-/* ORDER host.lua's PIECES: the lengths that there is code for. */
+/* ORDER host_list.lua's PIECES: the lengths that there is code for. */
 static const int pieces[] = {4, 8, 12, 16, 20, 24, 32, 40, 48, 64};
 #define PIECES_A_BLOCK 6   /* on average, at most */
+#define BATCH 64           /* blocks that have one length of pieces */
 
 struct survey {
     const struct form_node *node;
-    int64_t common;            /* divisor of all lengths */
     int64_t low, high;         /* places of blocks, in units */
+    int64_t blocks, bytes;     /* of the batch so far */
+    int64_t common;            /* divisor of their lengths */
+    struct stridec_host_section *section;
+    int64_t sections, start, first;   /* of what was cut so far: packed bytes, pieces */
+    bool whole;                /* some can't be cut, or there is no memory */
 };
 
 static int64_t divisor(int64_t a, int64_t b)
@@ -50,29 +55,60 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
+/* The longest piece for lengths of this divisor, or 0. */
+static int64_t piece_of(int64_t common, int unit)
+{
+    int64_t piece = 0;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        if (common % pieces[i] == 0 && pieces[i] % unit == 0) piece = pieces[i];
+    return piece;
+}
+
+/* The batch goes into the last section, or a new one. */
+static void cut_batch(struct survey *s)
+{
+    int64_t piece = piece_of(s->common, s->node->unit), n = s->sections;
+    struct stridec_host_section *last = n ? &s->section[n - 1] : NULL;
+    if (!s->bytes || s->whole || (s->whole = !piece)) return;
+    if (!last || last->piece != piece) {
+        /* At powers of two there is no room left. */
+        struct stridec_host_section *more = n & (n - 1) ? s->section
+                                                        : realloc(s->section, (size_t)(2 * n + 1) * sizeof *more);
+        if ((s->whole = !more)) return;
+        s->section = more, last = &more[s->sections++];
+        *last = (struct stridec_host_section){.piece = piece, .first = s->first, .start = s->start};
+    }
+    last->count += s->bytes / piece;
+    s->first += s->bytes / piece, s->start += s->bytes;
+    s->blocks = s->bytes = s->common = 0;
+}
+
 static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct survey *s = arg;
     int64_t at = user - s->node->tree->off, past = at + len;
     (void)packed;
-    s->common = divisor(s->common, len);
     if (at / s->node->unit < s->low) s->low = at / s->node->unit;
     if (past / s->node->unit > s->high) s->high = past / s->node->unit;
-    return 0;
+    s->common = divisor(s->common, len), s->bytes += len;
+    if (++s->blocks == BATCH) cut_batch(s);
+    return s->whole;
 }
 
-/* The length of pieces for a list of blocks; 0: they stay whole. */
-static int64_t piece_of(const struct form_node *n)
+/* The sections of a list of blocks, malloc'd; NULL: they stay whole. */
+static struct stridec_host_section *cut(const struct form_node *n, int64_t *sections)
 {
     struct survey s = {.node = n};
-    int64_t size = n->tree->size, piece = 0;
-    if (n->kind != FORM_BLOCKS) return 0;
-    tree_walk(n->tree, 1, 0, 0, size, survey_run, &s);
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
-        if (s.common % pieces[i] == 0 && pieces[i] % n->unit == 0) piece = pieces[i];
+    if (n->kind != FORM_BLOCKS) return NULL;
+    tree_walk(n->tree, 1, 0, 0, n->tree->size, survey_run, &s);
+    cut_batch(&s);
     bool fits = at_bytes(n) == 8 || (s.low >= INT32_MIN && s.high <= INT32_MAX);
-    bool worth = piece && size / piece <= PIECES_A_BLOCK * n->blocks;
-    return fits && worth ? piece : 0;
+    if (fits && !s.whole && s.first <= PIECES_A_BLOCK * n->blocks) {
+        *sections = s.sections;
+        return s.section;
+    }
+    free(s.section);
+    return NULL;
 }
 
 /*
@@ -81,15 +117,18 @@ static int64_t piece_of(const struct form_node *n)
 
 struct plan {
     const struct form_node *node;
-    int64_t piece, count;
+    struct stridec_host_section *section;
+    int64_t sections, count;
     int at, start;             /* bytes of an entry; start 0: no such array */
 };
 
 static struct plan plan_of(const struct form *f, const struct form_node *n)
 {
-    struct plan p = {.node = n, .piece = piece_of(n), .at = at_bytes(n)};
-    p.count = n->kind == FORM_TABLE ? n->tree->count : p.piece ? n->tree->size / p.piece : n->blocks;
-    if (n->kind == FORM_BLOCKS && !p.piece) p.start = start_bytes(f, n);
+    struct plan p = {.node = n, .at = at_bytes(n)};
+    p.section = cut(n, &p.sections);
+    const struct stridec_host_section *last = p.section ? &p.section[p.sections - 1] : NULL;
+    p.count = n->kind == FORM_TABLE ? n->tree->count : last ? last->first + last->count : n->blocks;
+    if (n->kind == FORM_BLOCKS && !p.section) p.start = start_bytes(f, n);
     return p;
 }
 
@@ -111,6 +150,7 @@ static void put(const void *array, int entry, int64_t i, int64_t value)
 struct run_fill {
     const struct plan *plan;
     const struct stridec_host_list *list;
+    const struct stridec_host_section *section;   /* that entry i belongs to */
     int64_t i;
 };
 
@@ -119,9 +159,10 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
     struct run_fill *r = arg;
     const struct plan *p = r->plan;
     int64_t unit = p->node->unit, at = user - p->node->tree->off;
-    for (int64_t done = 0; p->piece && done < len; done += p->piece)
+    if (p->section && r->i == r->section->first + r->section->count) r->section++;
+    for (int64_t done = 0; p->section && done < len; done += r->section->piece)
         put(r->list->at, p->at, r->i++, (at + done) / unit);
-    if (p->piece) return 0;
+    if (p->section) return 0;
     put(r->list->at, p->at, r->i, (at - packed) / unit);
     put(r->list->start, p->start, r->i++, packed / unit);
     return 0;
@@ -130,7 +171,7 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
 static void fill_list(const struct plan *p, const struct stridec_host_list *list)
 {
     const struct tree *t = p->node->tree;
-    struct run_fill r = {p, list, 0};
+    struct run_fill r = {p, list, p->section, 0};
     if (p->node->kind == FORM_BLOCKS) tree_walk(t, 1, 0, 0, t->size, fill_run, &r);
     if (p->start) put(list->start, p->start, r.i, t->size / p->node->unit);
     for (int64_t i = 0; p->node->kind == FORM_TABLE && i < t->count; i++)
@@ -161,15 +202,20 @@ static void visit(struct fill *l, const struct form_node *n)
     if (is_list(n)) {
         struct plan p = plan_of(l->form, n);
         size_t at = array_bytes(&p, p.at), start = array_bytes(&p, p.start);
+        size_t sections = aligned((size_t)p.sections * sizeof *p.section);
         l->lists++;
-        l->bytes += at + start;
+        l->bytes += at + start + sections;
         if (l->list) {
-            *l->list = (struct stridec_host_list){l->room, start ? l->room + at : NULL, p.count, p.piece, p.at};
+            char *cuts = l->room + at + start;
+            *l->list = (struct stridec_host_list){l->room, start ? l->room + at : NULL, p.count,
+                                                  p.section ? (void *)cuts : NULL, p.sections, p.at};
+            if (p.section) memcpy(cuts, p.section, (size_t)p.sections * sizeof *p.section);
             fill_list(&p, l->list);
             share(l, at);
             l->list++;
-            l->room += at + start;
+            l->room += at + start + sections;
         }
+        free(p.section);
     }
     for (int i = 0; i < n->count; i++) visit(l, n->child[i]);
 }

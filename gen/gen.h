@@ -99,8 +99,15 @@ void gen_close(struct gen *g);
 struct stridec_host_list {
     const void *at, *start;
     int64_t count;
-    int64_t piece;      /* of blocks that are cut into pieces of one length: that, bytes, and start is NULL; else 0 */
+    const struct stridec_host_section *section; /* of blocks that are cut into pieces, then start is NULL; else NULL */
+    int64_t sections;
     int64_t entry;      /* bytes of an entry of `at` */
+};
+/* Blocks that are cut into pieces of one length. */
+struct stridec_host_section {
+    int64_t piece;      /* bytes */
+    int64_t first, count; /* pieces */
+    int64_t start;      /* where the first one lies in the packed bytes of the list */
 };
 /* templates/host.c declares the same structs. */
 struct stridec_host {

@@ -7,15 +7,18 @@
 -- What is constant of the tree is constant in the code; long lists come with the call (form.h). Order in the packed
 -- stream is the tree's; where a loop goes another way round, addresses on the packed side follow it.
 local index = require "index"
+local list = require "host_list"
 local moves = require "moves"
 local INLINE_MAX = moves.INLINE_MAX
 local literal = index.literal
+local list_count, at_type, start_type = list.count, list.at_type, list.start_type
 
 local host = {}
 
 local UNROLLED = 16         -- moves in the body of a loop
-local FAR = 512             -- bytes between short blocks, from which on the processor does not fetch ahead by itself
+local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
+local GATHERED = 12         -- bytes of blocks that are gathered word by word
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
@@ -42,16 +45,6 @@ local function size(node)
   return node.size and literal(node.size) or ("size_%d(a)"):format(node.id)
 end
 
-local function list_count(node) return ("a->list[%d].count"):format(node.list) end
-
--- The type of a list's entries: gen/form_host.c writes them by the same rules.
-local function at_type(node)
-  return (node.base == 4 and node.entry == 2 or node.base == 0 and node.entry == 4) and "int" or "s64"
-end
-local function start_type(node, tree)
-  return tree.bytes // node.unit < 1 << 29 and "int" or "s64"
-end
-
 local function copies(node)
   return node.kind == "table" and list_count(node) or literal(node.kind == "index" and #node.at or node.count)
 end
@@ -64,8 +57,8 @@ local function size_lines(all, tree)
     if not node.size then
       if node.kind == "blocks" then
         local l = ("a->list[%d]"):format(node.list)
-        text = ("%s.piece ? %s.count * %s.piece : (s64)((const %s *)%s.start)[%s.count] * %d"):format(l, l, l,
-          start_type(node, tree), l, l, node.unit)
+        text = ("%s.section ? section_end(&%s.section[%s.sections - 1]) : (s64)((const %s *)%s.start)[%s.count] * %d")
+          :format(l, l, l, start_type(node, tree), l, l, node.unit)
       elseif node.kind == "seq" then
         local sum = {}
         for k, part in ipairs(node.part) do sum[k] = size(part) end
@@ -117,9 +110,25 @@ local function unroll(node)
   return math.max(1, math.min(8, UNROLLED // n))
 end
 
+-- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
+-- While fewer stores wait for memory, more loads do.
+local function is_gathered(node)
+  return node.kind == "stride" and node.child.kind == "dense" and node.child.count == GATHERED
+    and math.abs(node.step) < FAR
+end
+
+local function gathered(node, lines)
+  local words = node.child.count // 4
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  add(lines, "        const word *const from = (const word *)(u + %s);", moved(place(node, "(i + k)"), node.child.off))
+  add(lines, "        for (s64 j = 0; j < %d; j++) ((word *)p)[k * %d + j] = from[j];", words, words)
+  add(lines, "    }")
+end
+
 -- A loop over copies, straight on.
 local function straight(way, node, lines)
   local child = node.child
+  if way == "pack" and is_gathered(node) then return gathered(node, lines) end
   local far = child.kind == "dense" and child.count <= INLINE_MAX
     and node.kind == "stride" and math.abs(node.step) >= FAR
   if unroll(node) > 1 then add(lines, "#pragma GCC unroll %d", unroll(node)) end
@@ -258,88 +267,7 @@ function emit.seq(way, node, lines)
   add(lines, "")
 end
 
--- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
-local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
-host.PIECES = PIECES
-
--- Pieces lie at `at`.
-local function pieces(way, node, lines)
-  add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)",
-    way, node.id)
-  add(lines, "{")
-  add(lines, "    const %s *const at = a->list[%d].at;", at_type(node), node.list)
-  add(lines, "    switch (a->list[%d].piece) {", node.list)
-  for _, bytes in ipairs(PIECES) do
-    if bytes % node.unit == 0 then
-      add(lines, "    case %d:", bytes)
-      add(lines, "#pragma GCC unroll 4")
-      add(lines, "        for (s64 k = i; k < i + n; k++, p += %d) {", bytes)
-      add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
-      add(lines, "            COPY(%s, %d);", way == "pack" and "p, from" or "from, p", bytes)
-      add(lines, "            ONE_BY_ONE;")
-      add(lines, "        }")
-      add(lines, "        break;")
-    end
-  end
-  add(lines, "    }")
-  add(lines, "}")
-end
-
--- A block lies at `at` plus its place in the packed stream; block i + 1 starts where block i ends.
-function emit.blocks(way, node, lines, tree)
-  pieces(way, node, lines)
-  local starts = ("const %s *const start = a->list[%d].start"):format(start_type(node, tree), node.list)
-  local places = ("const %s *const at = a->list[%d].at"):format(at_type(node), node.list)
-  add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
-    node.id)
-  add(lines, "{")
-  add(lines, "    %s;", starts)
-  add(lines, "    %s;", places)
-  add(lines, "    for (s64 k = i; k < i + n; k++) {")
-  add(lines, "        const s64 bytes = ((s64)start[k + 1] - start[k]) * %d;", node.unit)
-  add(lines, "        __builtin_prefetch(u + ((s64)at[k + %d] + start[k + %d]) * %d, %d);", AHEAD, AHEAD, node.unit,
-    way == "pack" and 0 or 1)
-  add(lines, "        %s_any(p, u + ((s64)at[k] + start[k]) * %d, bytes);", way, node.unit)
-  add(lines, "        p += bytes;")
-  add(lines, "    }")
-  add(lines, "}")
-  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
-  add(lines, "{")
-  add(lines, "    if (a->list[%d].piece) %s_pieces_%d(p, u, 0, %s, a);", node.list, way, node.id, list_count(node))
-  add(lines, "    else %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
-  add(lines, "}")
-  add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
-  add(lines, "{")
-  add(lines, "    %s;", starts)
-  add(lines, "    %s;", places)
-  add(lines, "    const s64 piece = a->list[%d].piece;", node.list)
-  add(lines, "    if (piece) {")
-  add(lines, "        s64 k = begin / piece, first = begin - k * piece;")
-  add(lines, "        if (first) {")
-  add(lines, "            const s64 past = end - k * piece < piece ? end - k * piece : piece;")
-  add(lines, "            %s_any(p, u + (s64)at[k] * %d + first, past - first);", way, node.unit)
-  add(lines, "            p += past - first;")
-  add(lines, "            if (++k * piece >= end) return;")
-  add(lines, "        }")
-  add(lines, "        const s64 n = end / piece - k;")
-  add(lines, "        %s_pieces_%d(p, u, k, n, a);", way, node.id)
-  add(lines, "        k += n, p += n * piece;")
-  add(lines, "        if (k * piece < end) %s_any(p, u + (s64)at[k] * %d, end - k * piece);", way, node.unit)
-  add(lines, "        return;")
-  add(lines, "    }")
-  add(lines, "    s64 low = 0, high = %s;", list_count(node))
-  add(lines, "    while (high - low > 1) {")
-  add(lines, "        const s64 middle = low + (high - low) / 2;")
-  add(lines, "        if ((s64)start[middle] * %d <= begin) low = middle; else high = middle;", node.unit)
-  add(lines, "    }")
-  add(lines, "    for (s64 k = low; k < %s && begin < end; k++) {", list_count(node))
-  add(lines, "        const s64 stop = (s64)start[k + 1] * %d, past = stop < end ? stop : end;", node.unit)
-  add(lines, "        %s_any(p, u + (s64)at[k] * %d + begin, past - begin);", way, node.unit)
-  add(lines, "        p += past - begin, begin = past;")
-  add(lines, "    }")
-  add(lines, "}")
-  add(lines, "")
-end
+emit.blocks = list.blocks
 
 -- The elements of the call, `extent` apart.
 local function elements(way, tree, lines)
@@ -374,6 +302,9 @@ local function why(tree, all)
     lines[#lines + 1] = ("blocks of %d B: %s"):format(bytes, moves.words(bytes))
   end
   for _, node in ipairs(all.nodes) do
+    if is_gathered(node) then
+      lines[#lines + 1] = ("packing blocks of %d B: by words, several blocks before they are stored"):format(GATHERED)
+    end
     if is_turned(node) then
       lines[#lines + 1] = ("columns %d B apart: %d at a time, row by row"):format(node.step,
         LINES // math.abs(node.step))
@@ -404,6 +335,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code,
+    whole = p.tree.kind ~= "dense" and size(p.tree),
   })
 end
 

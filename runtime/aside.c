@@ -3,11 +3,15 @@
 #include "pull.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct entry {
     struct aside_at at;
     MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
-    struct descriptor bytes;
+    union {
+        struct descriptor descriptor;
+        unsigned char bytes[HOST_OFFER_MIN];
+    };
     int64_t payload;
     MPI_Request sent;
     struct entry *next;
@@ -136,18 +140,18 @@ bool aside_matched(MPI_Message message, struct aside_at *at)
 }
 
 /* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
-static struct entry *put(const struct descriptor *d, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
 {
     struct entry *e = calloc(1, sizeof *e);
-    struct parcel whole = {.address = &e->bytes, .bytes = OFFER_MIN};
+    struct parcel whole = {.address = e->bytes, .bytes = length};
     struct descriptor found;
     if (!e) return NULL;
-    e->bytes = *d;
-    e->payload = pull_wanted(&whole, &e->bytes, status, &found) ? d->bytes : DESCRIPTOR_BYTES;
+    memcpy(e->bytes, bytes, (size_t)length);
+    e->payload = pull_wanted(&whole, e->bytes, status, &found) ? e->descriptor.bytes : length;
     e->at = (struct aside_at){self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
-    PMPI_Isend(&e->bytes, DESCRIPTOR_BYTES, MPI_BYTE, 0, e->at.tag, self, &e->sent);
+    PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
     if (message && PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE) == MPI_SUCCESS) e->message = *message;
     *last = e;
     last = &e->next;
@@ -157,12 +161,13 @@ static struct entry *put(const struct descriptor *d, MPI_Comm comm, const MPI_St
 
 static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
-    struct descriptor d;
+    unsigned char bytes[HOST_OFFER_MIN];
     MPI_Status own = *status;
-    int rc = PMPI_Mrecv(&d, DESCRIPTOR_BYTES, MPI_BYTE, matched, &own);
+    int64_t length = wire_received(status);
+    int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
     if (rc != MPI_SUCCESS) return rc;
     pthread_mutex_lock(&lock);
-    struct entry *e = put(&d, comm, &own, message);
+    struct entry *e = put(bytes, length, comm, &own, message);
     if (e) show(e, status);
     pthread_mutex_unlock(&lock);
     return e ? MPI_SUCCESS : raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
@@ -170,7 +175,8 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 
 static bool may_be(MPI_Comm comm, const MPI_Status *status)
 {
-    return descriptors_armed() && wire_received(status) == DESCRIPTOR_BYTES && pull_from(comm, status->MPI_SOURCE);
+    int64_t bytes = descriptors_armed() ? wire_received(status) : 0;
+    return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
 }
 
 int aside_look(MPI_Comm comm, MPI_Status *status)
@@ -193,9 +199,9 @@ void aside_finish(void)
     struct aside_at at;
     if (self == MPI_COMM_NULL) return;
     while (first) {   /* never received: an error of the application's, but no reason to leave anything here */
-        struct descriptor d;
+        unsigned char bytes[HOST_OFFER_MIN];
         drop(&first, &at);
-        PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
+        PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
     }
     sweep(true);
     PMPI_Comm_free(&self);

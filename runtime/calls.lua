@@ -9,14 +9,16 @@
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
 --   passed  no stub; why says why
 -- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default) or "pending" (stridec holds
---   records of requests) or "window" (or of operations on windows) or "host" (not `unless`, an expression, with or without
+--   records of requests) or "node" (ranks of the node may be offered messages) or "window" (or of operations on windows) or "host" (not `unless`, an expression, with or without
 --   a driver); otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
+-- hosted, quick: of rows with `unless`, whether no device has a part in a call of a process with a driver, and what
+--   native_quick (runtime/native.h) asks of it.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of MPI_Rget), "window" (until the next synchronisation) or "file" (until the
 --   call NAME with _end for _begin).
--- edges: its blocking forms are alike on all ranks: those of a node go edge by edge (runtime/edges.h).
+-- edges: alike on all ranks: those of a node go edge by edge (runtime/edges.h).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
 --   in out inout  a choice buffer that is read, written, both; its count(s), displacements and type(s) are the next such
@@ -46,14 +48,16 @@ row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
-row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_knows(datatype)",
+row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_knows(datatype) && !seen_knows(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)",
+    hosted = "native_hosted(datatype, inbuf, incount, outbuf)", quick = "KERNEL_PACK, datatype, inbuf, incount, outbuf, outsize" })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)" })
+  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)",
+    hosted = "native_hosted(datatype, outbuf, outcount, inbuf)", quick = "KERNEL_UNPACK, datatype, outbuf, outcount, inbuf, insize" })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",
@@ -114,6 +118,22 @@ for _, near in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
   local bytes = near[1] == "" and "displs" or "adispls"
   row("packed", name "Alltoallw", each("in* sendbuf, counts sendcounts, %s sdispls, types sendtypes, out* recvbuf, "
     .. "counts recvcounts, %s rdispls, types recvtypes, comm comm"):gsub("%%s", bytes), { forms = all, edges = forms.edges, degrees = forms.edges })
+end
+
+-- Communicators of neighbours.
+for _, r in ipairs {
+  { "Cart_create", "comm comm, int ndims, const int dims[], const int periods[], int reorder" },
+  { "Cart_sub", "comm comm, const int remain_dims[]" },
+  { "Graph_create", "comm comm, int nnodes, const int index[], const int edges[], int reorder" },
+  { "Dist_graph_create", "comm comm, int n, const int sources[], const int degrees[], const int destinations[], "
+    .. "const int weights[], info info, int reorder" },
+  { "Dist_graph_create_adjacent", "comm comm, int indegree, const int sources[], const int sourceweights[], int outdegree, "
+    .. "const int destinations[], const int destweights[], info info, int reorder" },
+  { "Comm_dup", "comm comm" },
+  { "Comm_dup_with_info", "comm comm, info info" },
+} do
+  row("own", r[1], r[2] .. ", MPI_Comm *newcomm", { when = "node", as = "passed",
+    why = "the ranks of a node agree on how neighbourhood collectives will go" })
 end
 
 -- Reductions: the operation may be the application's and sees the datatype, so that the layout stays.

@@ -44,7 +44,8 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
     if (!h->offer) return rc;
-    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = DESCRIPTOR_BYTES, h->type = MPI_BYTE;
+    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = offer_descriptor_bytes(h->offer);
+    h->type = MPI_BYTE;
     offer_feed(h->offer);   /* what is to be received may have to wait for it */
     return rc;
 }
@@ -54,7 +55,7 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
     int rc;
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
-    h->watch = pull_watch(h->buf, h->count, h->type, source, comm);
+    h->watch = pull_watch(h->buf, h->count, h->type, source, comm, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -148,7 +149,7 @@ static int sendrecv(struct forms next, struct half s, int dest, int sendtag, str
 /* After an exchange that the MPI made itself. */
 static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
 {
-    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm) : NULL;
+    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm, false) : NULL;
     if (p) rc = message_arrived(p, status, comm);
     parcel_close(p);
     return rc;

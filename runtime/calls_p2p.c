@@ -1,9 +1,12 @@
 /* calls_p2p.c: sends and receives. What a parcel does not take goes down as it came. */
 #include "aside.h"
+#include "attach.h"
+#include "host.h"
 #include "message.h"
 #include "next.h"
 #include "offer.h"
 #include "outflow.h"
+#include "watch.h"
 #include "write_type.h"
 
 /* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
@@ -49,7 +52,7 @@ static int send(struct send_forms next, bool offers, const void *buf, MPI_Count 
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (l.offer) {
-        rc = DOWN(next, offer_descriptor(l.offer), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm);
+        rc = DOWN(next, offer_descriptor(l.offer), offer_descriptor_bytes(l.offer), MPI_BYTE, dest, tag, comm);
         return offered(l.offer, rc, comm);
     }
     if (l.outflow) {
@@ -91,7 +94,7 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (l.offer) {
-        rc = DOWN(next, offer_descriptor(l.offer), DESCRIPTOR_BYTES, MPI_BYTE, dest, tag, comm, request);
+        rc = DOWN(next, offer_descriptor(l.offer), offer_descriptor_bytes(l.offer), MPI_BYTE, dest, tag, comm, request);
         if (rc != MPI_SUCCESS) offer_withdraw(l.offer);
         else if (record_add_offer(request, l.offer)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;
@@ -147,14 +150,28 @@ static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request
 static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
                               const struct road *road)
 {
-    struct parcel *p = pull_watch(buf, count, datatype, source, comm);
+    struct parcel *p = pull_watch(buf, count, datatype, source, comm, false);
     struct layout *l = p || !road->led ? NULL : layout_of(datatype);
     return l ? parcel_bare(l, NULL, buf, count) : p;
+}
+
+/* Of what the MPI receives into the buffer itself, in a process without a driver. */
+static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                           MPI_Comm comm, MPI_Status *status)
+{
+    struct watch w = {buf, count, datatype, host_type_plain(datatype), MPI_SUCCESS};
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    attach_poll();
+    int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
+    if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, comm);
+    record_poll();
+    return rc;
 }
 
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
+    if (watch_wants(count, datatype, source, true)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -164,7 +181,7 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
         rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, s);
         rc = received(p, &w, s, rc, comm);
     } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, source, comm);
+        p = pull_watch(buf, count, datatype, source, comm, false);
         rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm,
                   p || road.led ? s : status);
         if (p) rc = received(p, NULL, s, rc, comm);
@@ -179,8 +196,16 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
 {
     struct parcel *p;
     struct wire w;
-    struct road road = road_of(source, tag, comm);
     int rc;
+    if (watch_wants(count, datatype, source, false)) {
+        attach_poll();
+        rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
+        if (rc != MPI_SUCCESS || watch_add(*request, &(struct watch){buf, count, datatype, true, MPI_SUCCESS})) return rc;
+        p = pull_watch(buf, count, datatype, source, comm, false);
+        if (p) record_add(*request, p, true);
+        return rc;
+    }
+    struct road road = road_of(source, tag, comm);
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, request);
         return posted(p, &w, rc, request, &road);
@@ -210,7 +235,7 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
     if (matched(&p, &w, buf, count, datatype, message, &rc)) {
         rc = received(p, &w, s, DOWN(next, p->address, w.count, w.type, message, s), MPI_COMM_SELF);
     } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF);
+        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
         rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s);
         if (p) rc = received(p, NULL, s, rc, MPI_COMM_SELF);
     }

@@ -120,7 +120,7 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     if (!driver) return true;
     s->where = where_of(s->layout, typed, count);
     s->packed.device = device_of(s->packed.address);
-    return true;
+    return s->where.device || s->packed.device || native_meet(datatype, s->layout, s->packed.bytes);
 }
 
 /* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. */

@@ -5,6 +5,7 @@
 #include "next.h"
 #include "request.h"
 #include "spare.h"
+#include "watch.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +124,21 @@ static bool finder_offers(const struct finder *f)
     return any;
 }
 
+/* Goes on with neighbourhood collectives: true where all among the requests are complete, as far as the MPI's next look at
+ * them can tell. Calls that wait for requests of the MPI's own have these complete before. */
+static bool finder_step(const struct finder *f)
+{
+    bool all = true;
+    for (int i = 0; record_defers() && i < f->count; i++)
+        if (!(f->records ? record_stepped(f->records[i]) : record_step(f->handles[i]))) all = false;
+    return all;
+}
+
+static void step_each(int count, const MPI_Request requests[])
+{
+    for (int i = 0; record_defers() && requests && i < count; i++) record_step(requests[i]);
+}
+
 /* Not complete; but the MPI goes on. */
 static int finder_later(struct finder *f, const MPI_Request requests[], int *flag)
 {
@@ -156,10 +172,52 @@ static int finish_some(struct finder *f, int outcount, const int indices[], int 
     return rc;
 }
 
+/*
+ * Where there are none but watched receives (watch.h), which is what a process without GPUs mostly has.
+ */
+
+static int wait_watched(const struct next *next, MPI_Request *request, MPI_Status *status)
+{
+    struct watch w;
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    if (!request || !watch_take(*request, &w)) return next->Wait(request, status);
+    int rc = next->Wait(request, s);
+    if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, MPI_COMM_WORLD);
+    return rc;
+}
+
+#define WATCHED_AT_ONCE 32
+
+static int waitall_watched(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    struct watch w[WATCHED_AT_ONCE];
+    MPI_Request of[WATCHED_AT_ONCE];
+    MPI_Status own[WATCHED_AT_ONCE], *s = statuses == MPI_STATUSES_IGNORE ? own : statuses;
+    int at[WATCHED_AT_ONCE], n = 0;
+    bool failed = false;
+    for (int i = 0; i < count; i++)
+        if (watch_take(requests[i], &w[n])) of[n] = requests[i], at[n++] = i;
+    int rc = next->Waitall(count, requests, n ? s : statuses);
+    for (int i = 0; i < n; i++) {
+        MPI_Status *status = &s[at[i]];
+        int error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
+        if (error == MPI_ERR_PENDING) watch_add(of[i], &w[i]);
+        if (error != MPI_SUCCESS || !watch_hit(&w[i], status)) continue;
+        w[i].error = watch_arrived(&w[i], status, MPI_COMM_WORLD);
+        failed |= w[i].error != MPI_SUCCESS;
+    }
+    for (int i = 0; i < count && failed && rc == MPI_SUCCESS; i++) s[i].MPI_ERROR = MPI_SUCCESS;
+    for (int i = 0; i < n && failed; i++)
+        if (w[i].error != MPI_SUCCESS) s[at[i]].MPI_ERROR = w[i].error;
+    return failed ? MPI_ERR_IN_STATUS : rc;
+}
+
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
     struct finder f;
+    if (watch_alone()) return wait_watched(next, request, status);
     if (!finder_open(&f, 1, request, status)) return next->Wait(request, status);
+    while (!finder_step(&f)) continue;
     int rc = next->Wait(request, f.statuses);
     return finish_one(&f, 0, f.statuses, rc);
 }
@@ -168,6 +226,7 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
 {
     struct finder f;
     if (!finder_open(&f, 1, request, status)) return next->Test(request, flag, status);
+    finder_step(&f);
     if (finder_offers(&f)) return finder_later(&f, request, flag);
     int rc = next->Test(request, flag, f.statuses);
     return finish_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
@@ -176,7 +235,10 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
 int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
     struct finder f;
+    if (watch_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
+        return waitall_watched(next, count, requests, statuses);
     if (!finder_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
+    while (!finder_step(&f)) continue;
     int rc = next->Waitall(count, requests, f.statuses);
     return finish_all(&f, rc);
 }
@@ -185,6 +247,7 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
 {
     struct finder f;
     if (!finder_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
+    finder_step(&f);
     if (finder_offers(&f)) return finder_later(&f, requests, flag);
     int rc = next->Testall(count, requests, flag, f.statuses);
     if (rc != MPI_SUCCESS || *flag) return finish_all(&f, rc);
@@ -200,6 +263,17 @@ static int held_from(int at, int count, const MPI_Request requests[])
     return requests ? at : count;
 }
 
+/* MPI_Waitany, where the MPI alone would not come to an end. */
+static int wait_any(const struct next *next, const struct finder *f, MPI_Request requests[], int *index, MPI_Status *s)
+{
+    int flag = 0, rc = MPI_SUCCESS;
+    while (rc == MPI_SUCCESS && !flag) {
+        if (finder_step(f)) return next->Waitany(f->count, requests, index, s);
+        rc = next->Testany(f->count, requests, index, &flag, s);
+    }
+    return rc;
+}
+
 int call_Waitany(const struct next *next, int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     struct finder f;
@@ -208,7 +282,7 @@ int call_Waitany(const struct next *next, int count, MPI_Request requests[], int
     if (!finder_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
     if (held < count) return finish_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
-    int rc = next->Waitany(count, requests, index, s);
+    int rc = wait_any(next, &f, requests, index, s);
     return finish_one(&f, *index, s, rc);
 }
 
@@ -221,6 +295,7 @@ int call_Testany(const struct next *next, int count, MPI_Request requests[], int
         return next->Testany(count, requests, index, flag, status);
     if (held < count) return *flag = 1, finish_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;
+    finder_step(&f);
     int rc = next->Testany(count, requests, index, flag, s);
     return finish_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
 }
@@ -232,6 +307,16 @@ static int held_some(int count, const MPI_Request requests[], int indices[])
     return n;
 }
 
+static int wait_some(const struct next *next, const struct finder *f, MPI_Request requests[], int *outcount, int indices[])
+{
+    int rc = MPI_SUCCESS;
+    for (*outcount = 0; rc == MPI_SUCCESS && !*outcount;) {
+        if (finder_step(f)) return next->Waitsome(f->count, requests, outcount, indices, f->statuses);
+        rc = next->Testsome(f->count, requests, outcount, indices, f->statuses);
+    }
+    return rc;
+}
+
 int call_Waitsome(const struct next *next, int incount, MPI_Request requests[], int *outcount, int indices[],
                   MPI_Status statuses[])
 {
@@ -240,7 +325,7 @@ int call_Waitsome(const struct next *next, int incount, MPI_Request requests[], 
     if (!finder_open(&f, incount, requests, statuses))
         return next->Waitsome(incount, requests, outcount, indices, statuses);
     if (n) return finish_some(&f, *outcount = n, indices, MPI_SUCCESS);
-    int rc = next->Waitsome(incount, requests, outcount, indices, f.statuses);
+    int rc = wait_some(next, &f, requests, outcount, indices);
     return finish_some(&f, *outcount, indices, rc);
 }
 
@@ -252,6 +337,7 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
     if (!finder_open(&f, incount, requests, statuses))
         return next->Testsome(incount, requests, outcount, indices, statuses);
     if (n) return finish_some(&f, *outcount = n, indices, MPI_SUCCESS);
+    finder_step(&f);
     int rc = next->Testsome(incount, requests, outcount, indices, f.statuses);
     return finish_some(&f, *outcount, indices, rc);
 }
@@ -269,6 +355,7 @@ int call_Request_get_status(const struct next *next, MPI_Request request, int *f
 {
     struct completion c = {0};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    step_each(1, &request);
     int rc = next->Request_get_status(request, flag, s);
     if (rc == MPI_SUCCESS && *flag && record_offers(request)) *flag = 0;
     if (rc == MPI_SUCCESS && *flag) finish_seen(&c, request, s);
@@ -282,6 +369,7 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
     struct completion c = {0};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int held = held_from(0, count, requests);
+    step_each(count, requests);
     int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, requests, index, flag, s);
     if (held < count) *index = held, *flag = 1;
     if (rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED) finish_seen(&c, requests[*index], s);
@@ -294,6 +382,7 @@ int call_Request_get_status_all(const struct next *next, int count, const MPI_Re
     struct completion c = {0};
     struct finder f;
     finder_room(&f, count, statuses);
+    step_each(count, requests);
     int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
     spare_put(SPARE_LIST, f.block);
@@ -307,6 +396,7 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     struct finder f;
     finder_room(&f, incount, statuses);
     int held = held_some(incount, requests, indices);
+    step_each(incount, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
     if (held) *outcount = held;
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
@@ -316,10 +406,10 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
 }
 #endif
 
-/* What is here can't be cancelled. */
+/* What is here can't be cancelled, nor can collectives. */
 int call_Cancel(const struct next *next, MPI_Request *request)
 {
-    return request && record_holds(*request) ? MPI_SUCCESS : next->Cancel(request);
+    return request && (record_holds(*request) || record_deferred(*request)) ? MPI_SUCCESS : next->Cancel(request);
 }
 
 int call_Request_free(const struct next *next, MPI_Request *request)

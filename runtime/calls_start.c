@@ -3,16 +3,20 @@
 #include "request.h"
 
 /* The records go back before the start: a request may complete in any thread as soon as it is active. */
-static int start(int count, const MPI_Request requests[])
+static int start(struct starts *s, int count, const MPI_Request requests[])
 {
-    struct starts s = {0};
     bool ok = true;
     for (int i = 0; i < count && ok; i++) {
         struct record *r = record_take(requests[i]);
-        if (r) ok = record_start(&s, r);
+        if (r) ok = record_start(s, r);
     }
-    if (record_started(&s, ok)) return MPI_SUCCESS;
+    if (record_started(s, ok)) return MPI_SUCCESS;
     return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a persistent request can't be started");
+}
+
+static int feed(struct starts *s)
+{
+    return record_feed(s) ? MPI_SUCCESS : raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
 }
 
 static void take_back(int count, const MPI_Request requests[])
@@ -27,9 +31,12 @@ static void take_back(int count, const MPI_Request requests[])
 
 int call_Start(const struct next *next, MPI_Request *request)
 {
-    int rc = request ? start(1, request) : MPI_SUCCESS;
-    if (request && record_holds(*request)) return rc;
-    if (rc == MPI_SUCCESS && (rc = next->Start(request)) != MPI_SUCCESS && request) take_back(1, request);
+    struct starts s = {0};
+    int rc = request ? start(&s, 1, request) : MPI_SUCCESS;
+    if (rc != MPI_SUCCESS || (request && record_holds(*request))) return rc;
+    rc = next->Start(request);
+    if (rc == MPI_SUCCESS) return feed(&s);
+    if (request) take_back(1, request);
     return rc;
 }
 
@@ -50,9 +57,11 @@ static int start_rest(const struct next *next, int count, MPI_Request requests[]
 
 int call_Startall(const struct next *next, int count, MPI_Request requests[])
 {
-    int rc = requests ? start(count, requests) : MPI_SUCCESS;
+    struct starts s = {0};
+    int rc = requests ? start(&s, count, requests) : MPI_SUCCESS;
     if (rc != MPI_SUCCESS) return rc;
     rc = any_holds(count, requests) ? start_rest(next, count, requests) : next->Startall(count, requests);
-    if (rc != MPI_SUCCESS && requests) take_back(count, requests);
+    if (rc == MPI_SUCCESS) return feed(&s);
+    if (requests) take_back(count, requests);
     return rc;
 }

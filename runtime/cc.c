@@ -267,7 +267,7 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
     size_t n = 8;
     cc_machine();
     for (size_t i = 0; forbidden[i]; i++) argv[n++] = forbidden[i];
-    /* The code calls memcpy alone, which the process has. */
+    /* The code calls memmove alone, which the process has. */
     if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
     else argv[n++] = "-S";
     *data = NULL, *bytes = 0;

@@ -5,32 +5,75 @@
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-/* Payloads below this never have one: receives of less need no look, and the descriptor of a longer message, which has
- * as many bytes, is too long for them as well. */
+/* Payloads below this have at most a brief one (brief.h): receives of less need no look else, and the descriptor of a
+ * longer message, which has as many bytes, is too long for them as well. */
 #define OFFER_MIN 512
+#define BRIEF_MIN 32
+/* The same of payloads in host memory, whose descriptors are padded: few messages there are as long, and those that are
+ * take long enough not to feel the look. MPIs still send so many bytes at once. */
+#define HOST_OFFER_MIN 3968
+
+/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
+ * then random ones. */
+#define COOKIE_MARK "stridec"   /* and a zero */
+struct cookie {
+    unsigned char half[2][16];
+};
 
 struct descriptor {
-    unsigned char cookie[32];   /* the sender's, or the pipeline's */
+    unsigned char cookie[16];   /* the sender's, or the pipeline's: the first half */
     uint32_t rank;              /* the sender in MPI_COMM_WORLD */
     uint32_t slot;              /* which of its slots; of chunks their tag */
-    int64_t bytes;              /* of the payload */
+    int64_t bytes;              /* of the payload; so far goes a brief one */
+    unsigned char other[16];    /* half of the cookie */
     int64_t chunk;              /* bytes of each chunk but the last */
     unsigned char rest[OFFER_MIN - 56];
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
+#define BRIEF_BYTES ((int64_t)offsetof(struct descriptor, other))
+_Static_assert(offsetof(struct descriptor, other) <= BRIEF_MIN, "a brief descriptor is no longer than its payload");
+/* False where what lies at `from`, 8 bytes or more, is no descriptor. */
+static inline bool descriptor_begins(const void *from)
+{
+    uint64_t a, b;
+    memcpy(&a, from, sizeof a), memcpy(&b, COOKIE_MARK, sizeof b);
+    return a == b;
+}
 
-extern atomic_bool descriptors_come;
+static inline void descriptor_mark(struct descriptor *d, const struct cookie *c)
+{
+    memcpy(d->cookie, c->half[0], sizeof d->cookie), memcpy(d->other, c->half[1], sizeof d->other);
+}
+static inline bool descriptor_marked(const struct descriptor *d, const struct cookie *c, bool brief)
+{
+    return !memcmp(d->cookie, c->half[0], sizeof d->cookie) && (brief || !memcmp(d->other, c->half[1], sizeof d->other));
+}
+/* The least bytes of a receive whose message may come as a descriptor; INT64_MAX: none does. */
+#pragma GCC visibility push(hidden)
+extern _Atomic int64_t descriptors_least;
+#pragma GCC visibility pop
+static inline __attribute__((always_inline)) int64_t descriptor_least(void)
+{
+    return atomic_load_explicit(&descriptors_least, memory_order_relaxed);
+}
+/* True of as many bytes as a descriptor that may come has. */
+static inline bool descriptor_fits(int64_t bytes)
+{
+    return bytes == DESCRIPTOR_BYTES || bytes == HOST_OFFER_MIN || (bytes == BRIEF_BYTES && descriptor_least() <= BRIEF_MIN);
+}
 /* True if messages may come as descriptors. */
 static inline bool descriptors_armed(void)
 {
-    return atomic_load_explicit(&descriptors_come, memory_order_relaxed);
+    return descriptor_least() != INT64_MAX;
 }
 /* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
 {
-    return count < OFFER_MIN / 32 || !descriptors_armed();
+    return (int64_t)count < descriptor_least() / 32;
 }
 
 #endif

@@ -40,6 +40,7 @@ struct stream {
     CUstream handle;       /* stream_use gives it */
     int priority;          /* the driver's number for it */
     int number;            /* among the streams of the device now: small numbers are taken first */
+    bool foreign;          /* the application's: plain launches alone, no graphs */
     bool batched;          /* more work follows before anybody waits: no completion flags. The user's to set */
     bool flagged;          /* the last work on the stream stores `ticket` to the stream's word when it is done */
     uint32_t ticket;

@@ -1,10 +1,13 @@
 /* edges.c: which communicators' neighbourhood collectives go edge by edge, and their edges. */
 #include "edges.h"
+#include "deferred.h"
 #include "driver.h"
 #include "log.h"
 #include "node.h"
 #include <pthread.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,15 +93,21 @@ static bool make_roads(struct edge_side *s, MPI_Comm comm)
     return all;
 }
 
+static bool request_room(struct edges *e)
+{
+    size_t requests = (size_t)(e->in.n + e->in.roads + e->out.n + e->out.roads + 1);
+    e->request = malloc(requests * sizeof *e->request);
+    e->status = malloc(requests * sizeof *e->status);
+    return e->request && e->status;
+}
+
 static bool find_edges(struct edges *e, MPI_Comm comm, int topology)
 {
     PMPI_Comm_rank(comm, &e->rank);
     bool ok = topology == MPI_CART ? grid_edges(e, comm)
               : topology == MPI_GRAPH ? graph_edges(e, comm) : list_edges(e, comm);
     ok = ok && make_roads(&e->in, comm) && make_roads(&e->out, comm);
-    size_t requests = ok ? (size_t)(e->in.n + e->in.roads + e->out.n + e->out.roads + 1) : 0;
-    if (ok) e->request = malloc(requests * sizeof *e->request), e->status = malloc(requests * sizeof *e->status);
-    return ok && e->request && e->status;
+    return ok && request_room(e);
 }
 
 static void side_free(struct edge_side *s)
@@ -106,15 +115,46 @@ static void side_free(struct edge_side *s)
     free(s->edge), free(s->word), free(s->road);
 }
 
-static int forget(MPI_Comm comm, int which, void *edges, void *extra)
+void edges_put(struct edges *e)
 {
-    struct edges *e = edges;
-    (void)comm, (void)which, (void)extra;
-    if (e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm);
+    if (!e || atomic_fetch_sub(&e->holders, 1) > 1) return;
+    if (!e->of && e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm);
+    edges_put(e->of);
     side_free(&e->in), side_free(&e->out);
     free(e->request), free(e->status);
     free(e);
+}
+
+static int forget(MPI_Comm comm, int which, void *edges, void *extra)
+{
+    (void)comm, (void)which, (void)extra;
+    edges_put(edges);
     return MPI_SUCCESS;
+}
+
+static bool side_copy(struct edge_side *to, const struct edge_side *from)
+{
+    if (!side_room(to, from->n)) return false;
+    to->n = from->n, to->roads = from->roads;
+    if (from->n) memcpy(to->edge, from->edge, (size_t)from->n * sizeof *to->edge);
+    for (int i = 0; i < from->roads; i++) {
+        to->road[i] = from->road[i];
+        to->road[i].edge = to->edge + (from->road[i].edge - from->edge);
+        to->road[i].word = to->word + (from->road[i].word - from->word);
+    }
+    return true;
+}
+
+struct edges *edges_copy(struct edges *e)
+{
+    struct edges *copy = calloc(1, sizeof *copy);
+    if (!copy) return NULL;
+    copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags;
+    atomic_init(&copy->holders, 1);
+    atomic_fetch_add(&e->holders, 1);
+    if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && request_room(copy)) return copy;
+    edges_put(copy);
+    return NULL;
 }
 
 /*
@@ -133,13 +173,24 @@ static MPI_Comm own_comm(MPI_Comm comm)
     return own;
 }
 
-/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good. */
-static void decide(struct edges *e, MPI_Comm comm, int topology)
+static int tag_count(MPI_Comm comm)
+{
+    int *most = NULL, found = 0;
+    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
+    return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
+}
+
+/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good: *driver
+ * is false then. */
+static void decide(struct edges *e, MPI_Comm comm, int topology, bool *driver)
 {
     MPI_Comm own = node_holds(comm) ? own_comm(comm) : MPI_COMM_NULL;
+    *driver = true;
     if (own == MPI_COMM_NULL) return;
-    int vote[2] = {find_edges(e, comm, topology), !driver_get()}, least[2] = {0, 1};
-    if (PMPI_Allreduce(vote, least, 2, MPI_INT, MPI_MIN, own) == MPI_SUCCESS && least[0] && !least[1]) e->comm = own;
+    int vote[2] = {find_edges(e, comm, topology) && deferred_ready(), !driver_get()}, least[2] = {0, 1};
+    bool told = PMPI_Allreduce(vote, least, 2, MPI_INT, MPI_MIN, own) == MPI_SUCCESS;
+    *driver = !told || !least[1];
+    if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
     else PMPI_Comm_free(&own);
 }
 
@@ -151,23 +202,54 @@ static bool have_key(void)
     return key != MPI_KEYVAL_INVALID;
 }
 
+static bool look(MPI_Comm comm, struct edges **e)
+{
+    int found = 0;
+    *e = NULL;
+    return comm != MPI_COMM_NULL && have_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
+}
+
+/* `last`: it is not to be asked again. */
+static struct edges *meet(MPI_Comm comm, bool last)
+{
+    int topology = MPI_UNDEFINED;
+    bool driver;
+    if (comm == MPI_COMM_NULL || !have_key()) return NULL;
+    if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
+    struct edges *e = calloc(1, sizeof *e);
+    if (!e) abort();   /* the others count on this rank's vote */
+    e->comm = MPI_COMM_NULL;
+    atomic_init(&e->holders, 1);
+    decide(e, comm, topology, &driver);
+    if (!last && !driver) return edges_put(e), NULL;
+    if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS) abort();
+    return e;
+}
+
+static struct edges *usable(struct edges *e)
+{
+    return e && e->comm != MPI_COMM_NULL ? e : NULL;
+}
+
+struct edges *edges_known(MPI_Comm comm)
+{
+    struct edges *e;
+    return look(comm, &e) ? usable(e) : NULL;
+}
+
 struct edges *edges_of(MPI_Comm comm)
 {
-    struct edges *e = NULL;
-    int found = 0, topology = MPI_UNDEFINED;
-    if (comm == MPI_COMM_NULL || !have_key() || PMPI_Comm_get_attr(comm, key, &e, &found) != MPI_SUCCESS) return NULL;
-    if (!found) {
-        if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
-        e = calloc(1, sizeof *e);
-        if (!e) abort();   /* the others count on this rank's vote */
-        e->comm = MPI_COMM_NULL;
-        decide(e, comm, topology);
-        if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS) abort();
-    }
-    return e->comm == MPI_COMM_NULL ? NULL : e;
+    struct edges *e;
+    return usable(look(comm, &e) ? e : meet(comm, true));
+}
+
+void edges_meet(MPI_Comm comm)
+{
+    meet(comm, false);
 }
 
 void edges_finish(void)
 {
     if (key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&key);
+    deferred_finish();
 }

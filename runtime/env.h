@@ -20,7 +20,7 @@ struct env {
     const char *dump;              /* STRIDEC_DUMP: folder for what is generated, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
-    enum env_host host;            /* STRIDEC_HOST=off|on|auto: data in host memory */
+    enum env_host host;            /* STRIDEC_HOST=off|on|auto: data in host memory, packed and sent */
     const char *cc;                /* STRIDEC_CC: the C compiler for it, or NULL */
     const char *knobs;             /* STRIDEC_KNOBS: see knobs.h; NULL if none */
     const char *tune;              /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; NULL if none */

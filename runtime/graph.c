@@ -50,7 +50,7 @@ bool graph_launch(struct module *m, enum kernel_direction direction, int entry, 
                   struct stream *s)
 {
     const struct driver *driver = driver_get();
-    if (!driver->graphs) return false;
+    if (!driver->graphs || s->foreign) return false;
     _Atomic(struct graph *) *slot = &m->graphs[direction][entry][s->number % MODULE_GRAPHS];
     if (atomic_load_explicit(slot, memory_order_relaxed) == &refused) return false;
     struct graph *g = atomic_exchange_explicit(slot, &in_use, memory_order_acquire);

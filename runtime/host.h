@@ -48,21 +48,30 @@ HOST_INLINE bool host_surely(const void *p)
 bool host_learn(const void *p);
 
 /* Plain types: named ones without gaps, of which any number is one piece. Nobody frees them, so that a handle that was one
- * stays one. A small table without chains: what it has lost is found by its layout, which puts it back. */
+ * stays one. A small table without chains: what finds no place is found by its layout. */
 #define HOST_TYPES_BITS 8
-extern _Atomic(MPI_Datatype) host_types[1 << HOST_TYPES_BITS] __attribute__((visibility("hidden")));
+/* Of each the handle, shifted, and its size; the first that comes to a slot stays. */
+extern _Atomic uint64_t host_types[1 << HOST_TYPES_BITS] __attribute__((visibility("hidden")));
 
-HOST_INLINE _Atomic(MPI_Datatype) *host_type_slot(MPI_Datatype t)
+HOST_INLINE _Atomic uint64_t *host_type_slot(MPI_Datatype t)
 {
     return &host_types[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - HOST_TYPES_BITS)];
 }
-static inline void host_type_add(MPI_Datatype t)
+static inline void host_type_add(MPI_Datatype t, int64_t size)
 {
-    atomic_store_explicit(host_type_slot(t), t, memory_order_relaxed);
+    uint64_t none = 0, handle = (uint64_t)(uintptr_t)t, entry = handle << 16 | (uint64_t)size;
+    if (handle >> 48 || size > UINT16_MAX || atomic_load_explicit(host_type_slot(t), memory_order_relaxed)) return;
+    atomic_compare_exchange_strong(host_type_slot(t), &none, entry);
+}
+/* Its size; 0 of others. */
+HOST_INLINE int64_t host_type_size(MPI_Datatype t)
+{
+    uint64_t entry = atomic_load_explicit(host_type_slot(t), memory_order_relaxed);
+    return entry >> 16 == (uint64_t)(uintptr_t)t ? (int64_t)(entry & UINT16_MAX) : 0;
 }
 HOST_INLINE bool host_type_plain(MPI_Datatype t)
 {
-    return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) == t;
+    return host_type_size(t) != 0;
 }
 
 /* The MPI takes device memory; set once that is known (mpi_cuda_aware). */

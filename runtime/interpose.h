@@ -13,22 +13,23 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_PENDING, WHEN_WINDOW };
+enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
 extern atomic_bool interpose_active;
-/* Number of side records of requests (request.c), and of operations on windows (calls_window.c). */
-extern atomic_int request_records, window_operations;
+/* Number of side records of requests (request.c), of receives that are only watched (watch.h), and of operations on windows (calls_window.c). */
+extern atomic_int request_records, request_watches, window_operations;
 /* Number of freed requests that the MPI has not completed yet. */
 extern atomic_int request_orphans;
 #pragma GCC visibility pop
 
 static inline bool interpose_pending(void)
 {
-    return atomic_load_explicit(&request_records, memory_order_acquire) != 0;
+    return (atomic_load_explicit(&request_records, memory_order_acquire)
+            | atomic_load_explicit(&request_watches, memory_order_acquire)) != 0;
 }
 static inline bool interpose_enter(enum when when)
 {

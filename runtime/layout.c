@@ -4,6 +4,7 @@
 #include "log.h"
 #include "native.h"
 #include "read_type.h"
+#include "seen.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
     (void)key, (void)extra;
-    native_forget(type);
+    native_forget(type), seen_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }
@@ -76,6 +77,13 @@ int64_t layout_block(const struct tree *t)
 {
     while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
     return t->kind == TREE_SEQ ? t->size / t->count : t->size;
+}
+
+int64_t layout_runs(const struct tree *t)
+{
+    int64_t runs = t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
+    for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);
+    return runs;
 }
 
 /* Layouts that the MPI must pack: only the numbers that it tells. */
@@ -107,6 +115,7 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     type_free(type);
     if (!l->tree) return false;
     l->low = l->tree->low, l->high = l->tree->high, l->block = layout_block(l->tree);
+    l->run = l->size > 0 ? l->size / layout_runs(l->tree) : 0;
     if (l->size > 0) l->kernel = kernel_get(l->tree, why);
     l->signature = signature_of(l, why);
     if (l->signature && (l->kernel || l->size == 0)) return true;
@@ -127,6 +136,7 @@ struct layout *layout_new(void)
     struct layout *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->refs = 1;
+    l->plain = MPI_DATATYPE_NULL;
     atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
     atomic_init(&l->runs_type, MPI_DATATYPE_NULL);
     return l;
@@ -138,7 +148,7 @@ static struct layout *layout_make(MPI_Datatype datatype)
     struct reason why = {""};
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
-    l->plain = is_plain(l, datatype);
+    if (is_plain(l, datatype)) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;
 }
@@ -169,7 +179,7 @@ struct layout *layout_of(MPI_Datatype datatype)
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
     if (!l) l = layout_attach(datatype);
-    if (l && l->plain) host_type_add(datatype);
+    if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }
 

@@ -3,6 +3,7 @@
 #ifndef STRIDEC_LAYOUT_H
 #define STRIDEC_LAYOUT_H
 #include "kernel.h"
+#include "native_quick.h"
 #include "stats.h"
 #include <mpi.h>
 #include <stdatomic.h>
@@ -10,7 +11,7 @@
 struct layout {
     atomic_int refs;
     atomic_bool committed;     /* the MPI has accepted the type in communication */
-    bool plain;                /* host_type_plain */
+    MPI_Datatype plain;        /* the named type that it was made for, where host_type_plain; duplicates share the layout */
     struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (shadow.c) */
     struct kernel *kernel;     /* NULL with tree, and for empty types */
     char *signature;           /* of tree, for people: of very long lists the form's; or "(unread)" */
@@ -19,9 +20,12 @@ struct layout {
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
     int64_t grain;             /* of its basic elements, bytes; 0 where they differ */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
+    int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
     bool host_read;            /* read for data in host memory alone (native_due) */
-    atomic_uint host_calls, host_served;    /* that native_begin saw; that it took */
+    _Atomic uint64_t host_worth;            /* of the calls that native_begin saw (native_slots.c) */
+    atomic_uint host_served;                /* calls that were stridec's */
+    struct native_quick quick;
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic(MPI_Datatype) runs_type;    /* write_type.h; the same */
     _Atomic uint64_t published;   /* export.c: where its signature lies in the node's file; 0: not asked for */
@@ -29,6 +33,8 @@ struct layout {
     _Atomic uint64_t offered, told;   /* whether to offer, and the last path told of (tell.c) */
 };
 
+/* How many runs a tree lists. */
+int64_t layout_runs(const struct tree *t);
 /* What `block` is for a tree. */
 int64_t layout_block(const struct tree *t);
 

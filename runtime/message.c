@@ -1,5 +1,7 @@
 /* message.c: the two ends of a message that a parcel carries. */
 #include "message.h"
+#include "attach.h"
+#include "host_message.h"
 #include "import.h"
 #include "offer.h"
 #include "outflow.h"
@@ -13,6 +15,18 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
+/* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
+static bool host_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                        MPI_Comm comm, int *rc)
+{
+    struct layout *l = offers ? host_sends(buf, count, datatype, comm) : NULL;
+    if (!l) return false;
+    if ((to->offer = host_offers(l, buf, count, datatype, dest, comm))) return true;
+    if (!(to->parcel = host_packs(l, buf, count))) return false;
+    *rc = wire_of(to->parcel->bytes, &to->wire);
+    return settled(&to->parcel, *rc);
+}
+
 bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc)
 {
@@ -20,7 +34,7 @@ bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t co
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
     *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
-    if (!l) return false;
+    if (!l) return dest != MPI_PROC_NULL && host_leaves(to, offers, buf, count, datatype, dest, comm, rc);
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
     if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
@@ -35,6 +49,8 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
 {
     *p = NULL;
     *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
+    attach_poll();
+    if (*rc == MPI_SUCCESS && !*p) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     if (*p) import_try_source(source, comm, (*p)->device);
     return settled(p, *rc);
@@ -47,6 +63,7 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
     if (!pull_wanted(p, p->address, status, &d)) {
         struct peer *from = p->bytes >= OFFER_MIN ? node_peer(comm, status->MPI_SOURCE) : NULL;
         if (from) atomic_store_explicit(&from->offers, false, memory_order_relaxed);
+        if (p->block) host_arrived(p, wire_received(status));
         return p->transport ? parcel_unpack(p, wire_received(status), comm) : MPI_SUCCESS;
     }
     int rc = pull_add(&ps, &d, p, status);

@@ -1,31 +1,19 @@
 /* native.c: packing in host memory: who does it, and how. See native.h. */
 #include "native.h"
-#include "choose.h"
 #include "env.h"
 #include "log.h"
 #include "native_inner.h"
-#include "tune_table.h"
 #include "../gen/pack.h"
 #include <stdlib.h>
 
-/* Calls with a handle, before its type is read: reading takes as long as some of them. More where types go before they
- * have been worth it. */
-#define USES_MIN 16
-#define USES_MAX (1 << 20)
-/* Calls that pay for reading a layout. */
-#define PAID 32
-
-struct native_slot native_slots[1 << NATIVE_BITS][2];
-_Atomic int64_t native_least = INT64_MAX;
-static atomic_uint uses_needed = USES_MIN;
-
 /* The first call of either way meets cold code and is not counted. */
 #define TURNS 5
-#define CLASS_LEAST 8    /* log2 of bytes */
-#define CLASSES 32
 
-/* What a call that is ours costs beside the moving. */
-#define TAX_NS 30
+/* Spans past this are nothing for native_quick: nothing overflows below. */
+#define COUNTED ((int64_t)1 << 60)
+
+/* What a call that is ours costs beside what turns time. */
+#define TAX_NS 10
 
 enum verdict { RACING, OURS, THEIRS };
 struct native_race {
@@ -39,7 +27,7 @@ static pthread_mutex_t race_lock = PTHREAD_MUTEX_INITIALIZER;
 /* What hangs on a kernel. */
 struct native {
     _Atomic(struct stridec_host_list *) lists;
-    struct native_race race[2][CLASSES];
+    struct native_race race[2][NATIVE_CLASSES];
 };
 
 void native_free(struct native *n)
@@ -144,10 +132,7 @@ int native_ready(struct layout *l, bool wait)
 static struct native_race *race_of(struct kernel *k, enum kernel_direction direction, int64_t bytes)
 {
     struct native *n = native_of(k);
-    int class = 63 - __builtin_clzll((uint64_t)bytes | 1) - CLASS_LEAST;
-    if (class < 0) class = 0;
-    if (class >= CLASSES) class = CLASSES - 1;
-    return n ? &n->race[direction][class] : NULL;
+    return n ? &n->race[direction][native_class(bytes)] : NULL;
 }
 
 /* What was found out with the walk counts until there is code. */
@@ -163,8 +148,6 @@ static enum verdict verdict_of(struct native_race *r, struct kernel *k)
     pthread_mutex_unlock(&race_lock);
     return (enum verdict)atomic_load(&r->verdict);
 }
-
-static void slot_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
 
 /* The MPI's way stays where nothing better is to come. */
 static bool settled(struct kernel *k, struct native_race *r)
@@ -213,10 +196,25 @@ bool native_wins(struct layout *l, enum kernel_direction direction, int64_t coun
     return r && atomic_load_explicit(&r->verdict, memory_order_relaxed) == OURS;
 }
 
-/* Counts that may miss one. */
-static void count_one(atomic_uint *n)
+/* Calls of about so many bytes need no more questions: native_quick serves them. */
+static void make_quick(struct layout *l, enum kernel_direction direction, uint32_t classes)
 {
-    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed);
+    struct native_quick *q = &l->quick;
+    struct module *m = env_get()->stats ? NULL : code_of(l->kernel);
+    const struct stridec_host_list *lists = NULL;
+    if (!m || (form_has_lists(l->kernel->form) && !(lists = lists_of(l->kernel)))) return;
+    if (atomic_load_explicit(&q->wins[direction], memory_order_relaxed) & classes) return;
+    pthread_mutex_lock(&race_lock);
+    if (!q->most) {
+        int64_t far = l->extent < 0 ? -l->extent : l->extent;
+        q->code[KERNEL_PACK] = m->host[KERNEL_PACK], q->code[KERNEL_UNPACK] = m->host[KERNEL_UNPACK];
+        q->lists = lists;
+        q->origin = (uint64_t)l->tree->off;
+        q->continues = launch_continues(l->kernel->tree, l->extent);
+        q->most = COUNTED / (far > l->size ? far : l->size) + 1;
+    }
+    atomic_fetch_or_explicit(&q->wins[direction], classes, memory_order_release);
+    pthread_mutex_unlock(&race_lock);
 }
 
 bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
@@ -224,17 +222,20 @@ bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction
 {
     *c = (struct native_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
     if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
-    count_one(&l->host_calls);
+    atomic_fetch_add_explicit(&l->host_worth, native_worth((uint64_t)bytes), memory_order_relaxed);
     if (env_get()->host == ENV_HOST_ON) {
         c->ours = true;
+        make_quick(l, direction, UINT32_MAX);
     } else {
         struct native_race *r = race_of(l->kernel, direction, bytes);
         enum verdict v = r ? verdict_of(r, l->kernel) : THEIRS;
         c->ours = v == OURS;
+        if (v == OURS && atomic_load_explicit(&r->compiled, memory_order_relaxed))
+            make_quick(l, direction, (uint32_t)1 << native_class(bytes));
         if (v == RACING) take_turn(c, r);
-        if (v == THEIRS && r && settled(l->kernel, r) && count < INT64_MAX) slot_raise(type, direction, count + 1);
+        if (v == THEIRS && r && settled(l->kernel, r) && count < INT64_MAX) native_raise(type, direction, count + 1);
     }
-    if (c->ours) count_one(&l->host_served);
+    if (c->ours) native_count(l);
     if (c->race || env_get()->stats) c->start = stats_now();
     return c->ours;
 }
@@ -249,127 +250,4 @@ void native_end(struct native_call *c, int rc)
     if (c->ours && env_get()->stats)
         stats_add(c->layout->stats,
                   &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
-}
-
-/*
- * What is known of handles.
- */
-
-static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct native_slot *slot_of(MPI_Datatype t)
-{
-    struct native_slot *s = native_set(t);
-    for (int i = 0; i < 2; i++)
-        if (atomic_load_explicit(&s[i].type, memory_order_relaxed) == t) return &s[i];
-    return NULL;
-}
-
-/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
-static struct layout *slot_layout(struct native_slot *s, MPI_Datatype t)
-{
-    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
-    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
-    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
-    atomic_thread_fence(memory_order_acquire);
-    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
-}
-
-static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_slot *from)
-{
-    atomic_fetch_add(&s->version, 1);
-    atomic_store(&s->type, t);
-    atomic_store(&s->uses, from ? atomic_load(&from->uses) : 0);
-    atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
-    for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
-    atomic_fetch_add(&s->version, 1);
-}
-
-static int64_t least_count(MPI_Datatype t)
-{
-    int64_t bytes = atomic_load_explicit(&native_least, memory_order_relaxed);
-    MPI_Count size = 0;
-    if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS || size <= 0) return INT64_MAX;
-    return bytes / size + (bytes % size != 0);
-}
-
-/* In the place of the one of two that was there first. */
-static struct native_slot *slot_new(MPI_Datatype t)
-{
-    int64_t least = least_count(t);
-    pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
-    if (!s) {
-        s = native_set(t);
-        if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
-        slot_set(&s[0], t, NULL);
-        for (int d = 0; d < 2; d++) atomic_store(&s->least[d], least);
-    }
-    pthread_mutex_unlock(&slot_lock);
-    return s;
-}
-
-void native_forget(MPI_Datatype t)
-{
-    pthread_mutex_lock(&slot_lock);
-    for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
-    pthread_mutex_unlock(&slot_lock);
-}
-
-/* From now on calls with fewer elements go straight down. */
-static void slot_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
-{
-    pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
-    if (s && atomic_load(&s->least[d]) < least) atomic_store(&s->least[d], least);
-    pthread_mutex_unlock(&slot_lock);
-}
-
-static struct layout *slot_read(MPI_Datatype t)
-{
-    struct layout *l = layout_of(t);
-    if (!l) return NULL;
-    l->host_read = true;
-    pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
-    if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
-    pthread_mutex_unlock(&slot_lock);
-    for (int d = 0; d < 2 && (!l->kernel || layout_contiguous(l, 2)); d++)
-        slot_raise(t, (enum kernel_direction)d, INT64_MAX);
-    return l;
-}
-
-struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
-{
-    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
-    struct native_slot *s = slot_of(t);
-    if (!s) s = slot_new(t);
-    struct layout *l = slot_layout(s, t);
-    if (l) return l;
-    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
-    unsigned uses = atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
-    bool due = env_get()->host == ENV_HOST_ON || uses >= atomic_load_explicit(&uses_needed, memory_order_relaxed);
-    return due ? slot_read(t) : NULL;
-}
-
-/* Types that go before they have paid make the next ones wait longer. */
-void native_gone(const struct layout *l)
-{
-    unsigned needed = atomic_load(&uses_needed);
-    if (atomic_load(&l->host_calls) >= PAID) atomic_store(&uses_needed, USES_MIN);
-    else if (needed < USES_MAX) atomic_store(&uses_needed, needed * 2);
-}
-
-void native_start(void)
-{
-    const char *file;
-    const struct tune_table *t = choose_table(&file);
-    int64_t least = t ? t->host_least : INT64_MAX;
-    enum env_host host = env_get()->host;
-    atomic_store(&native_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
-}
-
-void native_finish(void)
-{
-    atomic_store(&native_least, INT64_MAX);
 }

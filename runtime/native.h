@@ -3,13 +3,15 @@
  * compiler, a walk over the tree serves (gen/pack.h).
  *
  * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
- *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 4096 without
+ *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
  *     one): never. Such calls go straight down, without a look at the type: native_ignores.
- *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times, so
- *     that types that are made for one message cost nothing. Each layout's first call is the MPI's: it knows about
- *     types that were not committed.
+ *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
+ *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's
+ *     first call is the MPI's: it knows about types that were not committed.
  *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
- *     bytes, and what was quicker in its best call stays; once more when the compiled code has come.
+ *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
+ *     a process without a driver, or of buffers that surely are the host's (host.h), such calls are served by some sixty
+ *     instructions beside the code: native_quick.
  * STRIDEC_HOST=on serves all but contiguous data, without turns. */
 #ifndef STRIDEC_NATIVE_H
 #define STRIDEC_NATIVE_H
@@ -49,33 +51,73 @@ void native_end(struct native_call *c, int rc);
  * What the table has lost is found again. */
 struct native_slot {
     atomic_uint version;        /* odd while the rest changes */
-    atomic_uint uses;           /* calls with enough elements, before the type is read */
     _Atomic(MPI_Datatype) type;
+    _Atomic int64_t size;       /* packed bytes of an element */
+    _Atomic int64_t low, span;  /* its lowest byte, and the bytes from there to its end; */
+    _Atomic int64_t extent;     /* those to the next element */
+    _Atomic uint64_t worth;     /* of calls with enough elements, before the type is read */
     _Atomic int64_t least[2];   /* fewer elements have nothing to gain; by kernel_direction */
     _Atomic(struct layout *) layout;   /* NULL: not read yet */
 };
 #define NATIVE_BITS 8
+#define NATIVE_NEAR 4096        /* bytes that lie in one memory where the first does */
 #pragma GCC visibility push(hidden)
 extern struct native_slot native_slots[1 << NATIVE_BITS][2];
 extern _Atomic int64_t native_least;   /* packed bytes; INT64_MAX: none are enough */
+extern _Atomic uint64_t native_needed; /* what calls must add up to before their type is read (native_slots.c) */
 #pragma GCC visibility pop
 
 HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
 {
     return native_slots[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - NATIVE_BITS)];
 }
-HOST_INLINE bool native_small(const struct native_slot *s, enum kernel_direction d, MPI_Datatype t, int64_t count)
+/* t's, or one of another type. */
+HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)
 {
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
-           && count < atomic_load_explicit(&s->least[d], memory_order_relaxed);
+    struct native_slot *s = native_set(t);
+    return s + (atomic_load_explicit(&s->type, memory_order_relaxed) != t);
+}
+/* What a call adds to that: calls of 4 KiB and more the same each, smaller ones a sixteenth of their bytes, as little is
+ * won by each and reading and compiling cost the same. */
+#define NATIVE_WORTH 4096
+HOST_INLINE uint64_t native_worth(uint64_t bytes)
+{
+    return bytes >= NATIVE_WORTH ? NATIVE_WORTH : bytes / 16 + 1;
+}
+/* Adds it, to a count that may miss one. True once that is enough. */
+HOST_INLINE bool native_due(struct native_slot *s, uint64_t bytes)
+{
+    uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed) + native_worth(bytes);
+    atomic_store_explicit(&s->worth, worth, memory_order_relaxed);
+    return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed);
 }
 /* `room` is the size of the packed buffer. */
 HOST_INLINE bool native_ignores(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room)
 {
-    const struct native_slot *s;
     if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return true;
-    s = native_set(t);
-    return native_small(s, d, t, count) || native_small(s + 1, d, t, count);
+    struct native_slot *s = native_slot(t);
+    if (atomic_load_explicit(&s->type, memory_order_relaxed) != t) return false;
+    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return true;
+    if (atomic_load_explicit(&s->layout, memory_order_relaxed)) return false;
+    uint64_t size = (uint64_t)atomic_load_explicit(&s->size, memory_order_relaxed);
+    return !native_due(s, (uint64_t)count * size);
+}
+/* True where the typed buffer, of count > 0 elements, and the packed one surely lie in host memory: all that a process with
+ * a driver needs to know. Of a long one the first element's first byte is looked at and the last one's last, as where_of
+ * does. False of types that the table does not hold. */
+HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, const void *packed)
+{
+    const struct native_slot *s = native_slot(t);
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_relaxed) == t;
+    uint64_t low = (uint64_t)atomic_load_explicit(&s->low, memory_order_relaxed);
+    uint64_t span = (uint64_t)atomic_load_explicit(&s->span, memory_order_relaxed);
+    const char *first = (const char *)((uintptr_t)user + low);
+    if (count != 1) span += (uint64_t)(count - 1) * (uint64_t)atomic_load_explicit(&s->extent, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (!same || version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return false;
+    return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
+           && (span < NATIVE_NEAR || host_surely(first + span - 1));
 }
 /* True of handles that the table holds. Under another MPI than the library's own none is looked at. */
 HOST_INLINE bool native_knows(const MPI_Datatype *handle)
@@ -86,11 +128,51 @@ HOST_INLINE bool native_knows(const MPI_Datatype *handle)
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
+/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
+HOST_INLINE struct layout *native_slot_layout(const struct native_slot *s, MPI_Datatype t)
+{
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
+    atomic_thread_fence(memory_order_acquire);
+    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
+}
+/* May miss one. */
+HOST_INLINE void native_count(struct layout *l)
+{
+    unsigned n = atomic_load_explicit(&l->host_served, memory_order_relaxed);
+    atomic_store_explicit(&l->host_served, n + 1, memory_order_relaxed);
+}
+/* Of buffers in host memory, after native_ignores: serves a call of which all is known. Returns the packed bytes; 0,
+ * and nothing is moved, where more questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
+HOST_INLINE int64_t native_quick(enum kernel_direction d, MPI_Datatype t, const void *user, int64_t count,
+                                 const void *packed, int64_t room, int64_t at, MPI_Comm comm)
+{
+    struct layout *l = native_slot_layout(native_slot(t), t);
+    if (!l || at < 0 || !packed || comm == MPI_COMM_NULL) return 0;
+    const struct native_quick *q = &l->quick;
+    uint32_t wins = atomic_load_explicit(&q->wins[d], memory_order_acquire);
+    if (!wins || count <= 0 || count >= q->most) return 0;
+    int64_t bytes = count * l->size;
+    if (!(wins >> native_class(bytes) & 1) || bytes > room - at) return 0;
+    native_count(l);
+    q->code[d](&(struct stridec_host){.packed = (char *)(uintptr_t)packed + at,
+                                      .user = (uint64_t)(uintptr_t)user + q->origin,
+                                      .extent = l->extent, .end = bytes, .wrap = count > 1 && !q->continues,
+                                      .list = q->lists});
+    return bytes;
+}
 /* The handle is about to be freed. */
 void native_forget(MPI_Datatype t);
-/* In a process without a driver: the type's layout if that is worth being read for this call, which is counted; else
- * NULL. */
+/* In a process without a driver: the type's layout if the calls so far are worth that it is read; else NULL. */
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
+/* In a process with one, of so many packed bytes between buffers that were found to lie in host memory: the same, and the
+ * table holds what native_hosted asks for. False: the MPI serves. */
+bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes);
+/* Reads a type at once: it will be used often. */
+void native_learn(MPI_Datatype t);
+/* From now on calls of t with fewer elements go straight down. */
+void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
 /* The end of a layout that native_layout read. */
 void native_gone(const struct layout *l);
 

@@ -1,7 +1,9 @@
 /* node.c: the files of the ranks of a node. */
 #include "node.h"
 #include "driver.h"
+#include "env.h"
 #include "log.h"
+#include "room.h"
 #include "team.h"
 #include <fcntl.h>
 #include <glob.h>
@@ -18,6 +20,8 @@
 static const char magic[8] = "stridec1";
 
 atomic_bool node_is_armed;
+static atomic_bool there;         /* the own file */
+static unsigned char proof[32];
 static char prefix[96];           /* of the names of the job's files */
 static struct peer own = {.fd = -1, .self = true};
 static int world_size;
@@ -74,7 +78,7 @@ static bool name_job(void)
 
 static size_t arena_at(int size)
 {
-    return (sizeof(struct node_file) + (size_t)size + 63) / 64 * 64;
+    return (sizeof(struct node_file) + 3 * (size_t)size + 63) / 64 * 64;
 }
 
 static size_t file_bytes(int size)
@@ -132,12 +136,15 @@ static bool own_make(int rank)
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || posix_fallocate(own.fd, 0, (off_t)arena_at(world_size)) ||
-        getrandom(f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
+        getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(name);
         return false;
     }
+    memcpy(&f->cookie, COOKIE_MARK, sizeof COOKIE_MARK);
     memcpy(f->magic, magic, sizeof magic);
     f->rank = own.rank = rank, f->size = world_size;
+    f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
+    memcpy(proof, &f->cookie, sizeof proof);
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     return true;
@@ -149,40 +156,42 @@ static bool machine_fits(void)
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
 
-bool node_start(void)
+enum node_offers node_start(void)
 {
     int rank, initialized = 0;
     MPI_Comm parent = MPI_COMM_NULL;
     PMPI_Initialized(&initialized);
-    if (!initialized || !machine_fits()) return false;
+    bool device = machine_fits();
+    if (!initialized || (!device && env_get()->host == ENV_HOST_OFF)) return NODE_NOTHING;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    if (world_size < 2 || parent != MPI_COMM_NULL || !name_job()) return false;
+    if (world_size < 2 || parent != MPI_COMM_NULL || !name_job()) return NODE_NOTHING;
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
     if (!peers || !patience || !own_make(rank) || team_start()) {
         log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
         node_finish();
-        return false;
+        return NODE_NOTHING;
     }
     peers[rank] = &own;
-    atomic_store(&node_is_armed, true);
-    return true;
+    atomic_store(&there, true), atomic_store(&node_is_armed, device);
+    return device ? NODE_DEVICE : NODE_HOST;
 }
 
 static void peer_close(struct peer *p)
 {
+    if (p->rooms && !p->self) munmap(p->rooms, ROOMS_BYTES);
     if (p->file) munmap(p->file, file_bytes(world_size));
     if (p->fd >= 0) close(p->fd);
-    p->file = NULL, p->fd = -1;
+    p->file = NULL, p->rooms = NULL, p->fd = -1;
 }
 
 void node_finish(void)
 {
     char name[128];
-    atomic_store(&node_is_armed, false);
+    atomic_store(&node_is_armed, false), atomic_store(&there, false);
     for (int i = 0; peers && i < world_size; i++) {
         if (!peers[i] || peers[i]->self) continue;
         peer_close(peers[i]);
@@ -223,7 +232,7 @@ static struct peer *peer_open(int rank)
 /* Looked for again and again, ever more seldom: a rank that is not through MPI_Init yet has no file. */
 static struct peer *find(int rank, bool surely)
 {
-    if (rank < 0 || rank >= world_size || !node_armed()) return NULL;
+    if (rank < 0 || rank >= world_size || !atomic_load_explicit(&there, memory_order_relaxed)) return NULL;
     struct peer *p = __atomic_load_n(&peers[rank], __ATOMIC_ACQUIRE);
     if (p) return p;
     pthread_mutex_lock(&lock);
@@ -249,7 +258,7 @@ struct peer *node_world_peer(int rank)
 
 struct peer *node_peer(MPI_Comm comm, int rank)
 {
-    return node_armed() ? find(team_world_rank(comm, rank), false) : NULL;
+    return atomic_load_explicit(&there, memory_order_relaxed) ? find(team_world_rank(comm, rank), false) : NULL;
 }
 
 struct peer *node_member(MPI_Comm comm, int rank)
@@ -294,6 +303,21 @@ uint64_t node_arena_take(uint64_t bytes)
     if (bytes > ARENA_BYTES - at || posix_fallocate(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;
+}
+
+_Atomic uint8_t *node_asks(struct node_file *f)
+{
+    return f->accepts + world_size;
+}
+
+_Atomic uint8_t *node_reaches(struct node_file *f)
+{
+    return f->accepts + 2 * world_size;
+}
+
+void node_rooms_name(char name[128], int rank)
+{
+    snprintf(name, 128, "%s%d.rooms", prefix, rank);
 }
 
 void node_spill_name(char name[128], int rank, uint32_t slot)

@@ -21,17 +21,24 @@ enum slot_state {
     SLOT_LOST,      /* refused, and no room for a file */
     SLOT_DONE       /* read: the memory is the owner's again */
 };
+/* What `user` is. */
+enum slot_memory {
+    SLOT_DEVICE,    /* an address in device memory */
+    SLOT_PROCESS,   /* in the owner's own memory (attach.h) */
+    SLOT_ROOM       /* a place among the owner's rooms (room.h) */
+};
 struct slot {
-    _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint32_t state;   /* with all that a receiver of host memory looks at, in one line of the cache */
+    uint32_t memory;            /* enum slot_memory */
     uint32_t probe;             /* number of the device of the memory (node_file.probe) */
+    _Atomic int64_t ready;      /* of the packed bytes, already there to be read; -1: there will be no more */
+    uint64_t user;              /* address of element 0's origin; of packed bytes their first */
+    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
+    int64_t bytes;              /* packed */
+    int64_t count, extent;
     CUipcMemHandle handle;      /* of the allocation */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
     uint64_t id;                /* the driver's for the allocation: another one at the same start has another */
-    uint64_t user;              /* address of element 0's origin; of packed bytes their first */
-    int64_t count, extent;
-    int64_t bytes;              /* packed */
-    _Atomic int64_t ready;      /* of these, already there to be read; -1: there will be no more */
-    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
 };
 
 #define SLOTS 512
@@ -42,7 +49,7 @@ struct node_file {
     char magic[8];
     _Atomic uint32_t ready;
     int32_t rank, size;
-    unsigned char cookie[32];
+    struct cookie cookie;
     struct {                    /* a few bytes of each device that the owner offers from, for peers to try */
         CUipcMemHandle handle;
         unsigned char content[32];
@@ -50,9 +57,14 @@ struct node_file {
     _Atomic uint32_t probes;
     _Atomic uint32_t refusals;  /* one more for each slot that became refused (attend.h) */
     _Atomic uint32_t leaving;   /* the owner receives nothing any more */
+    _Atomic uint32_t takes_briefs, briefs;   /* brief.h: the owner looks for them; under way to it */
+    int32_t pid;
+    uint64_t proof;             /* address of a copy of the cookie in the owner's own memory */
+    _Atomic uint32_t asked;     /* how often a rank has begun to ask (node_asks) */
     struct slot slot[SLOTS];
     _Atomic uint64_t arena;     /* bytes used of it */
-    _Atomic uint8_t accepts[];  /* of each rank: a bit for each of its probes that the owner could read; then the arena */
+    _Atomic uint8_t accepts[];  /* of each rank: a bit for each of its probes that the owner could read; then node_asks,
+                                 * node_reaches and the arena */
 };
 
 struct peer {
@@ -63,16 +75,20 @@ struct peer {
     _Atomic uint32_t tried;     /* its probes that this process has looked at */
     atomic_bool waited;         /* a persistent send has given it time to try the own ones (standing.c) */
     atomic_bool offers;         /* its last long message was a descriptor */
+    atomic_bool asked;          /* to try the own host memory (attach.h) */
+    atomic_bool refused;        /* it could read that once, and can't any more */
+    char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
 };
 
 extern atomic_bool node_is_armed;
-/* True between node_start and node_finish. */
+/* True between node_start and node_finish, where device memory may be offered. */
 static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
-/* At MPI_Init, true where messages may now be offered; and at MPI_Finalize. */
-bool node_start(void);
+/* At MPI_Init, which messages may now be offered; and at MPI_Finalize. */
+enum node_offers { NODE_NOTHING, NODE_HOST, NODE_DEVICE };   /* device: both */
+enum node_offers node_start(void);
 void node_finish(void);
 
 /* The rank of comm as a peer, itself included; NULL where it has no file here, and for groups of other worlds. */
@@ -91,6 +107,11 @@ struct node_file *node_own(void);
 char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes);
 /* So many bytes of the own arena, for good; 0 where it is full, or the folder is. */
 uint64_t node_arena_take(uint64_t bytes);
+/* Of each rank, in a rank's file: that it has something for the owner to try; what came of it (attach.h). */
+_Atomic uint8_t *node_asks(struct node_file *f);
+_Atomic uint8_t *node_reaches(struct node_file *f);
+/* The name of a rank's file of rooms. */
+void node_rooms_name(char name[128], int rank);
 /* The name of a file that goes with a slot of the rank's: where its owner spills a payload. */
 void node_spill_name(char name[128], int rank, uint32_t slot);
 

@@ -1,12 +1,16 @@
 /* offer.c: the sender's side of messages that go from memory to memory. */
 #include "offer.h"
+#include "attach.h"
 #include "attend.h"
+#include "brief.h"
 #include "env.h"
 #include "export.h"
+#include "host_offer.h"
 #include "interpose.h"
 #include "log.h"
-#include "parcel.h"
+#include "offer_inner.h"
 #include "place.h"
+#include "room.h"
 #include "spill.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +19,7 @@
 /* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
 #define PATIENCE_NS 200000
 #define SECTOR 32
-#define SECTORS_MOST ((int64_t)6 << 20)   /* bytes */
+#define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
 #define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
                                              take 1.4 times what contiguous bytes take */
 #define PIECES 8                          /* of a message that is packed while it is read, */
@@ -25,24 +29,13 @@
 #define LOOKS_A_PULSE 4096
 #define SPINS_A_PROGRESS 256
 
-struct offer {
-    struct slot *slot;
-    struct peer *peer;
-    struct descriptor descriptor;
-    struct parcel *parcel;     /* the buffer, without a transport's buffers; its wire once the payload has moved */
-    int64_t begun;
-    bool hungry;               /* the wire is to be filled by offer_feed */
-    bool promised;             /* the slot is one that was promised, and is so again */
-    struct offer *next;
-};
-
 static struct offer *left, *spare;   /* whose sends have ended before their receivers; for the next message */
 static struct offer *of_slot[SLOTS];   /* NULL: free */
 static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool slot_take(struct offer *o)
+bool offer_slot(struct offer *o)
 {
     pthread_mutex_lock(&lock);
     bool may = o->promised || taken + promised < SLOTS;
@@ -83,20 +76,22 @@ static bool may_stay(struct offer *o, bool stays)
     return may;
 }
 
-static struct offer *offer_new(void)
+struct offer *offer_new(void)
 {
     pthread_mutex_lock(&lock);
     struct offer *o = spare;
     if (o) spare = o->next;
     pthread_mutex_unlock(&lock);
-    if (!o) o = malloc(sizeof *o);
-    if (o) memset(o, 0, sizeof *o);
+    if (!o) return calloc(1, sizeof *o);
+    memset(o, 0, offsetof(struct offer, padding));
     return o;
 }
 
 void offer_withdraw(struct offer *o)
 {
+    if (o->brief) brief_take_back(o->peer);
     parcel_close(o->parcel);
+    if (o->room) room_put(o->room, o->descriptor.bytes);
     pthread_mutex_lock(&lock);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
@@ -113,6 +108,7 @@ static void describe(struct offer *o, const struct export *e, uint64_t user, uin
 {
     struct slot *s = o->slot;
     const struct parcel *p = o->parcel;
+    s->memory = SLOT_DEVICE;
     s->probe = e->probe, s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
@@ -140,10 +136,10 @@ static bool fill(struct offer *o, struct offer_site *site)
     return true;
 }
 
-static void publish(struct offer *o)
+void offer_publish(struct offer *o)
 {
     struct descriptor *d = &o->descriptor;
-    memcpy(d->cookie, node_own()->cookie, sizeof d->cookie);
+    descriptor_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
     o->begun = stats_now();
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
@@ -152,6 +148,11 @@ static void publish(struct offer *o)
 const struct descriptor *offer_descriptor(const struct offer *o)
 {
     return &o->descriptor;
+}
+
+int offer_descriptor_bytes(const struct offer *o)
+{
+    return o->host ? HOST_OFFER_MIN : o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
 }
 
 static uint32_t state_of(const struct offer *o)
@@ -165,9 +166,9 @@ static bool move_away(struct offer *o)
     uint32_t offered = SLOT_OFFERED;
     struct export e;
     struct parcel *p = o->parcel;
-    if (p->wire || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
-    bool moved = !device_enter(p->device);
-    if (moved) {
+    if (offer_moved(o) || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
+    bool moved = o->host ? host_offer_move(o) : !device_enter(p->device);
+    if (moved && !o->host) {
         struct stream *s = stream_get(p->device);
         p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
         moved = s && p->wire && export_of(p->device, p->wire->address, p->bytes, &e) &&
@@ -177,7 +178,7 @@ static bool move_away(struct offer *o)
         if (!moved) buffer_put(p->wire), p->wire = NULL;
         device_leave(p->device);
     }
-    if (moved) describe(o, &e, p->wire->address, 0);
+    if (moved && !o->host) describe(o, &e, p->wire->address, 0);
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
     return moved;
 }
@@ -188,7 +189,8 @@ bool offer_allowed(void)
 }
 
 /* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
- * the sender's side (1 MiB on two H200s: of 4 B blocks 42 us when read in place, of 8 B 25). */
+ * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
+ * of 4 B blocks 13 and 19). */
 static bool packed_first(const struct parcel *p)
 {
     int64_t block = p->layout->block > 0 ? p->layout->block : 1;
@@ -231,6 +233,7 @@ int offer_feed(struct offer *o)
     struct device *d = o->parcel->device;
     int rc = -1;
     if (!o->hungry) return 0;
+    if (o->host) return host_offer_feed(o);
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);
@@ -251,37 +254,36 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     struct offer *o = reads ? offer_new() : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
-    bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && slot_take(o) && attend_start(offer_serve);
+    bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
     bool there = begun && fill(o, site), packs = begun && packed_first(o->parcel);
     if (there && packs && site->feeds) become_hungry(o);
     if (there || (begun && o->promised)) {
-        publish(o);
+        offer_publish(o);
         if (((packs || !there) && move_away(o)) || there) return o;
     }
     offer_withdraw(o);
     return NULL;
 }
 
-static bool fits(struct layout *l, int64_t count, struct where w, MPI_Datatype datatype, MPI_Comm comm)
+struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    return bytes >= OFFER_MIN && transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS;
-}
-
-struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                           struct peer **peer, struct where *w)
-{
-    *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    struct layout *l = *peer ? parcel_wants(buf, count, datatype, comm, w) : NULL;
-    return l && fits(l, count, *w, datatype, comm) ? l : NULL;
+    struct peer *peer = bytes >= BRIEF_MIN && offer_allowed() ? node_peer(comm, dest) : NULL;
+    if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed))) return NULL;
+    return transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
 }
 
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                          MPI_Comm comm)
 {
     struct offer_site site = {.feeds = true};
-    struct peer *peer = offer_allowed() ? node_peer(comm, dest) : NULL;
-    return peer && fits(l, count, w, datatype, comm) ? offer_to(peer, l, w.device, buf, count, &site) : NULL;
+    struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
+    bool brief = layout_bytes(l, count) < OFFER_MIN;
+    if (!peer || (brief && !brief_begin(peer))) return NULL;
+    struct offer *o = offer_to(peer, l, w.device, buf, count, &site);
+    if (o) o->brief = brief;
+    else if (brief) brief_take_back(peer);
+    return o;
 }
 
 static bool impatient(const struct offer *o)
@@ -297,7 +299,12 @@ static bool refused(struct offer *o)
 
 static void spill(struct offer *o)
 {
-    export_refuse(o->slot->id, o->peer);
+    /* What is still being packed is waited for: the thread that packs waits for nobody. */
+    while (atomic_load_explicit(&o->slot->ready, memory_order_acquire) >= 0 &&
+           atomic_load_explicit(&o->slot->ready, memory_order_acquire) < o->parcel->bytes)
+        __builtin_ia32_pause();
+    if (o->host) attach_refused(o->peer);
+    else export_refuse(o->slot->id, o->peer);
     atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
 }
 
@@ -321,7 +328,7 @@ void offer_serve(void)
 
 bool offer_ended(struct offer *o)
 {
-    return answered(o) || ((o->parcel->wire || impatient(o)) && may_stay(o, false));
+    return answered(o) || ((offer_moved(o) || impatient(o)) && may_stay(o, false));
 }
 
 static void leave(struct offer *o)
@@ -345,6 +352,7 @@ static bool pulse(const struct offer *o)
 static void finished(struct offer *o)
 {
     parcel_count(o->parcel, "zerocopy", o->parcel->bytes, stats_now() - o->begun);
+    o->brief = false;
     offer_withdraw(o);
 }
 
@@ -353,7 +361,7 @@ int offer_end(struct offer *o)
     if (o->hungry && offer_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         if (spins % SPINS_A_LOOK == 0 && impatient(o)) move_away(o);
-        if (o->parcel->wire && may_stay(o, true)) return leave(o), 0;
+        if (offer_moved(o) && may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         __builtin_ia32_pause();
     }
@@ -419,6 +427,7 @@ void offer_finish(void)
         __builtin_ia32_pause();
     }
     attend_finish();
+    host_offer_finish();
     for (struct offer *o; (o = spare);) {
         spare = o->next;
         free(o);

@@ -11,14 +11,14 @@
 
 struct offer;
 
-/* Offers a buffer that parcel_wants has told of to a rank of comm. NULL where that can't be, and other ways are right: the peer is not on this
- * node, has no stridec or can't read the memory; the memory is not to be shared (virtual-memory mappings, pools, managed,
- * host); the type is too long to describe; STRIDEC_TRANSPORT forbids; payloads below OFFER_MIN. */
+/* Offers a buffer that parcel_wants has told of to a rank of comm. NULL where that can't be, and other ways are right: the
+ * peer is not on this node, has no stridec or can't read the memory; the memory is not to be shared (virtual-memory
+ * mappings, pools, managed, host); the type is too long to describe; STRIDEC_TRANSPORT forbids; payloads below BRIEF_MIN,
+ * and those below OFFER_MIN to ranks that take no brief descriptors (brief.h). */
 struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                          MPI_Comm comm);
-/* The layout of a buffer that may be offered to dest, which is *peer, and where it lies; else NULL. */
-struct layout *offer_wants(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                           struct peer **peer, struct where *w);
+/* The peer that it would be offered to, as far as is known without looking at the memory; else NULL. */
+struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* True unless STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool offer_allowed(void);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default
@@ -38,6 +38,7 @@ void offer_break_promise(void);
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                        struct offer_site *site);
 const struct descriptor *offer_descriptor(const struct offer *o);
+int offer_descriptor_bytes(const struct offer *o);
 /* After the descriptor of an offer of offer_open was sent: packs what is better packed on this side, in pieces, while the
  * receiver reads those before. 0, or -1: the receiver is told that nothing more comes. */
 int offer_feed(struct offer *o);

@@ -1,5 +1,6 @@
 /* operand.c: which operands of a call are carried, and how. */
 #include "operand_inner.h"
+#include "attach.h"
 #include "import.h"
 #include "log.h"
 #include "pull.h"
@@ -204,11 +205,13 @@ static bool needs_carrying(const struct operands *o, const struct operand *p, co
     return false;
 }
 
-static bool watch(struct operands *o)
+static bool watch(struct operands *o, const bool carried[])
 {
+    if (o->receives) attach_poll();
     for (int i = 0; i < o->n && o->receives; i++) {
         const struct operand *p = &o->of[i];
-        if (p->flags & OPERAND_PARTIAL) o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm);
+        if (p->flags & OPERAND_PARTIAL)
+            o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm, carried[i]);
     }
     if (o->watch) import_try_source(o->source, o->comm, o->watch->device);
     return o->watch != NULL;
@@ -227,7 +230,7 @@ static bool stand(struct operands *o)
     struct operand *p = &o->of[0];
     if (!o->sends || !(o->standing = standing_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
     operand_as_is(p);
-    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = DESCRIPTOR_BYTES, p->use_type = MPI_BYTE;
+    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = standing_descriptor_bytes(o->standing), p->use_type = MPI_BYTE;
     return true;
 }
 
@@ -271,7 +274,7 @@ int operands_open(struct operands *o)
         need[i] = used && needs_carrying(o, p, &g);
         any |= need[i] || (used && receive_by_runs(o, p, &g));
     }
-    if (!watch(o) && !any) return OPERANDS_NONE;
+    if (!watch(o, need) && !any) return OPERANDS_NONE;
     int rc = MPI_SUCCESS;
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);

@@ -248,6 +248,13 @@ static void carried_free(struct carried *c)
     free(c);
 }
 
+/* What a peer of the node sends will come as descriptors, most of the time: they are to arrive where the host can read
+ * them. */
+static bool brings_descriptors(const struct operands *o)
+{
+    return o->receives && o->source >= 0 && offer_allowed() && node_peer(o->comm, o->source);
+}
+
 /* MPI_SUCCESS, an error that has been raised, or CANT: not so. */
 #define CANT (-1)
 static int carry(const struct operands *o, struct operand *p, const struct group *g)
@@ -259,7 +266,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
         const struct parcel *q = &c->piece[i].parcel;
         rc = parcel_check(q->layout, (struct where){q->device, q->parts}, c->piece[i].source, operands_comm(o));
     }
-    if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o))) rc = CANT;
+    if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o) || brings_descriptors(o))) rc = CANT;
     if (rc == MPI_SUCCESS) {
         place_pieces(c);
         if (o->sends) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */

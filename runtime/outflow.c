@@ -87,30 +87,51 @@ static struct outflow *outflow_new(const struct pipeline *l, struct parcel *p, i
 static bool fits(const struct pipeline *l, const struct layout *y, struct where w, int64_t count)
 {
     int64_t bytes = y->tree && !w.parts ? layout_bytes(y, count) : 0;
-    if (bytes <= OFFER_MIN || bytes < l->settings.least) return false;
+    return bytes > OFFER_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
+}
+
+int outflow_way(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
+{
+    const struct pipeline *l = allowed() ? pipeline_get() : NULL;
+    int to = l ? pipeline_peer(comm, dest) : -1;
+    return to >= 0 && to != l->rank && fits(l, y, w, count) ? to : -1;
+}
+
+/* So much is under way that the receivers must be waited for. */
+static bool too_much(int64_t bytes)
+{
     outflow_poll();
     int64_t others = atomic_load(&under_way);
-    return !others || others <= UNDER_WAY_MOST - bytes;
+    return others && others > UNDER_WAY_MOST - bytes;
+}
+
+/* Takes the parcel. NULL where it can't be cut, or there is no room for the list of requests. */
+static struct outflow *cut(struct parcel *p, int to)
+{
+    struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
+    if (!o) return parcel_close(p), NULL;
+    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, p->layout->signature,
+              p->transport->name, pipeline_chunks(&o->descriptor), (long long)o->descriptor.chunk);
+    return o;
 }
 
 int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
                  MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    const struct pipeline *l = allowed() ? pipeline_get() : NULL;
-    int to = l ? pipeline_peer(comm, dest) : -1;
+    int to = outflow_way(y, w, count, dest, comm);
     struct parcel *p = NULL;
     *o = NULL;
-    if (to < 0 || to == l->rank || !fits(l, y, w, count)) return MPI_SUCCESS;
+    if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
     int rc = parcel_open_on(&p, y, w, buf, count, datatype, dest, comm);
-    if (!p || rc != MPI_SUCCESS) return rc;
-    /* Without room for the list of requests the message goes the usual way. */
-    if (!p->transport->pack_part || !(*o = outflow_new(l, p, to))) {
-        parcel_close(p);
-        return MPI_SUCCESS;
-    }
-    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, y->signature,
-              p->transport->name, pipeline_chunks(&(*o)->descriptor), (long long)(*o)->descriptor.chunk);
-    return MPI_SUCCESS;
+    if (p && rc == MPI_SUCCESS) *o = cut(p, to);
+    return rc;
+}
+
+struct outflow *outflow_to(int way, struct layout *y, struct where w, const void *buf, int64_t count)
+{
+    struct parcel *p = NULL;
+    outflow_poll();
+    return parcel_open_on(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way) : NULL;
 }
 
 /*

@@ -15,6 +15,10 @@ struct outflow;
  * receivers must be waited for. MPI_SUCCESS, or an error raised on comm. */
 int outflow_open(struct outflow **o, struct layout *l, struct where w, const void *buf, int64_t count,
                  MPI_Datatype datatype, int dest, MPI_Comm comm);
+/* The same in two steps, the first of which is worth its while once for many messages: the rank that such messages go to in
+ * the pipeline, or -1; and a message, whatever is under way. NULL without memory. */
+int outflow_way(const struct layout *l, struct where w, int64_t count, int dest, MPI_Comm comm);
+struct outflow *outflow_to(int way, struct layout *l, struct where w, const void *buf, int64_t count);
 /* To be sent to dest before outflow_feed; it stays as long as o. */
 const struct descriptor *outflow_descriptor(const struct outflow *o);
 /* It was not sent. */

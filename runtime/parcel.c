@@ -1,5 +1,6 @@
 /* parcel.c: parcels: who takes a buffer, packing, unpacking. */
 #include "parcel.h"
+#include "block.h"
 #include "log.h"
 #include "node.h"
 #include "pipeline.h"
@@ -121,7 +122,7 @@ struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, 
 
 struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
 {
-    if (count <= 0 || comm == MPI_COMM_NULL) return NULL;
+    if (count <= 0 || comm == MPI_COMM_NULL || !driver_get()) return NULL;
     struct layout *l = layout_of(datatype);
     if (!l || l->size == 0 || layout_bytes(l, count) < 0) return NULL;
     /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
@@ -138,14 +139,26 @@ bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Com
     return parcel_wants(buf, count, datatype, comm, &w) != NULL;
 }
 
+static struct parcel sent_to(struct layout *l, struct where w, const void *buf, int64_t count, int peer, MPI_Comm comm)
+{
+    struct parcel p = parcel_on(l, w.device, buf, count);
+    p.parts = w.parts;
+    p.on_host = prefers_host(p.bytes, peer, comm);
+    return p;
+}
+
+const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm)
+{
+    struct parcel p = sent_to(l, w, NULL, count, peer, comm);
+    return choose(&p);
+}
+
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel what = parcel_on(l, w.device, buf, count);
-    what.parts = w.parts;
-    what.on_host = prefers_host(what.bytes, peer, comm);
+    struct parcel what = sent_to(l, w, buf, count, peer, comm);
     return parcel_make(p, &what, datatype, comm);
 }
 
@@ -167,7 +180,7 @@ void parcel_close(struct parcel *p)
 {
     if (!p) return;
     parcel_moved(p);
-    buffer_put(p->wire), buffer_put(p->stage);
+    buffer_put(p->wire), buffer_put(p->stage), block_put(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
     spare_put(SPARE_PARCEL, p);

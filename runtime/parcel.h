@@ -17,6 +17,8 @@ struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatyp
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
 struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
+/* The transport that such a parcel would take. */
+const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm);
 /* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);

@@ -14,12 +14,17 @@
 #define CHUNKS_MOST 1024   /* of a message */
 
 static struct pipeline own = {.comm = MPI_COMM_NULL};
-static unsigned char cookie[32];
+static struct cookie cookie;
 static atomic_bool agreed;
 
 const struct pipeline *pipeline_get(void)
 {
     return atomic_load_explicit(&agreed, memory_order_acquire) ? &own : NULL;
+}
+
+void pipeline_try(const struct tune_pipeline *p)
+{
+    own.settings = *p;
 }
 
 int pipeline_peer(MPI_Comm comm, int rank)
@@ -33,14 +38,14 @@ void pipeline_name(struct descriptor *d, uint32_t tag, int64_t bytes, int64_t ch
 {
     int64_t most = (bytes + CHUNKS_MOST - 1) / CHUNKS_MOST;
     memset(d, 0, sizeof *d);
-    memcpy(d->cookie, cookie, sizeof d->cookie);
+    descriptor_mark(d, &cookie);
     d->rank = (uint32_t)own.rank, d->slot = tag, d->bytes = bytes;
     d->chunk = chunk > most ? chunk : most;
 }
 
 bool pipeline_named(const struct descriptor *d)
 {
-    return pipeline_get() && !memcmp(d->cookie, cookie, sizeof cookie) && d->rank < (uint32_t)own.size &&
+    return pipeline_get() && descriptor_marked(d, &cookie, false) && d->rank < (uint32_t)own.size &&
            d->slot < (uint32_t)own.tags && d->bytes > OFFER_MIN && d->chunk > 0 && d->chunk <= INT_MAX &&
            d->bytes / d->chunk <= CHUNKS_MOST;
 }
@@ -104,8 +109,9 @@ bool pipeline_start(bool able)
     PMPI_Comm_rank(MPI_COMM_WORLD, &own.rank), PMPI_Comm_size(MPI_COMM_WORLD, &own.size);
     if (!vote(can(able)) || PMPI_Comm_dup(MPI_COMM_WORLD, &own.comm) != MPI_SUCCESS) return false;
     PMPI_Comm_set_errhandler(own.comm, MPI_ERRORS_RETURN);
-    bool random = own.rank != 0 || getrandom(cookie, sizeof cookie, 0) == (ssize_t)sizeof cookie;
-    if (PMPI_Bcast(cookie, sizeof cookie, MPI_BYTE, 0, own.comm) != MPI_SUCCESS) random = false;
+    bool random = own.rank != 0 || getrandom(&cookie, sizeof cookie, 0) == (ssize_t)sizeof cookie;
+    memcpy(&cookie, COOKIE_MARK, sizeof COOKIE_MARK);
+    if (PMPI_Bcast(&cookie, sizeof cookie, MPI_BYTE, 0, own.comm) != MPI_SUCCESS) random = false;
     if (vote(random)) {
         atomic_store_explicit(&agreed, true, memory_order_release);
         return true;

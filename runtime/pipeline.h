@@ -21,6 +21,8 @@ struct pipeline {
 };
 /* NULL where the ranks have not agreed. */
 const struct pipeline *pipeline_get(void);
+/* From now on by these settings (`stridec tune`); not while messages are under way. */
+void pipeline_try(const struct tune_pipeline *p);
 /* The rank of comm in the pipeline; -1 where none, or none such. */
 int pipeline_peer(MPI_Comm comm, int rank);
 /* Makes d, and tells such from other messages. */

@@ -15,9 +15,10 @@ struct pulls {
 
 /* True if messages of that rank of comm, or MPI_ANY_SOURCE, may be descriptors. */
 bool pull_from(MPI_Comm comm, int source);
-/* A receive that the MPI makes into the buffer itself, and that may bring a descriptor: a parcel without buffers of its
- * own, or NULL where it can't, since fewer than OFFER_MIN bytes fit or nobody of comm offers. */
-struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
+/* A receive that may bring a descriptor, and that the MPI makes into the buffer itself or, `carried`, into memory of
+ * stridec's: a parcel without buffers of its own, or NULL where it can't, since too few bytes fit or nobody of comm
+ * offers. */
+struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried);
 /* True if what a receive for p brought is a descriptor. It lies at `packed`, or, NULL, in p's own buffer. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d);
 /* What d offers is to go to p, which stays the caller's until pulls_run. MPI_SUCCESS; MPI_ERR_TRUNCATE where p is too

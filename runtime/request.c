@@ -1,6 +1,9 @@
 /* request.c: side records of requests. */
 #include "request.h"
 #include "aside.h"
+#include "block.h"
+#include "deferred.h"
+#include "host_message.h"
 #include "interpose.h"
 #include "log.h"
 #include "offer.h"
@@ -8,6 +11,7 @@
 #include "outflow.h"
 #include "spare.h"
 #include "standing.h"
+#include "watch.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,6 +26,7 @@ struct record {
     int64_t pulled;               /* bytes of a payload that a descriptor stood for */
     struct offer *offer;          /* or this, of a send */
     struct outflow *outflow;      /* or this */
+    struct deferred *deferred;    /* or this */
     struct operands *operands;    /* ... or these */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
     bool freed;                   /* by the application, while it was active */
@@ -33,7 +38,7 @@ struct record {
 
 atomic_int request_records, request_orphans;
 static atomic_int offers;   /* records with one */
-static atomic_int holding;
+static atomic_int holding, deferrals;
 static struct record *records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool threads;
@@ -58,13 +63,18 @@ void record_keep(struct record *r)
     pthread_mutex_unlock(&lock);
 }
 
-static void add(struct record what)
+static struct record *record_new(struct record what)
 {
     struct record *r = spare_get(SPARE_RECORD, sizeof *r);
     if (!r) abort();   /* the MPI is already writing into the buffers: there is no way back */
     *r = what;
     atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
-    record_keep(r);
+    return r;
+}
+
+static void add(struct record what)
+{
+    record_keep(record_new(what));
 }
 
 void record_add(MPI_Request request, struct parcel *p, bool receive)
@@ -86,6 +96,38 @@ void record_add_operands(MPI_Request request, struct operands *o, bool persisten
 void record_add_outflow(MPI_Request request, struct outflow *o)
 {
     add((struct record){.request = request, .outflow = outflow_hold(o), .active = true});
+}
+
+void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent)
+{
+    atomic_fetch_add(&deferrals, 1);
+    add((struct record){.request = request, .deferred = d, .persistent = persistent, .active = !persistent});
+}
+
+bool record_defers(void)
+{
+    return atomic_load_explicit(&deferrals, memory_order_relaxed) != 0;
+}
+
+bool record_stepped(struct record *r)
+{
+    return !r || !r->deferred || deferred_step(r->deferred);
+}
+
+bool record_step(MPI_Request request)
+{
+    struct record *r = record_defers() ? record_take(request) : NULL;
+    bool complete = record_stepped(r);
+    if (r) record_keep(r);
+    return complete;
+}
+
+bool record_deferred(MPI_Request request)
+{
+    struct record *r = record_defers() ? record_take(request) : NULL;
+    bool deferred = r && r->deferred;
+    if (r) record_keep(r);
+    return deferred;
 }
 
 static int say_sent(void *nothing, MPI_Status *status)
@@ -184,8 +226,10 @@ bool record_start(struct starts *s, struct record *r)
     r->active = true;
     r->next = s->first;
     s->first = r;
+    if (r->deferred) return deferred_start(r->deferred);
     if (hold(r)) return true;
     if (!o->standing) return operands_pack(o, &s->batch), true;
+    if (standing_flows(o->standing)) return (r->outflow = standing_flow(o->standing)) != NULL;
     r->offer = standing_start(o->standing, &s->site);
     if (r->offer) atomic_fetch_add(&offers, 1);
     return r->offer != NULL;
@@ -203,13 +247,26 @@ void record_stop(struct record *r)
 {
     r->active = false;
     offer_drop(r), let_drop(r);
+    if (r->outflow) outflow_withdraw(r->outflow), r->outflow = NULL;
+}
+
+bool record_feed(struct starts *s)
+{
+    bool ok = true;
+    for (struct record *r = s->first; r; r = r->next) {
+        if (!r->outflow) continue;
+        if (outflow_feed(r->outflow)) ok = false;
+        outflow_leave(r->outflow);
+        r->outflow = NULL;
+    }
+    return ok;
 }
 
 bool record_started(struct starts *s, bool ok)
 {
     ok = !batch_wait(&s->batch) && ok;
     for (struct record *r = s->first; r; r = r->next)
-        if (!r->operands->standing && operands_packed(r->operands)) ok = false;
+        if (r->operands && !r->operands->standing && operands_packed(r->operands)) ok = false;
     for (struct record *r = s->first, *next; r; r = next) {
         next = r->next;
         if (!ok) record_stop(r);
@@ -228,6 +285,17 @@ bool record_persistent(const struct record *r)
     return r->persistent;
 }
 
+/* A record of a receive that was only watched. */
+static struct record *watched(MPI_Request request)
+{
+    struct watch w;
+    if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !watch_take(request, &w)) return NULL;
+    struct layout *l = layout_of(w.type);
+    struct parcel *p = l ? parcel_bare(l, NULL, w.buf, w.count) : NULL;
+    if (!p) abort();   /* what it brings would be lost without a word */
+    return record_new((struct record){.request = request, .parcel = p, .receive = true, .active = true});
+}
+
 struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
@@ -236,7 +304,7 @@ struct record *record_take(MPI_Request request)
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
     pthread_mutex_unlock(&lock);
-    return r;
+    return r ? r : watched(request);
 }
 
 static void record_free(struct record *r)
@@ -245,6 +313,8 @@ static void record_free(struct record *r)
     outflow_put(r->outflow);
     if (r->operands) operands_free(r->operands);
     free(r->operands);
+    if (r->deferred) atomic_fetch_sub(&deferrals, 1);
+    deferred_free(r->deferred);
     spare_put(SPARE_RECORD, r);
     atomic_fetch_sub_explicit(&request_records, 1, memory_order_release);
 }
@@ -267,6 +337,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
+    if (r->parcel && r->parcel->block) return host_arrived(r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
     if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (!r->active || error != MPI_SUCCESS) return 0;
@@ -308,6 +379,13 @@ static void offer_done(struct record *r, const MPI_Status *status, int error)
     if (error != MPI_SUCCESS || cancelled) offer_drop(r);
 }
 
+static void deferred_done(struct completion *c, struct record *r)
+{
+    const char *what;
+    int rc = deferred_end(r->deferred, &what);
+    if (c->rc == MPI_SUCCESS) c->rc = what ? raise_error(MPI_COMM_WORLD, rc, what) : rc;
+}
+
 void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error)
 {
     bool again = r->seen;
@@ -317,7 +395,8 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
         if (c->rc == MPI_SUCCESS) c->rc = error;
     }
     if (r->offer) offer_done(r, status, error);
-    else if (!r->outflow) receive_done(c, r, status, error, again);
+    else if (r->deferred && r->active && !again) deferred_done(c, r);
+    else if (!r->outflow && !r->deferred) receive_done(c, r, status, error, again);
     r->next = c->done;
     c->done = r;
 }
@@ -402,7 +481,7 @@ static void collect(struct queue *q, int most, struct completion *done)
     for (int i = 0; i < most; i++) {
         struct record *r = pop(q);
         MPI_Status status;
-        int flag = 0, rc = PMPI_Test(&r->request, &flag, &status);
+        int flag = 0, rc = record_stepped(r) ? PMPI_Test(&r->request, &flag, &status) : MPI_SUCCESS;
         if (rc == MPI_SUCCESS && !flag) {
             push(q, r);
             continue;
@@ -436,6 +515,7 @@ static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
         if (cancel && !r->holds) PMPI_Cancel(&r->request);
+        while (!record_stepped(r)) continue;
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
         if (r->offer) offer_end(r->offer);
@@ -450,5 +530,5 @@ void record_finish(void)
     finish(&sends, false);
     offer_finish();
     if (records) HASH_DEL(records, &anchor);
-    spare_drop();
+    spare_drop(), blocks_drop();
 }

@@ -29,6 +29,16 @@ int record_add_offer(MPI_Request *request, struct offer *o);
 /* Of a send in chunks: holds the descriptor until the request completes. */
 struct outflow;
 void record_add_outflow(MPI_Request request, struct outflow *o);
+/* Of a neighbourhood collective (deferred.h); takes it. */
+struct deferred;
+void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent);
+/* True while there are any. */
+bool record_defers(void);
+/* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there is none. */
+bool record_step(MPI_Request request);
+bool record_stepped(struct record *r);
+/* True of a request of one. */
+bool record_deferred(MPI_Request request);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(const struct record *r);
@@ -72,6 +82,8 @@ bool record_start(struct starts *s, struct record *r);
 /* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests can't
  * be started. */
 bool record_started(struct starts *s, bool ok);
+/* Once the MPI has started them: what goes in chunks follows. False where it can't; the receivers are told. */
+bool record_feed(struct starts *s);
 /* Takes back that it was started. */
 void record_stop(struct record *r);
 bool record_persistent(const struct record *r);

@@ -1,6 +1,8 @@
 /* spill.c: payloads through files in shared memory. */
 #include "spill.h"
+#include "block.h"
 #include "log.h"
+#include "native.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,12 +32,28 @@ static int all(struct parcel *p, int fd)
     return rc;
 }
 
+/* The same of host memory. */
+static int all_of_host(const struct parcel *p, int fd)
+{
+    struct block *b = p->block ? NULL : block_get(p->bytes < PIECE ? p->bytes : PIECE);
+    int rc = p->block || b ? 0 : -1;
+    for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
+        int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
+        if (b) native_pack(p->layout, p->count, p->user, b->memory, at, at + n);
+        const char *from = b ? b->memory : (char *)p->block->memory + at;
+        rc = pwrite(fd, from, (size_t)n, (off_t)at) == (ssize_t)n ? 0 : -1;
+    }
+    block_put(b);
+    return rc;
+}
+
 int spill_out(struct parcel *p, uint32_t slot)
 {
     char name[128];
     node_spill_name(name, node_own()->rank, slot);
     int rc = -1, fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && !device_enter(p->device)) {
+    if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
+    if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);
         device_leave(p->device);
     }

@@ -1,21 +1,27 @@
 /* standing.c: what a persistent send offers. */
 #include "standing.h"
+#include "host_message.h"
+#include "host_offer.h"
 #include "import.h"
 #include "parcel.h"
+#include "pipeline.h"
 #include <stdlib.h>
 
 #define PATIENCE_NS 2000000
 
 struct standing {
-    struct peer *peer;
+    struct peer *peer;              /* NULL: the message goes in chunks ... */
+    int way;                        /* ... this way */
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
     struct descriptor descriptor;
+    unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
 };
 
 static struct offer *offer(struct standing *s, struct offer_site *site)
 {
     const struct parcel *p = s->parcel;
+    if (!p->device) return host_offer_to(s->peer, p->layout, p->user, p->count, site->promised);
     struct offer *o = offer_to(s->peer, p->layout, p->device, p->user, p->count, site);
     if (o) s->allocation = site->allocation;
     return o;
@@ -35,18 +41,59 @@ static bool accepted(struct standing *s)
     return false;
 }
 
+static bool offers(struct standing *s, int dest, MPI_Comm comm)
+{
+    const struct parcel *p = s->parcel;
+    bool may = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
+    s->peer = may ? node_peer(comm, dest) : NULL;
+    if (s->peer && accepted(s) && offer_promise()) return true;
+    s->peer = NULL;
+    return false;
+}
+
+/* The same of host memory, where the peer has tried that already. */
+static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                                 struct peer **peer)
+{
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
+    *peer = l && host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    return *peer && host_offer_sure(*peer) ? l : NULL;
+}
+
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     struct where w;
-    struct peer *peer;
-    struct layout *l = offer_wants(buf, count, datatype, dest, comm, &peer, &w);
-    struct standing *s = l ? calloc(1, sizeof *s) : NULL;
+    struct peer *peer = NULL;
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
+    bool host = !l && (l = wants_host(buf, count, datatype, dest, comm, &peer));
+    if (!l || (!host && (!l->tree || w.parts || parcel_check(l, w, datatype, comm) != MPI_SUCCESS))) return NULL;
+    struct standing *s = calloc(1, sizeof *s);
     if (!s) return NULL;
-    s->peer = peer, s->parcel = parcel_bare(l, w.device, buf, count);
-    if (s->parcel && accepted(s) && offer_promise()) return s;
+    s->peer = peer, s->parcel = parcel_bare(l, host ? NULL : w.device, buf, count);
+    if (s->parcel && (host ? offer_promise() : offers(s, dest, comm))) return s;
+    s->way = s->parcel && !host ? outflow_way(l, w, count, dest, comm) : -1;
+    if (s->way >= 0) return s;
     parcel_close(s->parcel);
     free(s);
     return NULL;
+}
+
+int standing_descriptor_bytes(const struct standing *s)
+{
+    return s->parcel->device ? (int)DESCRIPTOR_BYTES : HOST_OFFER_MIN;
+}
+
+bool standing_flows(const struct standing *s)
+{
+    return !s->peer;
+}
+
+struct outflow *standing_flow(struct standing *s)
+{
+    const struct parcel *p = s->parcel;
+    struct outflow *o = outflow_to(s->way, p->layout, (struct where){.device = p->device}, p->user, p->count);
+    if (o) s->descriptor = *outflow_descriptor(o);
+    return o;
 }
 
 const struct descriptor *standing_descriptor(const struct standing *s)
@@ -58,17 +105,18 @@ const struct descriptor *standing_descriptor(const struct standing *s)
 struct offer *standing_start(struct standing *s, struct offer_site *site)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
-    if (!asked && export_stands(&s->allocation)) site->allocation = s->allocation;
+    if (s->parcel->device && !asked && export_stands(&s->allocation)) site->allocation = s->allocation;
     site->promised = true;
     struct offer *o = offer(s, site);
     if (o) s->descriptor = *offer_descriptor(o);
+    if (o && !s->parcel->device) offer_feed(o);
     return o;
 }
 
 void standing_close(struct standing *s)
 {
     if (!s) return;
-    offer_break_promise();
+    if (s->peer) offer_break_promise();
     parcel_close(s->parcel);
     free(s);
 }

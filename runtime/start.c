@@ -12,13 +12,16 @@
 #include "node.h"
 #include "pipeline.h"
 #include "request.h"
+#include "room.h"
+#include "seen.h"
 #include "team.h"
 #include "which_mpi.h"
 #include "world.h"
 #include <pthread.h>
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
-atomic_bool interpose_active, descriptors_come;
+atomic_bool interpose_active;
+_Atomic int64_t descriptors_least = INT64_MAX;
 
 /* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
  * to the last of them. */
@@ -40,10 +43,13 @@ static void start(void)
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
-    bool offers = node_start();
-    if (offers && aside_start()) node_finish(), offers = false;
-    atomic_store(&descriptors_come, offers);
+    static const int64_t least[] = {[NODE_NOTHING] = INT64_MAX, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
+    enum node_offers offers = node_start();
+    if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
+    atomic_store(&descriptors_least, least[offers]);
+    if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     native_start();
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_MIN : INT64_MAX);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -58,11 +64,11 @@ static void begin(bool threads)
 static void finish(void)
 {
     if (!atomic_exchange(&interpose_active, false)) return;
-    native_finish();
+    native_finish(), seen_start(INT64_MAX);
     record_finish();
-    atomic_store(&descriptors_come, false);
+    atomic_store(&descriptors_least, INT64_MAX);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
-    edges_finish(), import_finish(), export_finish(), aside_finish(), node_finish(), team_finish();
+    edges_finish(), import_finish(), export_finish(), aside_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
     kernel_finish();
     if (driver_get()) device_finish();
@@ -83,7 +89,8 @@ static void begin_world(void)
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
-    if (which_mpi_fits() && pipeline_start(able)) atomic_store(&descriptors_come, true);
+    if (which_mpi_fits() && pipeline_start(able) && descriptor_least() > OFFER_MIN)
+        atomic_store(&descriptors_least, OFFER_MIN);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
@@ -136,6 +143,6 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
-    native_forget(*datatype);
+    native_forget(*datatype), seen_forget(*datatype);
     return next->Type_free(datatype);
 }

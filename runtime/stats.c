@@ -24,7 +24,7 @@ struct told {
 struct stats_row {
     char *signature;
     const char *family;
-    _Atomic int64_t calls, bytes, launches, nanoseconds, compiled, cached;
+    _Atomic int64_t calls, bytes, timed, launches, nanoseconds, compiled, cached;   /* timed: of the bytes */
     _Atomic(const char *) ways[STATS_WAYS];
     _Atomic(const char *) state;
     struct told *told;   /* the last one first */
@@ -83,6 +83,7 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
 {
     atomic_fetch_add_explicit(&row->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->bytes, s->bytes, memory_order_relaxed);
+    if (s->nanoseconds) atomic_fetch_add_explicit(&row->timed, s->bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->launches, s->launches, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->nanoseconds, s->nanoseconds, memory_order_relaxed);
     if (s->transport) note_way(row, s->transport);
@@ -107,9 +108,9 @@ static void write_row(FILE *f, const struct stats_row *row)
 {
     const char *state = row->state ? row->state : "";
     bool cached = !strcmp(state, "cache") || !strcmp(state, "aot");
-    fprintf(f, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t", row->signature, row->family, (long long)row->calls,
-            (long long)row->bytes, (long long)row->launches, (long long)row->nanoseconds, !strcmp(state, "compiled"),
-            cached);
+    fprintf(f, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t", row->signature, row->family, (long long)row->calls,
+            (long long)row->bytes, (long long)row->timed, (long long)row->launches, (long long)row->nanoseconds,
+            !strcmp(state, "compiled"), cached);
     for (int i = 0; i < STATS_WAYS && row->ways[i]; i++) fprintf(f, "%s%s", i ? "," : "", row->ways[i]);
     fputc('\n', f);
     for (const struct told *t = row->told; t; t = t->next) fprintf(f, "\t%s\n", t->line);
@@ -132,7 +133,7 @@ static char *write_rows(int *length)
 
 struct total {
     char *signature, family[16], ways[96];
-    long long calls, bytes, launches, nanoseconds;
+    long long calls, bytes, timed, launches, nanoseconds;
     int compiled, cached;
     struct told *told;
     UT_hash_handle hh;
@@ -167,8 +168,8 @@ static void merge_line(struct total **totals, struct total **last, char *line)
     if (rest == line && *last) merge_told(*last, line + 1);
     if (!rest || rest == line) return;
     *rest++ = 0;
-    if (sscanf(rest, "%15[^\t]\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t%95s", one.family, &one.calls, &one.bytes, &one.launches,
-               &one.nanoseconds, &one.compiled, &one.cached, ways) < 7) return;
+    if (sscanf(rest, "%15[^\t]\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t%95s", one.family, &one.calls, &one.bytes,
+               &one.timed, &one.launches, &one.nanoseconds, &one.compiled, &one.cached, ways) < 8) return;
     HASH_FIND_STR(*totals, line, t);
     if (!t) {
         if (!(t = calloc(1, sizeof *t))) return;
@@ -176,7 +177,8 @@ static void merge_line(struct total **totals, struct total **last, char *line)
         memcpy(t->family, one.family, sizeof t->family);
         HASH_ADD_KEYPTR(hh, *totals, t->signature, strlen(line), t);
     }
-    t->calls += one.calls, t->bytes += one.bytes, t->launches += one.launches, t->nanoseconds += one.nanoseconds;
+    t->calls += one.calls, t->bytes += one.bytes, t->launches += one.launches;
+    t->timed += one.timed, t->nanoseconds += one.nanoseconds;
     t->compiled += one.compiled, t->cached += one.cached;
     merge_ways(t->ways, sizeof t->ways, ways);
     *last = t;
@@ -209,7 +211,7 @@ static void print_table(char *text, int ranks)
             "compiled", "cached", "GB/s", "signature");
     HASH_ITER(hh, totals, t, next) {
         fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8.3g  %s\n", t->calls, t->bytes, t->family, t->ways,
-                t->launches, t->compiled, t->cached, t->nanoseconds ? (double)t->bytes / (double)t->nanoseconds : 0.0,
+                t->launches, t->compiled, t->cached, t->nanoseconds ? (double)t->timed / (double)t->nanoseconds : 0.0,
                 t->signature);
         print_told(t->told);
         HASH_DEL(totals, t);

@@ -95,15 +95,28 @@ end
 
 local function emit(text, values) io.write((text:gsub("%$(%w+)", values))) end
 
--- What is received may be a descriptor (runtime/descriptor.h).
-local function takes_messages(args)
+local function has_any(args, names)
   for _, a in ipairs(args) do
-    if a.name == "source" or a.name == "message" then return true end
+    if names[a.name] then return true end
   end
   return false
 end
 
-local function by_edges(f) return f.row.edges and not f.keep end
+-- What is received, and what is sent, may be a descriptor (runtime/descriptor.h).
+local function takes_messages(args) return has_any(args, { source = true, message = true }) end
+local function makes_messages(args) return has_any(args, { dest = true }) end
+
+local function by_edges(f) return f.row.edges end
+
+-- What serves a call that went through all questions before.
+local QUICK = [[
+    const bool hosted = driver_absent() || %s;
+    const int64_t moved = hosted && position ? native_quick(%s, *position, comm) : 0;
+    if (moved) {
+        *position += (__typeof__(*position))moved;
+        return MPI_SUCCESS;
+    }
+]]
 
 local first   -- of a stub; below
 
@@ -112,12 +125,14 @@ local function each(template, chosen)
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       emit(template, {
-        name = f.name, upper = (f.row.when or (takes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        name = f.name, upper = (f.row.when or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
+        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
+        enter = f.row.quick and "ACT" or "static inline",
       })
     end
   end
@@ -168,20 +183,39 @@ local function nothing_to_do(f)
   return table.concat(checks, " && ")
 end
 
+-- The same in a process without a driver, of messages: those of derived types may be stridec's, and what is received may be
+-- a descriptor. What the MPI buffers never is.
+local function nothing_in_host(f)
+  local checks = {}
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    local ask = a.role == "in" and makes_messages(f.args) and not f.name:lower():find "bsend" and "send"
+      or a.role ~= "in" and takes_messages(f.args) and "receive"
+    if o and ask then checks[#checks + 1] = ("seen_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
+  end
+  return #checks > 0 and table.concat(checks, " && ") or "true"
+end
+
 -- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
 -- MPI than the library's own they are of other types. Where a blocking receive has ended, a freed one may have, too.
 function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
+  elseif f.row.when == "node" then check = "!node_armed()"
+  elseif f.row.hosted then check = ("(driver_absent() || %s) && %s"):format(f.row.hosted, f.row.unless)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
-  elseif check == "" then check = "driver_absent()"
-  else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
-  local into = takes_messages(f.args) and f.row.when ~= "pending" and receives_at(f.args)
-  if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
-  local count = into and operand(f.args, into).count
-  if count then check = ("descriptors_ignore(%s) && (%s)"):format(count.name, check) end
+  elseif check == "" then
+    check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !descriptors_armed()" or "")
+  else
+    local into = takes_messages(f.args) and receives_at(f.args)
+    local count = into and operand(f.args, into).count
+    if count then check = ("descriptors_ignore(%s) && %s"):format(count.name, check) end
+    if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
+    else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
+    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+  end
   for _, a in ipairs(f.args) do
     received = received or a.role == "status"
     if a.role == "request" then received = false break end
@@ -221,6 +255,12 @@ local CLOSE = {
   read = "operands_keep_read(&o, rc, request, win, target_rank)",
   window = "operands_keep_window(&o, rc, win, target_rank)",
   file = "operands_keep_file(&o, rc, fh)",
+}
+
+local BY_EDGES = {
+  none = "    if (edges_take(&o)) return edges_run(&o);\n",
+  request = "    if (edges_take_later(&o)) return edges_begin(&o, request);\n",
+  persistent = "    if (edges_take(&o)) return edges_init(&o, request);\n",
 }
 
 -- The small form by the large one, where the MPI's own is wrong (operand.h).
@@ -287,7 +327,7 @@ $own$edges    int rc = $open;
     how = f.row.how == "packed" and "OPERANDS_PACKED" or "OPERANDS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", operands = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
-    edges = by_edges(f) and "    if (edges_take(&o)) return edges_run(&o);\n" or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
     down = table.concat(down, ", "),
     message = message and ", .message = true" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
@@ -319,8 +359,9 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
-           "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n\n",
+  io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include "seen.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+           "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
+           "#define ACT_OFTEN static __attribute__((noinline))\n\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[
     *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "MPI_$name");
@@ -339,20 +380,20 @@ elseif what == "stubs.c" then
   end
   each([[
 
-static inline int enter_$name(const struct next *next$more)
+$enter int enter_$name(const struct next *next$more)
 {
     if (!interpose_enter(WHEN_$upper)) return next->$name($names);
     int rc = call_$name(next$pass);
     interpose_leave();
     return rc;
 }
-ACT int act_$name($declarations)
+$act int act_$name($declarations)
 {
-    return enter_$name(&next_mpi$pass);
+$quick    return enter_$name(&next_mpi$pass);
 }
-ACT int act_P$name($declarations)
+$act int act_P$name($declarations)
 {
-    return enter_$name(&next_pmpi$pass);
+$quick    return enter_$name(&next_pmpi$pass);
 }
 EXPORT int MPI_$name($handed)
 {

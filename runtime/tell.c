@@ -11,8 +11,8 @@
 #define TOLD_MAX 1024   /* then it goes on in silence */
 
 /* What a message may go by, for a reason that can be told. */
-static const char *const paths[] = {"device", "oneshot", "staged", "zerocopy", "spilled"};
-enum { ZEROCOPY = 3, SPILLED, PATHS };
+static const char *const paths[] = {"device", "oneshot", "staged", "zerocopy", "spilled", "shared"};
+enum { ZEROCOPY = 3, SPILLED, SHARED, PATHS };
 
 static int path_of(const char *name)
 {
@@ -52,6 +52,7 @@ void tell_path(struct layout *l, int64_t count, int64_t bytes, const char *name)
     char why[TUNE_WHY_MAX], line[TUNE_WHY_MAX + 64];
     if (!is_new(l, bytes, path)) return;
     if (path == SPILLED) snprintf(why, sizeof why, "the receiver can't read the sender's memory");
+    else if (path == SHARED) snprintf(why, sizeof why, "host memory, to a rank of the node");
     else choose_explain(l, count, bytes, path == ZEROCOPY, why);
     snprintf(line, sizeof line, "%lld bytes: %s: %s", (long long)bytes, name, why);
     log_write(LOG_INFO, "%.120s: %s", l->signature, line);

@@ -22,6 +22,7 @@ struct parcel {
     struct buffer *wire;       /* what the MPI sends from or receives into */
     struct buffer *stage;      /* staged only: packed bytes on the device */
     void *address;             /* of wire, as the MPI takes it */
+    struct block *block;       /* or of this, packed bytes of a buffer in host memory (block.h) */
     int launches;
     int64_t moved, started;    /* in a batch: bytes, and when; counted when the parcel is closed */
     enum kernel_direction direction;

@@ -2,6 +2,7 @@
 #include "tune_measure.h"
 #include "env.h"
 #include "interpose.h"
+#include "node.h"
 #include "tune_origin.h"
 #include <errno.h>
 #include <mpi.h>
@@ -109,8 +110,18 @@ static bool all_ready(bool ready)
 /* What the command line asks for. */
 struct request {
     const char *file;
-    bool quick, no_kernels;
+    bool quick, no_kernels, pipeline;
 };
+
+/* What the ranks of one node make of chunks says nothing of the way between nodes. */
+static void measure_chunks(const struct request *want, struct tune_table *t, struct device *d, int rank)
+{
+    int near = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), its = 0;
+    PMPI_Sendrecv(&near, 1, MPI_INT, 1 - rank, 0, &its, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if ((near || its) && !want->pipeline)
+        say(rank, "ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
+    else if (!tune_chunks(t, d, want->quick, rank)) say(rank, "messages can't be sent in chunks: left as they are");
+}
 
 static int measure(const struct request *want, int rank, int ranks)
 {
@@ -131,6 +142,7 @@ static int measure(const struct request *want, int rank, int ranks)
         rc = -1;
     if (rank < 2 && tune_zerocopy(&t, d, points, rank)) rc = -1;
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
+    if (rank < 2) measure_chunks(want, &t, d, rank);
     return rank == 0 ? store(&t, want->file) : 0;
 }
 
@@ -140,6 +152,7 @@ static bool read_arguments(int argc, char **argv, struct request *want)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick")) want->quick = true;
         else if (!strcmp(argv[i], "--no-kernels")) want->no_kernels = true;
+        else if (!strcmp(argv[i], "--pipeline")) want->pipeline = true;
         else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
         else return false;
     }
@@ -150,10 +163,12 @@ static bool read_arguments(int argc, char **argv, struct request *want)
 EXPORT int stridec_tune_main(int argc, char **argv);
 int stridec_tune_main(int argc, char **argv)
 {
+    setenv("STRIDEC_PIPELINE", "1", 0);   /* all ranks are this command */
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
     if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels], or --show [FILE] [TYPE COUNT]...\n");
+        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline], or --show [FILE] "
+                        "[TYPE COUNT]...\n");
         return 2;
     }
     driver_load();   /* before MPI_Init, which looks whether there is one */

@@ -50,6 +50,10 @@ int tune_kernels(struct tune_table *t, struct device *d, bool quick);
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
 int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
+/* How messages between nodes are cut, between ranks 0 and 1, who both call it (tune_chunks.c). False where that can't be
+ * measured: the table stays as it is. */
+bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
+
 /* tune_verify.c: that a module moves the same bytes as the model's. `call` is of a device transport. */
 struct tune_reference;
 struct tune_reference *tune_reference(struct tune_call *call);   /* while the model's serves; NULL where that failed */

@@ -64,7 +64,7 @@ struct tune_knobs {
     int line;                                 /* of the file */
 };
 #define TUNE_KNOBS_MAX 256
-#define TUNE_HOST_LEAST 4096
+#define TUNE_HOST_LEAST 256
 
 struct tune_table {
     char machine[96], mpi[96], stridec[48], cuda[16], date[32];

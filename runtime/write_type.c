@@ -7,7 +7,7 @@
 
 /* Parts on the wire, and descriptors, are multiples of this many bytes: elements of one size that divides it are not cut. */
 #define CUT_BYTES 16
-_Static_assert(OFFER_MIN % CUT_BYTES == 0, "where a descriptor ends");
+_Static_assert(OFFER_MIN % CUT_BYTES == 0 && BRIEF_BYTES % CUT_BYTES == 0, "where a descriptor ends");
 
 typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
 static int write_tree(const struct tree *t, MPI_Datatype *out);
@@ -92,7 +92,7 @@ MPI_Datatype layout_runs_type(struct layout *l)
     return none;
 }
 
-static bool cuts_nothing(const struct layout *l)
+bool type_cuts_nothing(const struct layout *l)
 {
     return layout_contiguous(l, 2) || (l->grain > 0 && CUT_BYTES % l->grain == 0);
 }
@@ -102,7 +102,7 @@ MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
+    if (!l || l->size == 0 || type_cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
     MPI_Datatype runs = layout_runs_type(l);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }

@@ -18,6 +18,8 @@
 /* A committed type of l's bytes and extent, made of MPI_BYTE; it lives as long as the layout. MPI_DATATYPE_NULL without
  * memory, without a tree, and for blocks past 2^31 bytes. */
 MPI_Datatype layout_runs_type(struct layout *l);
+/* True if no part of l's packed bytes, as they cross the wire or as a descriptor, ends within an element. */
+bool type_cuts_nothing(const struct layout *l);
 /* The same where `datatype` is one that the MPI can't take packed bytes by; else, and on any other MPI, `datatype`. comm is
  * the receive's. */
 MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm);

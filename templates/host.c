@@ -3,10 +3,14 @@ typedef long long s64;
 typedef unsigned long long u64;
 
 /* gen/gen.h's struct stridec_host and its lists. */
+struct stridec_section {
+    s64 piece, first, count, start;
+};
 struct stridec_list {
     const void *at, *start;
     s64 count;
-    s64 piece, entry;
+    const struct stridec_section *section;
+    s64 sections, entry;
 };
 struct stridec_host {
     char *packed;      /* where packed byte `begin` is or goes */
@@ -17,6 +21,8 @@ struct stridec_host {
     const struct stridec_list *list;
 };
 
+typedef int word __attribute__((may_alias, aligned(1)));
+
 #define FAST static inline __attribute__((always_inline))
 #define PART static __attribute__((noinline))
 #define COPY(to, from, n) __builtin_memcpy(to, from, n)
@@ -24,11 +30,18 @@ struct stridec_host {
 /* In a loop over a list: no vectors of gathered words, which are slower than loads. */
 #define ONE_BY_ONE __asm__ volatile("")
 
-/* By the library: a compiler that knew the length might think of something slower. */
+/* The packed byte of the list behind a section's last. */
+FAST s64 section_end(const struct stridec_section *s)
+{
+    return s->start + s->count * s->piece;
+}
+
+/* By the process's library: a compiler that knew the length might think of something slower. Not memcpy: this code is
+ * linked with no library, and glibc gives those who ask for no version its oldest one, which knows no wide moves. */
+extern void *library_copy(void *to, const void *from, unsigned long n) __asm__("memmove");
 FAST void copy_call(char *to, const char *from, s64 n)
 {
-    __asm__("" : "+r"(n));
-    COPY(to, from, n);
+    library_copy(to, from, (unsigned long)n);
 }
 
 /* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. */
@@ -94,6 +107,12 @@ __attribute__((visibility("default"))) void stridec_host_@(way)(const struct str
 {
     char *p = a->packed, *u = (char *)a->user;
     if (a->begin >= a->end) return;
+@   if whole then
+    if (a->begin == 0 && a->end == @(whole)) {   /* one element: loops of constant counts */
+        @(way)_all_1(p, u, a);
+        return;
+    }
+@   end
     if (a->wrap)
         @(way)_part_elements(p, u, a->begin, a->end, a);
     else

@@ -108,6 +108,9 @@ for b in "$build" "$mpich"; do
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done
+    yes "$mpi columns" tests/mpirun.sh -n 3 $san "$b/stridec" run --sim -- "$b/examples/columns" 64 16 3
+    LD_LIBRARY_PATH=$PWD/$b/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+        yes "$mpi columns without stridec" tests/mpirun.sh -n 3 "$b/examples/columns" 64 16 3
     yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"

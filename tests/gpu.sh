@@ -81,6 +81,8 @@ try_examples() {
     else
         skip "pencils: not built"
     fi
+    under_stridec 2 "columns, 2 ranks" "$BUILD/examples/columns"
+    try "columns without stridec, 2 ranks" tests/mpirun.sh -n 2 "$BUILD/examples/columns"
     for p in $PYTHON python3 /usr/bin/python3; do
         "$p" -c 'import mpi4py, numpy' 2>/dev/null && python=$p && break
     done

@@ -1,4 +1,4 @@
-# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make demo`, `make fuzz`.
+# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make demo`, `make fuzz`, `make soak`.
 include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk

@@ -259,7 +259,8 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then   # m
     }
     unread() { SIMGPU_FAIL=cuIpcGetMemHandle quick --no-kernels && ! grep -q 'curve zerocopy' "$work/tuned/table"; }
     check "tune without kernels, and without zero-copy where the ranks can't" unread
-    both() { quick && grep -qx 'curve zerocopy' "$work/tuned/table" && grep -qx 'curve peer_read' "$work/tuned/table"; }
+    both() { quick --pipeline && grep -Eqx 'pipeline chunk=(262144|524288) depth=4 least=[0-9]+ device=0' "$work/tuned/table" &&
+        grep -qx 'curve zerocopy' "$work/tuned/table" && grep -qx 'curve peer_read' "$work/tuned/table"; }
     check "tune, quickly" both
     check "tune shows its table" returns 0 out 'choice with an MPI' tune --show "$work/tuned/table"
     check "show by the table" show_says 'on the node, .*: +[a-z]+: [0-9.]+ us, [a-z]+ [0-9.]+ by' -- "$work/tuned/table" 's(64,512,d(256))' 1

@@ -1,5 +1,6 @@
-/* halo.c: the 26 faces, edges and corners of a periodic block by MPI_Neighbor_alltoallw, in device memory, host
- * memory and both: every cell by its global position; and, with the argument "one", in one launch. Ranks on both sides
+/* halo.c: the 26 faces, edges and corners of a periodic block by MPI_Neighbor_alltoallw in its blocking, nonblocking and
+ * persistent forms, in device memory, host memory and both: every cell by its global position; and, with the argument
+ * "one", each in one launch. Ranks on both sides
  * of a dimension, and their own neighbours, are part of it.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 one
@@ -17,6 +18,12 @@
 #include "resources.h"
 #include <stdlib.h>
 #include <string.h>
+
+#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
+#define HAVE_PERSISTENT 1
+#else
+#define HAVE_PERSISTENT 0
+#endif
 
 #define NEAR 26
 #define N 6
@@ -98,16 +105,43 @@ static bool inside(int cell)
     return in;
 }
 
-/* Launches that it took. */
-static int64_t exchange(enum mem_kind kind, float *block, int round)
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+static const char *const form_name[FORMS] = {"MPI_Neighbor_alltoallw", "MPI_Ineighbor_alltoallw",
+                                             "MPI_Neighbor_alltoallw_init"};
+
+static int call(enum form form, float *block)
+{
+    MPI_Request q = MPI_REQUEST_NULL;
+    int rc = MPI_SUCCESS;
+#if HAVE_PERSISTENT
+    if (form == PERSISTENT) {
+        rc = MPI_Neighbor_alltoallw_init(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs,
+                                         halo.recv, halo.graph, MPI_INFO_NULL, &q);
+        for (int i = 0; i < 2 && rc == MPI_SUCCESS; i++) {
+            rc = MPI_Start(&q);
+            if (rc == MPI_SUCCESS) rc = MPI_Wait(&q, MPI_STATUS_IGNORE);
+        }
+        MPI_Request_free(&q);
+        return rc;
+    }
+#endif
+    if (form == BLOCKING)
+        return MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
+                                      halo.graph);
+    rc = MPI_Ineighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
+                                 halo.graph, &q);
+    return rc != MPI_SUCCESS ? rc : MPI_Wait(&q, MPI_STATUS_IGNORE);
+}
+
+/* Launches that it took: a persistent one is started twice. */
+static int64_t exchange(enum form form, enum mem_kind kind, float *block, int round)
 {
     static float cells[CELLS];
     struct resources before, after;
     for (int i = 0; i < CELLS; i++) cells[i] = inside(i) ? value(i, round) : -1;
     mem_write(kind, block, cells, sizeof cells);
     resources_now(&before);
-    int rc = MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs,
-                                    halo.recv, halo.graph);
+    int rc = call(form, block);
     resources_now(&after);
     expect_equal(rc, MPI_SUCCESS, "the return code");
     mem_read(kind, cells, block, sizeof cells);
@@ -125,30 +159,37 @@ static bool everywhere(bool here)
 }
 
 /* The kernel of links is compiled in the background meanwhile. */
-static void in_one_launch(void)
+static void in_one_launch(enum form form)
 {
     enum mem_kind kind = MEM_DEVICE;
     float *block = mem_alloc(kind, CELLS * sizeof *block);
     struct resources now;
     double since = 0;
     int64_t launches = 0;
-    int round = 0;
+    int round = 0, wanted = form == PERSISTENT ? 2 : 1;
     bool one = false;
     resources_now(&now);
     do {
-        launches = exchange(kind, block, round++);
-        one = everywhere(launches == 1);
+        launches = exchange(form, kind, block, round++);
+        one = everywhere(launches == wanted);
     } while (now.simulated && !one && everywhere(within(&since, SECONDS)));
-    if (now.simulated) expect_equal(launches, 1, "the number of launches");
-    report("26 neighbours in one launch");
+    if (now.simulated) expect_equal(launches, wanted, "the number of launches");
+    report("26 neighbours in one launch: %s", form_name[form]);
     mem_free(kind, block);
+}
+
+/* A form that the MPI has. */
+static enum form form_of(int round)
+{
+    enum form form = (enum form)(round % FORMS);
+    return form == PERSISTENT && !HAVE_PERSISTENT ? NONBLOCKING : form;
 }
 
 static void in_memory(int host_ranks, const char *where)
 {
     enum mem_kind kind = host_ranks >> my_rank & 1 ? MEM_HOST : MEM_DEVICE;
     float *block = mem_alloc(kind, CELLS * sizeof *block);
-    for (int round = 0; round < 4; round++) exchange(kind, block, round);
+    for (int round = 0; round < 6; round++) exchange(form_of(round), kind, block, round);
     report("26 neighbours, %s", where);
     mem_free(kind, block);
 }
@@ -201,7 +242,8 @@ int main(int argc, char **argv)
     bool one = argc > 1 && !strcmp(argv[argc - 1], "one");
     if (one && num_ranks > 1) errors();   /* before the types of the halo: its kernel is compiled before theirs */
     halo_make();
-    if (one) in_one_launch();
+    for (int i = 0; one && i < FORMS; i++)
+        if (form_of(i) == (enum form)i) in_one_launch((enum form)i);
     in_memory(0, "device memory");
     in_memory(~0, "host memory");
     in_memory(0x55, "host memory on some ranks");

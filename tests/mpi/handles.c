@@ -203,6 +203,44 @@ static void halo(void)
     report("halo of 26 subarray faces");
 }
 
+#define HELD 8
+
+/* Duplicates of a named type are not named: their handles may come to be those of types with gaps, which are received
+ * into host memory here. */
+static void named_no_more(void)
+{
+    double *pair = mem_alloc(MEM_DEVICE, 2 * sizeof *pair);
+    for (int i = 0; i < 40; i++) {
+        MPI_Datatype same[HELD], wide[HELD];
+        for (int k = 0; k < HELD; k++) {
+            MPI_Sendrecv(pair, 1, MPI_DOUBLE, my_rank, 2, pair + 1, 1, MPI_DOUBLE, my_rank, 2, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+            MPI_Type_dup(MPI_DOUBLE, &same[k]);
+            MPI_Sendrecv(pair, 1, same[k], my_rank, 2, pair + 1, 1, same[k], my_rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        for (int k = 0; k < HELD; k++) MPI_Type_free(&same[k]);
+        for (int k = 0; k < HELD; k++) MPI_Type_vector(100, 1, 3, MPI_DOUBLE, &wide[k]), MPI_Type_commit(&wide[k]);
+        for (int k = 0; k < HELD; k++) {
+            struct layout l;
+            struct buf a, b;
+            layout_of(&l, wide[k], 1, "a type in place of a named one");
+            buf_make(&a, MEM_DEVICE, &l, 0, salt + (uint64_t)my_rank);
+            buf_make(&b, MEM_HOST, &l, 0, salt + 10);
+            MPI_Request r;
+            MPI_Isend(a.origin, 1, l.type, peer, 1, MPI_COMM_WORLD, &r);
+            MPI_Recv(b.origin, 1, l.type, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Wait(&r, MPI_STATUS_IGNORE);
+            buf_expect_from(&b, &l, &l, salt + (uint64_t)peer);
+            buf_check(&b, l.text);
+            buf_free(&a), buf_free(&b);
+            layout_free(&l);
+            salt += 20;
+        }
+    }
+    mem_free(MEM_DEVICE, pair);
+    report("handles that were duplicates of a named type");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -213,6 +251,7 @@ int main(int argc, char **argv)
     freed_while_pending();
     reused();
     duplicated();
+    named_no_more();
     siblings();
     for (int i = 0; i < 3; i++) halo();
     return check_finish();

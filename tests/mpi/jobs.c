@@ -276,7 +276,7 @@ bool mpi_can(const struct call *c, const struct round *r, enum form form)
     bool later = form != BLOCKING && form != LARGE;
 #ifdef MPICH_VERSION
     if (host_mode && form != mpi_form(r, form)) return false;
-    if (!later && !mpi_matches(c, r)) return false;
+    if (!mpi_matches(c, r)) return false;
     return !(form_persists(form) && c->flags & MPICH_CANT_PERSIST)
            && !(later && c->flags == ROOTED && r->inter);
 #else

@@ -83,6 +83,21 @@ static void collectives(void)
     MPI_Wait(&r, MPI_STATUS_IGNORE);
 }
 
+/* The communicator is a ring. */
+static void neighbors(void)
+{
+    MPI_Request r;
+    MPI_Neighbor_alltoall(out.origin, 1, type, in.origin, 1, type, comm);
+    MPI_Ineighbor_alltoall(out.origin, 1, type, in.origin, 1, type, comm, &r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+#if MPI_VERSION >= 4
+    MPI_Neighbor_allgather_init(out.origin, 1, type, in.origin, 1, type, comm, MPI_INFO_NULL, &r);
+    MPI_Start(&r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    MPI_Request_free(&r);
+#endif
+}
+
 static void reductions(void)
 {
     MPI_Request r;
@@ -113,8 +128,9 @@ static const struct {
     call *call;
 } kinds[] = {{"MPI_Pack and MPI_Unpack", packs}, {"messages", messages},
              {"persistent requests", persistent}, {"freed and cancelled requests", freed},
-             {"collectives", collectives},        {"reductions", reductions},
-             {"files", files},                    {"windows", windows}};
+             {"collectives", collectives},        {"neighbours", neighbors},
+             {"reductions", reductions},          {"files", files},
+             {"windows", windows}};
 
 /* ---- what is left ---- */
 
@@ -219,7 +235,7 @@ static void open_all(void)
     char name[64];
     int pid = (int)getpid();
     void *memory;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &(int){1}, 0, &comm);
     MPI_Bcast(&pid, 1, MPI_INT, 0, comm);
     snprintf(name, sizeof name, "/tmp/stridec-left-%d", pid);
     MPI_File_open(comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);

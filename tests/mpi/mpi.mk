@@ -5,12 +5,12 @@ MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
 MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
-mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(MPI_OUT)/libcount.so
+mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(MPI_OUT)/libcount.so $(MPI_OUT)/libattach.so
 
-# Another tool of the profiling interface.
-$(MPI_OUT)/libcount.so: tests/mpi/tool/count.c
+# Another tool of the profiling interface; a process_vm_readv that fails.
+$(MPI_OUT)/lib%.so: tests/mpi/tool/%.c
 	@mkdir -p $(@D)
-	$(MPICC) $(MPI_CFLAGS) -fPIC -shared -o $@ $<
+	$(MPICC) $(MPI_CFLAGS) -fPIC -shared -o $@ $< -ldl
 
 $(MPI_OUT)/%.o: tests/mpi/%.c
 	@mkdir -p $(@D)

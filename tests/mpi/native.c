@@ -8,6 +8,8 @@
  * run: STRIDEC_HOST=on -n 2 150 3 --host
  * run: STRIDEC_HOST=on STRIDEC_CC=/nowhere -n 1 100 0
  * run: -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 1 80 2 --host
+ * run: MPI_TEST_SIM=0 -n 1 --host
  * run: STRIDEC_HOST=off -n 1 20 0
  */
 #include "check.h"
@@ -95,7 +97,7 @@ static void turns(void)
     MPI_Datatype many, few, whole;
     char *user = calloc(3, ROOM), *packed = malloc(ROOM);
     MPI_Type_vector(BLOCKS, 1, 3, MPI_DOUBLE, &many);
-    MPI_Type_vector(100, 1, 3, MPI_DOUBLE, &few);
+    MPI_Type_vector(20, 1, 3, MPI_DOUBLE, &few);
     MPI_Type_contiguous(BLOCKS, MPI_DOUBLE, &whole);
     MPI_Type_commit(&many), MPI_Type_commit(&few), MPI_Type_commit(&whole);
     served_of(many, 40, 1, user, packed, ROOM);
@@ -141,6 +143,8 @@ static void errors(void)
     int position = 0, rc = MPI_SUCCESS;
     MPI_Type_vector(BLOCKS, 1, 3, MPI_DOUBLE, &type);
     MPI_Type_commit(&type);
+    served_of(type, 20, 1, user, packed, ROOM);
+    if (host_ready) host_ready(type, 1);
     served_of(type, 20, 1, user, packed, ROOM);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int i = 0; i < 20 && rc == MPI_SUCCESS; i++) {

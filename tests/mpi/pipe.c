@@ -170,10 +170,37 @@ static void by_freed(struct pair *p)
     MPI_Barrier(comm);
 }
 
+/* Each start sends what the buffer holds then; in chunks the second one comes before the first is received. */
+static void by_persistent(struct pair *p)
+{
+    MPI_Request r[2];
+    uint64_t mine = p->out.salt, before = p->in.salt;
+    MPI_Send_init(p->out.origin, ELEMENTS, p->to_send->type, right(), TAG, comm, &r[0]);
+    MPI_Recv_init(p->in.origin, ELEMENTS, p->to_receive->type, left(), TAG, comm, &r[1]);
+    buf_fill(&p->out, mine + 7);
+    MPI_Start(&r[0]);
+    if (!chunked) recv(p);
+    MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    buf_fill(&p->out, mine);
+    MPI_Start(&r[0]);
+    if (chunked) recv(p);
+    buf_expect_from(&p->in, p->to_receive, p->sent, salt + (uint64_t)left() + 7);
+    buf_check(&p->in, "the first start");
+    buf_fill(&p->in, before);
+    MPI_Start(&r[1]);
+    MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+    buf_expect_from(&p->in, p->to_receive, p->sent, salt + (uint64_t)left());
+    buf_check(&p->in, "the second start");
+    buf_fill(&p->in, before);
+    MPI_Startall(2, r);
+    MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; i++) MPI_Request_free(&r[i]);
+}
+
 static const struct { const char *name; void (*go)(struct pair *p); } RINGS[] = {
     {"Sendrecv", by_sendrecv}, {"Isend, Recv", by_isend_recv}, {"Irecv, Send", by_irecv_send},
     {"Irecv, Isend, Waitall", by_waitall}, {"Irecv, Issend, Testall", by_issend}, {"Irecv, Send, Barrier", by_barriers},
-    {"Isend, Request_free", by_freed}};
+    {"Isend, Request_free", by_freed}, {"Send_init, Recv_init", by_persistent}};
 
 static void rings(void)
 {
@@ -290,11 +317,14 @@ static void outstanding(void)
  */
 
 /* Launches and copies of this rank for a message from rank 0 to rank 1. */
-static int64_t work(struct buf *b)
+static int64_t work(struct buf *b, bool persistent)
 {
     struct resources before, after;
+    MPI_Request r;
+    if (persistent && my_rank == 0) MPI_Send_init(b->origin, ELEMENTS, layouts[1].type, 1, TAG, comm, &r);
     resources_now(&before);
-    if (my_rank == 0) MPI_Send(b->origin, ELEMENTS, layouts[1].type, 1, TAG, comm);
+    if (persistent && my_rank == 0) MPI_Start(&r), MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_Request_free(&r);
+    else if (my_rank == 0) MPI_Send(b->origin, ELEMENTS, layouts[1].type, 1, TAG, comm);
     if (my_rank == 1) MPI_Recv(b->origin, ELEMENTS, layouts[1].type, 0, TAG, comm, MPI_STATUS_IGNORE);
     resources_now(&after);
     return after.launches - before.launches + after.copies - before.copies;
@@ -312,7 +342,7 @@ static void counts(void)
     if (!now.simulated) return;
     buf_make(&b, MEM_DEVICE, &layouts[1], 0, salt + (uint64_t)my_rank);
     do {
-        int took = (int)work(&b);
+        int took = (int)work(&b, chunked && num_ranks > 2);
         MPI_Allreduce(&took, &most, 1, MPI_INT, MPI_MAX, comm);
         few = most <= 2;
         if (chunked && most < 3) break;

@@ -3,12 +3,12 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @TOOL another tool of the profiling interface, which stridec
-# comes before, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
 # at most three ranks.
-# MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
+# MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
@@ -63,6 +63,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         case $value in
         @AWARE) value=$(cd "$build" && pwd)/sim/libaware.so ;;
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
+        @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
@@ -70,7 +71,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         export "${1%%=*}=$value"
         shift
     done
-    ranks=$2
+    ranks=${MPI_TEST_RANKS:-$2}
     shift 2
     case "$*" in
     *"=> warns") warns=yes ;;
@@ -95,8 +96,8 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack parts host native p2p uneven requests outstanding collectives reductions neighbors halo pending window file
-    bottom partitioned lifetimes freed threads offers starts pipe strangers soak odd tools left worlds sessions errors short
+programs="pack parts host native extend attach p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
+    bottom partitioned lifetimes freed threads offers brief starts pipe strangers soak odd tools left worlds sessions errors short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"

@@ -1,8 +1,11 @@
-/* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels and threads.
+/* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels, persistent and
+ * freed requests, and threads; in some rounds a neighbourhood collective goes on meanwhile.
  *
  * usage: soak [MESSAGES [THREADS]]
  * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
- * its part of them is left to its own chance. Every byte of every buffer is compared.
+ * its part of them is left to its own chance. Every byte of every buffer is compared, and the second half of the messages
+ * may not leave more in use than the first. SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1
+ * some messages are up to 64 MiB long. `make soak` runs a million.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 600 1
  * run: STRIDEC_TRANSPORT=zerocopy -n 3 500 2
@@ -15,18 +18,26 @@
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 300 1
  */
 #include "check.h"
+#include "resources.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROUND 24          /* messages of a round, over all ranks */
-#define CLASSES 3
+#define CLASSES 4
+#define LARGE 3           /* the class whose messages are few, since each needs hundreds of MB */
+#define RARE 8192
+#define SLACK_HEAP (8 << 20)
+#define POOLED 64         /* allocations of pools, which grow now and then */
+#define SLACK_EACH 64     /* bytes of a message: less than anything that is kept for one */
 #define NUMBERS 5         /* layouts (types.c); Open MPI 4.1 itself delivers the next one wrong to the own rank */
 #define THREADS_MAX 8
 #define TAGS 3
 #define NEVER 999         /* no message has this tag */
 #define FEW 90            /* doubles that are sent as such: some are as long as a descriptor */
 
-static const int ELEMENTS[CLASSES] = {8, 128, 4369};
+static const int ELEMENTS[CLASSES] = {8, 128, 4369, 69905}, LAYOUTS_OF[CLASSES] = {NUMBERS, NUMBERS, NUMBERS, 1};
+static bool large;
 static struct layout layouts[CLASSES][NUMBERS], doubles;
 
 struct chance {
@@ -51,11 +62,19 @@ struct end {
     const struct layout *l;
     struct buf b;
     MPI_Request request;
-    bool receives, over;
+    bool receives, over, persistent;
+};
+
+/* Around the ring of all ranks: half of a layout to each neighbour. */
+struct circle {
+    struct buf out, in;
+    MPI_Request request;
 };
 
 struct round {
-    MPI_Comm comm;
+    MPI_Comm comm, ring;
+    int beside[2];
+    struct circle circle;
     struct message messages[ROUND];
     struct end ends[2 * ROUND];
     int n, receives;             /* ends: the receives come first */
@@ -63,16 +82,16 @@ struct round {
     struct chance own;
 };
 
-/* Mostly short ones. */
-static void choose_size(struct message *m, struct chance *c)
+/* Mostly short ones; `may`: it may be a large one. */
+static void choose_size(struct message *m, struct chance *c, bool may)
 {
     uint32_t kind = below(c, 64);
-    int class = kind < 48 ? 0 : kind < 63 ? 1 : 2;
+    int class = kind < 48 ? 0 : kind < 63 ? 1 : large && may && !below(c, RARE / 64) ? LARGE : 2;
     if (kind < 12) {
         m->doubles = (int)below(c, FEW + 1), m->sent = &doubles;
         return;
     }
-    m->sent = &layouts[class][below(c, NUMBERS)];
+    m->sent = &layouts[class][below(c, (uint32_t)LAYOUTS_OF[class])];
     m->doubles = LAYOUT_DOUBLES * (int)below(c, (uint32_t)ELEMENTS[class] + 1);
 }
 
@@ -86,7 +105,7 @@ static void plan(struct round *r, struct chance *c)
         m->from = (int)below(c, (uint32_t)num_ranks), m->to = (int)below(c, (uint32_t)num_ranks);
         m->tag = any >> m->to & 1 ? TAGS + i : (int)below(c, TAGS);
         m->salt = (uint64_t)below(c, UINT32_MAX) << 8;
-        choose_size(m, c);
+        choose_size(m, c, !(any >> m->to & 1));
     }
 }
 
@@ -107,7 +126,7 @@ static void add(struct round *r, const struct message *m, bool receives)
     if (receives) {
         int room = room_for(r, m), class = 0;
         while (ELEMENTS[class] * LAYOUT_DOUBLES < room) class++;
-        e->l = &layouts[class][below(&r->own, NUMBERS)];
+        e->l = &layouts[class][below(&r->own, (uint32_t)LAYOUTS_OF[class])];
     }
     buf_make(&e->b, kind, e->l, (int)below(&r->own, 2) * 8, receives ? m->salt + 1 : m->salt);
 }
@@ -128,9 +147,13 @@ static void deal(struct round *r)
 
 static void send(struct round *r, struct end *e)
 {
-    int count = e->l == &doubles ? e->m->doubles : e->m->doubles / LAYOUT_DOUBLES;
-    (below(&r->own, 3) ? MPI_Isend : MPI_Issend)(e->b.origin, count, e->l->type, e->m->to, e->m->tag, r->comm,
-                                                  &e->request);
+    int count = e->l == &doubles ? e->m->doubles : e->m->doubles / LAYOUT_DOUBLES, way = (int)below(&r->own, 8);
+    int (*form)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) =
+        way < 2 ? MPI_Issend : way == 2 ? MPI_Send_init : way == 3 ? MPI_Ssend_init : MPI_Isend;
+    form(e->b.origin, count, e->l->type, e->m->to, e->m->tag, r->comm, &e->request);
+    e->persistent = way == 2 || way == 3;
+    if (e->persistent) MPI_Start(&e->request);
+    if (way == 4) MPI_Request_free(&e->request);
 }
 
 static int source(const struct round *r, const struct end *e)
@@ -233,9 +256,38 @@ static void complete(struct round *r)
     }
 }
 
-static void go_round(struct round *r)
+static void circle_begin(struct round *r)
+{
+    struct circle *c = &r->circle;
+    const struct layout *l = &layouts[0][1];
+    uint64_t salt = r->messages[0].salt;
+    buf_make(&c->out, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + (uint64_t)my_rank);
+    buf_make(&c->in, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + 1000);
+    MPI_Ineighbor_alltoall(c->out.origin, l->count / 2, l->type, c->in.origin, l->count / 2, l->type, r->ring, &c->request);
+}
+
+/* What goes down at the one rank comes from above at the other. */
+static void circle_check(struct round *r)
+{
+    struct circle *c = &r->circle;
+    const struct layout *l = &layouts[0][1];
+    int half = l->bytes / 2;
+    unsigned char *all = malloc((size_t)l->bytes);
+    for (int side = 0; side < 2; side++) {
+        unsigned char *theirs = layout_packed(l, r->messages[0].salt + (uint64_t)r->beside[side]);
+        memcpy(all + side * half, theirs + (1 - side) * half, (size_t)half);
+        free(theirs);
+    }
+    buf_expect(&c->in, l, all, l->bytes);
+    buf_check(&c->in, "around the ring"), buf_check(&c->out, "around the ring");
+    free(all);
+    buf_free(&c->in), buf_free(&c->out);
+}
+
+static void go_round(struct round *r, bool circles)
 {
     deal(r);
+    if (circles) circle_begin(r);
     /* So many receives are there when the sends begin, or soon; the others come one by one. */
     int posted = r->receives ? (int)below(&r->own, (uint32_t)r->receives + 1) : 0;
     int early = posted ? (int)below(&r->own, (uint32_t)posted + 1) : 0;
@@ -245,55 +297,91 @@ static void go_round(struct round *r)
     if (!below(&r->own, 8)) cancel(r);
     for (int i = posted; i < r->receives; i++) receive(r, &r->ends[i]);
     complete(r);
+    if (circles) MPI_Wait(&r->circle.request, MPI_STATUS_IGNORE), circle_check(r);
+    MPI_Barrier(r->comm);   /* what was sent by freed requests has been received */
     for (int i = 0; i < r->n; i++) {
         if (!r->ends[i].receives) buf_check(&r->ends[i].b, "sent");
+        if (r->ends[i].persistent) MPI_Request_free(&r->ends[i].request);
         buf_free(&r->ends[i].b);
     }
-    MPI_Barrier(r->comm);
 }
 
 struct job {
     int thread, rounds;
-    MPI_Comm comm;
+    MPI_Comm comm, ring;
+    struct chance all, own;   /* where they go on */
 };
 
 static void *work(void *arg)
 {
-    const struct job *j = arg;
+    struct job *j = arg;
     struct round *r = calloc(1, sizeof *r);
-    struct chance all = {test_seed + (uint64_t)j->thread * 7919};
-    r->comm = j->comm;
-    r->own.state = all.state + (uint64_t)(my_rank + 1) * 104729;
+    r->comm = j->comm, r->ring = j->ring, r->own = j->own;
+    MPI_Cart_shift(j->ring, 0, 1, &r->beside[0], &r->beside[1]);
     for (int i = 0; i < j->rounds; i++) {
-        plan(r, &all);
-        go_round(r);
+        plan(r, &j->all);
+        go_round(r, !below(&j->all, 4));
     }
+    j->own = r->own;
     free(r);
     return NULL;
+}
+
+static void job_open(struct job *j, int thread, int rounds)
+{
+    *j = (struct job){.thread = thread, .rounds = rounds, .all = {test_seed + (uint64_t)thread * 7919}};
+    j->own.state = j->all.state + (uint64_t)(my_rank + 1) * 104729;
+    MPI_Comm_dup(MPI_COMM_WORLD, &j->comm);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &(int){1}, 0, &j->ring);
+}
+
+static void run(struct job jobs[], int threads)
+{
+    pthread_t id[THREADS_MAX];
+    for (int i = 0; i < threads; i++) pthread_create(&id[i], NULL, work, &jobs[i]);
+    for (int i = 0; i < threads; i++) pthread_join(id[i], NULL);
+}
+
+/* By so many messages. */
+static void check_growth(const struct resources *before, const struct resources *after, int messages)
+{
+    int64_t heap = after->heap - before->heap, files = after->descriptors - before->descriptors;
+    expect(heap <= SLACK_HEAP + SLACK_EACH * (int64_t)messages, "%lld bytes of the heap more", (long long)heap);
+    expect(files <= POOLED + messages / 1000, "%lld files more are open", (long long)files);   /* a file is an allocation */
+    report("the second half of %d messages leaves nothing: %lld KiB of the heap", 2 * messages, (long long)heap / 1024);
+}
+
+static void layouts_make(void)
+{
+    for (int c = 0; c < CLASSES - !large; c++)
+        for (int i = 0; i < LAYOUTS_OF[c]; i++) layout_number(&layouts[c][i], c == LARGE ? 1 : i, ELEMENTS[c]);
+    layout_of(&doubles, MPI_DOUBLE, FEW, "doubles");
+}
+
+static void layouts_free(void)
+{
+    for (int c = 0; c < CLASSES - !large; c++)
+        for (int i = 0; i < LAYOUTS_OF[c]; i++) layout_free(&layouts[c][i]);
 }
 
 int main(int argc, char **argv)
 {
     int numbers[2] = {2000, 1}, given = 0;
     struct job jobs[THREADS_MAX];
-    pthread_t id[THREADS_MAX];
+    struct resources now[2];
     for (int i = 1; i < argc && given < 2; i++)
         if (argv[i][0] != '-') numbers[given++] = atoi(argv[i]);
-    int threads = numbers[1] < THREADS_MAX ? numbers[1] : THREADS_MAX;
+    if (getenv("SOAK_MESSAGES")) numbers[0] = atoi(getenv("SOAK_MESSAGES"));
+    large = getenv("SOAK_LARGE") != NULL;
+    int threads = numbers[1] < THREADS_MAX ? numbers[1] : THREADS_MAX, half = numbers[0] / 2;
     int level = threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     if (check_start(&argc, &argv, level) < level) MPI_Abort(MPI_COMM_WORLD, 4);
-    for (int c = 0; c < CLASSES; c++)
-        for (int i = 0; i < NUMBERS; i++) layout_number(&layouts[c][i], i, ELEMENTS[c]);
-    layout_of(&doubles, MPI_DOUBLE, FEW, "doubles");
-    for (int i = 0; i < threads; i++) {
-        jobs[i] = (struct job){.thread = i, .rounds = (numbers[0] / threads + ROUND - 1) / ROUND};
-        MPI_Comm_dup(MPI_COMM_WORLD, &jobs[i].comm);
-        pthread_create(&id[i], NULL, work, &jobs[i]);
-    }
-    for (int i = 0; i < threads; i++) pthread_join(id[i], NULL);
-    for (int i = 0; i < threads; i++) MPI_Comm_free(&jobs[i].comm);
-    for (int c = 0; c < CLASSES; c++)
-        for (int i = 0; i < NUMBERS; i++) layout_free(&layouts[c][i]);
+    layouts_make();
+    for (int i = 0; i < threads; i++) job_open(&jobs[i], i, (half / threads + ROUND - 1) / ROUND);
+    for (int i = 0; i < 2; i++) run(jobs, threads), resources_now(&now[i]);
     report("%d messages, %d threads on each of %d ranks", numbers[0], threads, num_ranks);
+    check_growth(&now[0], &now[1], half);
+    for (int i = 0; i < threads; i++) MPI_Comm_free(&jobs[i].comm), MPI_Comm_free(&jobs[i].ring);
+    layouts_free();
     return check_finish();
 }

@@ -5,6 +5,11 @@
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 container
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 exits => ends
  * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed
+ * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed reading
+ * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed packing
+ * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed moving
+ * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed neighbor
+ * run: STRIDEC_TRANSPORT=zerocopy OMPI_MCA_orte_enable_recovery=1 -n 2 killed ineighbor
  */
 #include "check.h"
 #include "offers.h"
@@ -108,16 +113,104 @@ static int ended(bool killed)
     _exit(!right);   /* the MPI would wait for the other rank */
 }
 
+/*
+ * Rank 1 ends in the middle of a transfer, while rank 0 waits for it inside stridec.
+ */
+
+static void die_at_work(void)
+{
+    if (my_rank == 1) setenv("SIMGPU_KILL", "cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync,cuMemcpy2DAsync,cuMemcpy3DAsync,"
+                                            "cuMemcpyDtoHAsync,cuMemcpyHtoDAsync", 1);
+}
+
+static MPI_Comm ring;
+static MPI_Datatype blocks;   /* 2 MiB: of 8 bytes what is to be packed in pieces, else of 64, one block as far apart */
+static struct buf from, to;
+
+/* The receiver ends when it has taken the offer; or before, if it is slow, and then the send is over. */
+static int while_reading(void)
+{
+    die_at_work();
+    if (my_rank == 0) return MPI_Send(from.origin, 1, blocks, peer, TAG, MPI_COMM_WORLD);
+    return MPI_Recv(to.origin, 1, blocks, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* The sender ends between the pieces that it packs. */
+static int while_packing(void)
+{
+    die_at_work();
+    if (my_rank == 1) return MPI_Send(from.origin, 1, blocks, peer, TAG, MPI_COMM_WORLD);
+    return MPI_Recv(to.origin, 1, blocks, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* The sender ends while it moves the payload, since the receiver is late. */
+static int while_moving(void)
+{
+    int pid = (int)getpid();
+    if (my_rank == 1) {
+        MPI_Request r;
+        MPI_Send(&pid, 1, MPI_INT, 0, TAG + 1, MPI_COMM_WORLD);
+        die_at_work();
+        MPI_Isend(from.origin, 1, blocks, 0, TAG, MPI_COMM_WORLD, &r);
+        return MPI_Wait(&r, MPI_STATUS_IGNORE);
+    }
+    MPI_Recv(&pid, 1, MPI_INT, 1, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    while (!kill(pid, 0) || errno != ESRCH) {}
+    return MPI_Recv(to.origin, 1, blocks, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static int in_neighbor(void)
+{
+    die_at_work();
+    return MPI_Neighbor_allgather(from.origin, 1, blocks, to.origin, 1, blocks, ring);
+}
+
+static int in_ineighbor(void)
+{
+    MPI_Request r;
+    die_at_work();
+    int rc = MPI_Ineighbor_allgather(from.origin, 1, blocks, to.origin, 1, blocks, ring, &r);
+    return rc != MPI_SUCCESS ? rc : MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+
+static const struct {
+    const char *name;
+    int (*go)(void);
+    bool must;   /* rank 0 gets an error; else it may also have gone on before */
+} MIDDLE[] = {{"reading", while_reading, false}, {"packing", while_packing, true}, {"moving", while_moving, true},
+              {"neighbor", in_neighbor, true}, {"ineighbor", in_ineighbor, false}};
+
+static int in_the_middle(const char *name)
+{
+    double since = 0;
+    bool must = true;
+    int rc = MPI_SUCCESS, length = strcmp(name, "packing") ? 8 : 1, n = (1 << 18) / length;
+    MPI_Type_vector(n, length, 2 * length, MPI_DOUBLE, &blocks);
+    type_commit(&blocks);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &(int){0}, 0, &ring);
+    MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+    buf_bytes(&from, MEM_DEVICE, (size_t)4 << 20, 0, 1), buf_bytes(&to, MEM_DEVICE, (size_t)8 << 20, 0, 2);
+    for (uint64_t i = 0; i < 10 || (!offers_used() && within(&since, SECONDS) && i < 100); i++) exchange(10 * i);
+    for (size_t i = 0; i < sizeof MIDDLE / sizeof *MIDDLE; i++)
+        if (!strcmp(MIDDLE[i].name, name)) rc = MIDDLE[i].go(), must = MIDDLE[i].must;
+    bool right = my_rank == 0 && (rc != MPI_SUCCESS || !must);
+    printf("%s the other rank ends while %s: %s\n# %d passed, %d failed\n", right ? "ok" : "not ok", name,
+           error_name(error_class(rc)), right, !right);
+    fflush(stdout);
+    _exit(!right);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = "alone";
     for (int i = 1; i < argc; i++)
-        if (argv[i][0] != '-') what = argv[i];
+        if (argv[i][0] != '-' && i == 1) what = argv[i];
     become(what, argv);
     if (getenv("STRANGER") && !strcmp(what, "alone")) host_mode = true;
     check_start(&argc, &argv, -1);
     peer = 1 - my_rank;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (argc > 2 && SURVIVES && strcmp(argv[2], "--host")) return in_the_middle(argv[2]);
     if (!strcmp(what, "exits") || (!strcmp(what, "killed") && SURVIVES)) return ended(!strcmp(what, "killed"));
     strangers(what);
     return check_finish();

@@ -1,5 +1,6 @@
 /* counts.c: counters, injected failures, settings from the environment. */
 #include "sim.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,17 @@ static size_t base_length(const char *call)
     return version ? (size_t)(version - call) : strlen(call);
 }
 
+/* True if a list names the call. */
+static bool named(const char *list, const char *call, size_t length)
+{
+    for (; list && *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == length && !strncmp(list, call, length)) return true;
+    return false;
+}
+
 CUresult sim_injected(const char *call)
 {
+    if (named(getenv("SIMGPU_KILL"), call, base_length(call))) raise(SIGKILL);
     enum { RULES_MAX = 32 };
     static unsigned long seen[RULES_MAX];
     const char *rule = getenv("SIMGPU_FAIL");

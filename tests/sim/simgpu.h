@@ -7,6 +7,7 @@
  *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always
+ *   SIMGPU_KILL=NAME[,NAME..]   the process ends, as by kill -9, at the next call of these
  *   SIMGPU_REPORT=1          one line of counters on standard error at exit
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
  *   SIMGPU_NVRTC_FAIL=1      every compile fails

@@ -132,6 +132,7 @@ static const struct {
 } shapes[] = {
     {"s(37,24,d(8))", 1, 0},
     {"s(50,1040,d(12))", 2, 52000},
+    {"s(53,28,d(12))@3", 2, 1500},
     {"s(4,700,s(3,100,q(d(1),d(3)@2,d(7)@8,d(21)@16,d(31)@40)))", 2, 3100},
     {"q(d(44),d(63)@64,d(65)@128,d(100)@200,d(129)@304,d(511)@500,d(512)@1100,d(513)@1700)@5", 2, 2300},
     {"s(33,16,s(40,700,d(16)))", 1, 0},
@@ -141,17 +142,26 @@ static const struct {
     {"d(7)", 9, 13},
 };
 
-static struct tree *list_tree(int64_t n, bool blocks, int64_t far)
+/* An index; blocks of any length; properties of scattered atoms, of 24 bytes each, then of 4, then of 8. */
+enum list { LIST_INDEX, LIST_BLOCKS, LIST_ATOMS, LISTS };
+
+static int64_t list_length(enum list kind, int64_t i, int64_t n)
 {
-    struct tree *part[200];
-    int64_t at[200], next = 0;
+    if (kind == LIST_BLOCKS) return 4 * random_from(1, 60);
+    return (i < n / 2 ? 24 : i < n * 3 / 4 ? 4 : 8) * random_from(1, 3);
+}
+
+static struct tree *list_tree(int64_t n, enum list kind, int64_t far)
+{
+    struct tree *part[400];
+    int64_t at[400], next = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t length = blocks ? 4 * random_from(1, 60) : 12;
+        int64_t length = kind ? list_length(kind, i, n) : 12;
         at[i] = next;
-        part[i] = blocks ? made(tree_dense(next, length, &trees_why)) : NULL;
+        part[i] = kind ? made(tree_dense(next, length, &trees_why)) : NULL;
         next += length + 4 * random_from(0, far);
     }
-    if (blocks) return made(tree_seq(8, n, part, &trees_why));
+    if (kind) return made(tree_seq(8, n, part, &trees_why));
     return made(tree_index(8, n, at, made(tree_dense(0, 12, &trees_why)), &trees_why));
 }
 
@@ -169,10 +179,12 @@ static bool code_in_child(void)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         compiled(parsed(shapes[i].tree), shapes[i].count, shapes[i].extent);
-    for (int i = 0; i < 2; i++) {
-        compiled(list_tree(120, i, 30), 2, 40000);
-        compiled(made(tree_stride(0, 3, 50000, list_tree(90, i, 9), &trees_why)), 2, 160000);
-        struct tree *part[] = {parsed("d(12)"), made(tree_shift(list_tree(50 + i, true, 5), 64, &trees_why)),
+    for (enum list i = 0; i < LISTS; i++) {
+        int n = i == LIST_ATOMS ? 330 : 120;
+        compiled(list_tree(n, i, 30), 2, 80000);
+        compiled(made(tree_stride(0, 3, 50000, list_tree(n - 30, i, 9), &trees_why)), 2, 160000);
+        struct tree *list = list_tree(50 + (int)i, i ? i : LIST_BLOCKS, 5);
+        struct tree *part[] = {parsed("d(12)"), made(tree_shift(list, 64, &trees_why)),
                                parsed("s(5,8,d(4))@30000")};
         compiled(made(tree_seq(0, 3, part, &trees_why)), 2, 40000);
     }

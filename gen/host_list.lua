@@ -1,0 +1,118 @@
+-- host_list.lua: lists of blocks in code for host memory (host.lua): their offsets come with the call (form_host.c).
+local list = {}
+
+local AHEAD = 16            -- blocks that are fetched ahead
+
+local function add(lines, text, ...)
+  lines[#lines + 1] = select("#", ...) > 0 and text:format(...) or text
+end
+
+function list.count(node) return ("a->list[%d].count"):format(node.list) end
+
+-- The type of a list's entries: gen/form_host.c writes them by the same rules.
+function list.at_type(node)
+  return (node.base == 4 and node.entry == 2 or node.base == 0 and node.entry == 4) and "int" or "s64"
+end
+function list.start_type(node, tree)
+  return tree.bytes // node.unit < 1 << 29 and "int" or "s64"
+end
+
+local list_count, at_type, start_type = list.count, list.at_type, list.start_type
+
+-- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
+local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
+
+-- Pieces lie at `at`.
+local function pieces(way, node, lines)
+  add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 piece, s64 i, s64 n,", way, node.id)
+  add(lines, "                       const struct stridec_host *a)")
+  add(lines, "{")
+  add(lines, "    const %s *const at = (const %s *)a->list[%d].at + i;", at_type(node), at_type(node), node.list)
+  add(lines, "    switch (piece) {")
+  for _, bytes in ipairs(PIECES) do
+    if bytes % node.unit == 0 then
+      add(lines, "    case %d:", bytes)
+      add(lines, "#pragma GCC unroll 4")
+      add(lines, "        for (s64 k = 0; k < n; k++) {")
+      add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
+      add(lines, "            COPY(%s, %d);", way == "pack" and ("p + k * %d, from"):format(bytes)
+        or ("from, p + k * %d"):format(bytes), bytes)
+      add(lines, "            ONE_BY_ONE;")
+      add(lines, "        }")
+      add(lines, "        break;")
+    end
+  end
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "PART void %s_section_%d(char *p, char *u, const struct stridec_section *s, s64 begin, s64 end,", way,
+    node.id)
+  add(lines, "                        const struct stridec_host *a)")
+  add(lines, "{")
+  add(lines, "    const %s *const at = (const %s *)a->list[%d].at + s->first;", at_type(node), at_type(node), node.list)
+  add(lines, "    s64 k = begin / s->piece, first = begin - k * s->piece;")
+  add(lines, "    if (first) {")
+  add(lines, "        const s64 past = end - k * s->piece < s->piece ? end - k * s->piece : s->piece;")
+  add(lines, "        %s_any(p, u + (s64)at[k] * %d + first, past - first);", way, node.unit)
+  add(lines, "        p += past - first;")
+  add(lines, "        if (++k * s->piece >= end) return;")
+  add(lines, "    }")
+  add(lines, "    const s64 n = end / s->piece - k;")
+  add(lines, "    %s_pieces_%d(p, u, s->piece, s->first + k, n, a);", way, node.id)
+  add(lines, "    k += n, p += n * s->piece;")
+  add(lines, "    if (k * s->piece < end) %s_any(p, u + (s64)at[k] * %d, end - k * s->piece);", way, node.unit)
+  add(lines, "}")
+end
+
+-- A block lies at `at` plus its place in the packed stream; block i + 1 starts where block i ends.
+function list.blocks(way, node, lines, tree)
+  pieces(way, node, lines)
+  local starts = ("const %s *const start = a->list[%d].start"):format(start_type(node, tree), node.list)
+  local places = ("const %s *const at = a->list[%d].at"):format(at_type(node), node.list)
+  add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
+    node.id)
+  add(lines, "{")
+  add(lines, "    %s;", starts)
+  add(lines, "    %s;", places)
+  add(lines, "    for (s64 k = i; k < i + n; k++) {")
+  add(lines, "        const s64 bytes = ((s64)start[k + 1] - start[k]) * %d;", node.unit)
+  add(lines, "        __builtin_prefetch(u + ((s64)at[k + %d] + start[k + %d]) * %d, %d);", AHEAD, AHEAD, node.unit,
+    way == "pack" and 0 or 1)
+  add(lines, "        %s_any(p, u + ((s64)at[k] + start[k]) * %d, bytes);", way, node.unit)
+  add(lines, "        p += bytes;")
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    const struct stridec_section *s = a->list[%d].section, *past = s + a->list[%d].sections;", node.list,
+    node.list)
+  add(lines, "    if (!s) %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
+  add(lines, "    for (; s != past; s++) %s_pieces_%d(p + s->start, u, s->piece, s->first, s->count, a);", way, node.id)
+  add(lines, "}")
+  add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    %s;", starts)
+  add(lines, "    %s;", places)
+  add(lines, "    const struct stridec_section *s = a->list[%d].section, *last = s + a->list[%d].sections;", node.list,
+    node.list)
+  add(lines, "    for (; s != last; s++) {")
+  add(lines, "        const s64 past = section_end(s);")
+  add(lines, "        const s64 from = begin > s->start ? begin : s->start, to = end < past ? end : past;")
+  add(lines, "        if (from < to)")
+  add(lines, "            %s_section_%d(p + (from - begin), u, s, from - s->start, to - s->start, a);", way, node.id)
+  add(lines, "    }")
+  add(lines, "    if (!start) return;")
+  add(lines, "    s64 low = 0, high = %s;", list_count(node))
+  add(lines, "    while (high - low > 1) {")
+  add(lines, "        const s64 middle = low + (high - low) / 2;")
+  add(lines, "        if ((s64)start[middle] * %d <= begin) low = middle; else high = middle;", node.unit)
+  add(lines, "    }")
+  add(lines, "    for (s64 k = low; k < %s && begin < end; k++) {", list_count(node))
+  add(lines, "        const s64 stop = (s64)start[k + 1] * %d, past = stop < end ? stop : end;", node.unit)
+  add(lines, "        %s_any(p, u + (s64)at[k] * %d + begin, past - begin);", way, node.unit)
+  add(lines, "        p += past - begin, begin = past;")
+  add(lines, "    }")
+  add(lines, "}")
+  add(lines, "")
+end
+
+return list

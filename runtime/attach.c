@@ -1,0 +1,119 @@
+/* attach.c: reading the host memory of another process. */
+#include "attach.h"
+#include "log.h"
+#include "room.h"
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define VECTORS 1024   /* IOV_MAX */
+
+/*
+ * What may be read.
+ */
+
+uint32_t attach_answered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+unsigned attach_reached(struct peer *p)
+{
+    int own = node_own()->rank;
+    unsigned reached = atomic_load_explicit(&node_reaches(p->file)[own], memory_order_acquire);
+    if (!reached && !atomic_exchange(&p->asked, true) && rooms_start()) {
+        atomic_store(&node_asks(p->file)[own], 1);
+        atomic_fetch_add(&p->file->asked, 1);
+    }
+    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)REACH_MEMORY : reached;
+}
+
+void attach_refused(struct peer *p)
+{
+    if (!atomic_exchange(&p->refused, true))
+        log_write(LOG_INFO, "rank %d can't read this process any more: messages to it are packed", p->rank);
+}
+
+static bool reads(const struct peer *p)
+{
+    unsigned char found[sizeof p->file->cookie];
+    struct iovec to = {found, sizeof found}, from = {(void *)(uintptr_t)p->file->proof, sizeof found};
+    ssize_t n = process_vm_readv(p->file->pid, &to, 1, &from, 1, 0);
+    if (n == (ssize_t)sizeof found && !memcmp(found, &p->file->cookie, sizeof found)) return true;
+    log_write(LOG_INFO, "host memory of rank %d is out of reach: %s", p->rank, n < 0 ? strerror(errno) : "another process");
+    return false;
+}
+
+static void try(int rank)
+{
+    struct peer *p = node_world_peer(rank);
+    if (!p || p->self) return;
+    unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0) | (reads(p) ? REACH_MEMORY : 0);
+    atomic_store_explicit(&node_reaches(node_own())[rank], (uint8_t)reached, memory_order_release);
+}
+
+void attach_answer(void)
+{
+    struct node_file *f = node_own();
+    pthread_mutex_lock(&lock);
+    uint32_t asked = atomic_load(&f->asked);
+    for (int i = 0; i < f->size && asked != attach_answered; i++)
+        if (atomic_load(&node_asks(f)[i]) && !atomic_load(&node_reaches(f)[i])) try(i);
+    attach_answered = asked;
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Reading.
+ */
+
+/* Runs of one side: those of packed bytes [at, past), as many as there is room for. */
+struct runs {
+    uint64_t base;
+    int n;
+    int64_t past;
+    struct iovec vector[VECTORS];
+};
+
+static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct runs *r = arg;
+    if (r->n == VECTORS) return 1;
+    r->vector[r->n++] = (struct iovec){(void *)(uintptr_t)(r->base + (uint64_t)user), (size_t)len};
+    r->past = packed + len;
+    return 0;
+}
+
+static void list_runs(struct runs *r, const struct attach_side *s, int64_t at, int64_t end)
+{
+    r->base = s->user, r->n = 0, r->past = at;
+    if (s->tree) tree_walk(s->tree, s->count, s->extent, at, end, take_run, r);
+    else take_run(r, at, at, end - at);
+}
+
+/* No run past packed byte `end`. */
+static void cut(struct runs *r, int64_t end)
+{
+    while (r->past > end) {
+        struct iovec *last = &r->vector[r->n - 1];
+        int64_t over = r->past - end, len = (int64_t)last->iov_len;
+        if (over < len) last->iov_len -= (size_t)over;
+        else over = len, r->n--;
+        r->past -= over;
+    }
+}
+
+bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+{
+    struct runs theirs, own;
+    for (int64_t at = 0; at < bytes;) {
+        list_runs(&theirs, from, at, bytes);
+        list_runs(&own, to, at, theirs.past);
+        cut(&theirs, own.past);
+        ssize_t n = process_vm_readv(p->file->pid, own.vector, (unsigned long)own.n, theirs.vector,
+                                     (unsigned long)theirs.n, 0);
+        if (n <= 0) return false;
+        at += n;   /* fewer than asked for: an error is told of by the next call */
+    }
+    return true;
+}

@@ -1,0 +1,37 @@
+/* attach.h: reading the host memory of another process of the node: what may be read, found out once a peer, and the
+ * reading itself (process_vm_readv).
+ *
+ * A rank that wants to offer host memory asks the peer to try (node_asks). The peer does so at its next receive, and says
+ * what it could: map the rank's rooms, read its memory. Until then, and where it could nothing, messages go their
+ * ordinary way. */
+#ifndef STRIDEC_ATTACH_H
+#define STRIDEC_ATTACH_H
+#include "kernel.h"
+#include "node.h"
+
+/* Bits of node_reaches. */
+enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4 };
+
+/* The sender's: what p has shown that it can reach of the own memory; asks it to try, the first time. */
+unsigned attach_reached(struct peer *p);
+/* The peer refused after all: its memory is not offered to it any more. */
+void attach_refused(struct peer *p);
+/* The receiver's: tries what has been asked for. Cheap when that is nothing. */
+extern uint32_t attach_answered;
+void attach_answer(void);
+static inline void attach_poll(void)
+{
+    struct node_file *f = node_own();
+    if (f && atomic_load_explicit(&f->asked, memory_order_relaxed) != attach_answered) attach_answer();
+}
+
+/* Typed bytes: of `count` elements `extent` apart; without a tree, packed bytes from `user` on. */
+struct attach_side {
+    uint64_t user;         /* the address of element 0's origin */
+    const struct tree *tree;
+    int64_t extent, count;
+};
+/* Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have been. */
+bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes);
+
+#endif

@@ -1,0 +1,32 @@
+/* deferred.h: neighbourhood collectives that go edge by edge (edges.h) and on after their call: nonblocking and persistent
+ * ones.
+ *
+ * At the start everything becomes the MPI's, and nobody is waited for: to each peer goes one message that says of every
+ * edge whether its payload is offered, and on every edge one that is the payload or, where it is offered or there is none,
+ * empty. Room for all that may come is there before. When the MPI is through with its messages, what was offered is pulled,
+ * in one launch, by the receiver alone; and an offer whose receiver is late moves to memory of stridec's own (offer.h). So a
+ * rank that waits depends on nothing but that the others have started the same operation, as MPI has it.
+ *
+ * The application's request is a receive from the own rank, which is sent its message when all is in place: the MPI
+ * completes it like any other. */
+#ifndef STRIDEC_DEFERRED_H
+#define STRIDEC_DEFERRED_H
+#include "edges.h"
+
+struct deferred;
+
+/* Posts all messages of a persistent one. False: it can't be started. */
+bool deferred_start(struct deferred *d);
+/* Goes on with it, without waiting for other ranks: true where it is complete, so that the MPI's next look at the request
+ * finds it so, or not started. One thread at a time. */
+bool deferred_step(struct deferred *d);
+/* Once a step has told that it is complete: MPI_SUCCESS, or an error, to be raised where *what is set. */
+int deferred_end(struct deferred *d, const char **what);
+/* Complete, or never started. */
+void deferred_free(struct deferred *d);   /* NULL is allowed */
+
+/* False where there can be none. Any number of times; and at MPI_Finalize. */
+bool deferred_ready(void);
+void deferred_finish(void);
+
+#endif

@@ -1,0 +1,80 @@
+/* extend_query.c: which way a message will take: message_leaves (message.c) without leaving. */
+#include "extend.h"
+#include "choose.h"
+#include "offer.h"
+#include "outflow.h"
+#include "parcel.h"
+#include "place.h"
+#include <stdio.h>
+
+/* What offer_to asks: the peer reads the device, and the allocation is one that it can open. */
+static bool is_offered(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                       MPI_Comm comm)
+{
+    struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
+    struct export e;
+    int64_t first, past;
+    if (!peer) return false;
+    if (peer->self ? device_first()->next != NULL : !export_tried(w.device, peer)) return false;
+    layout_span(l, count, &first, &past);
+    bool shared = export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e);
+    return shared && export_accepted(&e, peer) && (layout_contiguous(l, count) || export_layout(l));
+}
+
+static enum stridec_path packed_path(const struct transport *t)
+{
+    static const struct {
+        const struct transport *transport;
+        enum stridec_path path;
+    } paths[] = {
+        {&transport_device, STRIDEC_PATH_DEVICE}, {&transport_oneshot, STRIDEC_PATH_ONESHOT},
+        {&transport_staged, STRIDEC_PATH_STAGED}, {&transport_parts, STRIDEC_PATH_PARTS},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i].transport == t) return paths[i].path;
+    return STRIDEC_PATH_SHADOW;
+}
+
+static enum stridec_path path_of(struct layout *l, struct where w, const void *buf, int64_t count,
+                                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    if (is_offered(l, w, buf, count, datatype, dest, comm)) return STRIDEC_PATH_ZEROCOPY;
+    if (outflow_way(l, w, count, dest, comm) >= 0) return STRIDEC_PATH_PIPELINED;
+    return packed_path(parcel_transport(l, w, count, dest, comm));
+}
+
+static void explain(const struct layout *l, int64_t count, enum stridec_path path, char why[TUNE_WHY_MAX])
+{
+    switch (path) {
+    case STRIDEC_PATH_PIPELINED:
+        snprintf(why, TUNE_WHY_MAX, "long, to a rank whose memory can't be read from here, under STRIDEC_PIPELINE");
+        break;
+    case STRIDEC_PATH_PARTS: snprintf(why, TUNE_WHY_MAX, "the buffer lies in several memories"); break;
+    case STRIDEC_PATH_SHADOW: snprintf(why, TUNE_WHY_MAX, "stridec can't read the type"); break;
+    default: choose_explain(l, count, layout_bytes(l, count), path == STRIDEC_PATH_ZEROCOPY, why);
+    }
+}
+
+/* What message_leaves leaves to the MPI. */
+static const char *why_mpi(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest)
+{
+    const struct layout *l = layout_of(datatype);
+    if (dest == MPI_PROC_NULL || !count || !l->size) return "nothing to send";
+    if (layout_bytes(l, count) < 0) return "more bytes than there are";
+    if (!driver_get()) return "the process uses no GPU";
+    if (!where_of(l, buf, count).device) return "host memory";
+    return "the MPI takes device memory, and is given it as it is";
+}
+
+int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
+                 enum stridec_path *path, char *why, size_t why_bytes)
+{
+    char text[TUNE_WHY_MAX];
+    struct where w;
+    if (!path || count < 0 || comm == MPI_COMM_NULL || !layout_of(datatype)) return STRIDEC_INVALID;
+    struct layout *l = driver_get() && dest != MPI_PROC_NULL ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
+    *path = l ? path_of(l, w, buf, count, datatype, dest, comm) : STRIDEC_PATH_MPI;
+    if (l) explain(l, count, *path, text);
+    if (why && why_bytes) snprintf(why, why_bytes, "%s", l ? text : why_mpi(buf, count, datatype, dest));
+    return STRIDEC_OK;
+}

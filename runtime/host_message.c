@@ -1,0 +1,77 @@
+/* host_message.c: messages between buffers in host memory. */
+#include "host_message.h"
+#include "block.h"
+#include "host_offer.h"
+#include "native.h"
+#include "seen.h"
+#include "write_type.h"
+
+#define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+
+static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (!l || parcel_committed(l, datatype, comm) != MPI_SUCCESS) return false;
+    if (!driver_get()) return true;
+    struct where w = where_of(l, buf, count);
+    return !w.device && !w.parts;
+}
+
+/* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
+static bool packs(const struct layout *l)
+{
+    return l->run < SHORT && (!ELEMENTS_ARE_WHOLE || type_cuts_nothing(l));
+}
+
+int64_t host_send_least(const struct layout *l)
+{
+    return packs(l) ? HOST_OFFER_MIN : host_offer_least_of(l);
+}
+
+struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_sends(datatype, count);
+    return usable(l, buf, count, datatype, comm) ? l : NULL;
+}
+
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    (void)datatype;
+    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
+}
+
+static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
+{
+    struct parcel *p = parcel_bare(l, NULL, buf, count);
+    if (p && (p->block = block_get(p->bytes))) {
+        p->address = p->block->memory;
+        return p;
+    }
+    parcel_close(p);
+    return NULL;
+}
+
+bool host_packed(const struct layout *l)
+{
+    return l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l)));
+}
+
+struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
+{
+    if (!packs(l)) return NULL;
+    struct parcel *p = blocked(l, buf, count);
+    if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
+    return p;
+}
+
+struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
+    struct layout *l = none ? NULL : seen_packed(datatype, count);
+    return usable(l, buf, count, datatype, comm) ? blocked(l, buf, count) : NULL;
+}
+
+void host_arrived(struct parcel *p, int64_t bytes)
+{
+    native_unpack(p->layout, p->count, p->user, p->address, 0, bytes < p->bytes ? bytes : p->bytes);
+}

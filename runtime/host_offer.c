@@ -1,0 +1,178 @@
+/* host_offer.c: offers of data in host memory. */
+#include "host_offer.h"
+#include "attach.h"
+#include "attend.h"
+#include "block.h"
+#include "env.h"
+#include "interpose.h"
+#include "native.h"
+#include "offer_inner.h"
+#include "room.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define LEAST ((int64_t)8 << 10)
+#define RUN ((int64_t)256)                /* payloads of runs from here on are offered from LEAST_OF_LONG on, */
+#define LEAST_OF_LONG ((int64_t)32 << 10)
+/* and no longer ones than these: what an MPI copies as quickly. Measured with Open MPI 4.1 and MPICH 4.0 (UCX). */
+#ifdef OPEN_MPI
+#define RUN_MOST ((int64_t)2 << 10)
+#else
+#define RUN_MOST ((int64_t)4 << 10)
+#endif
+#define PIECE_FIRST ((int64_t)32 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
+#define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */
+
+static atomic_long shared, placed;   /* offers in rooms, and in place */
+static struct offer *left;   /* in rooms, their parcels closed */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t host_offer_least(void)
+{
+    return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
+}
+
+int64_t host_offer_least_of(const struct layout *l)
+{
+    if (env_get()->transport == ENV_ZEROCOPY || env_get()->host == ENV_HOST_ON || l->run < RUN) return host_offer_least();
+    return l->run < RUN_MOST ? LEAST_OF_LONG : INT64_MAX;
+}
+
+bool host_offer_allowed(void)
+{
+    const struct env *e = env_get();
+    return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
+}
+
+EXPORT long stridec_host_offers(int in_place)
+{
+    return atomic_load(in_place ? &placed : &shared);
+}
+
+bool host_offer_wants(const struct layout *l, int64_t count)
+{
+    return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least_of(l);
+}
+
+static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
+{
+    struct slot *s = o->slot;
+    const struct parcel *p = o->parcel;
+    s->memory = memory;
+    s->user = user, s->layout = layout, s->bytes = p->bytes;
+    s->count = p->count, s->extent = p->layout->extent;
+    atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? 0 : p->bytes, memory_order_relaxed);
+}
+
+/* Gives back what has been read. */
+static void harvest(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct offer **at = &left, *o; (o = *at);) {
+        if (atomic_load_explicit(&o->slot->state, memory_order_acquire) != SLOT_DONE) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        offer_withdraw(o);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* The packed bytes from `at` on, to where the next piece ends. */
+static int64_t fill(struct offer *o, int64_t at, int64_t piece)
+{
+    const struct parcel *p = o->parcel;
+    int64_t end = p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
+    native_pack(p->layout, p->count, p->user, room_address(o->room) + at, at, end);
+    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
+    return end;
+}
+
+static bool into_room(struct offer *o)
+{
+    o->descriptor.bytes = o->parcel->bytes;
+    o->room = room_take(o->parcel->bytes);
+    if (!o->room) return false;
+    describe(o, SLOT_ROOM, o->room, 0);
+    o->hungry = fill(o, 0, PIECE_FIRST) < o->parcel->bytes;
+    return true;
+}
+
+static bool in_place(struct offer *o)
+{
+    const struct parcel *p = o->parcel;
+    uint64_t layout = attend_start(offer_serve) ? export_layout(p->layout) : 0;
+    if (layout) describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
+    return layout != 0;
+}
+
+static bool place(struct offer *o, unsigned reached)
+{
+    bool first = env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY;
+    if (first && in_place(o)) return true;
+    if (reached & REACH_ROOMS && into_room(o)) return true;
+    return reached & REACH_MEMORY && o->promised && in_place(o);
+}
+
+bool host_offer_sure(struct peer *peer)
+{
+    return !peer->self && attach_reached(peer) & REACH_MEMORY;
+}
+
+struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
+{
+    unsigned reached = peer->self ? 0 : attach_reached(peer);
+    if (reached <= REACH_TRIED) return NULL;
+    if (left) harvest();
+    struct offer *o = offer_new();
+    if (!o) return NULL;
+    o->host = true, o->peer = peer, o->promised = promised;
+    if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached)) {
+        offer_publish(o);
+        atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
+        return o;
+    }
+    offer_withdraw(o);
+    return NULL;
+}
+
+int host_offer_feed(struct offer *o)
+{
+    int64_t at = atomic_load_explicit(&o->slot->ready, memory_order_relaxed);
+    for (int64_t piece = PIECE_FIRST; at < o->parcel->bytes; piece = piece < PIECE_MOST ? 2 * piece : piece)
+        at = fill(o, at, piece);
+    o->hungry = false;
+    return 0;
+}
+
+bool host_offer_move(struct offer *o)
+{
+    struct parcel *p = o->parcel;
+    p->block = block_get(p->bytes);
+    if (!p->block) return false;
+    native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
+    describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
+    return true;
+}
+
+void host_offer_leave(struct offer *o)
+{
+    parcel_count(o->parcel, "shared", o->parcel->bytes, stats_now() - o->begun);
+    parcel_close(o->parcel);
+    o->parcel = NULL;
+    pthread_mutex_lock(&lock);
+    o->next = left;
+    left = o;
+    pthread_mutex_unlock(&lock);
+}
+
+/* What is in rooms stays readable for its receivers, who have them mapped. */
+void host_offer_finish(void)
+{
+    while (left) {
+        struct offer *o = left;
+        left = o->next;
+        offer_withdraw(o);
+    }
+}

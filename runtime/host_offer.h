@@ -1,0 +1,34 @@
+/* host_offer.h: offers (offer.h) of data in host memory, of derived types.
+ *
+ * The payload is packed into a room (room.h) while the receiver, who has that mapped, unpacks behind: both copies go
+ * through the caches, by code made for the layouts, at the same time, and the buffer is the application's again without
+ * waiting for anybody. Or it stays where it is and the receiver reads it there (attach.h): one copy, but page by page
+ * through the kernel. */
+#ifndef STRIDEC_HOST_OFFER_H
+#define STRIDEC_HOST_OFFER_H
+#include "offer.h"
+
+/* The payloads of a layout from which on they are offered; INT64_MAX: never. */
+int64_t host_offer_least_of(const struct layout *l);
+
+/* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
+bool host_offer_allowed(void);
+/* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
+ * message goes another way. promised: as offer_site.promised. */
+struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
+/* True if payloads of so many elements may be offered. */
+bool host_offer_wants(const struct layout *l, int64_t count);
+/* True if host_offer_to never fails for such a message from here on. */
+bool host_offer_sure(struct peer *peer);
+
+/* offer.c's: fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
+ * room to the receiver. Ends all. */
+int host_offer_feed(struct offer *o);
+bool host_offer_move(struct offer *o);
+void host_offer_leave(struct offer *o);
+void host_offer_finish(void);
+
+/* How many messages this process has offered so far, in rooms or in place (for tests and benchmarks). */
+long stridec_host_offers(int in_place);
+
+#endif

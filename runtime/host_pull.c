@@ -1,0 +1,72 @@
+/* host_pull.c: the receiver's side of offers of host memory. */
+#include "host_pull.h"
+#include "attach.h"
+#include "block.h"
+#include "import.h"
+#include "native.h"
+#include "room.h"
+#include "scatter.h"
+#include <sched.h>
+#include <string.h>
+
+#define LOOKS_A_PULSE 65536
+#define SPINS_A_YIELD 64
+#define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
+
+/* Packed bytes [at, end), of which `from` holds the first. */
+static bool write_out(struct parcel *p, char *packed, const char *from, int64_t at, int64_t end)
+{
+    if (packed) return memcpy(packed + at, from, (size_t)(end - at)) != NULL;
+    return native_unpack(p->layout, p->count, p->user, from, at, end);
+}
+
+/* Behind the sender, who is packing. False where it has ended. */
+static bool follow(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+{
+    const char *room = room_of(peer, s->user, bytes);
+    /* What the MPI has to unpack goes as a whole. */
+    bool whole = !packed && !p->layout->tree;
+    int64_t at = 0, ready;
+    for (unsigned spins = 1; room && at < bytes; spins++) {
+        ready = atomic_load_explicit(&s->ready, memory_order_acquire);
+        if (ready == at || (whole && ready < bytes)) {
+            if (spins % LOOKS_A_PULSE == 0 && node_gone(peer)) return false;
+            if (spins % SPINS_A_YIELD == 0) sched_yield();   /* the sender may want this core */
+            __builtin_ia32_pause();
+            continue;
+        }
+        if (whole) return scatter_move(p, (char *)(uintptr_t)room, 0, bytes, false);
+        if (!write_out(p, packed, room + at, at, ready)) return false;
+        at = ready;
+    }
+    return room != NULL;
+}
+
+static bool read_in_place(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+{
+    struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
+    struct import_layout l;
+    struct layout *own = p->layout;
+    if (s->layout) {
+        if (!import_layout(peer, s->layout, &l)) return false;
+        from.tree = l.tree, from.extent = s->extent, from.count = s->count;
+    }
+    if (packed) return attach_copy(peer, &from, &to, bytes);
+    if (own->tree && (own->run >= SHORT || layout_contiguous(own, p->count))) {
+        to.user = (uint64_t)(uintptr_t)p->user;
+        to.tree = own->tree, to.extent = own->extent, to.count = p->count;
+        return attach_copy(peer, &from, &to, bytes);
+    }
+    struct block *b = block_get(bytes);
+    to.user = b ? (uint64_t)(uintptr_t)b->memory : 0;
+    bool ok = b && attach_copy(peer, &from, &to, bytes);
+    if (ok && own->tree) ok = native_unpack(own, p->count, p->user, b->memory, 0, bytes);
+    else if (ok) ok = scatter_move(p, b->memory, 0, bytes, false);
+    block_put(b);
+    return ok;
+}
+
+bool host_pull(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+{
+    return s->memory == SLOT_ROOM ? follow(peer, s, p, packed, bytes) : read_in_place(peer, s, p, packed, bytes);
+}

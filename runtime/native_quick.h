@@ -1,0 +1,29 @@
+/* native_quick.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all of it
+ * lies in its layout. Filled by native.c, read by native_quick of native.h. */
+#ifndef STRIDEC_NATIVE_QUICK_H
+#define STRIDEC_NATIVE_QUICK_H
+#include "../gen/gen.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Powers of two of packed bytes, the first and the last one open: what is quicker is found out for each. */
+#define NATIVE_CLASSES 32
+#define NATIVE_CLASS_LEAST 6   /* log2 of bytes */
+
+struct native_quick {
+    _Atomic uint32_t wins[2];               /* by kernel_direction: a bit for each class; the rest is set before */
+    stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
+    const struct stridec_host_list *lists;
+    uint64_t origin;                        /* offset of the tree's root */
+    int64_t most;                           /* elements */
+    bool continues;                         /* launch_continues */
+};
+
+static inline int native_class(int64_t bytes)
+{
+    int class = 63 - __builtin_clzll((uint64_t)bytes | 1) - NATIVE_CLASS_LEAST;
+    return class < 0 ? 0 : class < NATIVE_CLASSES ? class : NATIVE_CLASSES - 1;
+}
+
+#endif

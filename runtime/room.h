@@ -1,0 +1,24 @@
+/* room.h: memory of a process that its peers of the node have mapped: where messages lie packed while they are read.
+ *
+ * A file in /dev/shm beside the rank's own (node.h), made when the first message wants it; memory is taken from the system
+ * as it is used, up to ROOMS_BYTES, and kept for the messages that follow. */
+#ifndef STRIDEC_ROOM_H
+#define STRIDEC_ROOM_H
+#include "node.h"
+
+#define ROOMS_BYTES ((size_t)256 << 20)
+
+/* Makes the own file, once. False where there is no space for it. Any thread. */
+bool rooms_start(void);
+/* A room of so many bytes: its place, to be told to peers; 0 where none is left. */
+uint64_t room_take(int64_t bytes);
+void room_put(uint64_t room, int64_t bytes);
+char *room_address(uint64_t room);
+/* Maps the peer's rooms, if they are not yet. False where that can't be. */
+bool rooms_open(struct peer *p);
+/* `bytes` of them; NULL where that range is none. */
+const char *room_of(const struct peer *p, uint64_t room, int64_t bytes);
+/* At MPI_Finalize, before node_finish. */
+void rooms_finish(void);
+
+#endif

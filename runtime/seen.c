@@ -1,0 +1,100 @@
+/* seen.c: what stubs know of datatypes of messages in host memory. */
+#include "seen.h"
+#include "env.h"
+#include "host_message.h"
+#include <pthread.h>
+
+#define USES 2   /* of a type before it is read */
+
+struct seen seen_types[1 << SEEN_BITS];
+_Atomic int64_t seen_least = INT64_MAX;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t elements(int64_t bytes, int64_t size)
+{
+    return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
+}
+
+/* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
+static struct seen *slot_of(MPI_Datatype t)
+{
+    struct seen *s = seen_of(t);
+    MPI_Count size = 0;
+    if (atomic_load_explicit(&s->type, memory_order_acquire) == t) return s;
+    PMPI_Type_size_x(t, &size);
+    pthread_mutex_lock(&lock);
+    atomic_store(&s->type, (MPI_Datatype)0);
+    atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
+    atomic_store(&s->receives, elements(descriptor_least(), size));
+    atomic_store(&s->uses, 0);
+    atomic_store(&s->known, false);
+    atomic_store_explicit(&s->type, t, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void seen_forget(MPI_Datatype t)
+{
+    struct seen *s = seen_of(t);
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&s->type) == t) atomic_store(&s->type, (MPI_Datatype)0);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Sends that the rules leave to the MPI are told by their counts from here on. */
+static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
+{
+    int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&s->type) == t) {
+        atomic_store(&s->sends, elements(least, l->size));
+        atomic_store(&s->packed, host_packed(l));
+        atomic_store_explicit(&s->known, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool seen_direct(MPI_Datatype t)
+{
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->known, memory_order_acquire) && !atomic_load_explicit(&s->packed, memory_order_relaxed) &&
+           atomic_load_explicit(&s->type, memory_order_relaxed) == t;
+}
+
+/* That of a type that has been used before. */
+static struct layout *due(struct seen *s, MPI_Datatype t)
+{
+    bool again = atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+    if (!again) atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
+    struct layout *l = again ? layout_of(t) : NULL;
+    if (l && !atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);
+    return l && l->kernel ? l : NULL;
+}
+
+struct layout *seen_sends(MPI_Datatype t, int64_t count)
+{
+    int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
+    if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
+    struct seen *s = slot_of(t);
+    struct layout *l = count >= atomic_load_explicit(&s->sends, memory_order_relaxed) ? due(s, t) : NULL;
+    return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
+}
+
+struct layout *seen_packed(MPI_Datatype t, int64_t count)
+{
+    bool none = atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX;
+    if (none || host_type_plain(t) || !seen_receives(t, count)) return NULL;
+    struct layout *l = due(slot_of(t), t);
+    return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
+}
+
+bool seen_receives(MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
+    return count >= atomic_load_explicit(&slot_of(t)->receives, memory_order_relaxed);
+}
+
+void seen_start(int64_t least)
+{
+    atomic_store(&seen_least, least);
+}

@@ -1,0 +1,64 @@
+/* seen.h: what stubs know of datatypes of messages in host memory: calls for which there is nothing to do are told by a
+ * small table, in some nanoseconds. A type is read only when it has been sent from before, so that types that are made for
+ * one message cost nothing. What the table has lost is found again. */
+#ifndef STRIDEC_SEEN_H
+#define STRIDEC_SEEN_H
+#include "descriptor.h"
+#include "host.h"
+#include "layout.h"
+
+struct seen {
+    _Atomic(MPI_Datatype) type;
+    _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
+    _Atomic int64_t receives;
+    atomic_uint uses;           /* messages of enough elements, before the type is read */
+    atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
+    atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
+};
+#define SEEN_BITS 8
+#pragma GCC visibility push(hidden)
+extern struct seen seen_types[1 << SEEN_BITS];
+extern _Atomic int64_t seen_least;   /* packed bytes of a message that stridec may send; INT64_MAX: none */
+#pragma GCC visibility pop
+
+HOST_INLINE struct seen *seen_of(MPI_Datatype t)
+{
+    return &seen_types[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - SEEN_BITS)];
+}
+/* Of calls in a process without a driver: true where the call goes straight down. */
+HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
+{
+    if (host_type_plain(t) || atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX) return true;
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && (int64_t)count < atomic_load_explicit(&s->sends, memory_order_relaxed);
+}
+HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
+{
+    int64_t size = host_type_size(t), least = descriptor_least();
+    if (size) return (int64_t)count * size < least;
+    if (least == INT64_MAX) return true;
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
+}
+/* True of handles that the table holds. */
+HOST_INLINE bool seen_knows(const MPI_Datatype *handle)
+{
+    return handle && descriptors_armed() && atomic_load_explicit(&seen_of(*handle)->type, memory_order_relaxed) == *handle;
+}
+/* The handle is about to be freed. */
+void seen_forget(MPI_Datatype t);
+/* The layout of a type from which such a message may be sent by stridec: not contiguous, of enough bytes, that can be
+ * read; else NULL. */
+struct layout *seen_sends(MPI_Datatype t, int64_t count);
+/* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
+struct layout *seen_packed(MPI_Datatype t, int64_t count);
+/* True of types that have been read, receives of which are the MPI's. */
+bool seen_direct(MPI_Datatype t);
+/* False of receives that are too short to bring a descriptor; the type is not read. */
+bool seen_receives(MPI_Datatype t, int64_t count);
+/* At MPI_Init, and at MPI_Finalize with INT64_MAX. */
+void seen_start(int64_t least);
+
+#endif

@@ -1,0 +1,79 @@
+/* watch.c: receives that are only watched. */
+#include "watch.h"
+#include "aside.h"
+#include "brief.h"
+#include "host.h"
+#include "interpose.h"
+#include "message.h"
+#include "parcel.h"
+#include "seen.h"
+
+#define BITS 8
+#define WAYS 4
+
+/* EMPTY, BUSY for a moment, or a request. A handle is one thread's from the return of its receive to its completion. */
+#define EMPTY ((MPI_Request)0)
+#define BUSY ((MPI_Request)1)
+static struct place {
+    _Atomic(MPI_Request) request;
+    struct watch watch;
+} places[1 << BITS][WAYS];
+atomic_int request_watches;
+
+static struct place *places_of(MPI_Request request)
+{
+    return places[(uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u >> (64 - BITS)];
+}
+
+bool watch_wants(int64_t count, MPI_Datatype type, int source, bool blocking)
+{
+    bool wants = (host_type_plain(type) || (blocking && seen_direct(type))) && source != MPI_PROC_NULL && !driver_get() &&
+                 !aside_any();
+    if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
+    return wants;
+}
+
+bool watch_add(MPI_Request request, const struct watch *w)
+{
+    struct place *p = places_of(request);
+    for (int i = 0; i < WAYS; i++) {
+        MPI_Request none = EMPTY;
+        if (atomic_load_explicit(&p[i].request, memory_order_relaxed) != EMPTY ||
+            !atomic_compare_exchange_strong(&p[i].request, &none, BUSY))
+            continue;
+        p[i].watch = *w;
+        atomic_store_explicit(&p[i].request, request, memory_order_release);
+        atomic_fetch_add_explicit(&request_watches, 1, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+bool watch_take(MPI_Request request, struct watch *w)
+{
+    struct place *p = places_of(request);
+    for (int i = 0; i < WAYS; i++) {
+        if (atomic_load_explicit(&p[i].request, memory_order_acquire) != request) continue;
+        *w = p[i].watch;
+        atomic_store_explicit(&p[i].request, EMPTY, memory_order_release);
+        atomic_fetch_sub_explicit(&request_watches, 1, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+bool watch_alone(void)
+{
+    return !atomic_load_explicit(&request_records, memory_order_acquire);
+}
+
+int watch_arrived(const struct watch *w, MPI_Status *status, MPI_Comm comm)
+{
+    int cancelled = 0;
+    PMPI_Test_cancelled(status, &cancelled);
+    struct layout *l = cancelled ? NULL : layout_of(w->type);
+    struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    int rc = p ? message_arrived(p, status, comm) : MPI_SUCCESS;
+    parcel_close(p);
+    return rc;
+}

@@ -1,0 +1,42 @@
+/* watch.h: receives of plain types into host memory, in a process without a driver, which may bring a descriptor and hardly
+ * ever do: what is known of them until their requests complete costs some nanoseconds. A request is watched here, or has a
+ * record (request.h); whoever looks for a record finds these too. */
+#ifndef STRIDEC_WATCH_H
+#define STRIDEC_WATCH_H
+#include "descriptor.h"
+#include "parcel.h"
+#include <mpi.h>
+
+struct watch {
+    void *buf;
+    int64_t count;
+    MPI_Datatype type;
+    bool plain;  /* its first bytes are the message's */
+    int error;   /* the caller's */
+};
+/* True of receives that are for here: the call goes down first. Of other types than plain ones only blocking receives. */
+bool watch_wants(int64_t count, MPI_Datatype type, int source, bool blocking);
+/* After a receive with this status: true if it may have brought a descriptor. Not of one that failed. The status is read as
+ * the MPI's header lays it out, where that is known. */
+static inline bool watch_hit(const struct watch *w, const MPI_Status *status)
+{
+#if defined OPEN_MPI
+    if (!descriptor_fits((int64_t)status->_ucount)) return false;
+#elif defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
+    if (!descriptor_fits(status->count_lo)) return false;
+#else
+    if (!descriptor_fits(wire_received(status))) return false;
+#endif
+    return !w->plain || descriptor_begins(w->buf);
+}
+/* What it brought goes to its buffer. MPI_SUCCESS, or an error raised on comm. */
+int watch_arrived(const struct watch *w, MPI_Status *status, MPI_Comm comm);
+
+/* Watches a request. False where there is no room: it wants a record. */
+bool watch_add(MPI_Request request, const struct watch *w);
+/* The request is watched no more; false where it was not. */
+bool watch_take(MPI_Request request, struct watch *w);
+/* True if requests are watched, and none has a record. */
+bool watch_alone(void);
+
+#endif

@@ -1,0 +1,308 @@
+/* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in place,
+ * and on their ordinary way where reading is refused or fails. Every byte is compared.
+ *
+ * usage: attach [shared | placed | refused | failing | ordinary | apart]: what becomes of them
+ *
+ * run: STRIDEC_HOST=on -n 2 --host shared
+ * run: STRIDEC_HOST=on -n 2 shared
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing
+ * run: STRIDEC_HOST=off -n 2 --host ordinary
+ * run: STRIDEC_HOST=on -n 2 --host apart
+ */
+#include "check.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TAG = 5, COUNT = 80, ROUNDS = 12, RANDOM_TYPES = 120, THREADS = 3 };
+enum way { BLOCKING, NONBLOCKING, EXCHANGE, SYNCHRONOUS, PROBED, MATCHED, PERSISTENT, REPLACED, WAYS };
+
+static const char *what = "shared";
+static int peer;
+static long (*offers)(int in_place);
+
+static bool is(const char *name)
+{
+    return !strcmp(what, name);
+}
+
+/* One way, from rank 0 to rank 1 or, exchanges, both ways. */
+static void message(enum way way, const struct buf *out, const struct layout *l, struct buf *in, const struct layout *m,
+                    MPI_Comm comm, MPI_Status *s)
+{
+    MPI_Request r[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Message found;
+    MPI_Status both[2];
+    bool sends = my_rank == 0;
+    int n = -1;
+    switch (way) {
+    case BLOCKING:
+    case SYNCHRONOUS:
+        if (sends) (way == BLOCKING ? MPI_Send : MPI_Ssend)(out->origin, l->count, l->type, peer, TAG, comm);
+        else MPI_Recv(in->origin, m->count, m->type, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, s);
+        break;
+    case NONBLOCKING:
+        MPI_Irecv(in->origin, m->count, m->type, peer, TAG, comm, &r[0]);
+        MPI_Isend(out->origin, l->count, l->type, peer, TAG, comm, &r[1]);
+        MPI_Waitall(2, r, both);
+        *s = both[0];
+        break;
+    case EXCHANGE:
+        MPI_Sendrecv(out->origin, l->count, l->type, peer, TAG, in->origin, m->count, m->type, peer, TAG, comm, s);
+        break;
+    case REPLACED:
+        MPI_Isend(out->origin, l->count, l->type, peer, TAG, comm, &r[1]);
+        MPI_Sendrecv_replace(in->origin, m->count, m->type, MPI_PROC_NULL, TAG, peer, TAG, comm, s);
+        MPI_Wait(&r[1], MPI_STATUS_IGNORE);
+        break;
+    case PROBED:
+    case MATCHED:
+        if (sends) {
+            MPI_Isend(out->origin, l->count, l->type, peer, TAG, comm, &r[1]);
+        } else if (way == PROBED) {
+            MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, s);
+            MPI_Get_elements(s, MPI_BYTE, &n);
+            expect_equal(n, l->bytes, "the bytes probed");
+            MPI_Recv(in->origin, m->count, m->type, s->MPI_SOURCE, s->MPI_TAG, comm, s);
+        } else {
+            MPI_Mprobe(peer, TAG, comm, &found, s);
+            MPI_Get_elements(s, MPI_BYTE, &n);
+            expect_equal(n, l->bytes, "the bytes matched");
+            MPI_Imrecv(in->origin, m->count, m->type, &found, &r[0]);
+            MPI_Wait(&r[0], s);
+        }
+        MPI_Wait(&r[1], MPI_STATUS_IGNORE);
+        break;
+    case PERSISTENT:
+    case WAYS:
+        if (sends) MPI_Send_init(out->origin, l->count, l->type, peer, TAG, comm, &r[0]);
+        else MPI_Recv_init(in->origin, m->count, m->type, peer, TAG, comm, &r[0]);
+        for (int i = 0; i < 3; i++) MPI_Start(&r[0]), MPI_Wait(&r[0], s);
+        MPI_Request_free(&r[0]);
+        break;
+    }
+}
+
+static bool both_ways(enum way way)
+{
+    return way == NONBLOCKING || way == EXCHANGE || way == REPLACED;
+}
+
+/* A message of l, filled with `salt` and its rank, into m, which has the same signature. */
+static void try(enum way way, const struct layout *l, const struct layout *m, MPI_Comm comm, uint64_t salt)
+{
+    struct buf out, in;
+    MPI_Status s;
+    int n = -1;
+    buf_make(&out, MEM_HOST, l, (int)(salt % 5), salt + (uint64_t)my_rank);
+    buf_make(&in, MEM_HOST, m, (int)(salt % 3), salt + 7);
+    message(way, &out, l, &in, m, comm, &s);
+    if (my_rank == 1 || both_ways(way)) {
+        buf_expect_from(&in, m, l, salt + (uint64_t)peer);
+        MPI_Get_elements(&s, MPI_BYTE, &n);
+        expect_equal(n, l->bytes, "the bytes received");
+        expect_equal(s.MPI_SOURCE, peer, "the source");
+        expect_equal(s.MPI_TAG, TAG, "the tag");
+        buf_check(&in, m->text);
+    }
+    buf_check(&out, "what was sent");
+    buf_free(&out), buf_free(&in);
+}
+
+/* Types of 120 doubles, COUNT of them: 75 KiB. */
+static void all_ways(struct layout layouts[])
+{
+    for (int way = 0; way < WAYS; way++) {
+        for (int i = 0; i < ROUNDS; i++)
+            try((enum way)way, &layouts[1 + (i + way) % 5], &layouts[i % LAYOUT_FAMILY_B], MPI_COMM_WORLD, (uint64_t)(20 * i + way));
+        report("way %d", way);
+    }
+}
+
+/* Blocks of some KiB, whose runs are merged or cut otherwise at the other end, and more runs than one call reads. */
+static void long_blocks(void)
+{
+    MPI_Datatype type[3];
+    struct layout l[3];
+    MPI_Type_vector(40, 1 << 12, 5000, MPI_BYTE, &type[0]);
+    MPI_Type_vector(20, 1 << 13, 10001, MPI_BYTE, &type[1]);
+    MPI_Type_vector(5 << 9, 1 << 6, 100, MPI_BYTE, &type[2]);
+    for (int i = 0; i < 3; i++) type_commit(&type[i]), layout_of(&l[i], type[i], 1, "a vector");
+    for (int i = 0; i < 18; i++) try(i % 2 ? BLOCKING : EXCHANGE, &l[i % 3], &l[i / 3 % 3], MPI_COMM_WORLD, (uint64_t)i);
+    for (int i = 0; i < 3; i++) layout_free(&l[i]);
+    report("long blocks");
+}
+
+static void random_types(void)
+{
+    for (int i = 0; i < RANDOM_TYPES; i++) {
+        struct layout l;
+        layout_random(&l, FAMILY_A, 1 + (int)roll(4), true);
+        for (int k = 0; k < 4; k++) try(k % 2 ? NONBLOCKING : BLOCKING, &l, &l, MPI_COMM_WORLD, (uint64_t)(9 * i + k));
+        layout_free(&l);
+    }
+    report("random types");
+}
+
+/* Receives that are too short for the payload, or even for its descriptor. */
+static void too_short(const struct layout *l)
+{
+    static const int room[] = {100, 1 << 12, 1 << 14};
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 6; i++) {
+        struct buf out, in;
+        buf_make(&out, MEM_HOST, l, 0, 3);
+        buf_bytes(&in, MEM_HOST, (size_t)room[i % 3], 0, 4);
+        if (my_rank == 0) {
+            MPI_Send(out.origin, l->count, l->type, 1, TAG, MPI_COMM_WORLD);
+        } else {
+            MPI_Request r = MPI_REQUEST_NULL;
+            int rc = i < 3 ? MPI_Recv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+                           : MPI_Irecv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &r);
+            if (i >= 3) rc = MPI_Wait(&r, MPI_STATUS_IGNORE);
+            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3], error_name(error_class(rc)));
+            buf_check_but(&in, 0, (size_t)room[i % 3], "beside a receive that is too short");
+        }
+        buf_free(&out), buf_free(&in);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    report("receives that are too short");
+}
+
+/* The receiver waits for something else that is sent later, and sends first: nobody waits for ever. */
+static void late(const struct layout *l)
+{
+    struct buf out, in;
+    MPI_Request r[2];
+    int word = my_rank;
+    buf_make(&out, MEM_HOST, l, 0, 30 + (uint64_t)my_rank), buf_make(&in, MEM_HOST, l, 0, 40);
+    MPI_Irecv(in.origin, l->count, l->type, peer, TAG, MPI_COMM_WORLD, &r[0]);
+    MPI_Send(out.origin, l->count, l->type, peer, TAG, MPI_COMM_WORLD);
+    MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    buf_expect_from(&in, l, l, 30 + (uint64_t)peer);
+    buf_check(&in, "both send first");
+    buf_fill(&in, 41);
+    if (my_rank == 0) {
+        MPI_Isend(out.origin, l->count, l->type, 1, TAG, MPI_COMM_WORLD, &r[0]);
+        MPI_Send(&word, 1, MPI_INT, 1, TAG + 1, MPI_COMM_WORLD);
+        MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(&word, 1, MPI_INT, 0, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(in.origin, l->count, l->type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        buf_expect_from(&in, l, l, 30);
+    }
+    buf_check(&in, "a late receiver's");
+    buf_free(&out), buf_free(&in);
+    report("late receivers");
+}
+
+/* What is cancelled is not received; what isn't, is. */
+static void cancelled(const struct layout *l)
+{
+    struct buf out, in;
+    MPI_Request r;
+    MPI_Status s;
+    int was = 0;
+    buf_make(&out, MEM_HOST, l, 0, 50), buf_make(&in, MEM_HOST, l, 0, 51);
+    if (my_rank == 0) {
+        MPI_Isend(out.origin, l->count, l->type, 1, TAG, MPI_COMM_WORLD, &r);
+        MPI_Cancel(&r);
+        MPI_Wait(&r, &s);
+        MPI_Test_cancelled(&s, &was);
+        MPI_Send(&was, 1, MPI_INT, 1, TAG + 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Irecv(in.origin, l->count, l->type, 0, TAG, MPI_COMM_WORLD, &r);
+        MPI_Recv(&was, 1, MPI_INT, 0, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (was) MPI_Cancel(&r);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        if (!was) buf_expect_from(&in, l, l, 50);
+        buf_check(&in, "after a cancel");
+    }
+    buf_free(&out), buf_free(&in);
+    report("a cancelled send");
+}
+
+static struct layout *of_threads;
+
+static void *in_thread(void *comm)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        try(i % 3 ? NONBLOCKING : EXCHANGE, &of_threads[1 + i % 5], &of_threads[i % 6], *(MPI_Comm *)comm, (uint64_t)i);
+    return NULL;
+}
+
+static void threads(struct layout layouts[])
+{
+    pthread_t thread[THREADS];
+    MPI_Comm comm[THREADS];
+    of_threads = layouts;
+    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, in_thread, &comm[i]);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comm[i]);
+    report("threads");
+}
+
+static long number(const char *name)
+{
+    const int *n = dlsym(RTLD_DEFAULT, name);
+    return n ? *n : -1;
+}
+
+/* That it went as it should: nothing above would have shown it. */
+static void took_the_way(void)
+{
+    long shared = offers ? offers(0) : 0, placed = offers ? offers(1) : 0;
+    bool hidden = number("attach_calls") == 0 && dlsym(RTLD_DEFAULT, "__asan_init");
+    if (!offers || is("apart") || hidden) {
+        note("stridec is not there, a rank may be apart, or calls can't be counted");
+        return;
+    }
+    if (is("shared")) expect(shared > 50 && !placed, "%ld messages were shared, %ld offered in place", shared, placed);
+    if (is("placed")) expect(placed > 50 && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
+    if (is("placed")) expect(number("attach_calls") > 50, "%ld calls of process_vm_readv", number("attach_calls"));
+    if (is("refused")) expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
+    if (is("failing")) expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures", shared, placed, number("attach_failures"));
+    if (is("ordinary")) expect(!placed && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
+    report("they went the way that they should: %s", what);
+}
+
+/* The rank that the launcher gives, before MPI_Init, begins anew in a namespace of process numbers of its own. */
+static void go_apart(char **argv)
+{
+    char *in[16] = {"unshare", "-pf"}, exe[4096];
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (!rank || strcmp(rank, "1") || getenv("APART") || n < 0 || system("unshare -pf true 2>/dev/null")) return;
+    exe[n] = '\0', in[2] = exe;
+    for (int i = 1; argv[i] && i < 12; i++) in[2 + i] = argv[i];
+    setenv("APART", "1", 1);
+    execvp(in[0], in);
+}
+
+int main(int argc, char **argv)
+{
+    struct layout layouts[LAYOUTS];
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-') what = argv[i];
+    if (is("apart")) go_apart(argv);
+    int level = check_start(&argc, &argv, MPI_THREAD_MULTIPLE);
+    peer = 1 - my_rank;
+    *(void **)&offers = dlsym(RTLD_DEFAULT, "stridec_host_offers");
+    for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, COUNT);
+    all_ways(layouts);
+    long_blocks();
+    random_types();
+    too_short(&layouts[2]);
+    late(&layouts[2]);
+    cancelled(&layouts[2]);
+    if (level == MPI_THREAD_MULTIPLE) threads(layouts);
+    took_the_way();
+    for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
+    return check_finish();
+}
