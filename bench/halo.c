@@ -1,11 +1,12 @@
 /* halo.c: the 26-neighbour periodic halo of a block of floats a rank, ways to exchange it side by side.
  *
- * usage: mpirun -n RANKS [stridec run --] halo [--n 256] [--radius 2] [--limit SECONDS] [OUT.json]
+ * usage: mpirun -n RANKS [stridec run --] halo [--n 256] [--radius 2] [--warm SECONDS] [--limit SECONDS] [OUT.json]
  *
  * Ranks form a 3-D grid (MPI_Dims_create), rank r on GPU r modulo their number. Each way is checked cell by cell on
  * every rank, when new and when warm; its time is the median over exchanges, each begun by all at once, of the rank
  * that took longest. Without stridec only ways that the MPI can go are measured, and rows say "the MPI alone".
- * "peer_GB_s" is the rate of copies from one GPU to the next, in this run; 0 where there is none. No way is begun when --limit has
+ * "peer_GB_s" is the rate of copies from one GPU to the next, in this run; 0 where there is none. Each way runs for --warm
+ * (2.5: NVRTC takes that long for the kernel that moves many layouts) before it is timed; none is begun when --limit has
  * passed. Exit status 1 where a byte was wrong. */
 #include "halo.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WARM_US 0.3e6
 #define BUDGET_US 0.5e6
 #define SLOW_US 0.5e6        /* an exchange that takes so long is timed once, unwarmed */
 #define LEAST 10
@@ -15,7 +14,7 @@
 struct wish {
     const char *out;
     int n, radius;
-    double end_us;
+    double end_us, warm_us;
 };
 
 /* Bytes a microsecond from this rank's GPU to another one; 0 where no other is in reach. */
@@ -68,14 +67,14 @@ static bool begin(struct halo *h, const struct way *w)
 }
 
 /* The median of an exchange, and whether its bytes were right, new and warm. */
-static double measure(struct halo *h, const struct way *w, bool *ok)
+static double measure(struct halo *h, const struct way *w, double warm_us, bool *ok)
 {
     double us;
 
     *ok = halo_check(h, w->exchange, &us);
     if (us >= SLOW_US)
         return together_us(w->exchange, h, 1);
-    together_warm(w->exchange, h, WARM_US);
+    together_warm(w->exchange, h, warm_us);
     *ok = halo_check(h, w->exchange, &us) && *ok;
     return together_us(w->exchange, h, together_calls(w->exchange, h, BUDGET_US, LEAST));
 }
@@ -94,7 +93,7 @@ static void write_row(FILE *f, const struct halo *h, const struct way *w, size_t
 }
 
 /* Returns how many ways moved wrong bytes. */
-static int run_all(FILE *f, struct halo *h, const struct way *const *ways, double end_us)
+static int run_all(FILE *f, struct halo *h, const struct way *const *ways, const struct wish *wish)
 {
     unsigned long long leaving = h->leaving_bytes;
     int wrong = 0;
@@ -104,9 +103,9 @@ static int run_all(FILE *f, struct halo *h, const struct way *const *ways, doubl
         bool ok;
         double us;
 
-        if (together_past(end_us) || !begin(h, *ways))
+        if (together_past(wish->end_us) || !begin(h, *ways))
             continue;
-        us = measure(h, *ways, &ok);
+        us = measure(h, *ways, wish->warm_us, &ok);
         wrong += !ok;
         if (f)
             write_row(f, h, *ways, leaving, us, ok);
@@ -118,13 +117,15 @@ static int run_all(FILE *f, struct halo *h, const struct way *const *ways, doubl
 
 static struct wish read_arguments(int argc, char **argv, int n)
 {
-    struct wish wish = { .n = n, .radius = 2, .end_us = 1e300 };
+    struct wish wish = { .n = n, .radius = 2, .end_us = 1e300, .warm_us = 2.5e6 };
 
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--n") && i + 1 < argc)
             wish.n = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--radius") && i + 1 < argc)
             wish.radius = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--warm") && i + 1 < argc)
+            wish.warm_us = 1e6 * strtod(argv[++i], NULL);
         else if (!strcmp(argv[i], "--limit") && i + 1 < argc)
             wish.end_us = now_us() + 1e6 * strtod(argv[++i], NULL);
         else
@@ -161,7 +162,7 @@ int halo_main(int argc, char **argv, const char *benchmark, int n, const struct 
         fprintf(f, "\"benchmark\": \"%s\",\n\"cases\": [\n", benchmark);
     }
     halo_new(&h, wish.n, wish.radius);
-    wrong = run_all(f, &h, ways, wish.end_us);
+    wrong = run_all(f, &h, ways, &wish);
     halo_free(&h);
     if (f) {
         fprintf(f, "\n],\n\"peer_GB_s\": %.1f\n}\n", peer_rate() / 1000);

@@ -125,7 +125,7 @@ bench_pingpong() {
 bench_halo() {
     at=$scratch limit=100
     for n in 2 4 8; do
-        [ "$n" -gt "$gpus" ] || measure "$n" halo --limit 15 ${HALO:-} "halo-$n.json"
+        [ "$n" -gt "$gpus" ] || measure "$n" halo --limit 25 ${HALO:-} "halo-$n.json"
     done
     ranks 2 "$build/bench/halo" --limit 15 ${HALO:-} "halo-alone.json"
     join halo
@@ -135,7 +135,7 @@ bench_halo() {
 bench_stencil() {
     at=$scratch limit=100
     for n in 1 2 4 8; do
-        [ "$n" -gt "$gpus" ] || measure "$n" stencil --limit 20 ${STENCIL:-} "stencil-$n.json"
+        [ "$n" -gt "$gpus" ] || measure "$n" stencil --limit 30 ${STENCIL:-} "stencil-$n.json"
     done
     ranks 2 "$build/bench/stencil" --limit 20 ${STENCIL:-} "stencil-alone.json"
     join stencil

@@ -1,7 +1,7 @@
 /* stencil.c: the exchange of a weakly scaled 3-D stencil (TEMPI, Pearson et al. 2021, section 6.4): 512^3 floats a
  * rank, radius 2; packed with MPI_Pack and sent by MPI_Alltoallv, by MPI_Neighbor_alltoallw, and by hand.
  *
- * usage: mpirun -n RANKS [stridec run --] stencil [--n 512] [--radius 2] [--limit SECONDS] [OUT.json]
+ * usage: mpirun -n RANKS [stridec run --] stencil [--n 512] [--radius 2] [--warm SECONDS] [--limit SECONDS] [OUT.json]
  *
  * As bench/halo in all else. */
 #include "halo.h"

@@ -6,7 +6,7 @@
 
 #define SMALLEST 12   /* log2 of bytes */
 #define CLASSES 16    /* larger ones are not kept */
-#define KEPT_BYTES ((size_t)64 << 20)
+#define KEPT_BYTES ((size_t)32 << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *lists[CLASSES];

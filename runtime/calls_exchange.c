@@ -152,6 +152,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
     struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm, false) : NULL;
     if (p) rc = message_arrived(p, status, comm);
     parcel_close(p);
+    record_poll();
     return rc;
 }
 

@@ -73,7 +73,7 @@ static inline bool descriptors_armed(void)
 /* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
 {
-    return (int64_t)count < descriptor_least() / 32;
+    return (int64_t)count < (int64_t)((uint64_t)descriptor_least() / 32);
 }
 
 #endif

@@ -71,7 +71,7 @@ HOST_INLINE int64_t host_type_size(MPI_Datatype t)
 }
 HOST_INLINE bool host_type_plain(MPI_Datatype t)
 {
-    return host_type_size(t) != 0;
+    return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) >> 16 == (uint64_t)(uintptr_t)t;   /* never 0 */
 }
 
 /* The MPI takes device memory; set once that is known (mpi_cuda_aware). */

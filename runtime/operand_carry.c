@@ -255,6 +255,12 @@ static bool brings_descriptors(const struct operands *o)
     return o->receives && o->source >= 0 && offer_allowed() && node_peer(o->comm, o->source);
 }
 
+/* Open MPI is slow with device memory sent to the own rank: the 26 neighbours of 512^3 on one H200 take 21 ms. */
+static bool alone(const struct operands *o, const struct group *g)
+{
+    return o->comm != MPI_COMM_NULL && g->ranks == 1 && g->peers == 1;
+}
+
 /* MPI_SUCCESS, an error that has been raised, or CANT: not so. */
 #define CANT (-1)
 static int carry(const struct operands *o, struct operand *p, const struct group *g)
@@ -266,7 +272,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
         const struct parcel *q = &c->piece[i].parcel;
         rc = parcel_check(q->layout, (struct where){q->device, q->parts}, c->piece[i].source, operands_comm(o));
     }
-    if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o) || brings_descriptors(o))) rc = CANT;
+    if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o) || brings_descriptors(o) || alone(o, g))) rc = CANT;
     if (rc == MPI_SUCCESS) {
         place_pieces(c);
         if (o->sends) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */

@@ -79,12 +79,12 @@ result "the choice of transport"
 bench pingpong --quick --limit 0 "$work/late.json" && grep -q '0 layouts verified' "$work/out" &&
     rows "$work/late.json" 0 && report "$work/late.json"
 result "pingpong ends when its time has passed"
-bench halo --n 6 "$work/halo-2.json"
+bench halo --warm 0.1 --n 6 "$work/halo-2.json"
 result "halo"
-bench stencil --n 5 --radius 3 "$work/stencil-2.json"
+bench stencil --warm 0.1 --n 5 --radius 3 "$work/stencil-2.json"
 result "stencil"
 ranks=4
-bench halo --n 4 --radius 1 "$work/halo-4.json" && bench stencil --n 4 "$work/stencil-4.json"
+bench halo --warm 0.1 --n 4 --radius 1 "$work/halo-4.json" && bench stencil --warm 0.1 --n 4 "$work/stencil-4.json"
 result "halo and stencil of four ranks"
 python3 bench/join.py halo "$work/halo.json" "$work"/halo-?.json && rows "$work/halo.json" 8 us n radius gpus &&
     report "$work/halo.json" '^\| 2 \| 4 \| 4\^3 \| 1 \| persistent \|' 'The link: '

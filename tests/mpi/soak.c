@@ -27,7 +27,7 @@
 #define CLASSES 4
 #define LARGE 3           /* the class whose messages are few, since each needs hundreds of MB */
 #define RARE 8192
-#define SLACK_HEAP (8 << 20)
+#define SLACK_HEAP ((8 + 32) << 20)   /* with the blocks of host memory that are kept (runtime/block.c) */
 #define POOLED 64         /* allocations of pools, which grow now and then */
 #define SLACK_EACH 64     /* bytes of a message: less than anything that is kept for one */
 #define NUMBERS 5         /* layouts (types.c); Open MPI 4.1 itself delivers the next one wrong to the own rank */
