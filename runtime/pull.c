@@ -46,7 +46,8 @@ bool pull_from(MPI_Comm comm, int source)
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried)
 {
     if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
-    if (!seen_receives(datatype, count) || !pull_from(comm, source)) return NULL;
+    if (!seen_receives(datatype, count)) return carried ? NULL : (brief_refuse(), NULL);
+    if (!pull_from(comm, source)) return NULL;
     struct layout *l = layout_of(datatype);
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
     if (bytes > 0 && bytes < OFFER_MIN && !carried) brief_refuse();
