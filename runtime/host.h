@@ -53,13 +53,21 @@ bool host_learn(const void *p);
 /* Of each the handle, shifted, and its size; the first that comes to a slot stays. */
 extern _Atomic uint64_t host_types[1 << HOST_TYPES_BITS] __attribute__((visibility("hidden")));
 
+/* A handle's bits, in a register of their own: under another MPI than the library's own the argument may be longer than the
+ * handle, and goes down as it came. */
+HOST_INLINE uint64_t host_type_bits(MPI_Datatype t)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)t;
+    __asm__("" : "+r"(bits));
+    return bits;
+}
 HOST_INLINE _Atomic uint64_t *host_type_slot(MPI_Datatype t)
 {
-    return &host_types[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - HOST_TYPES_BITS)];
+    return &host_types[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - HOST_TYPES_BITS)];
 }
 static inline void host_type_add(MPI_Datatype t, int64_t size)
 {
-    uint64_t none = 0, handle = (uint64_t)(uintptr_t)t, entry = handle << 16 | (uint64_t)size;
+    uint64_t none = 0, handle = host_type_bits(t), entry = handle << 16 | (uint64_t)size;
     if (handle >> 48 || size > UINT16_MAX || atomic_load_explicit(host_type_slot(t), memory_order_relaxed)) return;
     atomic_compare_exchange_strong(host_type_slot(t), &none, entry);
 }
@@ -67,11 +75,11 @@ static inline void host_type_add(MPI_Datatype t, int64_t size)
 HOST_INLINE int64_t host_type_size(MPI_Datatype t)
 {
     uint64_t entry = atomic_load_explicit(host_type_slot(t), memory_order_relaxed);
-    return entry >> 16 == (uint64_t)(uintptr_t)t ? (int64_t)(entry & UINT16_MAX) : 0;
+    return entry >> 16 == host_type_bits(t) ? (int64_t)(entry & UINT16_MAX) : 0;
 }
 HOST_INLINE bool host_type_plain(MPI_Datatype t)
 {
-    return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) >> 16 == (uint64_t)(uintptr_t)t;   /* never 0 */
+    return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) >> 16 == host_type_bits(t);   /* never 0 */
 }
 
 /* The MPI takes device memory; set once that is known (mpi_cuda_aware). */

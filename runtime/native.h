@@ -69,7 +69,7 @@ extern _Atomic uint64_t native_needed; /* what calls must add up to before their
 
 HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
 {
-    return native_slots[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - NATIVE_BITS)];
+    return native_slots[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - NATIVE_BITS)];
 }
 /* t's, or one of another type. */
 HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)

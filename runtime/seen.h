@@ -23,7 +23,7 @@ extern _Atomic int64_t seen_least;   /* packed bytes of a message that stridec m
 
 HOST_INLINE struct seen *seen_of(MPI_Datatype t)
 {
-    return &seen_types[(uint64_t)(uintptr_t)t * 0x9e3779b97f4a7c15u >> (64 - SEEN_BITS)];
+    return &seen_types[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - SEEN_BITS)];
 }
 /* Of calls in a process without a driver: true where the call goes straight down. */
 HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
