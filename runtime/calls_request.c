@@ -5,6 +5,7 @@
 #include "next.h"
 #include "request.h"
 #include "spare.h"
+#include "spin.h"
 #include "watch.h"
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +218,7 @@ int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
     struct finder f;
     if (watch_alone()) return wait_watched(next, request, status);
     if (!finder_open(&f, 1, request, status)) return next->Wait(request, status);
-    while (!finder_step(&f)) continue;
+    for (unsigned spins = 0; !finder_step(&f); spins++) spin(spins);
     int rc = next->Wait(request, f.statuses);
     return finish_one(&f, 0, f.statuses, rc);
 }
@@ -238,7 +239,7 @@ int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI
     if (watch_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
         return waitall_watched(next, count, requests, statuses);
     if (!finder_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
-    while (!finder_step(&f)) continue;
+    for (unsigned spins = 0; !finder_step(&f); spins++) spin(spins);
     int rc = next->Waitall(count, requests, f.statuses);
     return finish_all(&f, rc);
 }

@@ -6,11 +6,10 @@
 #include "native.h"
 #include "room.h"
 #include "scatter.h"
-#include <sched.h>
+#include "spin.h"
 #include <string.h>
 
 #define LOOKS_A_PULSE 65536
-#define SPINS_A_YIELD 64
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */
@@ -31,8 +30,7 @@ static bool follow(const struct peer *peer, const struct slot *s, struct parcel 
         ready = atomic_load_explicit(&s->ready, memory_order_acquire);
         if (ready == at || (whole && ready < bytes)) {
             if (spins % LOOKS_A_PULSE == 0 && node_gone(peer)) return false;
-            if (spins % SPINS_A_YIELD == 0) sched_yield();   /* the sender may want this core */
-            __builtin_ia32_pause();
+            spin(spins);
             continue;
         }
         if (whole) return scatter_move(p, (char *)(uintptr_t)room, 0, bytes, false);

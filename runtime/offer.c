@@ -12,6 +12,7 @@
 #include "place.h"
 #include "room.h"
 #include "spill.h"
+#include "spin.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,9 +301,11 @@ static bool refused(struct offer *o)
 static void spill(struct offer *o)
 {
     /* What is still being packed is waited for: the thread that packs waits for nobody. */
-    while (atomic_load_explicit(&o->slot->ready, memory_order_acquire) >= 0 &&
-           atomic_load_explicit(&o->slot->ready, memory_order_acquire) < o->parcel->bytes)
-        __builtin_ia32_pause();
+    int64_t ready = 0;
+    for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes; spins++) {
+        ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
+        spin(spins);
+    }
     if (o->host) attach_refused(o->peer);
     else export_refuse(o->slot->id, o->peer);
     atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
@@ -363,7 +366,7 @@ int offer_end(struct offer *o)
         if (spins % SPINS_A_LOOK == 0 && impatient(o)) move_away(o);
         if (offer_moved(o) && may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
-        __builtin_ia32_pause();
+        spin(spins);
     }
     finished(o);
     return 0;
@@ -375,7 +378,7 @@ int offer_await(struct offer *o, MPI_Comm comm)
         int flag;
         if (spins % SPINS_A_PROGRESS == 0) PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm, &flag, MPI_STATUS_IGNORE);
         if (spins % LOOKS_A_PULSE == 0 && !pulse(o)) return leave(o), -1;
-        __builtin_ia32_pause();
+        spin(spins);
     }
     finished(o);
     return 0;
@@ -424,7 +427,7 @@ void offer_finish(void)
         offer_poll();
         struct offer *o = left;
         if (o && spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && in_vain(o)) atomic_store(&o->slot->state, SLOT_DONE);
-        __builtin_ia32_pause();
+        spin(spins);
     }
     attend_finish();
     host_offer_finish();

@@ -14,6 +14,7 @@
 #include "seen.h"
 #include "spare.h"
 #include "spill.h"
+#include "spin.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +110,7 @@ static bool take(const struct peer *p, struct slot *s)
                                                                     memory_order_relaxed); spins++) {
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return false;
         offered = SLOT_OFFERED;
-        __builtin_ia32_pause();
+        spin(spins);
     }
     return true;
 }
@@ -188,7 +189,7 @@ static int64_t await(const struct pull *p, int64_t at)
     int64_t ready;
     for (unsigned spins = 1; (ready = atomic_load_explicit(&p->slot->ready, memory_order_acquire)) == at; spins++) {
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return -1;
-        __builtin_ia32_pause();
+        spin(spins);
     }
     return ready;
 }
@@ -290,7 +291,7 @@ static bool pull_spilled(struct pull *p)
         if (state == SLOT_LOST) return false;
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return false;
         if (spins % SPINS_A_TURN == 0) take_turn();
-        __builtin_ia32_pause();
+        spin(spins);
     }
     char *payload = (char *)(uintptr_t)spill_in((int)d->rank, d->slot, d->bytes);
     bool ok = payload && deliver(p->parcel, payload, d->bytes);

@@ -10,6 +10,7 @@
 #include "operand.h"
 #include "outflow.h"
 #include "spare.h"
+#include "spin.h"
 #include "standing.h"
 #include "watch.h"
 #include <limits.h>
@@ -515,7 +516,7 @@ static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
         if (cancel && !r->holds) PMPI_Cancel(&r->request);
-        while (!record_stepped(r)) continue;
+        for (unsigned spins = 0; !record_stepped(r); spins++) spin(spins);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
         if (r->offer) offer_end(r->offer);

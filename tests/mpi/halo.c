@@ -140,6 +140,7 @@ static int64_t exchange(enum form form, enum mem_kind kind, float *block, int ro
     struct resources before, after;
     for (int i = 0; i < CELLS; i++) cells[i] = inside(i) ? value(i, round) : -1;
     mem_write(kind, block, cells, sizeof cells);
+    MPI_Barrier(halo.graph);   /* an offer to a rank that is late is packed after all */
     resources_now(&before);
     int rc = call(form, block);
     resources_now(&after);

@@ -1,0 +1,16 @@
+/* spin.h: waiting for other processes of this node: on the spot, but where there are fewer cores than processes the one that
+ * is waited for may need this very core. */
+#ifndef STRIDEC_SPIN_H
+#define STRIDEC_SPIN_H
+#include <sched.h>
+
+#define SPINS_A_YIELD 64
+
+/* One turn, the number of which is `spins`: 40 ns, and once in 64 turns a call of the system. */
+static inline void spin(unsigned spins)
+{
+    if (spins % SPINS_A_YIELD == SPINS_A_YIELD - 1) sched_yield();
+    __builtin_ia32_pause();
+}
+
+#endif
