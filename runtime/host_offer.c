@@ -8,6 +8,7 @@
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"
+#include "spin.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -20,8 +21,10 @@
 #else
 #define RUN_MOST ((int64_t)4 << 10)
 #endif
-#define PIECE_FIRST ((int64_t)32 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
-#define PIECE_MOST ((int64_t)128 << 10)   /* and the larger ones after it */
+#define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
+#define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it */
+#define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
+#define SPINS_A_LOOK 64
 
 static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
@@ -79,14 +82,34 @@ static void harvest(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it then. */
+static bool eaten_past(const struct slot *s, int64_t past)
+{
+    int64_t eaten, last = -1, since = 0;
+    for (unsigned spins = 0; (eaten = atomic_load_explicit(&s->eaten, memory_order_acquire)) < past; spins++) {
+        if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
+        if (eaten != last) last = eaten, since = stats_now();
+        else if (spins % SPINS_A_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
+        spin(spins);
+    }
+    return true;
+}
+
 /* The packed bytes from `at` on, to where the next piece ends. */
 static int64_t fill(struct offer *o, int64_t at, int64_t piece)
 {
     const struct parcel *p = o->parcel;
+    struct slot *s = o->slot;
+    int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     int64_t end = p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
-    native_pack(p->layout, p->count, p->user, room_address(o->room) + at, at, end);
-    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
-    return end;
+    int64_t place = room_place(at, turn, end, &run);
+    if (place < at && !eaten_past(s, at + run - ROOM_RING)) {
+        atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
+        place = room_place(at, turn, end, &run);
+    }
+    native_pack(p->layout, p->count, p->user, room_address(o->room) + place, at, at + run);
+    atomic_store_explicit(&s->ready, at + run, memory_order_release);
+    return at + run;
 }
 
 static bool into_room(struct offer *o)
@@ -95,6 +118,8 @@ static bool into_room(struct offer *o)
     o->room = room_take(o->parcel->bytes);
     if (!o->room) return false;
     describe(o, SLOT_ROOM, o->room, 0);
+    atomic_store_explicit(&o->slot->eaten, 0, memory_order_relaxed);
+    atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
     o->hungry = fill(o, 0, PIECE_FIRST) < o->parcel->bytes;
     return true;
 }

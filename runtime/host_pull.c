@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LOOKS_A_PULSE 65536
+#define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */
@@ -19,25 +20,39 @@ static bool write_out(struct parcel *p, char *packed, const char *from, int64_t 
     return native_unpack(p->layout, p->count, p->user, from, at, end);
 }
 
+/* Where the packed bytes that are there end, once that is past `at`; -1 where their sender has ended. */
+static int64_t await(const struct peer *peer, const struct slot *s, int64_t at)
+{
+    int64_t ready;
+    for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(peer)) return -1;
+        spin(spins);
+    }
+    return ready;
+}
+
 /* Behind the sender, who is packing. False where it has ended. */
-static bool follow(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+static bool follow(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
     const char *room = room_of(peer, s->user, bytes);
-    /* What the MPI has to unpack goes as a whole. */
-    bool whole = !packed && !p->layout->tree;
-    int64_t at = 0, ready;
-    for (unsigned spins = 1; room && at < bytes; spins++) {
-        ready = atomic_load_explicit(&s->ready, memory_order_acquire);
-        if (ready == at || (whole && ready < bytes)) {
-            if (spins % LOOKS_A_PULSE == 0 && node_gone(peer)) return false;
-            spin(spins);
-            continue;
-        }
-        if (whole) return scatter_move(p, (char *)(uintptr_t)room, 0, bytes, false);
-        if (!write_out(p, packed, room + at, at, ready)) return false;
-        at = ready;
+    int64_t ready, run;
+    for (int64_t at = 0; room && at < bytes; at += run) {
+        if ((ready = await(peer, s, at)) < 0) return false;
+        int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
+        int64_t place = room_place(at, turn, end, &run);
+        if (!write_out(p, packed, room + place, at, at + run)) return false;
+        atomic_store_explicit(&s->eaten, at + run, memory_order_release);
     }
     return room != NULL;
+}
+
+/* What the MPI has to unpack goes as a whole. */
+static bool follow_whole(const struct peer *peer, struct slot *s, struct parcel *p, int64_t bytes)
+{
+    struct block *b = block_get(bytes);
+    bool ok = b && follow(peer, s, p, b->memory, bytes) && scatter_move(p, b->memory, 0, bytes, false);
+    block_put(b);
+    return ok;
 }
 
 static bool read_in_place(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
@@ -64,7 +79,8 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
     return ok;
 }
 
-bool host_pull(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
-    return s->memory == SLOT_ROOM ? follow(peer, s, p, packed, bytes) : read_in_place(peer, s, p, packed, bytes);
+    if (s->memory != SLOT_ROOM) return read_in_place(peer, s, p, packed, bytes);
+    return packed || p->layout->tree ? follow(peer, s, p, packed, bytes) : follow_whole(peer, s, p, bytes);
 }

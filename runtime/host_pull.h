@@ -6,6 +6,6 @@
 
 /* Brings the payload of a taken slot into the buffer of p, or where host memory is not its place, packed, to `packed`.
  * False where it can't be read. */
-bool host_pull(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes);
+bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes);
 
 #endif

@@ -39,6 +39,7 @@ struct slot {
     CUipcMemHandle handle;      /* of the allocation */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
     uint64_t id;                /* the driver's for the allocation: another one at the same start has another */
+    _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
 };
 
 #define SLOTS 512

@@ -8,6 +8,18 @@
 
 #define ROOMS_BYTES ((size_t)256 << 20)
 
+/* Of a long message the first so many bytes of its room are written again and again, while its receiver keeps up: what stays in
+ * the caches costs no traffic to memory. From byte `turn` on, all lie at places of their own. */
+#define ROOM_RING ((int64_t)512 << 10)
+/* The place of packed byte `at` in its room, and how many from there on, up to `end`, follow it. */
+static inline int64_t room_place(int64_t at, int64_t turn, int64_t end, int64_t *run)
+{
+    int64_t place = at < turn ? at % ROOM_RING : at, past = at < turn ? at - place + ROOM_RING : end;
+    if (at < turn && past > turn) past = turn;
+    *run = (past < end ? past : end) - at;
+    return place;
+}
+
 /* Makes the own file, once. False where there is no space for it. Any thread. */
 bool rooms_start(void);
 /* A room of so many bytes: its place, to be told to peers; 0 where none is left. */
