@@ -80,7 +80,7 @@ static const struct transport *const transports[TUNE_WAYS] = {
 static bool foreign(void)
 {
     struct reason why;
-    struct device *d = table_file ? device_first() : NULL;
+    struct device *d = table_file && !table->borrowed ? device_first() : NULL;
     if (!d || !tune_other_machine(table, d, &why)) return false;
     log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", table_file, why.text);
     return true;
@@ -156,5 +156,5 @@ void choose_explain(const struct layout *l, int64_t count, int64_t bytes, bool d
 {
     struct tune_verdict v = judge(l, count, bytes, mpi_cuda_aware());
     if (is_forced(direct)) snprintf(why, TUNE_WHY_MAX, "by STRIDEC_TRANSPORT");
-    else tune_explain(&v, direct, table_file ? table_file : "built-in figures", why);
+    else tune_explain(&v, direct, table_file && !table->borrowed ? table_file : "built-in figures", why);
 }

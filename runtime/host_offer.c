@@ -3,6 +3,7 @@
 #include "attach.h"
 #include "attend.h"
 #include "block.h"
+#include "choose.h"
 #include "env.h"
 #include "interpose.h"
 #include "native.h"
@@ -12,15 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define LEAST ((int64_t)8 << 10)
-#define RUN ((int64_t)256)                /* payloads of runs from here on are offered from LEAST_OF_LONG on, */
-#define LEAST_OF_LONG ((int64_t)32 << 10)
-/* and no longer ones than these: what an MPI copies as quickly. Measured with Open MPI 4.1 and MPICH 4.0 (UCX). */
-#ifdef OPEN_MPI
-#define RUN_MOST ((int64_t)2 << 10)
-#else
-#define RUN_MOST ((int64_t)4 << 10)
-#endif
 #define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
 #define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it */
 #define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
@@ -30,15 +22,14 @@ static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int64_t host_offer_least(void)
-{
-    return env_get()->transport == ENV_ZEROCOPY ? HOST_OFFER_MIN + 1 : LEAST;
-}
-
 int64_t host_offer_least_of(const struct layout *l)
 {
-    if (env_get()->transport == ENV_ZEROCOPY || env_get()->host == ENV_HOST_ON || l->run < RUN) return host_offer_least();
-    return l->run < RUN_MOST ? LEAST_OF_LONG : INT64_MAX;
+    const char *file;
+    const struct tune_table *t = choose_table(&file);
+    const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
+    if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_MIN + 1;
+    int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
+    return least > HOST_OFFER_MIN ? least : HOST_OFFER_MIN + 1;
 }
 
 bool host_offer_allowed(void)

@@ -110,7 +110,7 @@ static bool all_ready(bool ready)
 /* What the command line asks for. */
 struct request {
     const char *file;
-    bool quick, no_kernels, pipeline;
+    bool quick, no_kernels, pipeline, host;
 };
 
 /* What the ranks of one node make of chunks says nothing of the way between nodes. */
@@ -123,12 +123,46 @@ static void measure_chunks(const struct request *want, struct tune_table *t, str
     else if (!tune_chunks(t, d, want->quick, rank)) say(rank, "messages can't be sent in chunks: left as they are");
 }
 
+/* Rank 0's table, of which the rest stays as it is. NULL where it is not of here. */
+static struct tune_table *table_to_change(const char *file)
+{
+    struct reason why;
+    bool any = !access(file, F_OK);
+    struct tune_table *t = any ? tune_read(file, &why) : calloc(1, sizeof *t);
+    if (!t && any) fprintf(stderr, "stridec tune: %s\n", why.text);
+    if (t && any && (tune_other_mpi(t, &why) || tune_other_stridec(t, &why))) {
+        fprintf(stderr, "stridec tune: %s %s: run the whole of `stridec tune`\n", file, why.text);
+        free(t);
+        return NULL;
+    }
+    if (t && !any) {
+        tune_sign(t, NULL);
+        t->pipeline = TUNE_PIPELINE_USUAL, t->borrowed = true;
+    }
+    return t;
+}
+
+/* Needs no GPU. */
+static int measure_host(const struct request *want, int rank)
+{
+    struct tune_table own = {.pipeline = TUNE_PIPELINE_USUAL}, *t = rank ? &own : table_to_change(want->file);
+    if (!all_ready(t != NULL)) {
+        if (rank == 0) free(t);
+        return 1;
+    }
+    int rc = rank < 2 && !tune_host(t, want->quick, rank) ? say(rank, "ranks 0 and 1 have no host memory in common") : 0;
+    if (rank == 0 && rc == 0) rc = store(t, want->file);
+    if (rank == 0) free(t);
+    return rc;
+}
+
 static int measure(const struct request *want, int rank, int ranks)
 {
     struct tune_table t = {.pipeline = TUNE_PIPELINE_USUAL};
     const struct tune_points *points = tune_points(want->quick);
     if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
+    if (want->host) return measure_host(want, rank);
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
     tune_sign(&t, d);
@@ -143,6 +177,7 @@ static int measure(const struct request *want, int rank, int ranks)
     if (rank < 2 && tune_zerocopy(&t, d, points, rank)) rc = -1;
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
     if (rank < 2) measure_chunks(want, &t, d, rank);
+    if (rank < 2 && !tune_host(&t, want->quick, rank)) say(rank, "ranks 0 and 1 have no host memory in common: its messages are left out");
     return rank == 0 ? store(&t, want->file) : 0;
 }
 
@@ -153,6 +188,7 @@ static bool read_arguments(int argc, char **argv, struct request *want)
         if (!strcmp(argv[i], "--quick")) want->quick = true;
         else if (!strcmp(argv[i], "--no-kernels")) want->no_kernels = true;
         else if (!strcmp(argv[i], "--pipeline")) want->pipeline = true;
+        else if (!strcmp(argv[i], "--host")) want->host = true;
         else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
         else return false;
     }
@@ -167,7 +203,7 @@ int stridec_tune_main(int argc, char **argv)
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
     if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline], or --show [FILE] "
+        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] "
                         "[TYPE COUNT]...\n");
         return 2;
     }

@@ -54,6 +54,10 @@ int tune_fused(struct tune_table *t, struct device *d, bool quick);
  * measured: the table stays as it is. */
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
 
+/* Which messages in host memory are offered, between ranks 0 and 1, who both call it (tune_host.c). False where that can't
+ * be measured: the table says nothing of it. */
+bool tune_host(struct tune_table *t, bool quick, int rank);
+
 /* tune_verify.c: that a module moves the same bytes as the model's. `call` is of a device transport. */
 struct tune_reference;
 struct tune_reference *tune_reference(struct tune_call *call);   /* while the model's serves; NULL where that failed */

@@ -24,10 +24,10 @@ void tune_sign(struct tune_table *t, const struct device *d)
     int cuda = 0;
     time_t now = time(NULL);
     mpi_name(t->mpi);
-    driver_get()->cuDriverGetVersion(&cuda);
-    snprintf(t->machine, sizeof t->machine, "%s", d->name);
+    if (d) driver_get()->cuDriverGetVersion(&cuda);
+    snprintf(t->machine, sizeof t->machine, "%s", d ? d->name : "any");
     snprintf(t->stridec, sizeof t->stridec, "%s", gen_version());
-    snprintf(t->cuda, sizeof t->cuda, "%d.%d", cuda / 1000, cuda % 1000 / 10);
+    if (d) snprintf(t->cuda, sizeof t->cuda, "%d.%d", cuda / 1000, cuda % 1000 / 10);
     strftime(t->date, sizeof t->date, "%Y-%m-%d", localtime(&now));
 }
 

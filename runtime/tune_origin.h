@@ -4,7 +4,7 @@
 #include "device.h"
 #include "tune_table.h"
 
-/* Writes this system, and today, into a table. */
+/* Writes this system, and today, into a table; without a device, a table for any. */
 void tune_sign(struct tune_table *t, const struct device *d);
 
 /* True where the table is of something else than what there is here; *why then says so, to follow the file's name. What

@@ -42,7 +42,7 @@ static void show_peer(const struct tune_shown *s, const struct tune_message *m, 
     struct tune_verdict v = tune_judge(s->table, m);
     bool direct = goes_direct(&v, m, near);
     if (!near || m->bytes < OFFER_MIN) v.direct_us = -1;   /* it is not in question */
-    tune_explain(&v, direct, s->file, why);
+    tune_explain(&v, direct, s->table->borrowed ? "built-in figures" : s->file, why);
     printf("  %-12s %-16s %s: %s\n", near ? "on the node," : "elsewhere,", m->aware ? "CUDA-aware MPI:" : "other MPI:",
            direct ? "zerocopy" : tune_way_name(v.way), why);
 }

@@ -155,6 +155,12 @@ static bool read_host(struct parser *p, const char *rest)
     return true;
 }
 
+static bool read_offer(struct parser *p, const char *rest)
+{
+    const char *wrong = tune_offers_read(&p->table->offers, rest);
+    return wrong ? fail(p, wrong, "") : true;
+}
+
 static bool read_knobs(struct parser *p, const char *rest)
 {
     const char *wrong = tune_knobs_read(p->table, rest, p->line);
@@ -167,7 +173,7 @@ static const struct {
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
     {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
-    {"pipeline", read_pipeline}, {"host", read_host},
+    {"pipeline", read_pipeline}, {"host", read_host}, {"offer", read_offer},
     {"stridec", read_stridec}, {"cuda", read_cuda}, {"jobs", read_jobs},
 };
 
@@ -182,6 +188,18 @@ static bool read_line(struct parser *p, char *line)
         if (strlen(lines[i].word) == word && !strncmp(line, lines[i].word, word))
             return lines[i].read(p, line + word + strspn(line + word, " \t"));
     return fail(p, "unknown line:", line);
+}
+
+/* The curves that come with the library, for a table without any. */
+static bool borrow(struct tune_table *t)
+{
+    struct reason why;
+    for (int c = 0; c < TUNE_CURVES; c++)
+        if (t->grid[c].sizes) return false;
+    struct tune_table *usual = tune_parse(tune_builtin, "built-in", &why);
+    if (usual) memcpy(t->grid, usual->grid, sizeof t->grid);
+    free(usual);
+    return t->borrowed = usual != NULL;
 }
 
 /* The legs that each host path needs are there; a curve of the device path without rows counts as not measured. */
@@ -205,7 +223,7 @@ struct tune_table *tune_parse(const char *text, const char *file, struct reason 
     if (ok && ((line = strsep(&at, "\n")), strcmp(line, "stridec tune 1")))
         ok = fail(&p, "the first line of a tuned table is `stridec tune 1`", "");
     for (p.line = 2; ok && (line = strsep(&at, "\n")); p.line++) ok = read_line(&p, line);
-    ok = ok && complete(&p);
+    ok = ok && (borrow(p.table) || complete(&p));
     free(copy);
     if (ok) return p.table;
     free(p.table);
@@ -253,11 +271,12 @@ void tune_write(const struct tune_table *t, FILE *f)
     if (*t->stridec) fprintf(f, "stridec %s\n", t->stridec);
     if (*t->cuda) fprintf(f, "cuda %s\n", t->cuda);
     fprintf(f, "date %s\n", t->date);
-    fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
+    if (!t->borrowed) fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
-        if (t->grid[c].blocks) write_grid(t, (enum tune_curve)c, f);
+        if (t->grid[c].blocks && !t->borrowed) write_grid(t, (enum tune_curve)c, f);
     tune_pipeline_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
+    tune_offers_write(&t->offers, f);
     tune_knobs_write(t, f);
 }
 

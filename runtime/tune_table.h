@@ -16,11 +16,13 @@
  *   jobs 2    9.1   9.4          one row a number of layouts
  *
  *   host 4096                    packed bytes: from here on stridec may pack data in host memory (native.h)
+ *   offer 256 32768              messages in host memory that go through shared memory: tune_offers.h
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
  *   knobs pack strided 8 1048576 model
  *
  *   pipeline chunk=262144 depth=4 least=1048576 device=0   tune_pipeline.h; once, or not at all
  *
+ * A table without any curve has those that come with the library.
  * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
  * (gen/knobs.lua) to generate with; `model` leaves the choice to the model of gen/plan.lua. Of the rows of a direction
  * and family that a layout reaches with both numbers, the one of the largest block counts, among those the one of the
@@ -29,6 +31,7 @@
 #ifndef STRIDEC_TUNE_TABLE_H
 #define STRIDEC_TUNE_TABLE_H
 #include "../gen/gen.h"
+#include "tune_offers.h"
 #include "tune_pipeline.h"
 #include <stdio.h>
 
@@ -70,6 +73,8 @@ struct tune_table {
     char machine[96], mpi[96], stridec[48], cuda[16], date[32];
     struct tune_grid grid[TUNE_CURVES];
     struct tune_pipeline pipeline;
+    bool borrowed;                            /* its curves are not its own */
+    struct tune_offers offers;                /* no rows: not measured */
     int64_t host_least;                       /* packed bytes from which on data in host memory may be stridec's */
     int knob_rows;
     struct tune_knobs knobs[TUNE_KNOBS_MAX];

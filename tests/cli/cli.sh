@@ -249,7 +249,27 @@ stale() {
         STRIDEC_TUNE=$work/stale returns 0 out '^warn +tuned table.*measured with Another MPI' doctor
 }
 check "a stale table is named" stale
-if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then   # mpirun can't take the sanitizer
+host_tune() { "$root/tests/mpirun.sh" -n 2 "$stridec" tune --host --quick -o "$work/host.table" 2>&1; }
+host_tuned() {
+    host_tune && grep -qx 'machine any' "$work/host.table" && grep -Eqx 'offer 1 ([0-9]+|never)' "$work/host.table" &&
+        ! grep -q curve "$work/host.table"
+}
+# What else there is stays, unless it is of something else.
+host_again() {
+    sed -i -e 's/^host .*/host 12345/' -e 's/^offer 1 .*/offer 1 77777/' "$work/host.table" && host_tune &&
+        grep -qx 'host 12345' "$work/host.table" && ! grep -q 'offer 1 77777' "$work/host.table"
+}
+host_stale() {
+    sed -i 's/^stridec .*/stridec 0/' "$work/host.table" && ! host_tune && grep -qx 'stridec 0' "$work/host.table"
+}
+if [ -z "$asan" ]; then   # mpirun can't take the sanitizer
+    check "tune of host memory, without a GPU" host_tuned
+    check "show of such a table" show_says '^offer 1 ' 'choice with an MPI' -- "$work/host.table"
+    check "whose curves are not its own" show_says 'elsewhere, .* by built-in figures$' -- "$work/host.table" 's(64,512,d(256))' 1
+    check "tune of host memory keeps the rest" host_again
+    check "tune of host memory refuses a stale table" host_stale
+fi
+if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
         LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \

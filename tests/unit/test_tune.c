@@ -114,6 +114,46 @@ static void pipelines(void **state)
     free(t), free(usual);
 }
 
+static void offers(void **state)
+{
+    (void)state;
+    struct reason why;
+    char *text = NULL;
+    size_t bytes;
+    struct tune_table *t = parse("offer 8 8192\noffer  256\t32768\noffer 4096 never\n", &why), *none = parse("", &why);
+    assert_int_equal(none->offers.rows, 0);
+    FILE *f = open_memstream(&text, &bytes);
+    tune_write(t, f);
+    fclose(f);
+    struct tune_table *again = tune_parse(text, "again", &why);
+    assert_int_equal(tune_offers_least(&again->offers, 7), INT64_MAX);
+    assert_int_equal(tune_offers_least(&again->offers, 8), 8192);
+    assert_int_equal(tune_offers_least(&again->offers, 255), 8192);
+    assert_int_equal(tune_offers_least(&again->offers, 4095), 32768);
+    assert_int_equal(tune_offers_least(&again->offers, 1 << 20), INT64_MAX);
+    assert_true(tune_offers_least(&tune_offers_usual, 1) < 1 << 20);
+    free(t), free(none), free(again), free(text);
+}
+
+/* A table of host memory alone has the figures that come with the library, and does not write them. */
+static void borrowed(void **state)
+{
+    (void)state;
+    struct reason why;
+    char *text = NULL;
+    size_t bytes;
+    struct tune_table *t = tune_parse("stridec tune 1\nmachine any\noffer 1 4096\n", "FILE", &why);
+    struct tune_table *usual = tune_parse(tune_builtin, "built-in", &why);
+    assert_non_null(t);
+    assert_memory_equal(t->grid, usual->grid, sizeof t->grid);
+    FILE *f = open_memstream(&text, &bytes);
+    tune_write(t, f);
+    fclose(f);
+    assert_null(strstr(text, "curve"));
+    assert_non_null(strstr(text, "offer 1 4096\n"));
+    free(t), free(usual), free(text);
+}
+
 static void malformed(void **state)
 {
     (void)state;
@@ -123,6 +163,8 @@ static void malformed(void **state)
         "knobs pack strided 4 4",        "knobs pack strided 4 4 word",    "knobs pack strided 4 4 word= each=4",
         "knobs pack strided 99999999999999999999 4 word=4",                "knobs",
         "knobs pack strided 4 4 word=4\nknobs pack strided 4 4 word=8",
+        "offer", "offer 8", "offer 0 8", "offer 8 0", "offer 8 x", "offer 8 8192 1", "offer 8 -1", "offer 8 nevermore",
+        "offer 8 8192\noffer 8 4096",
         "pipeline", "pipeline chunk", "pipeline chunk=", "pipeline chunk=255", "pipeline chunk=1073741825",
         "pipeline depth=0", "pipeline depth=17", "pipeline device=2", "pipeline least=-1", "pipeline least=1x", "pipeline width=4",
         "pipeline chunk=99999999999999999999", "pipeline chunk=4096 4", "pipeline depth=2\npipeline depth=2",
@@ -432,7 +474,7 @@ int main(void)
     unsetenv("XDG_CONFIG_HOME");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen),
-        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(pipelines), cmocka_unit_test(malformed),
+        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(pipelines), cmocka_unit_test(offers), cmocka_unit_test(borrowed), cmocka_unit_test(malformed),
         cmocka_unit_test(recorded),
         cmocka_unit_test(overridden), cmocka_unit_test(warned_once), cmocka_unit_test(trials),
         cmocka_unit_test(warm_start),

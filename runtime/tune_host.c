@@ -1,0 +1,163 @@
+/* tune_host.c: timing messages in host memory for `stridec tune`, between ranks 0 and 1: the MPI's own way, and through
+ * memory that the receiver has mapped (host_offer.h). */
+#include "attach.h"
+#include "host_offer.h"
+#include "native.h"
+#include "pull.h"
+#include "tune_measure.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 0
+#define ROUNDS 1000     /* of trying each other's memory */
+#define CALLS_US 0.2    /* what a message that is offered costs besides: looking at its type and buffer */
+
+/* The quick ones are a few of these. */
+static const struct {
+    int runs, lengths;
+    int64_t run[7], length[9];
+} points[2] = {
+    {7, 9, {8, 64, 256, 1024, 2048, 8192, 65536}, {1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}},
+    {2, 2, {8, 1024}, {1 << 13, 1 << 16}},
+};
+
+/* A column of runs on both ranks, as a layout and as the MPI's type. */
+struct column {
+    int rank, other;
+    struct peer *peer;
+    struct layout *layout;   /* of the point; NULL where it can't be had */
+    MPI_Datatype type;
+    char *user;
+    bool offered;
+};
+
+static bool both(const struct column *c, bool mine)
+{
+    int ready = mine, its = 0;
+    PMPI_Sendrecv(&ready, 1, MPI_INT, c->other, TAG, &its, 1, MPI_INT, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return ready && its;
+}
+
+static struct offer *offer(struct column *c)
+{
+    return host_offer_to(c->peer, c->layout, c->user, 1, false);
+}
+
+/* Until each rank has shown that it can read what the other offers. */
+static bool acquainted(struct column *c)
+{
+    bool ready = false;
+    if (!both(c, c->peer && c->layout && c->user)) return false;
+    for (int i = 0; i < ROUNDS && !ready; i++) {
+        struct offer *o = offer(c);
+        if (o) offer_withdraw(o);
+        attach_poll();
+        ready = both(c, o != NULL);
+    }
+    return ready;
+}
+
+/* The other rank is told also where nothing can be offered. */
+static bool give_offer(struct column *c)
+{
+    static const char none[HOST_OFFER_MIN];
+    struct offer *o = offer(c);
+    PMPI_Send(o ? (const void *)offer_descriptor(o) : none, HOST_OFFER_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD);
+    return o && offer_end(o) == 0;
+}
+
+static bool take_offer(struct column *c)
+{
+    union {
+        struct descriptor d;
+        char bytes[HOST_OFFER_MIN];
+    } came;
+    struct pulls pulls = {0};
+    MPI_Status status;
+    PMPI_Recv(&came, HOST_OFFER_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD, &status);
+    struct parcel *p = came.d.bytes ? parcel_bare(c->layout, NULL, c->user, 1) : NULL;
+    bool ok = p && pull_add(&pulls, &came.d, p, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
+    parcel_close(p);
+    return ok;
+}
+
+static bool give(struct column *c)
+{
+    if (c->offered) return give_offer(c);
+    return PMPI_Send(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static bool take(struct column *c)
+{
+    if (c->offered) return take_offer(c);
+    return PMPI_Recv(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+/* Half a round trip each of both ways, which take turns. False where one failed. */
+static bool exchange(struct column *c, double us[2])
+{
+    double took[2][TUNE_REPEATS_MAX];
+    int n = tune_message_repeats((double)c->layout->size);
+    bool ok = true;
+    for (int i = -6; i < 2 * n; i++) {
+        c->offered = i & 1;
+        int64_t start = stats_now();
+        ok &= c->rank == 0 ? give(c) : take(c);
+        ok &= c->rank == 0 ? take(c) : give(c);
+        if (i >= 0) took[c->offered][i / 2] = (double)(stats_now() - start) / 2e3;
+    }
+    for (int way = 0; way < 2; way++) us[way] = tune_median(took[way], n);
+    return both(c, ok);
+}
+
+static void column_open(struct column *c, int64_t run, int64_t bytes)
+{
+    struct reason why;
+    struct tree *t = tune_column(run, bytes, &why);
+    int64_t step = run * 2 < 64 ? 64 : run * 2;
+    c->layout = tune_layout(t);
+    c->user = c->layout ? calloc(1, (size_t)c->layout->high) : NULL;
+    if (c->layout) native_ready(c->layout, true);
+    PMPI_Type_create_hvector((int)(bytes / run), (int)run, step, MPI_BYTE, &c->type);
+    PMPI_Type_commit(&c->type);
+}
+
+static void column_close(struct column *c)
+{
+    PMPI_Type_free(&c->type);
+    free(c->user);
+    layout_unref(c->layout);
+    c->layout = NULL, c->user = NULL;
+}
+
+/* From which of the lengths on offers are best: where what they cost and save from there on, as factors, is the least. */
+static int64_t threshold(struct column *c, int64_t run, const int64_t length[], int n)
+{
+    double sum = 0, least_sum = 0;
+    int64_t least = INT64_MAX;
+    for (int i = n - 1; i >= 0 && length[i] >= 2 * run; i--) {
+        double us[2];
+        column_open(c, run, length[i]);
+        bool ok = acquainted(c) && exchange(c, us);
+        column_close(c);
+        if (!ok) return 0;
+        sum += log((us[1] + CALLS_US) / us[0]);
+        if (sum < least_sum) least_sum = sum, least = length[i];
+    }
+    return least;
+}
+
+bool tune_host(struct tune_table *t, bool quick, int rank)
+{
+    struct column c = {.rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
+    t->offers.rows = 0;
+    if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
+    for (int i = 0; i < points[quick].runs; i++) {
+        int64_t run = points[quick].run[i], last = tune_offers_least(&t->offers, run);
+        int64_t least = threshold(&c, run, points[quick].length, points[quick].lengths);
+        if (!least) return t->offers.rows = 0, false;
+        if (i == 0 || least != last) tune_offers_add(&t->offers, i ? run : 1, least);
+    }
+    return true;
+}
