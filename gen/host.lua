@@ -125,6 +125,13 @@ local function gathered(node, lines)
   add(lines, "    }")
 end
 
+-- Of blocks that are one word, or of a few that are written to memory, the compiler would build vectors by way of the stack,
+-- which takes longer than a move each.
+local function stays_apart(way, node)
+  local child = node.child
+  return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "unpack" and 16 or 8))
+end
+
 -- A loop over copies, straight on.
 local function straight(way, node, lines)
   local child = node.child
@@ -139,7 +146,7 @@ local function straight(way, node, lines)
   end
   add(lines, "        char *const from = u + %s;", moved(place(node, "(i + k)"), child.off))
   add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
-  if node.kind == "table" then add(lines, "        ONE_BY_ONE;") end
+  if stays_apart(way, node) then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
 end
 
