@@ -33,9 +33,8 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
     return usable(l, buf, count, datatype, comm) ? l : NULL;
 }
 
-struct offer *host_offers(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm)
 {
-    (void)datatype;
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
 }

@@ -8,14 +8,14 @@
 /* Of a buffer that parcel_wants has left: its layout where stridec may send it; else NULL. */
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* An offer of it, to be sent, or NULL. */
-struct offer *host_offers(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm);
 /* The least bytes of a layout that host_offers or host_packs may take. */
 int64_t host_send_least(const struct layout *l);
 /* True of layouts that are received packed. */
 bool host_packed(const struct layout *l);
 /* Packed, to be sent as plain bytes, or NULL. */
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
-/* For what is to be received: a parcel whose bytes arrive packed and are unpacked by parcel_unblock, or NULL. */
+/* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
 /* After such a receive of so many bytes. */
 void host_arrived(struct parcel *p, int64_t bytes);

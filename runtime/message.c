@@ -21,7 +21,7 @@ static bool host_leaves(struct leaving *to, bool offers, const void *buf, int64_
 {
     struct layout *l = offers ? host_sends(buf, count, datatype, comm) : NULL;
     if (!l) return false;
-    if ((to->offer = host_offers(l, buf, count, datatype, dest, comm))) return true;
+    if ((to->offer = host_offers(l, buf, count, dest, comm))) return true;
     if (!(to->parcel = host_packs(l, buf, count))) return false;
     *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);

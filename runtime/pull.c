@@ -47,12 +47,12 @@ bool pull_from(MPI_Comm comm, int source)
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried)
 {
     if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
-    if (!seen_receives(datatype, count)) return carried ? NULL : (brief_refuse(), NULL);
-    if (!pull_from(comm, source)) return NULL;
-    struct layout *l = layout_of(datatype);
+    bool long_enough = seen_receives(datatype, count);
+    if (long_enough && !pull_from(comm, source)) return NULL;
+    struct layout *l = long_enough ? layout_of(datatype) : NULL;
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
-    if (bytes > 0 && bytes < OFFER_MIN && !carried) brief_refuse();
-    if (bytes < descriptor_least()) return NULL;
+    if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) brief_refuse();
+    if (!long_enough || bytes < descriptor_least()) return NULL;
     struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
     return p;
