@@ -3,8 +3,6 @@
 #include "json.h"
 #include "timing.h"
 #include <dlfcn.h>
-#include <limits.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,33 +14,6 @@ void run_fail(const char *why)
     fprintf(stderr, "bench: %s\n", why);
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
-}
-
-/*
- * The MPI's library.
- */
-
-static int find_mpi(struct dl_phdr_info *info, size_t size, void *library)
-{
-    const char *name = strrchr(info->dlpi_name, '/');
-
-    (void)size;
-    if (!name || (strncmp(name, "/libmpi.so", 10) != 0 && strncmp(name, "/libmpich.so", 12) != 0))
-        return 0;
-    snprintf(library, PATH_MAX, "%s", info->dlpi_name);
-    return 1;
-}
-
-void *mpi_own(const char *name)
-{
-    static void *library;
-    char path[PATH_MAX] = "";
-
-    if (!library && dl_iterate_phdr(find_mpi, path))
-        library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-    if (!library)
-        run_fail("no library of the MPI is loaded");
-    return dlsym(library, name);
 }
 
 /*

@@ -41,8 +41,6 @@ int run_end(struct run *r);
 /* Ends all ranks with a message. */
 _Noreturn void run_fail(const char *why);
 
-/* A function of the MPI's library itself, past what is preloaded. */
-void *mpi_own(const char *name);
 /* int stridec_host_ready(MPI_Datatype, int); NULL: stridec is not preloaded. */
 extern int (*stridec_ready)(MPI_Datatype, int);
 

@@ -8,6 +8,7 @@
  * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing; calls that
  * are left to the MPI are counted too. */
 #include "cpu_common.h"
+#include "library.h"
 #include "timing.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -42,8 +43,10 @@ static struct run run = { .benchmark = "cpu-pack", .wish = { .least = 1 << 10, .
 
 static void find_calls(void)
 {
-    *(void **)&mpi.pack = mpi_own("PMPI_Pack");
-    *(void **)&mpi.unpack = mpi_own("PMPI_Unpack");
+    void *library = mpi_library();
+
+    *(void **)&mpi.pack = dlsym(library, "PMPI_Pack");
+    *(void **)&mpi.unpack = dlsym(library, "PMPI_Unpack");
     *(void **)&mpi.served = dlsym(RTLD_DEFAULT, "stridec_host_served");
 }
 

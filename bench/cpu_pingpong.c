@@ -7,7 +7,9 @@
  * a round trip. The ways take turns of some round trips each, so that they share the machine's mood; told are the
  * median and the least of the turns. All bytes are compared first. */
 #include "cpu_common.h"
+#include "library.h"
 #include "timing.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +31,11 @@ static struct run run = { .benchmark = "cpu-pingpong", .wish = { .least = 1 << 1
 
 static void find_calls(void)
 {
-    *(void **)&mpi.send = mpi_own("PMPI_Send");
-    *(void **)&mpi.recv = mpi_own("PMPI_Recv");
-    *(void **)&mpi.pack = mpi_own("PMPI_Pack");
+    void *library = mpi_library();
+
+    *(void **)&mpi.send = dlsym(library, "PMPI_Send");
+    *(void **)&mpi.recv = dlsym(library, "PMPI_Recv");
+    *(void **)&mpi.pack = dlsym(library, "PMPI_Pack");
 }
 
 static void send(const struct work *w, int way)
