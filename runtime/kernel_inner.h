@@ -86,6 +86,10 @@ static inline enum stage module_stage(const struct module *m)
 {
     return (enum stage)atomic_load_explicit(&m->stage, memory_order_acquire);
 }
+/* Device addresses of the lists, and of the interpreter's program, of m's kernel: made and uploaded at the first call; 0 where
+ * they can't be had. */
+uint64_t module_lists(struct module *m);
+uint64_t module_program(struct module *m);
 /* True if one is loaded; true if one is being made. */
 bool modules_loaded(const struct kernel *k);
 bool modules_pending(const struct kernel *k);

@@ -1,4 +1,5 @@
 /* module.c: kernels on devices: the modules of each kernel. */
+#include "../gen/form.h"
 #include "kernel_inner.h"
 #include "native_inner.h"
 #include "place.h"
@@ -87,6 +88,73 @@ enum stage module_request(struct module *m)
     pthread_mutex_unlock(&kernel_lock);
     return stage;
 }
+
+/*
+ * What a kernel reads of its type: the interpreter's program, or lists.
+ */
+
+static void *make_program(struct kernel *k, size_t *bytes)
+{
+    struct reason why;
+    size_t words = 0;
+    int64_t *program = tree_program(k->tree, &words, &why);
+    *bytes = words * sizeof *program;
+    return program;
+}
+
+static void *make_lists(struct kernel *k, size_t *bytes)
+{
+    struct reason why;
+    return form_lists(k->form, bytes, &why);
+}
+
+/* Takes the bytes. */
+static struct buffer *upload(struct device *d, void *data, size_t bytes)
+{
+    struct stream *s = data ? stream_get(d) : NULL;
+    struct buffer *b = s ? buffer_get(d, BUFFER_LASTING, bytes) : NULL;
+    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
+    /* Waited for: the next user may come on another stream. It happens once. */
+    if (s && (stream_wait(d, s) || !ok)) {
+        buffer_put(b);
+        b = NULL;
+    }
+    stream_put(d, s);
+    free(data);
+    return b;
+}
+
+/* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
+static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, void *(*make)(struct kernel *, size_t *))
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct buffer *b = atomic_load_explicit(slot, memory_order_acquire);
+    if (b) return b->address;
+    pthread_mutex_lock(&lock);
+    b = atomic_load(slot);
+    if (!b) {
+        size_t bytes;
+        void *data = make(m->kernel, &bytes);
+        b = upload(m->device, data, bytes);
+        atomic_store_explicit(slot, b, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return b ? b->address : 0;
+}
+
+uint64_t module_lists(struct module *m)
+{
+    return address_of(m, &m->lists, make_lists);
+}
+
+uint64_t module_program(struct module *m)
+{
+    return address_of(m, &m->program, make_program);
+}
+
+/*
+ * All of a kernel's.
+ */
 
 void modules_free(struct kernel *k)
 {
