@@ -11,11 +11,12 @@ bench: bench-build
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
 $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/variant.h
+$(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand run) bench/halo.h \
                                             bench/together.c bench/together.h
-$(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c $(LAYOUTS_C) bench/common.h bench/timing.h \
-                  bench/layouts.h bench/layouts_make.h
+$(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \
+                  bench/timing.h bench/json.h bench/layouts.h bench/layouts_make.h
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) $(filter %.c,$^) -o $@ -L$(CUDA_LIB) -lcudart -ldl
 
@@ -23,8 +24,8 @@ $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c $(LAYOU
 $(BUILD)/bench/cpu_pack-count: NO_AVX512 = -mno-avx512f   # valgrind does not know it
 $(BUILD)/bench/cpu_pack $(BUILD)/bench/cpu_pack-count: bench/cpu_pack.c
 $(BUILD)/bench/cpu_pingpong: bench/cpu_pingpong.c
-$(CPU_BENCH): bench/cpu_kernels.c bench/timing.c bench/layouts_ddt.c bench/layouts_list.c \
-             bench/cpu_kernels.h bench/layouts_make.h bench/timing.h
+$(CPU_BENCH): $(patsubst %,bench/%.c,cpu_common cpu_kernels json library timing layouts_ddt layouts_list) \
+             $(patsubst %,bench/%.h,cpu_common cpu_kernels json library timing layouts_make)
 	@mkdir -p $(@D)
 	$(MPICC) $(BENCH_C) -O3 -march=native $(NO_AVX512) $(filter %.c,$^) -o $@ -ldl -lm
 

@@ -1,9 +1,9 @@
 /* common.c: see common.h. */
 #include "common.h"
+#include "json.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PIECE ((size_t)64 << 20)
 #define SAMPLES_MAX 2000
@@ -84,26 +84,6 @@ void *device_new(size_t bytes)
     return p;
 }
 
-/* splitmix64, one step a word. */
-static uint64_t mixed(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-void random_bytes(void *to, size_t bytes, uint64_t seed)
-{
-    unsigned char *p = to;
-    uint64_t state = mixed(seed + 1);
-
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = mixed(state += 0x9e3779b97f4a7c15u);
-
-        memcpy(p + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
-}
-
 bool device_equals(const void *device, const void *host, size_t bytes)
 {
     static char *copy;   /* pinned, and kept: pieces arrive at the speed of the link */
@@ -149,26 +129,12 @@ double median_us(void (*run)(void *arg), void *arg, double budget_us, int least)
     return median_of(sample, n);
 }
 
-/* text as a JSON string, up to its first line's end. */
-static void json_string(FILE *f, const char *text)
-{
-    putc('"', f);
-    for (; *text && *text != '\n'; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(f, "\\%c", *text);
-        else if ((unsigned char)*text >= ' ')
-            putc(*text, f);
-    putc('"', f);
-}
-
 void json_head(FILE *f, int argc, char **argv)
 {
-    char mpi[MPI_MAX_LIBRARY_VERSION_STRING], command[1024] = "", date[32];
     CUresult (*get_name)(char *, int, CUdevice);
     char gpu[128] = "";
-    int device, count, driver, runtime, multiprocessors, length;
+    int device, count, driver, runtime, multiprocessors;
     size_t unused, memory;
-    time_t now = time(NULL);
 
     CUDA(cudaGetDevice(&device));
     CUDA(cudaGetDeviceCount(&count));
@@ -178,26 +144,15 @@ void json_head(FILE *f, int argc, char **argv)
     CUDA(cudaMemGetInfo(&unused, &memory));
     CUDA(cudaDriverGetVersion(&driver));
     CUDA(cudaRuntimeGetVersion(&runtime));
-    MPI_Get_library_version(mpi, &length);
-    mpi[strcspn(mpi, ",\n")] = '\0';   /* what follows tells where it was built */
-    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    for (int i = 0; i < argc; i++) {
-        size_t used = strlen(command);
-        const char *word = i ? argv[i] : strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
-
-        snprintf(command + used, sizeof(command) - used, "%s%s", i ? " " : "", word);
-    }
     fprintf(f, "\"machine\": {\"gpu\": ");
     json_string(f, gpu);
     fprintf(f, ", \"gpus\": %d, \"multiprocessors\": %d, \"memory_bytes\": %zu},\n", count, multiprocessors,
             memory);
     fprintf(f, "\"versions\": {\"mpi\": ");
-    json_string(f, mpi);
+    json_mpi(f);
     fprintf(f, ", \"cuda_driver\": \"%d.%d\", \"cuda_runtime\": \"%d.%d\"},\n", driver / 1000, driver % 1000 / 10,
             runtime / 1000, runtime % 1000 / 10);
-    fprintf(f, "\"date\": \"%s\",\n\"command\": ", date);
-    json_string(f, command);
-    fprintf(f, ",\n");
+    json_run(f, argc, argv);
 }
 
 FILE *results_open(const char *out, int argc, char **argv)

@@ -1,4 +1,4 @@
-/* common.h: what the benchmarks share: GPU memory, random bytes, comparing, timing, the head of a results file. */
+/* common.h: what the benchmarks share: GPU memory, comparing, timing, the head of a results file. */
 #ifndef STRIDEC_BENCH_COMMON_H
 #define STRIDEC_BENCH_COMMON_H
 #include "timing.h"
@@ -30,8 +30,6 @@ bool stridec_loaded(void);
 void *host_new(size_t bytes);     /* end the run when memory is out */
 void *device_new(size_t bytes);
 
-/* The same bytes for the same seed. */
-void random_bytes(void *to, size_t bytes, uint64_t seed);
 /* True if device memory holds the bytes of `host`; reads it back in pieces. */
 bool device_equals(const void *device, const void *host, size_t bytes);
 

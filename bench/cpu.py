@@ -11,6 +11,8 @@ import sys
 from tables import table
 
 DIRECTIONS = ("pack", "unpack")
+WAYS = ("stridec", "mpi", "hand")
+COLUMNS = ["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec"]
 
 
 def size(n):
@@ -41,7 +43,7 @@ def load(argument):
     counts = read_counts(folder) if folder else {}
     for c in run["cases"] if counts else ():
         for d in DIRECTIONS:
-            for way in ("stridec", "mpi", "hand"):
+            for way in WAYS:
                 n = counts.get((c["case"], c["bytes"], d, way))
                 if n:
                     c[f"{d}_{way}_instructions"] = n
@@ -70,29 +72,35 @@ def down(run):
             table(["type", "direction", "with stridec", "the MPI alone", "more"], text)]
 
 
-def summary(cases):
+def summary(cases, names, percent, direction=""):
+    """A line for each other way, {way: its name}; of one direction's times, where there are two."""
     lines = []
-    for d in DIRECTIONS:
-        for other, name in (("mpi", "the MPI's own engine"), ("hand", "the loops by hand")):
-            over = [(c[f"{d}_{other}_least_us"] / c[f"{d}_stridec_least_us"], f"{c['case']}, {size(c['bytes'])}")
-                    for c in cases]
-            worst, best = min(over), max(over)
-            behind = sum(1 for r, _ in over if r < 0.95)
-            middle = mean([r for r, _ in over])
-            lines.append(f"- {d}, {name} ÷ stridec: geometric mean {middle:.2f}, least {worst[0]:.2f} ({worst[1]}), most "
-                         f"{best[0]:.2f} ({best[1]}); more than 5 % behind in {behind} of {len(over)}.")
+    for way, name in names.items() if cases else ():
+        over = [(c[f"{direction}{way}_least_us"] / c[f"{direction}stridec_least_us"], f"{c['case']}, {size(c['bytes'])}")
+                for c in cases]
+        worst, best = min(over), max(over)
+        behind = sum(1 for r, _ in over if r < 1 - percent / 100)
+        lines.append(f"- {name} ÷ stridec: geometric mean {mean([r for r, _ in over]):.2f}, least {worst[0]:.2f} "
+                     f"({worst[1]}), most {best[0]:.2f} ({best[1]}); more than {percent} % behind in {behind} of {len(over)}.")
     return lines
 
 
+def heading(run):
+    busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
+    return [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
+
+
+def times(c, direction=""):
+    """The columns of a row that both reports have."""
+    s, m, h = (c[f"{direction}{way}_us"] for way in WAYS)
+    ls, lm, lh = (c[f"{direction}{way}_least_us"] for way in WAYS)
+    return [c["case"] + ("" if c["ok"] else " (**wrong bytes**)"), size(c["bytes"]), us(s), us(m), us(h),
+            f"{lm / ls:.2f}", f"{lh / ls:.2f}"]
+
+
 def rows(cases, d):
-    out = []
-    for c in cases:
-        s, m, h = (c[f"{d}_{way}_us"] for way in ("stridec", "mpi", "hand"))
-        ls, lm, lh = (c[f"{d}_{way}_least_us"] for way in ("stridec", "mpi", "hand"))
-        counts = [c.get(f"{d}_{way}_instructions") for way in ("stridec", "mpi", "hand")]
-        out.append([c["case"] + ("" if c["ok"] else " (**wrong bytes**)"), size(c["bytes"]), us(s), us(m), us(h),
-                    f"{lm / ls:.2f}", f"{lh / ls:.2f}"] + [f"{n:,}" if n else "—" for n in counts])
-    return out
+    counts = [[c.get(f"{d}_{way}_instructions") for way in WAYS] for c in cases]
+    return [times(c, f"{d}_") + [f"{n:,}" if n else "—" for n in row] for c, row in zip(cases, counts)]
 
 
 def report(runs):
@@ -104,29 +112,14 @@ def report(runs):
            "sizes. Where the MPI's own engine serves (where it was quicker in the first calls), the columns of stridec and "
            "of the MPI show the noise.", ""]
     for run in runs:
-        busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
-        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
-        out += summary(run["cases"])
+        out += heading(run)
+        for d in DIRECTIONS:
+            out += summary(run["cases"], {"mpi": f"{d}, the MPI's own engine", "hand": f"{d}, the loops by hand"}, 5, f"{d}_")
         out += down(run)
         for d in DIRECTIONS:
             out += ["", f"### {d}", "",
-                    table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec",
-                           "instructions", "MPI's", "by hand"], rows(run["cases"], d))]
+                    table(COLUMNS + ["instructions", "MPI's", "by hand"], rows(run["cases"], d))]
     return "\n".join(out)
-
-
-def trip_summary(cases, least):
-    lines = []
-    chosen = [c for c in cases if c["bytes"] >= least]
-    for other, name in (("mpi", "the MPI's own types"), ("hand", "packed by hand")):
-        over = [(c[f"{other}_least_us"] / c["stridec_least_us"], f"{c['case']}, {size(c['bytes'])}") for c in chosen]
-        if not over:
-            continue
-        worst, best = min(over), max(over)
-        behind = sum(1 for r, _ in over if r < 0.98)
-        lines.append(f"- {name} ÷ stridec: geometric mean {mean([r for r, _ in over]):.2f}, least {worst[0]:.2f} "
-                     f"({worst[1]}), most {best[0]:.2f} ({best[1]}); more than 2 % behind in {behind} of {len(over)}.")
-    return lines
 
 
 def trip_report(runs):
@@ -137,15 +130,11 @@ def trip_report(runs):
            "disturbs less; the ways took turns. By hand: packed by a loop, sent as bytes by the MPI, unpacked by a loop. "
            "All bytes were compared before timing.", ""]
     for run in runs:
-        busy = run.get("note") or f"Load average of the machine at the end: {run.get('busy', 'unknown')}."
-        out += [f"## {library(run)}", "", f"{run['date']}, `{run['command']}`. {busy}", ""]
-        for text, least in (("From 64 KiB on:", 60000), ("Below:", 0)):
-            chosen = [c for c in run["cases"] if (c["bytes"] >= 60000) == (least > 0)]
-            out += [text, ""] + trip_summary(chosen, least) + [""]
-        out.append(table(["kernel", "packed", "stridec", "MPI", "by hand", "MPI ÷ stridec", "by hand ÷ stridec"],
-                         [[c["case"] + ("" if c["ok"] else " (**wrong bytes**)"), size(c["bytes"]), us(c["stridec_us"]),
-                           us(c["mpi_us"]), us(c["hand_us"]), f"{c['mpi_least_us'] / c['stridec_least_us']:.2f}",
-                           f"{c['hand_least_us'] / c['stridec_least_us']:.2f}"] for c in run["cases"]]))
+        out += heading(run)
+        for text, long in (("From 64 KiB on:", True), ("Below:", False)):
+            chosen = [c for c in run["cases"] if (c["bytes"] >= 60000) == long]
+            out += [text, ""] + summary(chosen, {"mpi": "the MPI's own types", "hand": "packed by hand"}, 2) + [""]
+        out.append(table(COLUMNS, [times(c) for c in run["cases"]]))
         out.append("")
     return "\n".join(out)
 

@@ -8,9 +8,9 @@
  * a GPU context first, and measures what the driver takes to tell where a pointer points; without it libcuda.so.1 is not
  * loaded. Threads and memory of rank 0 are those at the end, from /proc. Without preloading, the ratios show the noise. */
 #include "common.h"
+#include "library.h"
 #include <cuda.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,33 +38,6 @@ static void read_calls(struct calls *c, void *library)
     *(void **)&c->Isend = dlsym(library, "MPI_Isend");
     *(void **)&c->Irecv = dlsym(library, "MPI_Irecv");
     *(void **)&c->Waitall = dlsym(library, "MPI_Waitall");
-}
-
-static int find_mpi(struct dl_phdr_info *info, size_t size, void *library)
-{
-    const char *name = strrchr(info->dlpi_name, '/');
-
-    (void)size;
-    if (!name || (strncmp(name, "/libmpi.so", 10) != 0 && strncmp(name, "/libmpich.so", 12) != 0))
-        return 0;
-    strncpy(library, info->dlpi_name, PATH_MAX - 1);
-    return 1;
-}
-
-static void find_calls(void)
-{
-    char name[PATH_MAX] = "";
-    void *library;
-
-    dl_iterate_phdr(find_mpi, name);
-    library = name[0] ? dlopen(name, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    read_calls(&program, RTLD_DEFAULT);
-    if (library)
-        read_calls(&mpi, library);
-    if (!mpi.Send || !program.Send) {
-        fprintf(stderr, "overhead: the MPI's library is not found among those loaded\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
 }
 
 /* Half a round trip, in microseconds. */
@@ -324,7 +297,7 @@ int main(int argc, char **argv)
     }
     if (gpu)
         CUDA(cudaFree(NULL));
-    find_calls();
+    read_calls(&program, RTLD_DEFAULT), read_calls(&mpi, mpi_library());
     run_all(rank == 0 ? open_results(out, gpu) : NULL, gpu, rounds);
     MPI_Finalize();
     return 0;

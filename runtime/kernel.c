@@ -1,6 +1,5 @@
 /* kernel.c: the table of kernels by shape signature, and what became of each. */
 #include "kernel_inner.h"
-#include "log.h"
 #include "native_inner.h"
 #include "place.h"
 #include <stdio.h>
@@ -23,31 +22,10 @@ static atomic_ullong outcomes[ORIGINS];
 
 /* ORDER ORIGIN */
 static const char *const origin_names[] = {"pending", "compiled", "cache", "aot", "copy", "failed"};
+
 /*
  * Making and freeing.
  */
-
-/* Gives back what k has on devices. Work that still reads it is waited for, which is why this is not done
- * on an application's thread but at MPI_Finalize. */
-static void modules_free(struct kernel *k)
-{
-    struct module *m = atomic_exchange(&k->modules, NULL), *next;
-    for (; m; m = next) {
-        next = m->next;
-        native_unload(m);
-        if (m->handle && device_try_enter(m->device)) {
-            driver_get()->cuCtxSynchronize();
-            graphs_free(m);
-            driver_get()->cuModuleUnload(m->handle);
-            device_leave(m->device);
-        }
-        buffer_put(atomic_load(&m->program));
-        buffer_put(atomic_load(&m->lists));
-        free(m->knobs[0]);
-        free(m->knobs[1]);
-        free(m);
-    }
-}
 
 static void kernel_free(struct kernel *k)
 {
@@ -169,32 +147,16 @@ static void table_remove(struct kernel *k)
     k->code = k->from = k->to = NULL;
 }
 
-static bool loaded(const struct kernel *k)
-{
-    for (const struct module *m = atomic_load(&k->modules); m; m = m->next)
-        if (module_stage(m) == STAGE_READY) return true;
-    return false;
-}
-
 void kernel_trim(bool loaded_too)
 {
     struct kernel *k;
     while (unused_count > UNUSED_MAX) {
-        for (k = unused; k && !loaded_too && loaded(k);) k = k->next;
+        for (k = unused; k && !loaded_too && modules_loaded(k);) k = k->next;
         if (!k) return;
         table_remove(k);
         pthread_mutex_unlock(&kernel_lock);
         kernel_free(k);
         pthread_mutex_lock(&kernel_lock);
-    }
-}
-
-/* Device memory for a type goes with the type; who moves bytes holds a reference until they have arrived. */
-static void forget_lists(struct kernel *k)
-{
-    for (struct module *m = atomic_load(&k->modules); m; m = m->next) {
-        buffer_put(atomic_exchange(&m->program, NULL));
-        buffer_put(atomic_exchange(&m->lists, NULL));
     }
 }
 
@@ -208,7 +170,7 @@ static void forget_requests(struct kernel *k)
 void kernel_unref(struct kernel *k)
 {
     if (k == &kernel_interpreter || --k->refs) return;
-    forget_lists(k);
+    modules_forget_lists(k);
     forget_requests(k);
     DL_APPEND(unused, k);
     unused_count++;
@@ -225,91 +187,8 @@ void kernel_put(struct kernel *k)
 }
 
 /*
- * Modules: a kernel on a device.
+ * The interface.
  */
-
-static struct module *module_find(struct kernel *k, struct device *d)
-{
-    struct module *m = atomic_load_explicit(&k->modules, memory_order_acquire);
-    while (m && (m->device != d || m->trial)) m = m->next;
-    return m;
-}
-
-/* With kernel_lock held. */
-static void module_add(struct module *m, struct kernel *k, struct device *d)
-{
-    m->kernel = k;
-    m->device = d;
-    m->next = atomic_load(&k->modules);
-    atomic_store_explicit(&k->modules, m, memory_order_release);
-}
-
-static struct module *module_make(struct kernel *k, struct device *d)
-{
-    pthread_mutex_lock(&kernel_lock);
-    struct module *m = module_find(k, d);
-    if (!m && (m = calloc(1, sizeof *m))) module_add(m, k, d);
-    pthread_mutex_unlock(&kernel_lock);
-    return m;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? !strcmp(a, b) : a == b;
-}
-
-static struct module *trial_find(struct kernel *k, struct device *d, const char *const knobs[2])
-{
-    struct module *m = atomic_load(&k->modules);
-    while (m && !(m->trial && m->device == d && same_text(m->knobs[0], knobs[0]) && same_text(m->knobs[1], knobs[1])))
-        m = m->next;
-    return m;
-}
-
-static struct module *trial_new(const char *const knobs[2])
-{
-    struct module *m = calloc(1, sizeof *m);
-    for (int i = 0; m && i < 2; i++) {
-        m->trial = true;
-        m->knobs[i] = knobs[i] ? strdup(knobs[i]) : NULL;
-    }
-    return m;
-}
-
-struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2])
-{
-    pthread_mutex_lock(&kernel_lock);
-    struct module *m = trial_find(k, d, knobs);
-    if (!m && (m = trial_new(knobs))) module_add(m, k, d);
-    pthread_mutex_unlock(&kernel_lock);
-    return m;
-}
-
-struct module *module_own(struct kernel *k, struct device *d)
-{
-    struct module *m = module_find(k, d);
-    return m ? m : module_make(k, d);
-}
-
-struct module *module_of(struct kernel *k, struct device *d)
-{
-    struct module *m = module_own(k, d), *trial = m ? atomic_load_explicit(&m->instead, memory_order_acquire) : NULL;
-    return trial ? trial : m;
-}
-
-enum stage module_request(struct module *m)
-{
-    enum stage stage = module_stage(m);
-    if (stage != STAGE_NONE) return stage;
-    pthread_mutex_lock(&kernel_lock);
-    if (module_stage(m) == STAGE_NONE) {
-        if (m->kernel->family == GEN_CONTIGUOUS && m->device) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
-        worker_push(m);
-    }
-    stage = module_stage(m);
-    pthread_mutex_unlock(&kernel_lock);
-    return stage;
-}
 
 /* The devices that the process has used; before the first use, the one whose context is current. */
 static struct device *devices_likely(void)
@@ -345,17 +224,10 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
     return k;
 }
 
-static bool any_pending(const struct kernel *k)
-{
-    for (struct module *m = atomic_load(&kernel_code(k)->modules); m; m = m->next)
-        if (module_stage(m) == STAGE_PENDING) return true;
-    return false;
-}
-
 void kernel_wait(struct kernel *k)
 {
     pthread_mutex_lock(&kernel_lock);
-    while (any_pending(k)) pthread_cond_wait(&kernel_changed, &kernel_lock);
+    while (modules_pending(kernel_code(k))) pthread_cond_wait(&kernel_changed, &kernel_lock);
     pthread_mutex_unlock(&kernel_lock);
 }
 

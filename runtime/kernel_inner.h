@@ -1,4 +1,4 @@
-/* kernel_inner.h: what kernel.c, worker.c, load.c, launch.c, graph.c and copies.c share. */
+/* kernel_inner.h: what kernel.c, module.c, worker.c, load.c, launch.c, graph.c and copies.c share. */
 #ifndef STRIDEC_KERNEL_INNER_H
 #define STRIDEC_KERNEL_INNER_H
 #include "kernel.h"
@@ -73,7 +73,10 @@ static inline struct kernel *kernel_code(const struct kernel *k)
 {
     return k->code ? k->code : (struct kernel *)k;
 }
-/* Without it: k on d, made at the first call, or the trial that serves instead; NULL without memory. */
+/* Sets what became of k, and counts it. */
+void kernel_count(struct kernel *k, enum origin o);
+
+/* module.c. Without kernel_lock: k on d, made at the first call, or the trial that serves instead; NULL without memory. */
 struct module *module_of(struct kernel *k, struct device *d);
 struct module *module_own(struct kernel *k, struct device *d);   /* production's in any case */
 struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2]);
@@ -83,8 +86,18 @@ static inline enum stage module_stage(const struct module *m)
 {
     return (enum stage)atomic_load_explicit(&m->stage, memory_order_acquire);
 }
-/* Sets what became of k, and counts it. */
-void kernel_count(struct kernel *k, enum origin o);
+/* Device addresses of the lists, and of the interpreter's program, of m's kernel: made and uploaded at the first call; 0 where
+ * they can't be had. */
+uint64_t module_lists(struct module *m);
+uint64_t module_program(struct module *m);
+/* True if one is loaded; true if one is being made. */
+bool modules_loaded(const struct kernel *k);
+bool modules_pending(const struct kernel *k);
+/* Device memory for a type goes with the type; who moves bytes holds a reference until they have arrived. */
+void modules_forget_lists(struct kernel *k);
+/* Gives back what k has on devices. Work that still reads it is waited for, which is why this is not done
+ * on an application's thread but at MPI_Finalize. */
+void modules_free(struct kernel *k);
 
 /* worker.c. worker_push, worker_expect and worker_wake with kernel_lock held. */
 void worker_push(struct module *m);

@@ -5,7 +5,6 @@
 #include "kernel_inner.h"
 #include "log.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* Beyond this many copies it is quicker to wait for a compile that is under way, and STRIDEC_ENGINE=copy is no help. */
@@ -149,69 +148,16 @@ static bool reaches(const struct module *m, int64_t size, int64_t end)
     return launch_end(&m->plan, 1, size, end) >= (size < end ? size : end);
 }
 
-/*
- * What a kernel reads of its type: the interpreter's program, or lists.
- */
-
-static void *make_program(struct kernel *k, size_t *bytes)
-{
-    struct reason why;
-    size_t words = 0;
-    int64_t *program = tree_program(k->tree, &words, &why);
-    *bytes = words * sizeof *program;
-    return program;
-}
-
-static void *make_lists(struct kernel *k, size_t *bytes)
-{
-    struct reason why;
-    return form_lists(k->form, bytes, &why);
-}
-
-/* Takes the bytes. */
-static struct buffer *upload(struct device *d, void *data, size_t bytes)
-{
-    struct stream *s = data ? stream_get(d) : NULL;
-    struct buffer *b = s ? buffer_get(d, BUFFER_LASTING, bytes) : NULL;
-    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
-    /* Waited for: the next user may come on another stream. It happens once. */
-    if (s && (stream_wait(d, s) || !ok)) {
-        buffer_put(b);
-        b = NULL;
-    }
-    stream_put(d, s);
-    free(data);
-    return b;
-}
-
-/* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
-static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, void *(*make)(struct kernel *, size_t *))
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct buffer *b = atomic_load_explicit(slot, memory_order_acquire);
-    if (b) return b->address;
-    pthread_mutex_lock(&lock);
-    b = atomic_load(slot);
-    if (!b) {
-        size_t bytes;
-        void *data = make(m->kernel, &bytes);
-        b = upload(m->device, data, bytes);
-        atomic_store_explicit(slot, b, memory_order_release);
-    }
-    pthread_mutex_unlock(&lock);
-    return b ? b->address : 0;
-}
-
 uint64_t launch_lists(struct kernel *k, struct device *d)
 {
     struct module *own = module_of(k, d);
-    return own ? address_of(own, &own->lists, make_lists) : 0;
+    return own ? module_lists(own) : 0;
 }
 
 uint64_t launch_program(struct kernel *k, struct device *d)
 {
     struct module *own = k->form->list_bytes > LISTS_LONG ? NULL : module_of(k, d);
-    return own ? address_of(own, &own->program, make_program) : 0;
+    return own ? module_program(own) : 0;
 }
 
 /*
@@ -224,7 +170,7 @@ static int move_special(struct move *v, struct module *own, struct module *speci
     uint64_t lists = 0;
     if (v->kernel->family == GEN_GENERIC || module_request(special) != STAGE_READY) return 1;
     if (!reaches(special, v->kernel->size, v->job.end)) return 1;
-    if (form_has_lists(v->kernel->form) && !(lists = address_of(own, &own->lists, make_lists))) return 1;
+    if (form_has_lists(v->kernel->form) && !(lists = module_lists(own))) return 1;
     return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
 }
 
@@ -245,7 +191,7 @@ static int move_interpreted(struct move *v, struct module *own, const struct mod
     if (worth_waiting(v, special)) return 1;
     if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
     if (!reaches(m, v->kernel->size, v->job.end)) return 1;
-    uint64_t program = address_of(own, &own->program, make_program);
+    uint64_t program = module_program(own);
     if (!program) return 1;
     return launch_all(v, m, program, v->job.end > v->kernel->size, v->kernel->word);
 }

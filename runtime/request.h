@@ -3,7 +3,10 @@
  * The application holds the MPI's own request handle. A record is found by that handle; where none is, the
  * request is none of stridec's business. Once the MPI has completed a request its handle may be anyone's, another
  * thread's at once: so a record is taken out of the table before the MPI may complete its request, and kept again
- * if it did not. Thread safe: MPI lets one thread at a time complete a request. */
+ * if it did not. Thread safe: MPI lets one thread at a time complete a request.
+ *
+ * request.c: the table, and what is put into it; request_start.c: persistent requests; request_complete.c: completions;
+ * request_orphans.c: freed requests. */
 #ifndef STRIDEC_REQUEST_H
 #define STRIDEC_REQUEST_H
 #include "offer.h"
@@ -41,7 +44,7 @@ bool record_stepped(struct record *r);
 bool record_deferred(MPI_Request request);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
-bool record_offering(const struct record *r);
+bool record_offering(struct record *r);
 /* True of a persistent receive that was started when its message had been put aside: the message is here, and the MPI's own
  * request is not active. */
 bool record_holds(MPI_Request request);

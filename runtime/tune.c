@@ -13,22 +13,21 @@
 
 /* --- messages --- */
 
-static double time_message(void *buf, int bytes, int rank)
+struct message {
+    void *buf;
+    int bytes, other;
+};
+
+static bool give(void *message)
 {
-    double us[TUNE_REPEATS_MAX];
-    int n = tune_message_repeats(bytes);
-    for (int i = -3; i < n; i++) {
-        int64_t start = stats_now();
-        if (rank == 0) {
-            PMPI_Send(buf, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-            PMPI_Recv(buf, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        } else {
-            PMPI_Recv(buf, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            PMPI_Send(buf, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-        }
-        if (i >= 0) us[i] = (double)(stats_now() - start) / 2e3;
-    }
-    return tune_median(us, n);
+    struct message *m = message;
+    return PMPI_Send(m->buf, m->bytes, MPI_BYTE, m->other, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static bool take(void *message)
+{
+    struct message *m = message;
+    return PMPI_Recv(m->buf, m->bytes, MPI_BYTE, m->other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
 static int measure_messages(struct tune_table *t, struct device *d, const struct tune_points *points,
@@ -42,8 +41,9 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
     void *address = kind == BUFFER_PINNED ? b->host : (void *)(uintptr_t)b->address;
     g->blocks = 1, g->sizes = points->sizes, g->block[0] = 1;
     for (int j = 0; j < points->sizes; j++) {
+        struct message m = {address, (int)points->bytes[j], 1 - rank};
         g->bytes[j] = points->bytes[j];
-        g->us[0][j] = time_message(address, (int)points->bytes[j], rank);
+        g->us[0][j] = tune_exchange(rank, points->bytes[j], give, take, &m);
     }
     buffer_put(b);
     return 0;

@@ -25,13 +25,6 @@ struct link {
     bool whole;               /* the message is not cut */
 };
 
-static bool both(const struct link *l, bool mine)
-{
-    int ready = mine, its = 0;
-    PMPI_Sendrecv(&ready, 1, MPI_INT, l->other, TAG, &its, 1, MPI_INT, l->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return ready && its;
-}
-
 static struct parcel *parcel(struct link *l)
 {
     struct parcel *p = NULL;
@@ -85,29 +78,22 @@ static bool take_chunks(struct link *l)
     return ok;
 }
 
-static bool give(struct link *l)
+static bool give(void *link)
 {
+    struct link *l = link;
     return l->whole ? give_whole(l) : give_chunks(l);
 }
 
-static bool take(struct link *l)
+static bool take(void *link)
 {
+    struct link *l = link;
     return l->whole ? take_whole(l) : take_chunks(l);
 }
 
 /* Half a round trip, the same on both; negative where one failed. */
 static double exchange(struct link *l)
 {
-    double us[TUNE_REPEATS_MAX], median = -1;
-    int n = tune_message_repeats((double)l->layout->size);
-    bool ok = true;
-    for (int i = -3; i < n; i++) {
-        int64_t start = stats_now();
-        ok &= l->rank == 0 ? give(l) : take(l);
-        ok &= l->rank == 0 ? take(l) : give(l);
-        if (i >= 0) us[i] = (double)(stats_now() - start) / 2e3;
-    }
-    if (both(l, ok)) median = tune_median(us, n);
+    double median = tune_exchange(l->rank, (double)l->layout->size, give, take, l);
     if (l->rank == 0) PMPI_Send(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD);
     else PMPI_Recv(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return median;
@@ -123,7 +109,7 @@ static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline 
     if (l->layout) atomic_store(&l->layout->committed, true);
     l->user = l->layout && !device_enter(l->device) ? buffer_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
     if (l->user) device_leave(l->device);
-    double us = both(l, l->user != NULL) ? exchange(l) : -1;
+    double us = tune_both(l->rank, l->user != NULL) ? exchange(l) : -1;
     buffer_put(l->user);
     layout_unref(l->layout);
     l->user = NULL, l->layout = NULL;

@@ -32,13 +32,6 @@ struct column {
     bool offered;
 };
 
-static bool both(const struct column *c, bool mine)
-{
-    int ready = mine, its = 0;
-    PMPI_Sendrecv(&ready, 1, MPI_INT, c->other, TAG, &its, 1, MPI_INT, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return ready && its;
-}
-
 static struct offer *offer(struct column *c)
 {
     return host_offer_to(c->peer, c->layout, c->user, 1, false);
@@ -48,12 +41,12 @@ static struct offer *offer(struct column *c)
 static bool acquainted(struct column *c)
 {
     bool ready = false;
-    if (!both(c, c->peer && c->layout && c->user)) return false;
+    if (!tune_both(c->rank, c->peer && c->layout && c->user)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
         struct offer *o = offer(c);
         if (o) offer_withdraw(o);
         attach_poll();
-        ready = both(c, o != NULL);
+        ready = tune_both(c->rank, o != NULL);
     }
     return ready;
 }
@@ -82,14 +75,16 @@ static bool take_offer(struct column *c)
     return ok;
 }
 
-static bool give(struct column *c)
+static bool give(void *column)
 {
+    struct column *c = column;
     if (c->offered) return give_offer(c);
     return PMPI_Send(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
-static bool take(struct column *c)
+static bool take(void *column)
 {
+    struct column *c = column;
     if (c->offered) return take_offer(c);
     return PMPI_Recv(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
@@ -102,13 +97,12 @@ static bool exchange(struct column *c, double us[2])
     bool ok = true;
     for (int i = -6; i < 2 * n; i++) {
         c->offered = i & 1;
-        int64_t start = stats_now();
-        ok &= c->rank == 0 ? give(c) : take(c);
-        ok &= c->rank == 0 ? take(c) : give(c);
-        if (i >= 0) took[c->offered][i / 2] = (double)(stats_now() - start) / 2e3;
+        double trip = tune_trip(c->rank, give, take, c);
+        ok &= trip >= 0;
+        if (i >= 0) took[c->offered][i / 2] = trip;
     }
     for (int way = 0; way < 2; way++) us[way] = tune_median(took[way], n);
-    return both(c, ok);
+    return tune_both(c->rank, ok);
 }
 
 static void column_open(struct column *c, int64_t run, int64_t bytes)

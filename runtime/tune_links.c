@@ -57,15 +57,6 @@ struct pair {
     struct buffer *user;
 };
 
-/* True on both or on neither. */
-static bool both(const struct pair *p, bool mine)
-{
-    int ready = mine, its = 0;
-    PMPI_Sendrecv(&ready, 1, MPI_INT, p->other, TAG, &its, 1, MPI_INT, p->other, TAG, MPI_COMM_WORLD,
-                  MPI_STATUS_IGNORE);
-    return ready && its;
-}
-
 static struct offer *offer(struct pair *p)
 {
     struct offer_site site = {.feeds = true};
@@ -76,19 +67,20 @@ static struct offer *offer(struct pair *p)
 static bool acquainted(struct pair *p)
 {
     bool ready = false;
-    if (!both(p, p->peer && p->layout)) return false;
+    if (!tune_both(p->rank, p->peer && p->layout)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
         struct offer *o = offer(p);
         if (o) offer_withdraw(o);
         import_try(p->peer, p->device);
-        ready = both(p, o != NULL);
+        ready = tune_both(p->rank, o != NULL);
     }
     return ready;
 }
 
 /* The other rank is told also where nothing can be offered. */
-static bool give(struct pair *p)
+static bool give(void *pair)
 {
+    struct pair *p = pair;
     static const struct descriptor none;
     struct offer *o = offer(p);
     PMPI_Send(o ? offer_descriptor(o) : &none, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
@@ -97,8 +89,9 @@ static bool give(struct pair *p)
 }
 
 /* False where it came another way as well. */
-static bool take(struct pair *p)
+static bool take(void *pair)
 {
+    struct pair *p = pair;
     struct descriptor d;
     struct pulls pulls = {0};
     MPI_Status status;
@@ -109,21 +102,6 @@ static bool take(struct pair *p)
     bool ok = to && pull_add(&pulls, &d, to, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
     parcel_close(to);
     return ok && refusals == atomic_load(&p->peer->file->refusals);
-}
-
-/* Half a round trip; negative where one failed. */
-static double time_exchange(struct pair *p)
-{
-    double us[TUNE_REPEATS_MAX];
-    int n = tune_message_repeats((double)p->layout->size);
-    bool ok = true;
-    for (int i = -3; i < n; i++) {
-        int64_t start = stats_now();
-        ok &= p->rank == 0 ? give(p) : take(p);
-        ok &= p->rank == 0 ? take(p) : give(p);
-        if (i >= 0) us[i] = (double)(stats_now() - start) / 2e3;
-    }
-    return both(p, ok) ? tune_median(us, n) : -1;
 }
 
 /* What rank 0 needs to read rank 1's buffer. */
@@ -160,7 +138,7 @@ static double time_read(struct pair *p)
         PMPI_Recv(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         us = time_window(p, &w);
     }
-    return both(p, us >= 0) ? us : -1;
+    return tune_both(p->rank, us >= 0) ? us : -1;
 }
 
 static void pair_open(struct pair *p, double block, double bytes)
@@ -194,7 +172,8 @@ static bool measure_point(struct tune_table *t, struct pair *p, const struct tun
 {
     pair_open(p, points->block[block], points->bytes[size]);
     bool ok = acquainted(p);
-    double exchange = ok ? time_exchange(p) : -1, read = exchange >= 0 ? time_read(p) : -1;
+    double exchange = ok ? tune_exchange(p->rank, (double)p->layout->size, give, take, p) : -1;
+    double read = exchange >= 0 ? time_read(p) : -1;
     pair_close(p);
     if (exchange < 0 || read < 0) return false;
     set(&t->grid[TUNE_ZEROCOPY], points, block, size, exchange);
@@ -208,7 +187,7 @@ int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_poin
     bool ok = !device_enter(d);
     p.stream = ok ? stream_get(d) : NULL;
     p.peer = node_armed() ? node_peer(MPI_COMM_WORLD, p.other) : NULL;
-    ok = both(&p, p.stream != NULL);
+    ok = tune_both(p.rank, p.stream != NULL);
     int rc = ok ? 0 : -1;
     for (int i = 0; ok && i < points->blocks; i++) {
         if (rank == 0)

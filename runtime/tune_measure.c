@@ -29,12 +29,6 @@ double tune_median(double *v, int n)
     return v[n / 2];
 }
 
-int tune_message_repeats(double bytes)
-{
-    int n = (int)(2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096));
-    return n < TUNE_REPEATS_MIN ? TUNE_REPEATS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
-}
-
 double tune_once(struct tune_call *c)
 {
     struct parcel *p = &c->parcel;
@@ -56,6 +50,39 @@ double tune_repeat(double (*once)(void *), void *arg)
         if (n == 0 && us[0] * 1e3 > POINT_NS) return us[0];
     }
     return tune_median(us, n);
+}
+
+bool tune_both(int rank, bool mine)
+{
+    int ready = mine, its = 0, other = 1 - rank;
+    PMPI_Sendrecv(&ready, 1, MPI_INT, other, 0, &its, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return ready && its;
+}
+
+int tune_message_repeats(double bytes)
+{
+    int n = (int)(2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096));
+    return n < TUNE_REPEATS_MIN ? TUNE_REPEATS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
+}
+
+double tune_trip(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
+{
+    int64_t start = stats_now();
+    bool first = rank == 0 ? give(arg) : take(arg), second = rank == 0 ? take(arg) : give(arg);
+    return first && second ? (double)(stats_now() - start) / 2e3 : -1;
+}
+
+double tune_exchange(int rank, double bytes, bool (*give)(void *), bool (*take)(void *), void *arg)
+{
+    double us[TUNE_REPEATS_MAX];
+    int n = tune_message_repeats(bytes);
+    bool ok = true;
+    for (int i = -3; i < n; i++) {   /* the first ones are not counted */
+        double trip = tune_trip(rank, give, take, arg);
+        ok &= trip >= 0;
+        if (i >= 0) us[i] = trip;
+    }
+    return tune_both(rank, ok) ? tune_median(us, n) : -1;
 }
 
 static double once_kernel(void *call)

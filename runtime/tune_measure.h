@@ -14,14 +14,22 @@ const struct tune_points *tune_points(bool quick);
 /* A point is called until both are reached, and its median taken; a slow one ends at the time limit. */
 #define TUNE_REPEATS_MIN 7
 #define TUNE_REPEATS_MAX 201
-/* The same on both ends of a message, who can't agree by the clock. */
-int tune_message_repeats(double bytes);
 
 /* Sorts the values. */
 double tune_median(double *v, int n);
 
 /* The median of once(arg), in microseconds; negative where one was. */
 double tune_repeat(double (*once)(void *arg), void *arg);
+
+/* Of ranks 0 and 1, who both call these. True where `mine` is so on both. */
+bool tune_both(int rank, bool mine);
+/* A message there and one back, by give(arg) on one end and take(arg) on the other: half of it in microseconds, as this rank
+ * saw it; negative where one failed here. */
+double tune_trip(int rank, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
+/* How often messages of so many bytes go: the same on both ends, who can't agree by the clock. */
+int tune_message_repeats(double bytes);
+/* The median of so many; negative on both ranks where a message failed on either. */
+double tune_exchange(int rank, double bytes, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
 
 /* One kernel call, by a parcel whose transport's buffers are acquired. */
 struct tune_call {

@@ -3,7 +3,7 @@
 ! times, with -DUSE_F08 (use mpi_f08), -DUSE_MPI (use mpi) and -DUSE_MPIF_H (mpif.h). Two ranks; the host may touch the
 ! simulated memory (SIMGPU_OPEN), so that a call that slips past stridec is a failed check and no crash.
 module device
-    use, intrinsic :: iso_c_binding
+    use cuda_runtime   ! examples/cuda_runtime.f90
     implicit none
     type, bind(c) :: counts   ! tests/sim/simgpu.h
         integer(c_int64_t) :: launches, copies, copies_2d, h2d, d2h, d2d, syncs, allocs, bytes, modules, streams, events
@@ -11,17 +11,6 @@ module device
     end type
 
     interface
-        integer(c_int) function cudaMalloc(p, bytes) bind(c, name="cudaMalloc")
-            import :: c_int, c_ptr, c_size_t
-            type(c_ptr), intent(out) :: p
-            integer(c_size_t), value :: bytes
-        end function
-        integer(c_int) function cudaMemcpy(to, from, bytes, kind) bind(c, name="cudaMemcpy")
-            import :: c_int, c_ptr, c_size_t
-            type(c_ptr), value :: to, from
-            integer(c_size_t), value :: bytes
-            integer(c_int), value :: kind
-        end function
         subroutine simgpu_counts(c) bind(c, name="simgpu_counts")
             import :: counts
             type(counts), intent(out) :: c
@@ -201,13 +190,15 @@ contains
     subroutine copy_in(memory)
         type(c_ptr), intent(in) :: memory
 
-        if (cudaMemcpy(memory, c_loc(host), int(4 * n * n, c_size_t), 1) /= 0) call MPI_Abort(MPI_COMM_WORLD, 3, ierr)
+        if (cudaMemcpy(memory, c_loc(host), int(4 * n * n, c_size_t), host_to_device) /= 0) &
+            call MPI_Abort(MPI_COMM_WORLD, 3, ierr)
     end subroutine
 
     subroutine copy_out(memory)
         type(c_ptr), intent(in) :: memory
 
-        if (cudaMemcpy(c_loc(host), memory, int(4 * n * n, c_size_t), 2) /= 0) call MPI_Abort(MPI_COMM_WORLD, 3, ierr)
+        if (cudaMemcpy(c_loc(host), memory, int(4 * n * n, c_size_t), device_to_host) /= 0) &
+            call MPI_Abort(MPI_COMM_WORLD, 3, ierr)
     end subroutine
 
     subroutine fill()

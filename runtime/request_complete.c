@@ -1,0 +1,127 @@
+/* request_complete.c: what is done once the MPI has completed requests. */
+#include "request_inner.h"
+#include "deferred.h"
+#include "host_message.h"
+#include "interpose.h"
+#include "operand.h"
+
+bool record_brings(const struct record *r)
+{
+    return r->operands ? operands_partial(r->operands) : r->receive;
+}
+
+/* The packed bytes to unpack: 0 for what failed, was cancelled, or was cut short. Open MPI's status of a truncated
+ * receive has the whole message's size, and MPI_Request_get_status reports no error with it. */
+static int64_t brought(const struct record *r, const MPI_Status *status, int error)
+{
+    int cancelled = 0;
+    if (error != MPI_SUCCESS || !record_brings(r)) return 0;
+    PMPI_Test_cancelled(status, &cancelled);
+    return cancelled ? 0 : wire_received(status);
+}
+
+static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
+{
+    if (r->parcel && r->parcel->block) return host_arrived(r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
+    if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
+    if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
+    if (!r->active || error != MPI_SUCCESS) return 0;
+    return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
+}
+
+/* Where a receive's bytes arrive, and for whom: NULL where no descriptor can. */
+static struct parcel *awaited(const struct record *r, const void **packed)
+{
+    *packed = r->parcel ? r->parcel->address : r->operands ? operands_arrived(r->operands) : NULL;
+    return r->parcel ? r->parcel : r->operands ? r->operands->watch : NULL;
+}
+
+static void receive_done(struct completion *c, struct record *r, MPI_Status *status, int error, bool again)
+{
+    struct descriptor d;
+    const void *packed;
+    struct parcel *p = awaited(r, &packed);
+    if (r->led) status->MPI_SOURCE = r->source, status->MPI_TAG = r->tag;
+    if (again) {   /* its data are in place */
+        if (r->pulled) PMPI_Status_set_elements_x(status, MPI_BYTE, r->pulled);
+        return;
+    }
+    int64_t bytes = brought(r, status, error);
+    if (bytes && p && pull_wanted(p, packed, status, &d)) {
+        int rc = pull_add(&c->pulls, &d, p, status);
+        if (rc == MPI_SUCCESS) r->pulled = d.bytes;
+        const char *why = rc == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
+        if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(MPI_COMM_WORLD, rc, why);
+    } else if (unpack(r, &c->batch, bytes, error)) {
+        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    }
+}
+
+static void offer_done(struct record *r, const MPI_Status *status, int error)
+{
+    int cancelled = 0;
+    if (error == MPI_SUCCESS) PMPI_Test_cancelled(status, &cancelled);
+    if (error != MPI_SUCCESS || cancelled) record_drop_offer(r);
+}
+
+static void deferred_done(struct completion *c, struct record *r)
+{
+    const char *what;
+    int rc = deferred_end(r->deferred, &what);
+    if (c->rc == MPI_SUCCESS) c->rc = what ? raise_error(MPI_COMM_WORLD, rc, what) : rc;
+}
+
+void record_seen(struct record *r)
+{
+    r->seen = true;
+}
+
+void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error)
+{
+    bool again = r->seen;
+    r->seen = false;
+    if (r->holds) {
+        *status = r->found, error = status->MPI_ERROR;
+        if (c->rc == MPI_SUCCESS) c->rc = error;
+    }
+    if (r->offer) offer_done(r, status, error);
+    else if (r->deferred && r->active && !again) deferred_done(c, r);
+    else if (!r->outflow && !r->deferred) receive_done(c, r, status, error, again);
+    r->next = c->done;
+    c->done = r;
+}
+
+/* Frees the record, or keeps it for the next completion. */
+static void end(struct completion *c, struct record *r)
+{
+    if (r->offer) {
+        atomic_fetch_sub(&request_offers, 1);
+        if (offer_end(r->offer) && c->rc == MPI_SUCCESS)
+            c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a message was not received");
+        r->offer = NULL;
+    }
+    if (r->persistent && r->freed) PMPI_Request_free(&r->request);
+    if (r->seen) {   /* its status will be asked for once more */
+        record_keep(r);
+        return;
+    }
+    r->active = false, r->pulled = 0;
+    record_drop_held(r);
+    if (r->persistent && !r->freed) record_keep(r);
+    else record_free(r);
+}
+
+int completion_end(struct completion *c)
+{
+    bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
+    if (pulls_run(&c->pulls)) failed = true;
+    if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
+        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    for (struct record *r = c->done, *next; r; r = next) {
+        next = r->next;
+        end(c, r);
+    }
+    c->done = NULL;
+    record_poll();
+    return c->rc;
+}

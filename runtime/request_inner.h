@@ -1,0 +1,40 @@
+/* request_inner.h: what request.c, request_start.c, request_complete.c and request_orphans.c share. */
+#ifndef STRIDEC_REQUEST_INNER_H
+#define STRIDEC_REQUEST_INNER_H
+#include "request.h"
+#include <stdatomic.h>
+#include <uthash.h>
+
+struct record {
+    MPI_Request request;
+    struct parcel *parcel;        /* either this ... */
+    bool receive;
+    bool led, seen;               /* status.MPI_SOURCE and MPI_TAG are these; seen to be complete, not completed yet */
+    int source, tag;
+    int64_t pulled;               /* bytes of a payload that a descriptor stood for */
+    struct offer *offer;          /* or this, of a send */
+    struct outflow *outflow;      /* or this */
+    struct deferred *deferred;    /* or this */
+    struct operands *operands;    /* ... or these */
+    bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
+    bool freed;                   /* by the application, while it was active */
+    bool holds;                   /* active, and its message is here, with this status and error, by no doing of the request */
+    MPI_Status found;
+    struct record *next;          /* in a completion, or among the orphans */
+    UT_hash_handle hh;
+};
+
+struct record *record_new(struct record what);
+void record_free(struct record *r);
+
+extern atomic_int request_offers, request_holding;   /* records with an offer; records that hold their messages */
+/* Takes an offer back; forgets a message that was here. */
+void record_drop_offer(struct record *r);
+void record_drop_held(struct record *r);
+
+/* True of what receives a message, or a part of one. */
+bool record_brings(const struct record *r);
+/* At MPI_Finalize. */
+void orphans_finish(void);
+
+#endif
