@@ -1,7 +1,7 @@
 #!/bin/sh
 # nodes.sh: `bench/nodes.sh RANKS COMMAND...`: runs the command's ranks in turn on two "nodes" of this machine, network
 # namespaces that are joined by a pair of virtual devices: they reach each other by TCP alone, and share the GPUs.
-# Needs root, ip (iproute2), unshare, and Open MPI's mpirun of $MPICC. Variables: RATE: of the link, as tc has it (such as
+# Needs root, ip (iproute2), unshare and nsenter, and Open MPI's mpirun of $MPICC. Variables: RATE: of the link, as tc has it (such as
 # 25gbit; none: what the kernel does).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,7 +27,7 @@ cat >"$work/on" <<END
 #!/bin/sh
 case \$1 in $net.1) to=$a ;; $net.2) to=$b ;; *) exit 1 ;; esac
 shift
-exec ip netns exec \$to unshare -u sh -c "hostname \$to && \$*"
+exec nsenter --net=/run/netns/\$to unshare -u sh -c "hostname \$to && \$*"
 END
 chmod +x "$work/on"
 cat >"$work/hosts" <<END
@@ -38,5 +38,5 @@ END
 export OMPI_MCA_plm_rsh_agent="$work/on" OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self
 export OMPI_MCA_btl_tcp_if_include=$net.0/24 OMPI_MCA_oob_tcp_if_include=$net.0/24
 # shellcheck disable=SC2016
-ip netns exec $a unshare -u sh -c 'hostname "$0" && exec "$@"' $a \
+nsenter --net=/run/netns/$a unshare -u sh -c 'hostname "$0" && exec "$@"' $a \
     "$here/tests/mpirun.sh" --hostfile "$work/hosts" --map-by node -n "$ranks" "$@"
