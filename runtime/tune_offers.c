@@ -9,7 +9,7 @@
 /* Open MPI moves long runs as quickly itself, until they pass the caches. */
 const struct tune_offers tune_offers_usual = {
 #ifdef OPEN_MPI
-    3, {{1, 8 << 10}, {256, 32 << 10}, {2048, 1 << 20}},
+    4, {{1, 8 << 10}, {256, 32 << 10}, {1024, 128 << 10}, {2048, 768 << 10}},
 #else
     1, {{1, 8 << 10}},
 #endif
