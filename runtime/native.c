@@ -1,34 +1,9 @@
-/* native.c: packing in host memory: who does it, and how. See native.h. */
+/* native.c: packing in host memory by code made for a layout, or by a walk over its tree. See native.h. */
 #include "native.h"
 #include "env.h"
-#include "log.h"
 #include "native_inner.h"
 #include "../gen/pack.h"
 #include <stdlib.h>
-
-/* The first call of either way meets cold code and is not counted. */
-#define TURNS 5
-
-/* Spans past this are nothing for native_quick: nothing overflows below. */
-#define COUNTED ((int64_t)1 << 60)
-
-/* What a call that is ours costs beside what turns time. */
-#define TAX_NS 10
-
-enum verdict { RACING, OURS, THEIRS };
-struct native_race {
-    atomic_int verdict;
-    atomic_bool compiled;    /* it is run with compiled code */
-    int turns[2];            /* of the MPI, of ours; these two under race_lock */
-    int64_t best[2];         /* nanoseconds */
-};
-static pthread_mutex_t race_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* What hangs on a kernel. */
-struct native {
-    _Atomic(struct stridec_host_list *) lists;
-    struct native_race race[2][NATIVE_CLASSES];
-};
 
 void native_free(struct native *n)
 {
@@ -36,7 +11,7 @@ void native_free(struct native *n)
     free(n);
 }
 
-static struct native *native_of(struct kernel *k)
+struct native *native_of(struct kernel *k)
 {
     struct native *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
     if (n) return n;
@@ -48,12 +23,7 @@ static struct native *native_of(struct kernel *k)
     return n;
 }
 
-/*
- * Moving.
- */
-
-/* The lists that k's code reads; NULL without memory. */
-static const struct stridec_host_list *lists_of(struct kernel *k)
+const struct stridec_host_list *native_lists(struct kernel *k)
 {
     struct native *n = native_of(k);
     struct stridec_host_list *l = n ? atomic_load_explicit(&n->lists, memory_order_acquire) : NULL, *none = NULL;
@@ -67,15 +37,15 @@ static const struct stridec_host_list *lists_of(struct kernel *k)
     return l;
 }
 
-/* k's code, if that is ready; asks for it where nobody has. A single block needs none. */
-static struct module *code_of(struct kernel *k)
+/* A single block needs none. */
+struct module *native_code(struct kernel *k)
 {
     if (k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC) return NULL;
     struct module *m = module_of(kernel_code(k), NULL);
     return m && module_request(m) == STAGE_READY ? m : NULL;
 }
 
-static bool code_pending(struct kernel *k)
+bool native_pending(struct kernel *k)
 {
     struct module *m = k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_of(kernel_code(k), NULL);
     return m && module_stage(m) == STAGE_PENDING;
@@ -84,8 +54,8 @@ static bool code_pending(struct kernel *k)
 static bool by_code(struct layout *l, enum kernel_direction direction, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
-    struct module *m = code_of(k);
-    if (!m || (form_has_lists(k->form) && !(a->list = lists_of(k)))) return false;
+    struct module *m = native_code(k);
+    if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
     a->user += (uint64_t)l->tree->off;
     a->wrap = a->end > k->size && !launch_continues(k->tree, l->extent);
     m->host[direction](a);
@@ -119,135 +89,8 @@ bool native_unpack(struct layout *l, int64_t count, void *user, const void *pack
 
 int native_ready(struct layout *l, bool wait)
 {
-    if (!l->kernel || code_of(l->kernel)) return l->kernel ? 1 : -1;
+    if (!l->kernel || native_code(l->kernel)) return l->kernel ? 1 : -1;
     if (wait) kernel_wait(l->kernel);
-    if (code_of(l->kernel)) return 1;
-    return !wait && code_pending(l->kernel) ? 0 : -1;
-}
-
-/*
- * Turns.
- */
-
-static struct native_race *race_of(struct kernel *k, enum kernel_direction direction, int64_t bytes)
-{
-    struct native *n = native_of(k);
-    return n ? &n->race[direction][native_class(bytes)] : NULL;
-}
-
-/* What was found out with the walk counts until there is code. */
-static enum verdict verdict_of(struct native_race *r, struct kernel *k)
-{
-    enum verdict v = (enum verdict)atomic_load_explicit(&r->verdict, memory_order_acquire);
-    if (v == RACING || atomic_load_explicit(&r->compiled, memory_order_relaxed) || !code_of(k)) return v;
-    pthread_mutex_lock(&race_lock);
-    if (!atomic_exchange(&r->compiled, true)) {
-        r->turns[0] = r->turns[1] = 0;
-        atomic_store(&r->verdict, RACING);
-    }
-    pthread_mutex_unlock(&race_lock);
-    return (enum verdict)atomic_load(&r->verdict);
-}
-
-/* The MPI's way stays where nothing better is to come. */
-static bool settled(struct kernel *k, struct native_race *r)
-{
-    return atomic_load_explicit(&r->compiled, memory_order_relaxed) || !code_pending(k);
-}
-
-/* False: another thread is at it, and the MPI serves meanwhile. */
-static bool take_turn(struct native_call *c, struct native_race *r)
-{
-    if (pthread_mutex_trylock(&race_lock)) return false;
-    if (!r->turns[0] && !r->turns[1]) atomic_store(&r->compiled, code_of(c->layout->kernel) != NULL);
-    c->ours = r->turns[1] < r->turns[0];
-    pthread_mutex_unlock(&race_lock);
-    c->race = r;
-    return true;
-}
-
-static void turn_taken(struct native_call *c, int64_t took)
-{
-    struct native_race *r = c->race;
-    pthread_mutex_lock(&race_lock);
-    int way = c->ours;
-    if (r->turns[way]++ == 0 || r->best[way] > took || r->turns[way] == 2) r->best[way] = took;
-    if (r->turns[0] >= TURNS && r->turns[1] >= TURNS && atomic_load(&r->verdict) == RACING) {
-        bool ours = r->best[1] + TAX_NS <= r->best[0];
-        log_write(LOG_INFO, "%lld bytes of %.120s in host memory: %s (%.2f us, the MPI %.2f)", (long long)c->bytes,
-                  c->layout->signature, ours ? "stridec packs" : "the MPI packs", (double)r->best[1] / 1e3,
-                  (double)r->best[0] / 1e3);
-        atomic_store_explicit(&r->verdict, ours ? OURS : THEIRS, memory_order_release);
-    }
-    pthread_mutex_unlock(&race_lock);
-}
-
-static bool usable(const struct layout *l, int64_t count, int64_t bytes)
-{
-    return bytes >= atomic_load_explicit(&native_least, memory_order_relaxed) && l->kernel
-           && !layout_contiguous(l, count);
-}
-
-bool native_wins(struct layout *l, enum kernel_direction direction, int64_t count, int64_t bytes)
-{
-    if (!usable(l, count, bytes)) return false;
-    if (env_get()->host == ENV_HOST_ON) return true;
-    struct native_race *r = race_of(l->kernel, direction, bytes);
-    return r && atomic_load_explicit(&r->verdict, memory_order_relaxed) == OURS;
-}
-
-/* Calls of about so many bytes need no more questions: native_quick serves them. */
-static void make_quick(struct layout *l, enum kernel_direction direction, uint32_t classes)
-{
-    struct native_quick *q = &l->quick;
-    struct module *m = env_get()->stats ? NULL : code_of(l->kernel);
-    const struct stridec_host_list *lists = NULL;
-    if (!m || (form_has_lists(l->kernel->form) && !(lists = lists_of(l->kernel)))) return;
-    if (atomic_load_explicit(&q->wins[direction], memory_order_relaxed) & classes) return;
-    pthread_mutex_lock(&race_lock);
-    if (!q->most) {
-        int64_t far = l->extent < 0 ? -l->extent : l->extent;
-        q->code[KERNEL_PACK] = m->host[KERNEL_PACK], q->code[KERNEL_UNPACK] = m->host[KERNEL_UNPACK];
-        q->lists = lists;
-        q->origin = (uint64_t)l->tree->off;
-        q->continues = launch_continues(l->kernel->tree, l->extent);
-        q->most = COUNTED / (far > l->size ? far : l->size) + 1;
-    }
-    atomic_fetch_or_explicit(&q->wins[direction], classes, memory_order_release);
-    pthread_mutex_unlock(&race_lock);
-}
-
-bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
-                  int64_t count, int64_t bytes)
-{
-    *c = (struct native_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
-    if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
-    atomic_fetch_add_explicit(&l->host_worth, native_worth((uint64_t)bytes), memory_order_relaxed);
-    if (env_get()->host == ENV_HOST_ON) {
-        c->ours = true;
-        make_quick(l, direction, UINT32_MAX);
-    } else {
-        struct native_race *r = race_of(l->kernel, direction, bytes);
-        enum verdict v = r ? verdict_of(r, l->kernel) : THEIRS;
-        c->ours = v == OURS;
-        if (v == OURS && atomic_load_explicit(&r->compiled, memory_order_relaxed))
-            make_quick(l, direction, (uint32_t)1 << native_class(bytes));
-        if (v == RACING) take_turn(c, r);
-        if (v == THEIRS && r && settled(l->kernel, r) && count < INT64_MAX) native_raise(type, direction, count + 1);
-    }
-    if (c->ours) native_count(l);
-    if (c->race || env_get()->stats) c->start = stats_now();
-    return c->ours;
-}
-
-void native_end(struct native_call *c, int rc)
-{
-    if (rc == MPI_SUCCESS && c->bytes > 0 && !atomic_load_explicit(&c->layout->committed, memory_order_relaxed))
-        atomic_store_explicit(&c->layout->committed, true, memory_order_relaxed);
-    if (!c->start || rc != MPI_SUCCESS) return;
-    int64_t took = stats_now() - c->start;
-    if (c->race) turn_taken(c, took);
-    if (c->ours && env_get()->stats)
-        stats_add(c->layout->stats,
-                  &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
+    if (native_code(l->kernel)) return 1;
+    return !wait && native_pending(l->kernel) ? 0 : -1;
 }

@@ -1,11 +1,28 @@
-/* native_inner.h: what native.c, native_load.c and kernel.c share. */
+/* native_inner.h: what native.c, native_race.c, native_load.c and kernel.c share. */
 #ifndef STRIDEC_NATIVE_INNER_H
 #define STRIDEC_NATIVE_INNER_H
 #include "kernel_inner.h"
+#include "native_quick.h"
 
-struct native;
+/* Of one direction and power of two of bytes (native_race.c). */
+struct native_race {
+    atomic_int verdict;
+    atomic_bool compiled;    /* it is run with compiled code */
+    int turns[2];            /* of the MPI, of ours; these two under a lock */
+    int64_t best[2];         /* nanoseconds */
+};
 /* Hangs on a kernel; native.c. */
+struct native {
+    _Atomic(struct stridec_host_list *) lists;
+    struct native_race race[2][NATIVE_CLASSES];
+};
+struct native *native_of(struct kernel *k);   /* NULL without memory */
 void native_free(struct native *n);
+/* The lists that k's code reads; NULL without memory. */
+const struct stridec_host_list *native_lists(struct kernel *k);
+/* k's code, if that is ready; asks for it where nobody has. And whether it may still come. */
+struct module *native_code(struct kernel *k);
+bool native_pending(struct kernel *k);
 
 /* native_load.c: module_load for a module without a device, and its end. */
 enum stage native_load(struct gen **gen, struct module *m);
