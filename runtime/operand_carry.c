@@ -12,7 +12,7 @@ static struct carried *carried_new(const struct operands *o, const struct operan
     int64_t bytes = 0;
     for (int i = 0; c && i < most; i++) {
         if (!operand_piece(o, p, g, i, &from)) continue;
-        struct where w = where_of(from.layout, from.buf, from.count);
+        struct where w = p->hosted ? (struct where){NULL, false} : where_of(from.layout, from.buf, from.count);
         struct piece *piece = &c->piece[c->n++];
         piece->parcel = parcel_on(from.layout, w.device, from.buf, from.count);
         piece->parcel.parts = w.parts;
@@ -56,6 +56,17 @@ static const struct transport *mover(const struct carried *c, const struct parce
 {
     if (!p->layout->tree) return &transport_shadow;
     return p->parts || !p->device ? &transport_parts : c->whole.transport;
+}
+
+/* The bytes of one that is hosted: no transport has a part in it. */
+static bool place_hosted(struct carried *c)
+{
+    int64_t at = 0;
+    c->packed = block_get(c->whole.bytes ? c->whole.bytes : 1);
+    if (!c->packed) return false;
+    c->whole.address = c->packed->memory;
+    for (int i = 0; i < c->n; at += c->piece[i++].parcel.bytes) c->piece[i].parcel.address = (char *)c->whole.address + at;
+    return true;
 }
 
 static void place_pieces(struct carried *c)
@@ -117,6 +128,7 @@ static void carried_free(struct carried *c)
     }
     buffer_put(c->whole.wire), buffer_put(c->whole.stage);
     if (c->whole.layout) layout_unref(c->whole.layout);
+    block_put(c->packed);
     free(c->block), free(c->counts), free(c->displs), free(c->types);
     free(c);
 }
@@ -126,12 +138,6 @@ static void carried_free(struct carried *c)
 static bool brings_descriptors(const struct operands *o)
 {
     return o->receives && o->source >= 0 && offer_allowed() && node_peer(o->comm, o->source);
-}
-
-/* Open MPI is slow with device memory sent to the own rank: the 26 neighbours of 512^3 on one H200 take 21 ms. */
-static bool alone(const struct operands *o, const struct group *g)
-{
-    return o->comm != MPI_COMM_NULL && g->ranks == 1 && g->peers == 1;
 }
 
 /* MPI_SUCCESS, an error that has been raised, or CANT: not so. */
@@ -145,10 +151,11 @@ static int carry(const struct operands *o, struct operand *p, const struct group
         const struct parcel *q = &c->piece[i].parcel;
         rc = parcel_check(q->layout, (struct where){q->device, q->parts}, c->piece[i].source, operands_comm(o));
     }
-    if (rc == MPI_SUCCESS && !acquire(c, staged || !takes_devices(o) || brings_descriptors(o) || alone(o, g))) rc = CANT;
+    bool host_only = staged || !takes_devices(o) || brings_descriptors(o) || group_alone(o, g);
+    if (rc == MPI_SUCCESS && !(p->hosted ? place_hosted(c) : acquire(c, host_only))) rc = CANT;
     if (rc == MPI_SUCCESS) {
-        place_pieces(c);
-        if (o->sends) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
+        if (!p->hosted) place_pieces(c);
+        if (o->sends && !p->hosted) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
         c->staged = staged;
         p->carried = c;
         rc = (staged ? shadow_make(p, c) : operand_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
@@ -166,6 +173,7 @@ int operand_carry(const struct operands *o, struct operand *p, const struct grou
     if (rc != CANT) return rc;
     staged.how = OPERANDS_STAGED;
     operand_as_is(p);
+    if (p->hosted) return p->hosted = false, MPI_SUCCESS;   /* the MPI takes it as it is */
     if (o->how == OPERANDS_PACKED) rc = carry(&staged, p, g);
     return rc != CANT ? rc : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
 }

@@ -76,7 +76,8 @@ void operands_pack(struct operands *o, struct batch *b)
     if (o->partitioned) partitioned_start(o->partitioned);
     for (int i = 0; i < o->n; i++) {
         struct carried *c = packs(&o->of[i]);
-        for (int k = 0; c && k < c->n; k++) batch_pack(b, &c->piece[k].parcel);
+        if (c && c->packed) operand_move_hosted(c, true, INT64_MAX);
+        else for (int k = 0; c && k < c->n; k++) batch_pack(b, &c->piece[k].parcel);
     }
 }
 
@@ -94,8 +95,9 @@ int operands_packed(struct operands *o)
 static int unpack_operand(struct operand *p, struct batch *b, int64_t bytes)
 {
     struct carried *c = p->carried;
-    int rc = move_shadows(p, false);
     bool all = c->staged || !(p->flags & OPERAND_PARTIAL);
+    if (c->packed) return operand_move_hosted(c, false, all ? INT64_MAX : bytes), 0;
+    int rc = move_shadows(p, false);
     for (int i = 0; i < c->n && rc == 0; i++) {
         struct parcel *q = &c->piece[i].parcel;
         parcel_moved(q);

@@ -8,6 +8,7 @@
 
 struct seen seen_types[1 << SEEN_BITS];
 _Atomic int64_t seen_least = INT64_MAX;
+_Atomic int64_t seen_collected = INT64_MAX;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int64_t elements(int64_t bytes, int64_t size)
@@ -26,6 +27,7 @@ static struct seen *slot_of(MPI_Datatype t)
     atomic_store(&s->type, (MPI_Datatype)0);
     atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
     atomic_store(&s->receives, elements(descriptor_least(), size));
+    atomic_store(&s->collects, elements(atomic_load(&seen_collected), size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
@@ -48,6 +50,7 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->sends, elements(least, l->size));
+        atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
     }
@@ -88,13 +91,24 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count)
     return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
+bool seen_gains(MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || host_type_plain(t)) return false;
+    return count >= atomic_load_explicit(&slot_of(t)->collects, memory_order_relaxed);
+}
+
+bool seen_collects(MPI_Datatype t)
+{
+    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t));
+}
+
 bool seen_receives(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
     return count >= atomic_load_explicit(&slot_of(t)->receives, memory_order_relaxed);
 }
 
-void seen_start(int64_t least)
+void seen_start(int64_t least, int64_t collected)
 {
-    atomic_store(&seen_least, least);
+    atomic_store(&seen_least, least), atomic_store(&seen_collected, collected);
 }
