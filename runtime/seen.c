@@ -91,6 +91,28 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count)
     return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
+int seen_ranks(MPI_Comm comm)
+{
+    int inter = 1, ranks = -1;
+    if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return -1;
+    return PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS ? ranks : -1;
+}
+
+bool seen_at_root(int root, MPI_Comm comm)
+{
+    int rank = root;
+    PMPI_Comm_rank(comm, &rank);
+    return rank == root;
+}
+
+bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[])
+{
+    if (!types && seen_collective_ignores(type, SEEN_COUNTS)) return true;
+    for (int i = 0; i < ranks; i++)
+        if (!seen_collective_ignores(types ? types[i] : type, counts[i])) return false;
+    return true;
+}
+
 bool seen_gains(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || host_type_plain(t)) return false;

@@ -59,6 +59,11 @@ HOST_INLINE bool seen_collectives_are_ignored(void)
 {
     return atomic_load_explicit(&seen_collected, memory_order_relaxed) == INT64_MAX;
 }
+/* What is behind it, in a process without a driver: the ranks that such a call has counts for, -1 where that is not told
+ * here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
+int seen_ranks(MPI_Comm comm);
+bool seen_at_root(int root, MPI_Comm comm);
+bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
 /* True of handles that the table holds. */
 HOST_INLINE bool seen_knows(const MPI_Datatype *handle)
 {

@@ -123,7 +123,7 @@ local QUICK = [[
     }
 ]]
 
-local first   -- of a stub; below
+local first, listed   -- of a stub; below
 
 local function each(template, chosen)
   for _, f in ipairs(present) do
@@ -136,7 +136,8 @@ local function each(template, chosen)
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_mpi", names),
+        pquick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
         enter = f.row.quick and "ACT" or "static inline",
       })
     end
@@ -213,6 +214,27 @@ local function nothing_to_pack(f)
     end
   end
   return table.concat(checks, " && ")
+end
+
+-- Of one with counts for each rank: the same behind the stub, without more than that is asked for.
+function listed(f, next, names)
+  local checks, any = {}, false
+  if not collects(f) or f.large or by_edges(f) then return "" end
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    if o then
+      local list = o.count.role == "counts"
+      local ask = not list and ("seen_collective_ignores(%s, %s)"):format(o.type.name, o.count.name)
+        or ("seen_list_ignores(ranks, %s, %s, %s)"):format(o.count.name,
+          o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
+      if a.marks:find "@root" then ask = ("(!seen_at_root(root, comm) || %s)"):format(ask) end
+      checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)
+      any = any or list
+    end
+  end
+  if not any then return "" end
+  return ("    const int ranks = driver_absent() ? seen_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
+    :format(table.concat(checks, " && "), next, f.name, names)
 end
 
 -- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
@@ -416,7 +438,7 @@ $quick    return enter_$name(&next_mpi$pass);
 }
 $act int act_P$name($declarations)
 {
-$quick    return enter_$name(&next_pmpi$pass);
+$pquick    return enter_$name(&next_pmpi$pass);
 }
 EXPORT int MPI_$name($handed)
 {
