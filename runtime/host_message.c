@@ -3,6 +3,7 @@
 #include "block.h"
 #include "env.h"
 #include "host_offer.h"
+#include "interpose.h"
 #include "native.h"
 #include "seen.h"
 #include "write_type.h"
@@ -33,12 +34,24 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
 }
 
 /* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
+static atomic_long noted;
+
+void host_note_packed(void)
+{
+    atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
+}
+
+EXPORT long stridec_host_packed(void)
+{
+    return atomic_load(&noted);
+}
+
 bool host_meets(const struct layout *l)
 {
     return !ELEMENTS_ARE_WHOLE || type_cuts_nothing(l);
 }
 
-static bool packs(const struct layout *l)
+bool host_packs_short(const struct layout *l)
 {
     return l->run < SHORT && host_meets(l);
 }
@@ -62,7 +75,7 @@ int64_t host_collects_least(void)
 
 int64_t host_send_least(const struct layout *l)
 {
-    return packs(l) ? HOST_OFFER_MIN : host_offer_least_of(l);
+    return host_packs_short(l) ? HOST_OFFER_MIN : host_offer_least_of(l);
 }
 
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
@@ -96,9 +109,9 @@ bool host_packed(const struct layout *l)
 
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
-    if (!packs(l)) return NULL;
+    if (!host_packs_short(l)) return NULL;
     struct parcel *p = blocked(l, buf, count);
-    if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
+    if (p) native_pack(l, count, buf, p->address, 0, p->bytes), host_note_packed();
     return p;
 }
 
@@ -112,4 +125,5 @@ struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype
 void host_arrived(struct parcel *p, int64_t bytes)
 {
     native_unpack(p->layout, p->count, p->user, p->address, 0, bytes < p->bytes ? bytes : p->bytes);
+    host_note_packed();
 }

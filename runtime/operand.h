@@ -114,8 +114,6 @@ int operands_unpack(struct operands *o, struct batch *b, int64_t bytes);
  * once, each with elements of its own. 0 or -1. */
 int operand_move_part(const struct operand *p, int64_t first, int64_t n, bool pack);
 void operands_free(struct operands *o);
-/* How many operands in host memory have been packed or unpacked so far (for tests). */
-long stridec_host_operands(void);
 /* A copy that outlives the call; NULL without memory. */
 struct operands *operands_move(const struct operands *o);
 bool operands_partial(const struct operands *o);

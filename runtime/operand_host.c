@@ -7,17 +7,9 @@
  * What is in place is left to the MPI: all would be packed, and a part of it read. */
 #include "env.h"
 #include "host_message.h"
-#include "interpose.h"
 #include "native.h"
 #include "operand_inner.h"
 #include "seen.h"
-
-static atomic_long moved;
-
-EXPORT long stridec_host_operands(void)
-{
-    return atomic_load(&moved);
-}
 
 static int64_t elements(const struct operand *p, int i)
 {
@@ -89,5 +81,5 @@ void operand_move_hosted(struct carried *c, bool pack, int64_t bytes)
         else native_unpack(q->layout, q->count, q->user, q->address, 0, end);
         if (start) parcel_count(q, "host", end, stats_now() - start);
     }
-    atomic_fetch_add_explicit(&moved, 1, memory_order_relaxed);
+    host_note_packed();
 }

@@ -64,10 +64,25 @@ bool seen_direct(MPI_Datatype t)
            atomic_load_explicit(&s->type, memory_order_relaxed) == t;
 }
 
+static bool used(const struct seen *s)
+{
+    return atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+}
+
+bool seen_again(MPI_Datatype t)
+{
+    return t != MPI_DATATYPE_NULL && used(slot_of(t));
+}
+
+void seen_learn(MPI_Datatype t)
+{
+    if (t != MPI_DATATYPE_NULL) atomic_store_explicit(&slot_of(t)->uses, USES, memory_order_relaxed);
+}
+
 /* That of a type that has been used before. */
 static struct layout *due(struct seen *s, MPI_Datatype t)
 {
-    bool again = atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+    bool again = used(s);
     if (!again) atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
     struct layout *l = again ? layout_of(t) : NULL;
     if (l && !atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);

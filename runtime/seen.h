@@ -75,6 +75,10 @@ void seen_forget(MPI_Datatype t);
 /* The layout of a type from which such a message may be sent by stridec: not contiguous, of enough bytes, that can be
  * read; else NULL. */
 struct layout *seen_sends(MPI_Datatype t, int64_t count);
+/* False of types that have not been used often enough: the next message is the MPI's. */
+bool seen_again(MPI_Datatype t);
+/* From here on they have. */
+void seen_learn(MPI_Datatype t);
 /* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
 struct layout *seen_packed(MPI_Datatype t, int64_t count);
 /* False of collectives' buffers that hold too little to be packed; the type is not read. */

@@ -288,7 +288,7 @@ bool mpi_can(const struct call *c, const struct round *r, enum form form)
 long hosted_operands(void)
 {
     static long (*operands)(void);
-    if (!operands) *(void **)&operands = dlsym(RTLD_DEFAULT, "stridec_host_operands");
+    if (!operands) *(void **)&operands = dlsym(RTLD_DEFAULT, "stridec_host_packed");
     return operands ? operands() : 0;
 }
 
