@@ -61,10 +61,18 @@ static bool add(struct gain *s, const struct operands *o, const struct operand *
     return true;
 }
 
+/* Of persistent sends that are not offered, as MPI_Send (host_message.h). */
+static bool message_hosted(const struct operands *o, const struct operand *p)
+{
+    const struct layout *l = o->sends && p->flags & OPERAND_IN ? host_sends(p->buf, p->count, p->type, o->comm) : NULL;
+    return l && host_packs_short(l);
+}
+
 bool operand_hosted(const struct operands *o, const struct operand *p, const struct group *g)
 {
     struct gain s = {0, 0};
-    if (o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || o->message || seen_collectives_are_ignored()) return false;
+    if (o->message) return o->how == OPERANDS_PACKED && message_hosted(o, p);
+    if (o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || seen_collectives_are_ignored()) return false;
     int n = operand_pieces(o, p, g);
     if (!any_gains(p, n) || both_ways(p) || group_alone(o, g) || !all_met(p, n)) return false;
     for (int i = 0; i < n; i++)
