@@ -17,15 +17,21 @@
 uint32_t attach_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+unsigned attach_known(const struct peer *p)
+{
+    unsigned reached = atomic_load_explicit(&node_reaches(p->file)[node_own()->rank], memory_order_acquire);
+    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)REACH_MEMORY : reached;
+}
+
 unsigned attach_reached(struct peer *p)
 {
     int own = node_own()->rank;
-    unsigned reached = atomic_load_explicit(&node_reaches(p->file)[own], memory_order_acquire);
+    unsigned reached = attach_known(p);
     if (!reached && !atomic_exchange(&p->asked, true) && rooms_start()) {
         atomic_store(&node_asks(p->file)[own], 1);
         atomic_fetch_add(&p->file->asked, 1);
     }
-    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)REACH_MEMORY : reached;
+    return reached;
 }
 
 void attach_refused(struct peer *p)

@@ -14,6 +14,8 @@ enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4 };
 
 /* The sender's: what p has shown that it can reach of the own memory; asks it to try, the first time. */
 unsigned attach_reached(struct peer *p);
+/* The same without asking. */
+unsigned attach_known(const struct peer *p);
 /* The peer refused after all: its memory is not offered to it any more. */
 void attach_refused(struct peer *p);
 /* The receiver's: tries what has been asked for. Cheap when that is nothing. */

@@ -1,10 +1,13 @@
 /* calls_exchange.c: MPI_Sendrecv and MPI_Sendrecv_replace. */
 #include "aside.h"
+#include "host_message.h"
 #include "message.h"
 #include "next.h"
 #include "offer.h"
 #include "outflow.h"
 #include "write_type.h"
+#include <limits.h>
+#include <stdlib.h>
 
 /* The way down: MPI_Sendrecv, or MPI_Sendrecv_c for a call that came in by a large form. */
 struct forms {
@@ -24,6 +27,7 @@ struct half {
     MPI_Request told;
     bool offers;            /* the buffer stays as it is until the exchange has ended */
     struct wire wire;   /* with a parcel */
+    void *copy;             /* what is to be replaced, packed by the MPI */
     void *buf;
     MPI_Count count;
     MPI_Datatype type;
@@ -40,6 +44,7 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
     struct leaving l;
+    if (h->parcel) return MPI_SUCCESS;
     if (!message_leaves(&l, h->offers, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
@@ -48,6 +53,37 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
     h->type = MPI_BYTE;
     offer_feed(h->offer);   /* what is to be received may have to wait for it */
     return rc;
+}
+
+/* What is to be replaced, in host memory, is packed where that beats the MPI's engine: a plain exchange does. */
+static bool half_replaces(struct half *h, int dest, MPI_Comm comm)
+{
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(h->buf, h->count, h->type, comm);
+    if (!l || !(h->parcel = host_packs(l, h->buf, h->count))) return false;
+    if (wire_of(h->parcel->bytes, &h->wire) == MPI_SUCCESS) return half_parcel(h), true;
+    parcel_close(h->parcel);
+    h->parcel = NULL;
+    return false;
+}
+
+/* The same by the MPI's engine, where a message lies aside (aside.h): it may be the one that replaces, and the MPI's own call
+ * would wait for it. */
+static bool half_copies(struct half *h, MPI_Comm comm)
+{
+    int room = 0, position = 0;
+    if (!aside_any() || h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
+    h->copy = malloc((size_t)room + 1);
+    if (!h->copy || PMPI_Pack(h->buf, (int)h->count, h->type, h->copy, room, &position, comm) != MPI_SUCCESS) return false;
+    h->buf = h->copy, h->count = position, h->type = MPI_PACKED;
+    return true;
+}
+
+static bool half_apart(struct half *h, int dest, MPI_Comm comm)
+{
+    if (half_replaces(h, dest, comm) || half_copies(h, comm)) return true;
+    free(h->copy);
+    h->copy = NULL;
+    return false;
 }
 
 static int half_receive(struct half *h, int source, MPI_Comm comm)
@@ -66,6 +102,7 @@ static void half_close(struct half *h)
     parcel_close(h->parcel), parcel_close(h->watch);
     if (h->offer) offer_withdraw(h->offer);
     if (h->outflow) outflow_withdraw(h->outflow);
+    free(h->copy);
 }
 
 /* A send in chunks is all the MPI's before the receive is waited for: what is to be received may have to wait for it. The
@@ -170,13 +207,13 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, \
                     int source, int recvtag, MPI_Comm comm, MPI_Status *status) \
     { \
-        struct half h = {.buf = buf, .count = count, .type = datatype}; \
-        if (!parcel_taken(buf, count, datatype, comm)) { \
+        struct half h = {.buf = buf, .count = count, .type = datatype}, s = h; \
+        if (!parcel_taken(buf, count, datatype, comm) && !half_apart(&s, dest, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
             int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
             return watched(rc, buf, count, datatype, source, comm, st); \
         } \
-        return sendrecv((struct forms){.form = next->plain}, h, dest, sendtag, h, source, recvtag, comm, status); \
+        return sendrecv((struct forms){.form = next->plain}, s, dest, sendtag, h, source, recvtag, comm, status); \
     }
 
 SENDRECV(Sendrecv, small, int)

@@ -1,10 +1,15 @@
 /* extend_query.c: which way a message will take: message_leaves (message.c) without leaving. */
 #include "extend.h"
+#include "attach.h"
 #include "choose.h"
+#include "env.h"
+#include "host_message.h"
+#include "host_offer.h"
 #include "offer.h"
 #include "outflow.h"
 #include "parcel.h"
 #include "place.h"
+#include "seen.h"
 #include <stdio.h>
 
 /* What offer_to asks: the peer reads the device, and the allocation is one that it can open. */
@@ -55,15 +60,52 @@ static void explain(const struct layout *l, int64_t count, enum stridec_path pat
     }
 }
 
-/* What message_leaves leaves to the MPI. */
-static const char *why_mpi(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest)
+/*
+ * Host memory.
+ */
+
+struct answer {
+    enum stridec_path path;
+    const char *why;
+};
+
+/* What place of host_offer.c does. */
+static enum stridec_path offered_path(const struct layout *l, int64_t count, int dest, MPI_Comm comm)
+{
+    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    unsigned reached = peer && !peer->self ? attach_known(peer) : 0;
+    if (reached & REACH_MEMORY && env_get()->transport == ENV_ZEROCOPY) return STRIDEC_PATH_ZEROCOPY;
+    return reached & REACH_ROOMS ? STRIDEC_PATH_SHARED : STRIDEC_PATH_MPI;
+}
+
+static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     const struct layout *l = layout_of(datatype);
-    if (dest == MPI_PROC_NULL || !count || !l->size) return "nothing to send";
-    if (layout_bytes(l, count) < 0) return "more bytes than there are";
-    if (!driver_get()) return "the process uses no GPU";
-    if (!where_of(l, buf, count).device) return "host memory";
-    return "the MPI takes device memory, and is given it as it is";
+    if (layout_contiguous(l, count)) return (struct answer){STRIDEC_PATH_MPI, "host memory, in one piece"};
+    if (atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX)
+        return (struct answer){STRIDEC_PATH_MPI, "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
+    if (!seen_again(datatype)) return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
+    if (!(l = host_sends(buf, count, datatype, comm)))
+        return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
+    switch (offered_path(l, count, dest, comm)) {
+    case STRIDEC_PATH_ZEROCOPY:
+        return (struct answer){STRIDEC_PATH_ZEROCOPY, "host memory that the receiver reads, under STRIDEC_TRANSPORT=zerocopy"};
+    case STRIDEC_PATH_SHARED:
+        return (struct answer){STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
+    default: break;
+    }
+    if (host_packs_short(l)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, in short runs"};
+    return (struct answer){STRIDEC_PATH_MPI, "host memory, to a rank that does not share any, or in long runs"};
+}
+
+/* What message_leaves leaves to the MPI, or to host_leaves. */
+static struct answer other_answer(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    const struct layout *l = layout_of(datatype);
+    if (dest == MPI_PROC_NULL || !count || !l->size) return (struct answer){STRIDEC_PATH_MPI, "nothing to send"};
+    if (layout_bytes(l, count) < 0) return (struct answer){STRIDEC_PATH_MPI, "more bytes than there are"};
+    if (!driver_get() || !where_of(l, buf, count).device) return host_answer(buf, count, datatype, dest, comm);
+    return (struct answer){STRIDEC_PATH_MPI, "the MPI takes device memory, and is given it as it is"};
 }
 
 int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
@@ -73,8 +115,10 @@ int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
     struct where w;
     if (!path || count < 0 || comm == MPI_COMM_NULL || !layout_of(datatype)) return STRIDEC_INVALID;
     struct layout *l = driver_get() && dest != MPI_PROC_NULL ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
-    *path = l ? path_of(l, w, buf, count, datatype, dest, comm) : STRIDEC_PATH_MPI;
+    struct answer other = {STRIDEC_PATH_MPI, text};
+    if (!l) other = other_answer(buf, count, datatype, dest, comm);
+    *path = l ? path_of(l, w, buf, count, datatype, dest, comm) : other.path;
     if (l) explain(l, count, *path, text);
-    if (why && why_bytes) snprintf(why, why_bytes, "%s", l ? text : why_mpi(buf, count, datatype, dest));
+    if (why && why_bytes) snprintf(why, why_bytes, "%s", other.why);
     return STRIDEC_OK;
 }

@@ -1,5 +1,6 @@
 /* extend_register.c: collective registration of types (FALCON-X, section 6.2): what the first message would do on its way
  * is done ahead. */
+#include "attach.h"
 #include "extend.h"
 #include "export.h"
 #include "import.h"
@@ -7,6 +8,7 @@
 #include "link.h"
 #include "native.h"
 #include "parcel.h"
+#include "seen.h"
 #include <stdlib.h>
 
 struct registration {
@@ -44,7 +46,7 @@ static int read_types(struct registration *r, const MPI_Datatype types[])
         if (!l->tree && result == STRIDEC_OK) result = STRIDEC_UNABLE;
         if (!l->tree || !l->size) continue;
         r->types[i] = l;
-        if (r->host) native_learn(types[i]);
+        if (r->host) native_learn(types[i]), seen_learn(types[i]);
         if (node_armed()) r->published[r->rank * r->n + i] = export_layout(l);
     }
     return result;
@@ -79,6 +81,15 @@ static void meet(const struct registration *r, int rank)
     }
 }
 
+/* Asks the ranks of the node to try whether they reach this one's host memory; they do so before the registration ends. */
+static void show_host(const struct registration *r)
+{
+    for (int i = 0; i < r->ranks && r->host; i++) {
+        struct peer *p = i == r->rank ? NULL : node_peer(r->comm, i);
+        if (p && !p->self) attach_reached(p);
+    }
+}
+
 static bool make_room(struct registration *r)
 {
     size_t all = (size_t)r->n * (size_t)r->ranks;
@@ -103,11 +114,12 @@ static int run(struct registration *r, const MPI_Datatype types[], const void *m
 {
     if (!make_room(r)) return STRIDEC_FAILED;
     int result = read_types(r, types);
-    show_memory(r, memory);
+    show_memory(r, memory), show_host(r);
     PMPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, r->published, r->n, MPI_UINT64_T, r->comm);
     for (int i = 0; i < r->ranks; i++) meet(r, i);
     for (int i = 0; i < r->n; i++)
         if (r->types[i]) make_kernel(r, r->types[i]);
+    attach_poll();   /* all have asked */
     PMPI_Barrier(r->comm);   /* all have tried what there is to try */
     return result;
 }

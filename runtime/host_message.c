@@ -1,12 +1,29 @@
 /* host_message.c: messages between buffers in host memory. */
 #include "host_message.h"
 #include "block.h"
+#include "env.h"
 #include "host_offer.h"
+#include "interpose.h"
 #include "native.h"
 #include "seen.h"
 #include "write_type.h"
 
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+
+/* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
+ * so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0 (UCX), whose
+ * engine is the slower one. */
+#ifdef OPEN_MPI
+#define COLLECTED_RUN 16
+#define COLLECTED_COUNT ((int64_t)8 << 10)
+#define COLLECTED_LEAST ((int64_t)16 << 10)
+#define COLLECTED_MOST ((int64_t)8 << 20)
+#else
+#define COLLECTED_RUN 128
+#define COLLECTED_COUNT ((int64_t)4 << 10)
+#define COLLECTED_LEAST ((int64_t)4 << 10)
+#define COLLECTED_MOST ((int64_t)32 << 20)
+#endif
 
 static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
@@ -17,14 +34,48 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
 }
 
 /* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
-static bool packs(const struct layout *l)
+static atomic_long noted;
+
+void host_note_packed(void)
 {
-    return l->run < SHORT && (!ELEMENTS_ARE_WHOLE || type_cuts_nothing(l));
+    atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
+}
+
+EXPORT long stridec_host_packed(void)
+{
+    return atomic_load(&noted);
+}
+
+bool host_meets(const struct layout *l)
+{
+    return !ELEMENTS_ARE_WHOLE || type_cuts_nothing(l);
+}
+
+bool host_packs_short(const struct layout *l)
+{
+    return l->run < SHORT && host_meets(l);
+}
+
+bool host_collects(const struct layout *l)
+{
+    bool all = env_get()->host == ENV_HOST_ON;
+    return l->kernel && !layout_contiguous(l, 2) && host_meets(l) && (all || l->run < COLLECTED_RUN);
+}
+
+bool host_collects_bytes(int64_t bytes)
+{
+    return env_get()->host == ENV_HOST_ON || (bytes >= COLLECTED_LEAST && bytes <= COLLECTED_MOST);
+}
+
+int64_t host_collects_least(void)
+{
+    static const int64_t least[] = {[ENV_HOST_OFF] = INT64_MAX, [ENV_HOST_ON] = 1, [ENV_HOST_AUTO] = COLLECTED_COUNT};
+    return least[env_get()->host];
 }
 
 int64_t host_send_least(const struct layout *l)
 {
-    return packs(l) ? HOST_OFFER_MIN : host_offer_least_of(l);
+    return host_packs_short(l) ? HOST_OFFER_MIN : host_offer_least_of(l);
 }
 
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
@@ -57,9 +108,9 @@ bool host_packed(const struct layout *l)
 
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
-    if (!packs(l)) return NULL;
+    if (!host_packs_short(l)) return NULL;
     struct parcel *p = blocked(l, buf, count);
-    if (p) native_pack(l, count, buf, p->address, 0, p->bytes);
+    if (p) native_pack(l, count, buf, p->address, 0, p->bytes), host_note_packed();
     return p;
 }
 
@@ -73,4 +124,5 @@ struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype
 void host_arrived(struct parcel *p, int64_t bytes)
 {
     native_unpack(p->layout, p->count, p->user, p->address, 0, bytes < p->bytes ? bytes : p->bytes);
+    host_note_packed();
 }

@@ -13,11 +13,24 @@ struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int 
 int64_t host_send_least(const struct layout *l);
 /* True of layouts that are received packed. */
 bool host_packed(const struct layout *l);
+/* True of layouts whose packed bytes may meet any other rank's typed ones, and of those that collectives pack. */
+bool host_meets(const struct layout *l);
+bool host_collects(const struct layout *l);
+/* The packed bytes from which on collectives pack them, of one count; INT64_MAX: never. */
+int64_t host_collects_least(void);
+/* True of operands of so many. */
+bool host_collects_bytes(int64_t bytes);
+/* True of layouts that are sent packed where they are not offered. */
+bool host_packs_short(const struct layout *l);
 /* Packed, to be sent as plain bytes, or NULL. */
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
 /* After such a receive of so many bytes. */
 void host_arrived(struct parcel *p, int64_t bytes);
+
+/* Data in host memory was packed for the MPI to send, or unpacked that it had received; how often so far (for tests). */
+void host_note_packed(void);
+long stridec_host_packed(void);
 
 #endif

@@ -30,12 +30,6 @@ static void group_of(const struct operands *o, struct group *g)
     g->grid = topology == MPI_CART;
 }
 
-/* One piece for each peer. */
-static bool lists(const struct operand *p)
-{
-    return p->counts && !(p->flags & (OPERAND_SUM | OPERAND_MINE));
-}
-
 static int neighbors(MPI_Comm comm, bool in)
 {
     int topology = MPI_UNDEFINED, n = 0, out = 0, weighted, rank;
@@ -95,7 +89,7 @@ static bool significant(const struct operand *p, const struct group *g)
 static bool keeps(const struct operands *o, const struct operand *p, const struct group *g)
 {
     return (o->how == OPERANDS_STAGED && p->flags & OPERAND_PARTIAL) || (p->flags & OPERAND_AFTER && g->rank == 0)
-           || (!lists(p) && any_nobody(o, p, g));
+           || (!operand_lists(p) && any_nobody(o, p, g));
 }
 
 /* What the flags mean at this rank: the direction and the count, once and for all. */
@@ -154,13 +148,13 @@ static bool whole_count(const struct operands *o, const struct operand *p, const
 
 int operand_pieces(const struct operands *o, const struct operand *p, const struct group *g)
 {
-    return lists(p) ? parts_of(o, p, g) : 1;
+    return operand_lists(p) ? parts_of(o, p, g) : 1;
 }
 
 bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out)
 {
     int64_t offset = 0;
-    bool many = lists(p);
+    bool many = operand_lists(p);
     *out = (struct piece_of){.type = p->types ? p->types[i] : p->type};
     if (many) out->count = is_nobody(o, p, g, i) ? 0 : operand_count(p, i);
     else if (!whole_count(o, p, g, &out->count)) return false;
@@ -184,9 +178,10 @@ bool takes_devices(const struct operands *o)
     return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == OPERANDS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
-/* True if the MPI can't take the operand as it is. All pieces lie in one allocation, of which the first one tells, but for
+/* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but for
  * absolute addresses. */
-static bool needs_carrying(const struct operands *o, const struct operand *p, const struct group *g)
+enum taken { ON_HOST, AS_IT_IS, CARRIED };
+static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
 {
     int n = operand_pieces(o, p, g);
     bool device = false;
@@ -195,14 +190,14 @@ static bool needs_carrying(const struct operands *o, const struct operand *p, co
         if (!operand_piece(o, p, g, i, &piece)) continue;
         if (!device || p->buf == MPI_BOTTOM) {
             struct where w = where_of(piece.layout, piece.buf, piece.count);
-            if (w.parts) return true;
+            if (w.parts) return CARRIED;
             device |= w.device != NULL;
-            if (!device && p->buf != MPI_BOTTOM) return false;
+            if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
         if (device && (!takes_devices(o) || (piece.layout->tree && !layout_contiguous(piece.layout, piece.count))))
-            return true;
+            return CARRIED;
     }
-    return false;
+    return device ? AS_IT_IS : ON_HOST;
 }
 
 static bool watch(struct operands *o, const bool carried[])
@@ -260,6 +255,17 @@ static int pack_now(struct operands *o)
     return batch_wait(&b) ? -1 : operands_packed(o);
 }
 
+/* Without a driver nothing is asked of collectives but whether they are to be packed, so that no type is read at its first
+ * use. */
+static bool look(const struct operands *o, struct operand *p, const struct group *g, bool *carried)
+{
+    bool asks = o->message || driver_get();
+    enum taken how = asks ? how_taken(o, p, g) : ON_HOST;
+    p->hosted = how == ON_HOST && operand_hosted(o, p, g);
+    *carried = how == CARRIED || p->hosted;
+    return *carried || (asks && receive_by_runs(o, p, g));
+}
+
 int operands_open(struct operands *o)
 {
     if (stand(o)) return MPI_SUCCESS;
@@ -271,8 +277,7 @@ int operands_open(struct operands *o)
         struct operand *p = &o->of[i];
         operand_as_is(p);
         bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
-        need[i] = used && needs_carrying(o, p, &g);
-        any |= need[i] || (used && receive_by_runs(o, p, &g));
+        if (used && look(o, p, &g, &need[i])) any = true;
     }
     if (!watch(o, need) && !any) return OPERANDS_NONE;
     int rc = MPI_SUCCESS;

@@ -5,6 +5,7 @@
  *   packed   its pieces lie packed in a wire buffer, one behind the other, and go down as elements of as many plain bytes:
  *            the counts stay, so that what the MPI decides by counts and sizes it decides alike on every rank; where
  *            each piece has a type of its own, all go down as bytes
+ *            So may those in host memory, where stridec's own code packs quicker than the MPI (operand_host.c)
  *   staged   its pieces lie in host memory in their own layout, for calls that look into the data (reductions) or whose
  *            bytes depend on the types (files): nothing but the address changes
  * Packed operands whose displacements don't fit the call's ints are staged. */
@@ -47,6 +48,7 @@ struct operand {
     const void *use_counts, *use_displs;
     MPI_Datatype use_type;
     const MPI_Datatype *use_types;
+    bool hosted;                     /* carried in host memory, by native.h */
     struct carried *carried;         /* NULL: as it is, ... */
     MPI_Datatype *runs;              /* ... but for these types in place of `types` (write_type.h), to be freed */
 };

@@ -1,6 +1,8 @@
-/* operand_inner.h: what operand.c and operand_carry.c share. */
+/* operand_inner.h: what the files of operand.h share: operand.c (which operands are carried), operand_carry.c (their
+ * memory), operand_down.c (what goes down for them), operand_move.c (packing and unpacking). */
 #ifndef STRIDEC_OPERAND_INNER_H
 #define STRIDEC_OPERAND_INNER_H
+#include "block.h"
 #include "operand.h"
 #include "request.h"
 
@@ -28,8 +30,57 @@ int operand_pieces(const struct operands *o, const struct operand *p, const stru
 bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out);
 /* Sets what goes down to what the call was given. */
 void operand_as_is(struct operand *p);
+/* One piece: a parcel whose buffers are parts of the operand's. */
+struct piece {
+    struct parcel parcel;
+    struct buffer wire, stage;
+    MPI_Datatype source;         /* the call's own */
+    MPI_Datatype type;           /* a duplicate, where the MPI moves the piece; else MPI_DATATYPE_NULL */
+};
+
+struct carried {
+    struct block *packed;        /* hosted: its bytes; the parcels have no transports */
+    struct parcel whole;         /* the operand's buffers; its layout is the first piece's */
+    bool staged;
+    uintptr_t shadow;            /* staged: the user's bytes in host memory, where p->buf stands for; 0: the wire is that */
+    void *block;                 /* what shadow lies in */
+    void *counts, *displs;
+    MPI_Datatype *types;
+    int n;
+    struct piece piece[];
+};
+
 /* Makes p->carried and what goes down. An MPI error that has been raised, or MPI_SUCCESS. */
 int operand_carry(const struct operands *o, struct operand *p, const struct group *g);
+/* True of an operand in host memory that is to be packed by native.h. */
+bool operand_hosted(const struct operands *o, const struct operand *p, const struct group *g);
+/* Packs such a one, or unpacks the first `bytes`. */
+void operand_move_hosted(struct carried *c, bool pack, int64_t bytes);
+/* The arguments of a packed operand; false where they don't fit the call. */
+bool operand_arguments(const struct operands *o, struct operand *p, const struct group *g, struct carried *c);
+/* Of parts in several memories the transport may have taken a stage by itself. */
+void piece_drop_stage(struct piece *piece);
+
+static inline struct buffer buffer_part(const struct buffer *b, int64_t at, size_t bytes)
+{
+    struct buffer part = *b;
+    part.host = b->host ? (char *)b->host + at : NULL;
+    part.address = b->address + (uint64_t)at;
+    part.bytes = bytes;
+    return part;
+}
+
+/* Open MPI is slow with device memory sent to the own rank: the 26 neighbours of 512^3 on one H200 take 21 ms. */
+static inline bool group_alone(const struct operands *o, const struct group *g)
+{
+    return o->comm != MPI_COMM_NULL && g->ranks == 1 && g->peers == 1;
+}
+
+/* One piece for each peer. */
+static inline bool operand_lists(const struct operand *p)
+{
+    return p->counts && !(p->flags & (OPERAND_SUM | OPERAND_MINE));
+}
 
 static inline MPI_Comm operands_comm(const struct operands *o)
 {

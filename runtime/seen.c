@@ -8,6 +8,7 @@
 
 struct seen seen_types[1 << SEEN_BITS];
 _Atomic int64_t seen_least = INT64_MAX;
+_Atomic int64_t seen_collected = INT64_MAX;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int64_t elements(int64_t bytes, int64_t size)
@@ -26,6 +27,7 @@ static struct seen *slot_of(MPI_Datatype t)
     atomic_store(&s->type, (MPI_Datatype)0);
     atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
     atomic_store(&s->receives, elements(descriptor_least(), size));
+    atomic_store(&s->collects, elements(atomic_load(&seen_collected), size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
@@ -48,6 +50,7 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->sends, elements(least, l->size));
+        atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
     }
@@ -61,10 +64,25 @@ bool seen_direct(MPI_Datatype t)
            atomic_load_explicit(&s->type, memory_order_relaxed) == t;
 }
 
+static bool used(const struct seen *s)
+{
+    return atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+}
+
+bool seen_again(MPI_Datatype t)
+{
+    return t != MPI_DATATYPE_NULL && used(slot_of(t));
+}
+
+void seen_learn(MPI_Datatype t)
+{
+    if (t != MPI_DATATYPE_NULL) atomic_store_explicit(&slot_of(t)->uses, USES, memory_order_relaxed);
+}
+
 /* That of a type that has been used before. */
 static struct layout *due(struct seen *s, MPI_Datatype t)
 {
-    bool again = atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+    bool again = used(s);
     if (!again) atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
     struct layout *l = again ? layout_of(t) : NULL;
     if (l && !atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);
@@ -88,13 +106,46 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count)
     return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
+int seen_ranks(MPI_Comm comm)
+{
+    int inter = 1, ranks = -1;
+    if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return -1;
+    return PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS ? ranks : -1;
+}
+
+bool seen_at_root(int root, MPI_Comm comm)
+{
+    int rank = root;
+    PMPI_Comm_rank(comm, &rank);
+    return rank == root;
+}
+
+bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[])
+{
+    if (!types && seen_collective_ignores(type, SEEN_COUNTS)) return true;
+    for (int i = 0; i < ranks; i++)
+        if (!seen_collective_ignores(types ? types[i] : type, counts[i])) return false;
+    return true;
+}
+
+bool seen_gains(MPI_Datatype t, int64_t count)
+{
+    if (t == MPI_DATATYPE_NULL || host_type_plain(t)) return false;
+    return count >= atomic_load_explicit(&slot_of(t)->collects, memory_order_relaxed);
+}
+
+bool seen_collects(MPI_Datatype t)
+{
+    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t));
+}
+
 bool seen_receives(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
     return count >= atomic_load_explicit(&slot_of(t)->receives, memory_order_relaxed);
 }
 
-void seen_start(int64_t least)
+void seen_start(int64_t least, int64_t collected)
 {
-    atomic_store(&seen_least, least);
+    atomic_store(&seen_least, least), atomic_store(&seen_collected, collected);
 }

@@ -11,6 +11,7 @@ struct seen {
     _Atomic(MPI_Datatype) type;
     _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
     _Atomic int64_t receives;
+    _Atomic int64_t collects;   /* the same of one count of a collective (operand_host.c) */
     atomic_uint uses;           /* messages of enough elements, before the type is read */
     atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
     atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
@@ -19,6 +20,7 @@ struct seen {
 #pragma GCC visibility push(hidden)
 extern struct seen seen_types[1 << SEEN_BITS];
 extern _Atomic int64_t seen_least;   /* packed bytes of a message that stridec may send; INT64_MAX: none */
+extern _Atomic int64_t seen_collected;   /* packed bytes of one count of a collective that stridec may pack; the same */
 #pragma GCC visibility pop
 
 HOST_INLINE struct seen *seen_of(MPI_Datatype t)
@@ -42,23 +44,52 @@ HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t
            && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
 }
+/* Of a buffer of a collective. */
+HOST_INLINE bool seen_collective_ignores(MPI_Datatype t, MPI_Count count)
+{
+    if (host_type_plain(t) || atomic_load_explicit(&seen_collected, memory_order_relaxed) == INT64_MAX) return true;
+    if (t == MPI_DATATYPE_NULL) return true;   /* not significant here, or the MPI's to refuse */
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && (int64_t)count < atomic_load_explicit(&s->collects, memory_order_relaxed);
+}
+/* One with a count for each rank is looked at behind the stub: this stands for the counts. So is one with a type for each. */
+#define SEEN_COUNTS (INT64_MAX - 1)
+HOST_INLINE bool seen_collectives_are_ignored(void)
+{
+    return atomic_load_explicit(&seen_collected, memory_order_relaxed) == INT64_MAX;
+}
+/* What is behind it, in a process without a driver: the ranks that such a call has counts for, -1 where that is not told
+ * here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
+int seen_ranks(MPI_Comm comm);
+bool seen_at_root(int root, MPI_Comm comm);
+bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
 /* True of handles that the table holds. */
 HOST_INLINE bool seen_knows(const MPI_Datatype *handle)
 {
-    return handle && descriptors_armed() && atomic_load_explicit(&seen_of(*handle)->type, memory_order_relaxed) == *handle;
+    bool armed = descriptors_armed() || !seen_collectives_are_ignored();
+    return handle && armed && atomic_load_explicit(&seen_of(*handle)->type, memory_order_relaxed) == *handle;
 }
 /* The handle is about to be freed. */
 void seen_forget(MPI_Datatype t);
 /* The layout of a type from which such a message may be sent by stridec: not contiguous, of enough bytes, that can be
  * read; else NULL. */
 struct layout *seen_sends(MPI_Datatype t, int64_t count);
+/* False of types that have not been used often enough: the next message is the MPI's. */
+bool seen_again(MPI_Datatype t);
+/* From here on they have. */
+void seen_learn(MPI_Datatype t);
 /* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
 struct layout *seen_packed(MPI_Datatype t, int64_t count);
+/* False of collectives' buffers that hold too little to be packed; the type is not read. */
+bool seen_gains(MPI_Datatype t, int64_t count);
+/* True of plain types, and of those that have been used before. */
+bool seen_collects(MPI_Datatype t);
 /* True of types that have been read, receives of which are the MPI's. */
 bool seen_direct(MPI_Datatype t);
 /* False of receives that are too short to bring a descriptor; the type is not read. */
 bool seen_receives(MPI_Datatype t, int64_t count);
 /* At MPI_Init, and at MPI_Finalize with INT64_MAX. */
-void seen_start(int64_t least);
+void seen_start(int64_t least, int64_t collected);
 
 #endif

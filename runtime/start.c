@@ -7,6 +7,7 @@
 #include "log.h"
 #include "native.h"
 #include "export.h"
+#include "host_message.h"
 #include "import.h"
 #include "next.h"
 #include "node.h"
@@ -49,7 +50,7 @@ static void start(void)
     atomic_store(&descriptors_least, least[offers]);
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_MIN : INT64_MAX);
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_MIN : INT64_MAX, host_collects_least());
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -64,7 +65,7 @@ static void begin(bool threads)
 static void finish(void)
 {
     if (!atomic_exchange(&interpose_active, false)) return;
-    native_finish(), seen_start(INT64_MAX);
+    native_finish(), seen_start(INT64_MAX, INT64_MAX);
     record_finish();
     atomic_store(&descriptors_least, INT64_MAX);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());

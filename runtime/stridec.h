@@ -33,16 +33,17 @@ enum stridec_result {
 
 /* ORDER: names in stridec_path_name. */
 enum stridec_path {
-    STRIDEC_PATH_MPI,        /* the MPI gets the call as it is: nothing to send, or bytes in one piece that a CUDA-aware MPI
-                                takes; also said of all host memory, of which derived types may go through memory that
-                                the processes of a node share */
-    STRIDEC_PATH_ZEROCOPY,   /* the receiver reads the sender's memory */
+    STRIDEC_PATH_MPI,        /* the MPI gets the call as it is: nothing to send, bytes in one piece that it takes, or host
+                                memory of which it sends such layouts as quickly */
+    STRIDEC_PATH_ZEROCOPY,   /* the receiver reads the sender's memory, a device's or the host's */
     STRIDEC_PATH_PIPELINED,  /* packed, copied and sent in chunks */
     STRIDEC_PATH_DEVICE,     /* packed in device memory, which the MPI sends */
     STRIDEC_PATH_ONESHOT,    /* packed by a kernel straight into host memory, which the MPI sends */
     STRIDEC_PATH_STAGED,     /* packed in device memory, copied to host memory, which the MPI sends */
     STRIDEC_PATH_PARTS,      /* the buffer lies in several memories: packed part by part */
-    STRIDEC_PATH_SHADOW      /* of a type that stridec can't read: the MPI packs a copy in host memory */
+    STRIDEC_PATH_SHADOW,     /* of a type that stridec can't read: the MPI packs a copy in host memory */
+    STRIDEC_PATH_SHARED,     /* host memory: packed into memory that the processes of the node share, unpacked from there */
+    STRIDEC_PATH_PACKED      /* host memory: packed by code made for the layout, and the MPI sends the bytes */
 };
 
 /* A cudaStream_t or CUstream; NULL is the default stream. */
@@ -92,7 +93,8 @@ static inline int stridec_present(void)
  *
  * Afterwards the ranks of a node know each other's layouts, and have tried whether they can read each other's memory: the
  * first message carries no layout, and goes from memory to memory where later ones would. `memory` is any address in the
- * memory that messages will be sent from and received into (a device's, or the host's: then code for the host is made);
+ * memory that messages will be sent from and received into (a device's, or the host's: then code for the host is made, and
+ * the ranks of the node try whether they reach it);
  * NULL: registers layouts only. With `wait`, it returns when kernels (and code for the host) of these types have been
  * compiled or found in a cache, or that has failed; else they are made in the background. `memory` and `wait` may differ
  * between ranks.
@@ -145,7 +147,8 @@ static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Cou
 /* Which way MPI_Send of these arguments would take now, by the same decision: into *path, and why in words into `why` (at
  * most why_bytes with the 0 at its end; NULL is allowed). Local; nothing is sent. The answer may change: when ranks have
  * learnt that they can read each other's memory (after the first messages, or stridec_register), and with what is under way.
- * A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late.
+ * A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late, and one of STRIDEC_PATH_SHARED go by the
+ * MPI where no room is left. Derived types in host memory are the MPI's until they have been sent a few times, or registered.
  * STRIDEC_OK; STRIDEC_INVALID; both leave no more than what they say. */
 static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                 enum stridec_path *path, char *why, size_t why_bytes)
@@ -157,8 +160,8 @@ static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype d
 /* A word for a path, as STRIDEC_TRANSPORT and --stats have it; static storage. */
 static inline const char *stridec_path_name(enum stridec_path path)
 {
-    static const char *const names[] = { "mpi",     "zerocopy", "pipelined", "device",
-                                         "oneshot", "staged",   "parts",     "shadow" };
+    static const char *const names[] = { "mpi",    "zerocopy", "pipelined", "device", "oneshot",
+                                         "staged", "parts",    "shadow",    "shared", "packed" };
     return (unsigned)path < sizeof names / sizeof *names ? names[path] : "unknown";
 }
 

@@ -108,6 +108,11 @@ local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 
+-- Collectives that move data: their buffers in host memory may be packed (runtime/operand_host.c).
+local function collects(f)
+  return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
+end
+
 -- What serves a call that went through all questions before.
 local QUICK = [[
     const bool hosted = driver_absent() || %s;
@@ -118,20 +123,21 @@ local QUICK = [[
     }
 ]]
 
-local first   -- of a stub; below
+local first, listed   -- of a stub; below
 
 local function each(template, chosen)
   for _, f in ipairs(present) do
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       emit(template, {
-        name = f.name, upper = (f.row.when or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        name = f.name, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or "", act = f.row.quick and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_mpi", names),
+        pquick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
         enter = f.row.quick and "ACT" or "static inline",
       })
     end
@@ -196,6 +202,41 @@ local function nothing_in_host(f)
   return #checks > 0 and table.concat(checks, " && ") or "true"
 end
 
+-- The same of collectives.
+local function nothing_to_pack(f)
+  local checks = {}
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    if o and o.type.role == "types" then return "seen_collectives_are_ignored()" end
+    if o then
+      checks[#checks + 1] = ("seen_collective_ignores(%s, %s)"):format(o.type.name,
+        o.count.role == "counts" and "SEEN_COUNTS" or o.count.name)
+    end
+  end
+  return table.concat(checks, " && ")
+end
+
+-- Of one with counts for each rank: the same behind the stub, without more than that is asked for.
+function listed(f, next, names)
+  local checks, any = {}, false
+  if not collects(f) or f.large or by_edges(f) then return "" end
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    if o then
+      local list = o.count.role == "counts"
+      local ask = not list and ("seen_collective_ignores(%s, %s)"):format(o.type.name, o.count.name)
+        or ("seen_list_ignores(ranks, %s, %s, %s)"):format(o.count.name,
+          o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
+      if a.marks:find "@root" then ask = ("(!seen_at_root(root, comm) || %s)"):format(ask) end
+      checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)
+      any = any or list
+    end
+  end
+  if not any then return "" end
+  return ("    const int ranks = driver_absent() ? seen_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
+    :format(table.concat(checks, " && "), next, f.name, names)
+end
+
 -- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
 -- MPI than the library's own they are of other types. Where a blocking receive has ended, a freed one may have, too.
 function first(f, next, names)
@@ -206,6 +247,10 @@ function first(f, next, names)
   elseif f.row.hosted then check = ("(driver_absent() || %s) && %s"):format(f.row.hosted, f.row.unless)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
+  elseif collects(f) then
+    check = ("driver_absent() %s %s"):format(check == "" and "&&" or "?",
+      nothing_to_pack(f) .. (check == "" and "" or " : " .. check))
+    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
   elseif check == "" then
     check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !descriptors_armed()" or "")
   else
@@ -393,7 +438,7 @@ $quick    return enter_$name(&next_mpi$pass);
 }
 $act int act_P$name($declarations)
 {
-$quick    return enter_$name(&next_pmpi$pass);
+$pquick    return enter_$name(&next_pmpi$pass);
 }
 EXPORT int MPI_$name($handed)
 {

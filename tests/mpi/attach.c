@@ -57,6 +57,7 @@ static void message(enum way way, const struct buf *out, const struct layout *l,
         break;
     case REPLACED:
         MPI_Isend(out->origin, l->count, l->type, peer, TAG, comm, &r[1]);
+        if (l != m) MPI_Probe(peer, TAG, comm, s);
         MPI_Sendrecv_replace(in->origin, m->count, m->type, MPI_PROC_NULL, TAG, peer, TAG, comm, s);
         MPI_Wait(&r[1], MPI_STATUS_IGNORE);
         break;
@@ -227,6 +228,44 @@ static void cancelled(const struct layout *l)
     report("a cancelled send");
 }
 
+/* Short runs, in calls that don't offer: received where they were sent from, and sent by a persistent request to a rank that
+ * nobody offers to, the own one. Packed both ways, or not at all. */
+static void packed_both_ways(const struct layout *l, bool replaces)
+{
+    struct buf out, in;
+    MPI_Request r[2];
+    int from = replaces ? peer : my_rank;
+    long (*packings)(void) = NULL, before = 0, packed = 0;
+    *(void **)&packings = dlsym(RTLD_DEFAULT, "stridec_host_packed");
+    if (packings) before = packings();
+    buf_make(&out, MEM_HOST, l, 0, 60 + (uint64_t)my_rank), buf_make(&in, MEM_HOST, l, 0, (replaces ? 60u : 70u) + (uint64_t)my_rank);
+    if (replaces) {
+        MPI_Sendrecv_replace(in.origin, l->count, l->type, peer, TAG, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Send_init(out.origin, l->count, l->type, my_rank, TAG, MPI_COMM_WORLD, &r[0]);
+        MPI_Irecv(in.origin, l->count, l->type, my_rank, TAG, MPI_COMM_WORLD, &r[1]);
+        MPI_Start(&r[0]);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        MPI_Request_free(&r[0]);
+    }
+    if (packings) packed = packings() - before;
+    buf_expect_from(&in, l, l, 60 + (uint64_t)from);
+    buf_check(&in, "what was exchanged"), buf_check(&out, "what was sent");
+    if (packings) expect(is("apart") || (is("ordinary") ? !packed : packed >= 2), "packed and unpacked %ld times", packed);
+    buf_free(&out), buf_free(&in);
+}
+
+static void short_runs(void)
+{
+    MPI_Datatype type;
+    struct layout l;
+    MPI_Type_vector(2048, 1, 2, MPI_DOUBLE, &type);
+    type_commit(&type), layout_of(&l, type, 1, "a vector");
+    packed_both_ways(&l, true), packed_both_ways(&l, false);
+    layout_free(&l);
+    report("short runs in calls that don't offer");
+}
+
 static struct layout *of_threads;
 
 static void *in_thread(void *comm)
@@ -301,6 +340,7 @@ int main(int argc, char **argv)
     too_short(&layouts[2]);
     late(&layouts[2]);
     cancelled(&layouts[2]);
+    short_runs();
     if (level == MPI_THREAD_MULTIPLE) threads(layouts);
     took_the_way();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);

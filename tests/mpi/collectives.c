@@ -1,24 +1,50 @@
-/* collectives.c: the collectives that move data, in every form, with typed device buffers on all or some ranks.
+/* collectives.c: the collectives that move data, in every form, with typed device buffers on all or some ranks, and in host
+ * memory, where stridec packs them on all ranks or on some.
+ *
+ * usage: collectives [packed | some | due]: in host memory on all ranks or on the even ones; where it is worth it
  *
  * run: -n 1
  * run: -n 3
  * run: -n 4
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2
+ * run: STRIDEC_HOST=on -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed
+ * run: STRIDEC_HOST=on -n 3 --host some
+ * run: MPI_TEST_SIM=0 -n 2 --host due
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
  */
 #include "jobs.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define ROUNDS 6
+
+static const char *what = "";
+
+static bool is(const char *name)
+{
+    return !strcmp(what, name);
+}
+
+/* In host memory: whether this rank's operands have been packed by stridec since. Those in place are not. */
+static void check_hosted(const struct call *c, const struct round *r, enum form form, long before)
+{
+    bool packs = hosted_operands() > before, wanted = is("packed") || (is("some") && my_rank % 2 == 0);
+    if (!*what || getenv("MPI_TEST_HOST") || (r->in_place && wanted)) return;
+    expect(packs == wanted, "%s, %s: %s", c->name, form_name[form], packs ? "packed by stridec" : "not packed by stridec");
+}
 
 static void check_call(const struct call *c, struct round *r, const char *where)
 {
     for (enum form form = 0; form < FORMS; form++) {
         if (!form_exists(form) || !mpi_can(c, r, form)) continue;
+        long before = hosted_operands();
         for (r->number = 0; r->number < ROUNDS; r->number++) {
             r->named = r->number == ROUNDS - 1;
             run_data(c, r, form);
         }
+        check_hosted(c, r, form, before);
         report("%s, %s%s", c->name, form_name[form], where);
     }
 }
@@ -67,9 +93,67 @@ static void between_groups(void)
     MPI_Comm_free(&inter);
 }
 
+/*
+ * When it is worth it.
+ */
+
+/* Calls of MPI_Alltoall of so many columns of 2048 ints, in which stridec packed something. */
+static int packed_calls(MPI_Datatype column, int count, int calls)
+{
+    enum { ROWS = 2048, WIDE = 32 };
+    size_t n = (size_t)ROWS * WIDE, block = (size_t)ROWS * (size_t)count;
+    int *from = malloc(n * sizeof *from), *to = calloc(n, sizeof *to), packed = 0;
+    int wrong = 0;
+    for (size_t i = 0; i < n; i++) from[i] = (int)i + 7 * my_rank;
+    for (int k = 0; k < calls; k++) {
+        long before = hosted_operands();
+        memset(to, 0, n * sizeof *to);
+        MPI_Alltoall(from, count, column, to, count, column, MPI_COMM_WORLD);
+        packed += hosted_operands() > before;
+        for (size_t i = 0; i < block * (size_t)num_ranks; i++) {
+            size_t at = i % ROWS * WIDE + i / ROWS, c = i / ROWS, rank = c / (size_t)count;
+            size_t sent = i % ROWS * WIDE + c % (size_t)count + (size_t)(my_rank * count);
+            wrong += to[at] != (int)sent + 7 * (int)rank;
+        }
+    }
+    expect_equal(wrong, 0, "the number of wrong values");
+    free(from), free(to);
+    return packed;
+}
+
+/* Of short runs, and enough bytes for any MPI: from the second call on, as no type is read in its first. Few bytes never. */
+static void when_due(void)
+{
+    MPI_Datatype t, column, few;
+    MPI_Type_vector(2048, 1, 32, MPI_INT, &t);
+    MPI_Type_create_resized(t, 0, sizeof(int), &column);
+    MPI_Type_free(&t), type_commit(&column);
+    int packed = packed_calls(column, 4, 4);
+    expect_equal(packed, getenv("MPI_TEST_HOST") ? 0 : 3, "the number of calls packed");
+    MPI_Type_free(&column);
+    MPI_Type_vector(2048 / 64, 1, 32, MPI_INT, &t);
+    MPI_Type_create_resized(t, 0, sizeof(int), &few);
+    MPI_Type_free(&t), type_commit(&few);
+    long before = hosted_operands();
+    int buf[1024 * 2] = {0}, out[1024 * 2];
+    for (int i = 0; i < 5; i++) MPI_Alltoall(buf, 1, few, out, 1, few, MPI_COMM_WORLD);
+    expect_equal(hosted_operands(), before, "operands after calls of 128 bytes");
+    MPI_Type_free(&few);
+    report("packed where it is worth it");
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const names[] = {"packed", "some", "due"};
+    for (size_t i = 0; i < 3; i++)
+        if (!strcmp(argv[argc - 1], names[i])) what = names[i];
+    const char *rank = getenv(getenv("PMI_RANK") ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK");
+    if (is("some") && rank && atoi(rank) % 2) setenv("STRIDEC_HOST", "off", 1);   /* before stridec looks */
     check_start(&argc, &argv, -1);
+    if (is("due")) {
+        when_due();
+        return check_finish();
+    }
     within_one_group();
     large_blocks();
     between_groups();

@@ -1,5 +1,6 @@
 /* jobs.c: buffers and arguments of the tests of collectives. */
 #include "jobs.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -282,6 +283,13 @@ bool mpi_can(const struct call *c, const struct round *r, enum form form)
 #else
     return !(later && r->in_place && c->flags & IN_PLACE_ALL && c->flags & BY_RECEIVER);
 #endif
+}
+
+long hosted_operands(void)
+{
+    static long (*operands)(void);
+    if (!operands) *(void **)&operands = dlsym(RTLD_DEFAULT, "stridec_host_packed");
+    return operands ? operands() : 0;
 }
 
 void run_data(const struct call *c, const struct round *of, enum form form)

@@ -43,7 +43,7 @@ struct end {
 
 struct job {
     enum form form;
-    bool alone;            /* by the MPI's own function, past all that is preloaded: collectives among neighbours */
+    bool alone;            /* by the MPI's own function, past all that is preloaded: what moves data; among neighbours blocking forms alone */
     MPI_Comm comm;
     int root;
     MPI_Op op;
@@ -90,6 +90,8 @@ struct round {
 void round_all(struct round *r, MPI_Comm comm);
 /* Runs a call of data in a form: three starts where it is persistent. */
 void run_data(const struct call *c, const struct round *of, enum form form);
+/* As many operands in host memory has the library packed so far; 0 without one. */
+long hosted_operands(void);
 /* Does what the form asks for after the call: starts, waits, frees. `last` frees a persistent request. */
 int job_run(const struct call *c, struct job *j, bool first, bool last);
 /* Memory of an end in this round: device on some or all ranks. */

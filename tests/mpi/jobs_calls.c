@@ -55,30 +55,48 @@ static void *own(const char *name)
     }
 #define CALL(name, N, I, ARGS) CALL_WIDE(name, N, I, ARGS, ARGS)
 
-/* The same, or the MPI's own blocking one. */
-#ifdef HAVE_LARGE
-#define ALONE_LARGE(N, WIDE) \
-    if (j->form == LARGE) { \
-        __typeof__(&MPI_##N##_c) f; \
-        *(void **)&f = own("PMPI_" #N "_c"); \
-        return f(BARE WIDE); \
-    }
+/* The same, or the MPI's own: in every form, or in the blocking ones. */
+#define OWN(F, ...) \
+    do { \
+        __typeof__(&MPI_##F) f; \
+        *(void **)&f = own("PMPI_" #F); \
+        return f(__VA_ARGS__); \
+    } while (0)
+#ifdef HAVE_PERSISTENT
+#define OWN_PERSISTENT(N, ARGS) case PERSISTENT: OWN(N##_init, BARE ARGS, MPI_INFO_NULL, &j->request);
 #else
-#define ALONE_LARGE(N, WIDE)
+#define OWN_PERSISTENT(N, ARGS)
 #endif
-#define NEAR_WIDE(name, N, I, ARGS, WIDE) \
+#ifdef HAVE_LARGE
+#define OWN_BLOCKING(N, ARGS, WIDE) \
+    case BLOCKING: OWN(N, BARE ARGS); \
+    case LARGE: OWN(N##_c, BARE WIDE);
+#define OWN_LARGE(N, I, ARGS) \
+    case NONBLOCKING_LARGE: OWN(I##_c, BARE ARGS, &j->request); \
+    case PERSISTENT_LARGE: OWN(N##_init_c, BARE ARGS, MPI_INFO_NULL, &j->request);
+#else
+#define OWN_BLOCKING(N, ARGS, WIDE) case BLOCKING: OWN(N, BARE ARGS);
+#define OWN_LARGE(N, I, ARGS)
+#endif
+#define OWN_CALL(name, N, I, ARGS, WIDE, LATER) \
     CALL_WIDE(name##_above, N, I, ARGS, WIDE) \
-    static int name##_alone(struct job *j) \
-    { \
-        __typeof__(&MPI_##N) f; \
-        ALONE_LARGE(N, WIDE) \
-        *(void **)&f = own("PMPI_" #N); \
-        return f(BARE ARGS); \
-    } \
     static int name(struct job *j) \
     { \
-        return j->alone && (j->form == BLOCKING || j->form == LARGE) ? name##_alone(j) : name##_above(j); \
+        if (!j->alone) return name##_above(j); \
+        switch (j->form) { \
+        OWN_BLOCKING(N, ARGS, WIDE) \
+        LATER \
+        default: return name##_above(j); \
+        } \
     }
+#define LATER_OWN(N, I, ARGS, WIDE) \
+    case NONBLOCKING: OWN(I, BARE ARGS, &j->request); \
+    OWN_PERSISTENT(N, ARGS) \
+    OWN_LARGE(N, I, WIDE)
+#define DATA_WIDE(name, N, I, ARGS, WIDE) OWN_CALL(name, N, I, ARGS, WIDE, LATER_OWN(N, I, ARGS, WIDE))
+#define DATA(name, N, I, ARGS) DATA_WIDE(name, N, I, ARGS, ARGS)
+/* Open MPI 4.1's nonblocking ones among neighbours meet several edges between two ranks in another order. */
+#define NEAR_WIDE(name, N, I, ARGS, WIDE) OWN_CALL(name, N, I, ARGS, WIDE, )
 #define NEAR(name, N, I, ARGS) NEAR_WIDE(name, N, I, ARGS, ARGS)
 
 #define SEND j->s.buf, j->s.count, j->s.type
@@ -94,16 +112,16 @@ static void *own(const char *name)
 #define WIDE_SENDW j->s.buf, j->s.wide_counts, j->s.wide_bytes, j->s.types
 #define WIDE_RECVW j->r.buf, j->r.wide_counts, j->r.wide_bytes, j->r.types
 
-CALL(bcast, Bcast, Ibcast, (RECV, j->root, j->comm))
-CALL(gather, Gather, Igather, (SEND, RECV, j->root, j->comm))
-CALL_WIDE(gatherv, Gatherv, Igatherv, (SEND, RECVV, j->root, j->comm), (SEND, WIDE_RECVV, j->root, j->comm))
-CALL(scatter, Scatter, Iscatter, (SEND, RECV, j->root, j->comm))
-CALL_WIDE(scatterv, Scatterv, Iscatterv, (SENDV, RECV, j->root, j->comm), (WIDE_SENDV, RECV, j->root, j->comm))
-CALL(allgather, Allgather, Iallgather, (SEND, RECV, j->comm))
-CALL_WIDE(allgatherv, Allgatherv, Iallgatherv, (SEND, RECVV, j->comm), (SEND, WIDE_RECVV, j->comm))
-CALL(alltoall, Alltoall, Ialltoall, (SEND, RECV, j->comm))
-CALL_WIDE(alltoallv, Alltoallv, Ialltoallv, (SENDV, RECVV, j->comm), (WIDE_SENDV, WIDE_RECVV, j->comm))
-CALL_WIDE(alltoallw, Alltoallw, Ialltoallw, (SENDW, RECVW, j->comm), (WIDE_SENDW, WIDE_RECVW, j->comm))
+DATA(bcast, Bcast, Ibcast, (RECV, j->root, j->comm))
+DATA(gather, Gather, Igather, (SEND, RECV, j->root, j->comm))
+DATA_WIDE(gatherv, Gatherv, Igatherv, (SEND, RECVV, j->root, j->comm), (SEND, WIDE_RECVV, j->root, j->comm))
+DATA(scatter, Scatter, Iscatter, (SEND, RECV, j->root, j->comm))
+DATA_WIDE(scatterv, Scatterv, Iscatterv, (SENDV, RECV, j->root, j->comm), (WIDE_SENDV, RECV, j->root, j->comm))
+DATA(allgather, Allgather, Iallgather, (SEND, RECV, j->comm))
+DATA_WIDE(allgatherv, Allgatherv, Iallgatherv, (SEND, RECVV, j->comm), (SEND, WIDE_RECVV, j->comm))
+DATA(alltoall, Alltoall, Ialltoall, (SEND, RECV, j->comm))
+DATA_WIDE(alltoallv, Alltoallv, Ialltoallv, (SENDV, RECVV, j->comm), (WIDE_SENDV, WIDE_RECVV, j->comm))
+DATA_WIDE(alltoallw, Alltoallw, Ialltoallw, (SENDW, RECVW, j->comm), (WIDE_SENDW, WIDE_RECVW, j->comm))
 
 NEAR(near_allgather, Neighbor_allgather, Ineighbor_allgather, (SEND, RECV, j->comm))
 NEAR_WIDE(near_allgatherv, Neighbor_allgatherv, Ineighbor_allgatherv, (SEND, RECVV, j->comm),

@@ -5,20 +5,29 @@
  * run: -n 3
  * run: -n 4
  * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed
  * run: STRIDEC_TRANSPORT=oneshot -n 2
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 3
  */
 #include "jobs.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define ROUNDS 4
+
+static bool packed;   /* in host memory, by stridec */
 
 static void check_calls(struct round *r, const char *where)
 {
     for (int i = 0; i < neighbor_call_count; i++) {
+        long before = hosted_operands();
+        bool any = false;
         for (enum form form = 0; form < FORMS; form++) {
             if (!form_exists(form) || !mpi_can(&neighbor_calls[i], r, form)) continue;
             for (r->number = 0; r->number < ROUNDS; r->number++) run_data(&neighbor_calls[i], r, form);
+            any = r->n_sources && r->n_targets;
         }
+        expect(!packed || !any || hosted_operands() > before, "not packed by stridec");
         report("%s on %s", neighbor_calls[i].name, where);
     }
     MPI_Comm_free(&r->comm);
@@ -94,6 +103,7 @@ static void on_repeated_edges(void)
 
 int main(int argc, char **argv)
 {
+    packed = !strcmp(argv[argc - 1], "packed") && !getenv("MPI_TEST_HOST");
     check_start(&argc, &argv, -1);
     on_grid(1, true, "a ring");
     on_grid(1, false, "a line");
