@@ -33,7 +33,6 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
     return !w.device && !w.parts;
 }
 
-/* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
 static atomic_long noted;
 
 void host_note_packed(void)
@@ -46,6 +45,7 @@ EXPORT long stridec_host_packed(void)
     return atomic_load(&noted);
 }
 
+/* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
 bool host_meets(const struct layout *l)
 {
     return !ELEMENTS_ARE_WHOLE || type_cuts_nothing(l);
