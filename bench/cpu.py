@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """cpu.py: results of bench/cpu_pack or of bench/cpu_pingpong, several MPIs' in one: cpu.py OUT.json RUN.json[:COUNTS]...
-writes OUT.json, OUT.md and, for the former and with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
+writes OUT.json, OUT.md and, with matplotlib, OUT.png. COUNTS is a folder of callgrind's, of `cpu_pack --count`."""
 import glob
 import json
 import math
@@ -139,28 +139,33 @@ def trip_report(runs):
     return "\n".join(out)
 
 
-def plot(runs, name):
+def draw(axis, run, names, direction):
+    """A column for each kernel, its sizes beside each other."""
+    for j, kernel in enumerate(names):
+        mine = [c for c in run["cases"] if c["case"] == kernel]
+        for n, c in enumerate(mine):
+            x = j + (n - len(mine) / 2) * 0.1
+            own, mpi, hand = (c[f"{direction}{way}_least_us"] for way in WAYS)
+            axis.plot(x, mpi / own, "o", ms=4, color="#0b6e4f", alpha=0.35 + 0.6 * n / len(mine))
+            axis.plot(x, hand / own, "_", ms=6, color="#c8553d")
+    axis.axhline(1, color="black", lw=1)
+    axis.set_yscale("log")
+    axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
+    axis.set_title(f"{direction.strip('_') or 'messages'}: {library(run)[:40]}", fontsize=9)
+    axis.set_ylabel("time ÷ stridec's")
+
+
+def plot(runs, directions, name):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(c["case"] for c in runs[0]["cases"]))
-    figure, axes = plt.subplots(len(runs), 2, figsize=(14, 4.2 * len(runs)), squeeze=False, sharey="row")
+    figure, axes = plt.subplots(len(runs), len(directions), figsize=(7 * len(directions), 4.2 * len(runs)), squeeze=False,
+                                sharey="row")
     for i, run in enumerate(runs):
-        for k, d in enumerate(DIRECTIONS):
-            a = axes[i][k]
-            for j, kernel in enumerate(names):
-                mine = [c for c in run["cases"] if c["case"] == kernel]
-                for n, c in enumerate(mine):
-                    x = j + (n - len(mine) / 2) * 0.1
-                    a.plot(x, c[f"{d}_mpi_least_us"] / c[f"{d}_stridec_least_us"], "o", ms=4, color="#0b6e4f",
-                           alpha=0.35 + 0.6 * n / len(mine))
-                    a.plot(x, c[f"{d}_hand_least_us"] / c[f"{d}_stridec_least_us"], "_", ms=6, color="#c8553d")
-            a.axhline(1, color="black", lw=1)
-            a.set_yscale("log")
-            a.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-            a.set_title(f"{d}: {library(run)[:40]}", fontsize=9)
-            a.set_ylabel("time ÷ stridec's")
+        for k, direction in enumerate(directions):
+            draw(axes[i][k], run, names, direction)
     axes[0][0].plot([], [], "o", color="#0b6e4f", label="the MPI's engine, 1 KiB to 16 MiB (darker)")
     axes[0][0].plot([], [], "_", color="#c8553d", label="by hand")
     axes[0][0].legend(fontsize=7)
@@ -183,10 +188,8 @@ def main():
     base = out.removesuffix(".json")
     with open(base + ".md", "w", encoding="utf-8") as f:
         f.write(trip_report(runs) if trips else report(runs))
-    if trips:
-        return
     try:
-        plot(runs, base + ".png")
+        plot(runs, [""] if trips else [f"{d}_" for d in DIRECTIONS], base + ".png")
     except ImportError:
         print("cpu: no plot (python3 with matplotlib makes it)")
 

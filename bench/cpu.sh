@@ -1,6 +1,6 @@
 #!/bin/sh
 # cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, and messages between two ranks of a node, with the
-# MPI of each built tree; writes OUT_DIR/cpu-pack.{json,md,png} and OUT_DIR/cpu-pingpong.{json,md}. Needs no GPU; python3
+# MPI of each built tree; writes OUT_DIR/cpu-{pack,pingpong}.{json,md,png}. Needs no GPU; python3
 # (matplotlib for the plot) and, for the counts of instructions, valgrind. Variables: MOST: the largest size (16777216);
 # COUNT_MOST: the largest whose instructions are counted (65536);
 # MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes; PACK=0, PINGPONG=0: leave that out; MPICC_OF_n: the mpicc of the n-th
