@@ -13,15 +13,14 @@
 /* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
  * so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0 (UCX), whose
  * engine is the slower one. */
+#define COLLECTED_COUNT ((int64_t)8 << 10)
 #ifdef OPEN_MPI
 #define COLLECTED_RUN 16
-#define COLLECTED_COUNT ((int64_t)8 << 10)
 #define COLLECTED_LEAST ((int64_t)16 << 10)
 #define COLLECTED_MOST ((int64_t)8 << 20)
 #else
 #define COLLECTED_RUN 128
-#define COLLECTED_COUNT ((int64_t)4 << 10)
-#define COLLECTED_LEAST ((int64_t)4 << 10)
+#define COLLECTED_LEAST ((int64_t)8 << 10)
 #define COLLECTED_MOST ((int64_t)32 << 20)
 #endif
 

@@ -1,5 +1,6 @@
 /* operand_inner.h: what the files of operand.h share: operand.c (which operands are carried), operand_carry.c (their
- * memory), operand_down.c (what goes down for them), operand_move.c (packing and unpacking). */
+ * memory), operand_down.c (what goes down for them), operand_move.c (packing and unpacking),
+ * operand_host.c (those in host memory). */
 #ifndef STRIDEC_OPERAND_INNER_H
 #define STRIDEC_OPERAND_INNER_H
 #include "block.h"
