@@ -8,6 +8,7 @@
 #include "seen.h"
 #include "write_type.h"
 
+#define SAVES_LEAST 250   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
 /* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
@@ -113,10 +114,32 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
     return p;
 }
 
+/* Where turns with the MPI's engine show that it pays (native_saves); what they have settled is not asked again. */
+static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_brief(datatype, count);
+    int ready = usable(l, buf, count, datatype, comm) ? native_ready(l, false) : 0;
+    if (ready < 0) seen_settle(datatype, INT64_MAX);
+    struct parcel *p = ready == 1 ? blocked(l, buf, count) : NULL;
+    int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
+    if (!p || saved >= SAVES_LEAST) return p;
+    if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
+    parcel_close(p);
+    return NULL;
+}
+
+struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct parcel *p = brief(buf, count, datatype, comm);
+    if (p) native_pack(p->layout, count, buf, p->address, 0, p->bytes), host_note_packed();
+    return p;
+}
+
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
     struct layout *l = none ? NULL : seen_packed(datatype, count);
+    if (!l && !none) return brief(buf, count, datatype, comm);
     return usable(l, buf, count, datatype, comm) ? blocked(l, buf, count) : NULL;
 }
 

@@ -24,6 +24,8 @@ bool host_collects_bytes(int64_t bytes);
 bool host_packs_short(const struct layout *l);
 /* Packed, to be sent as plain bytes, or NULL. */
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
+/* The same of what host_sends has left, of fewer bytes. */
+struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
 /* After such a receive of so many bytes. */

@@ -20,9 +20,9 @@ static bool host_leaves(struct leaving *to, bool offers, const void *buf, int64_
                         MPI_Comm comm, int *rc)
 {
     struct layout *l = offers ? host_sends(buf, count, datatype, comm) : NULL;
-    if (!l) return false;
-    if ((to->offer = host_offers(l, buf, count, dest, comm))) return true;
-    if (!(to->parcel = host_packs(l, buf, count))) return false;
+    if (l && (to->offer = host_offers(l, buf, count, dest, comm))) return true;
+    to->parcel = l ? host_packs(l, buf, count) : offers ? host_packs_brief(buf, count, datatype, comm) : NULL;
+    if (!to->parcel) return false;
     *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
 }

@@ -4,7 +4,9 @@
 #include "host_message.h"
 #include <pthread.h>
 
-#define USES 2   /* of a type before it is read */
+#define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
+#define WORTH 8
+#define BRIEF ((int64_t)512)   /* packed bytes of the least of brief messages */
 
 struct seen seen_types[1 << SEEN_BITS];
 _Atomic int64_t seen_least = INT64_MAX;
@@ -16,6 +18,19 @@ static int64_t elements(int64_t bytes, int64_t size)
     return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What stubs ask for; under lock. */
+static void aim(struct seen *s, int64_t brief)
+{
+    atomic_store(&s->brief, brief);
+    atomic_store(&s->sends, least_of(brief, atomic_load(&s->full[0])));
+    atomic_store(&s->receives, least_of(brief, atomic_load(&s->full[1])));
+}
+
 /* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
 static struct seen *slot_of(MPI_Datatype t)
 {
@@ -25,8 +40,9 @@ static struct seen *slot_of(MPI_Datatype t)
     PMPI_Type_size_x(t, &size);
     pthread_mutex_lock(&lock);
     atomic_store(&s->type, (MPI_Datatype)0);
-    atomic_store(&s->sends, elements(atomic_load(&seen_least), size));
-    atomic_store(&s->receives, elements(descriptor_least(), size));
+    atomic_store(&s->full[0], elements(atomic_load(&seen_least), size));
+    atomic_store(&s->full[1], elements(descriptor_least(), size));
+    aim(s, atomic_load(&seen_least) == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
     atomic_store(&s->collects, elements(atomic_load(&seen_collected), size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
@@ -49,7 +65,8 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
-        atomic_store(&s->sends, elements(least, l->size));
+        atomic_store(&s->full[0], elements(least, l->size));
+        aim(s, least == INT64_MAX || !host_packs_short(l) ? INT64_MAX : atomic_load(&s->brief));
         atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
@@ -80,10 +97,10 @@ void seen_learn(MPI_Datatype t)
 }
 
 /* That of a type that has been used before. */
-static struct layout *due(struct seen *s, MPI_Datatype t)
+static struct layout *due(struct seen *s, MPI_Datatype t, unsigned worth)
 {
     bool again = used(s);
-    if (!again) atomic_fetch_add_explicit(&s->uses, 1, memory_order_relaxed);
+    if (!again) atomic_fetch_add_explicit(&s->uses, worth, memory_order_relaxed);
     struct layout *l = again ? layout_of(t) : NULL;
     if (l && !atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);
     return l && l->kernel ? l : NULL;
@@ -94,15 +111,32 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count)
     int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
-    struct layout *l = count >= atomic_load_explicit(&s->sends, memory_order_relaxed) ? due(s, t) : NULL;
+    struct layout *l = count >= atomic_load_explicit(&s->full[0], memory_order_relaxed) ? due(s, t, WORTH) : NULL;
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
+}
+
+struct layout *seen_brief(MPI_Datatype t, int64_t count)
+{
+    int64_t full = atomic_load_explicit(&seen_least, memory_order_relaxed);
+    if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
+    struct seen *s = slot_of(t);
+    struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, 1) : NULL;
+    return l && host_packs_short(l) && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
+}
+
+void seen_settle(MPI_Datatype t, int64_t elements)
+{
+    struct seen *s = seen_of(t);
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&s->type) == t && elements > atomic_load(&s->brief)) aim(s, elements);
+    pthread_mutex_unlock(&lock);
 }
 
 struct layout *seen_packed(MPI_Datatype t, int64_t count)
 {
     bool none = atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX;
     if (none || host_type_plain(t) || !seen_receives(t, count)) return NULL;
-    struct layout *l = due(slot_of(t), t);
+    struct layout *l = due(slot_of(t), t, WORTH);
     return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -136,13 +170,13 @@ bool seen_gains(MPI_Datatype t, int64_t count)
 
 bool seen_collects(MPI_Datatype t)
 {
-    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t));
+    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t, WORTH));
 }
 
 bool seen_receives(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
-    return count >= atomic_load_explicit(&slot_of(t)->receives, memory_order_relaxed);
+    return count >= atomic_load_explicit(&slot_of(t)->full[1], memory_order_relaxed);
 }
 
 void seen_start(int64_t least, int64_t collected)

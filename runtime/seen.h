@@ -11,8 +11,10 @@ struct seen {
     _Atomic(MPI_Datatype) type;
     _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
     _Atomic int64_t receives;
+    _Atomic int64_t full[2];    /* the same without brief messages, */
+    _Atomic int64_t brief;      /* which have so many and more */
     _Atomic int64_t collects;   /* the same of one count of a collective (operand_host.c) */
-    atomic_uint uses;           /* messages of enough elements, before the type is read */
+    atomic_uint uses;           /* messages of enough elements, before the type is read; brief ones count less */
     atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
     atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
 };
@@ -79,6 +81,10 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count);
 bool seen_again(MPI_Datatype t);
 /* From here on they have. */
 void seen_learn(MPI_Datatype t);
+/* That of a type of which so few elements are sent or received that only packing could save something; else NULL. */
+struct layout *seen_brief(MPI_Datatype t, int64_t count);
+/* It saves nothing for fewer elements than these. */
+void seen_settle(MPI_Datatype t, int64_t elements);
 /* The layout of a type of which so many elements are to be received packed (host_message.h); else NULL. */
 struct layout *seen_packed(MPI_Datatype t, int64_t count);
 /* False of collectives' buffers that hold too little to be packed; the type is not read. */
