@@ -82,8 +82,8 @@ local both = "in sendbuf, count sendcount, type sendtype, int dest, int sendtag,
 local replaced = "inout buf, count count, type datatype, int dest, int sendtag, int source, int recvtag, comm comm"
 row("own", "Sendrecv", both .. ", status status", { large = true })
 row("own", "Sendrecv_replace", replaced .. ", status status", { large = true })
-row("packed", "Sendrecv", both, { forms = "nonblocking" })
-row("packed", "Sendrecv_replace", replaced, { forms = "nonblocking" })
+row("own", "Isendrecv", both .. ", request request", { large = true, keep = "request" })
+row("own", "Isendrecv_replace", replaced .. ", request request", { large = true, keep = "request" })
 row("own", "Psend_init", "in buf, int partitions, MPI_Count count, type datatype, int dest, int tag, comm comm, "
   .. "info info, request request", { keep = "request" })
 row("own", "Precv_init", "out buf, int partitions, MPI_Count count, type datatype, int source, int tag, comm comm, "
@@ -280,7 +280,8 @@ by_hand("accelerated", "typed device buffers are packed by a kernel and travel a
   Send Ssend Rsend Bsend Isend Issend Irsend Ibsend ]])
 by_hand("accelerated", "packed bytes arrive, and a kernel unpacks them into typed device buffers",
   "Recv Irecv Mrecv Imrecv")
-by_hand("accelerated", "typed device buffers are packed and unpacked by kernels", "Sendrecv Sendrecv_replace")
+by_hand("accelerated", "typed device buffers are packed and unpacked by kernels",
+  "Sendrecv Sendrecv_replace Isendrecv Isendrecv_replace")
 by_hand("accelerated", "completes what stridec started: all that has arrived is unpacked together", [[
   Wait Test Waitall Testall Waitany Testany Waitsome Testsome ]])
 by_hand("accelerated", "a request that is seen to be complete has its data in place", [[

@@ -5,6 +5,8 @@
 #include "log.h"
 #include "room.h"
 #include "team.h"
+#include "which_mpi.h"
+#include <ctype.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -26,7 +28,9 @@ static char prefix[96];           /* of the names of the job's files */
 static struct peer own = {.fd = -1, .self = true};
 static int world_size;
 static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
-static uint32_t *patience;        /* looks to leave out before the next one, doubled each time */
+static uint32_t *patience;        /* looks to leave out before the next one, doubled each time; of each rank, then */
+static uint32_t all_patience[2];  /* of whether all are there */
+static atomic_bool settled;       /* all of this machine are */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
@@ -125,19 +129,21 @@ static struct node_file *map(int fd)
     return at == MAP_FAILED ? NULL : at;
 }
 
+/* It has its name only when all is in it. */
 static bool own_make(int rank)
 {
-    char name[128];
+    char name[128], made[136];
     struct flock l = whole(F_WRLCK);
     file_name(name, rank);
-    own.fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(made, sizeof made, "%s.new", name);
+    own.fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (own.fd < 0) return false;
     own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || posix_fallocate(own.fd, 0, (off_t)arena_at(world_size)) ||
         getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
-        unlink(name);
+        unlink(made);
         return false;
     }
     memcpy(&f->cookie, COOKIE_MARK, sizeof COOKIE_MARK);
@@ -147,7 +153,9 @@ static bool own_make(int rank)
     memcpy(proof, &f->cookie, sizeof proof);
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
-    return true;
+    if (!rename(made, name)) return true;
+    unlink(made);
+    return false;
 }
 
 /* A GPU, or a driver that the process has loaded already. */
@@ -204,6 +212,7 @@ void node_finish(void)
     peer_close(&own);
     free(peers), free(patience);
     peers = NULL, patience = NULL;
+    memset(all_patience, 0, sizeof all_patience), atomic_store(&settled, false);
 }
 
 /*
@@ -229,6 +238,46 @@ static struct peer *peer_open(int rank)
     return NULL;
 }
 
+static int count_files(void)
+{
+    char pattern[sizeof prefix + 2];
+    glob_t found;
+    int n = 0;
+    snprintf(pattern, sizeof pattern, "%s*", prefix);
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *rank = found.gl_pathv[i] + strlen(prefix);
+        while (isdigit((unsigned char)*rank)) rank++;
+        n += !*rank;
+    }
+    globfree(&found);
+    return n;
+}
+
+/* True where it is time to look, ever more seldom. */
+static bool due(uint32_t *left, uint32_t *next)
+{
+    if (*left) return --*left, false;
+    *next = *next ? *next < 1 << 20 ? 2 * *next : *next : 1;
+    *left = *next;
+    return true;
+}
+
+/* What was missed while they came is looked for once more. */
+bool node_awaits(void)
+{
+    if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire)) return false;
+    pthread_mutex_lock(&lock);
+    int all = launcher_neighbors();
+    bool await = all < 0 || !due(&all_patience[0], &all_patience[1]) || count_files() < all;
+    if (!await) {
+        memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
+        atomic_store_explicit(&settled, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return await;
+}
+
 /* Looked for again and again, ever more seldom: a rank that is not through MPI_Init yet has no file. */
 static struct peer *find(int rank, bool surely)
 {
@@ -239,13 +288,9 @@ static struct peer *find(int rank, bool surely)
     uint32_t *left = &patience[2 * rank], *next = left + 1;
     if (peers[rank]) {
         p = peers[rank];
-    } else if (*left && !surely) {
-        --*left;
-    } else {
+    } else if (due(left, next) || surely) {
         p = peer_open(rank);
         __atomic_store_n(&peers[rank], p, __ATOMIC_RELEASE);
-        *next = *next ? *next < 1 << 20 ? 2 * *next : *next : 1;
-        *left = *next;
     }
     pthread_mutex_unlock(&lock);
     return p;

@@ -39,8 +39,7 @@ static bool pack_displs(const struct operands *o, struct operand *p, const struc
     return c->displs != NULL;
 }
 
-/* A message goes down as bytes: MPICH 4.0 gives a derived type back once too often after MPI_Isendrecv
- * (pmodels/mpich#7098). */
+/* A message goes down as bytes. */
 static bool pack_type(const struct operands *o, struct operand *p, const struct carried *c)
 {
     if (o->message && c->whole.bytes <= INT_MAX) {

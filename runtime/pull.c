@@ -41,7 +41,7 @@ struct pull {
 
 bool pull_from(MPI_Comm comm, int source)
 {
-    return source == MPI_ANY_SOURCE || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
+    return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
 
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried)

@@ -44,14 +44,26 @@ static enum family family_of(void *function, const char *version)
     return UNKNOWN_FAMILY;
 }
 
+/* The first of some variables; -1 where there is none. */
+static int first_of(const char *const variables[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *value = getenv(variables[i]);
+        if (value) return atoi(value);
+    }
+    return -1;
+}
+
 int launcher_rank(void)
 {
     static const char *const VARIABLES[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    for (size_t i = 0; i < sizeof VARIABLES / sizeof *VARIABLES; i++) {
-        const char *rank = getenv(VARIABLES[i]);
-        if (rank) return atoi(rank);
-    }
-    return -1;
+    return first_of(VARIABLES, sizeof VARIABLES / sizeof *VARIABLES);
+}
+
+int launcher_neighbors(void)
+{
+    static const char *const VARIABLES[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    return first_of(VARIABLES, sizeof VARIABLES / sizeof *VARIABLES);
 }
 
 /* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library

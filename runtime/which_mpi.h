@@ -8,5 +8,7 @@
 bool which_mpi_fits(void);
 /* The rank that the launcher tells, where MPI_COMM_WORLD can't be asked; -1 where it doesn't. */
 int launcher_rank(void);
+/* How many ranks of MPI_COMM_WORLD it has started on this machine; -1 where it doesn't tell. */
+int launcher_neighbors(void);
 
 #endif

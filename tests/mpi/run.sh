@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @NEW a new empty folder, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
@@ -65,7 +65,9 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
         @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
+        @LATE) value=$(cd "$build" && pwd -P)/tests/mpi/liblate.so ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
+        @FILE) value=$(mktemp -d "$work/new.XXXXXX")/file ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
         esac
         export "${1%%=*}=$value"
@@ -97,7 +99,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 programs="pack parts host native extend attach p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief starts pipe strangers soak odd tools left worlds sessions errors short
+    bottom partitioned lifetimes freed threads offers brief starts pipe strangers early soak odd tools left worlds sessions errors short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
