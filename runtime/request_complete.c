@@ -22,6 +22,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
 
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 {
+    if (r->parcel && !r->receive) return 0;   /* a send */
     if (r->parcel && r->parcel->block) return host_arrived(r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
     if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;

@@ -266,6 +266,37 @@ static void short_runs(void)
     report("short runs in calls that don't offer");
 }
 
+/* Messages that are too short to be offered, of short runs: packed and unpacked once there is code for them. */
+static void brief_runs(void)
+{
+    static const int runs[] = {63, 64, 200, 495};
+    long (*packings)(void) = NULL, before = 0, packed = 0;
+    int (*ready)(MPI_Datatype, int) = NULL;
+    *(void **)&packings = dlsym(RTLD_DEFAULT, "stridec_host_packed");
+    *(void **)&ready = dlsym(RTLD_DEFAULT, "stridec_host_ready");
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        MPI_Datatype type;
+        MPI_Request sent;
+        struct layout l;
+        struct buf out, in;
+        MPI_Type_vector(runs[i], 1, 3, MPI_DOUBLE, &type);
+        type_commit(&type), layout_of(&l, type, 1, "a short vector");
+        bool code = ready && ready(type, 1) == 1;
+        if (packings) before = packings();
+        buf_make(&out, MEM_HOST, &l, 0, 80 + (uint64_t)my_rank), buf_make(&in, MEM_HOST, &l, 0, 90 + (uint64_t)my_rank);
+        MPI_Isend(out.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD, &sent);
+        MPI_Recv(in.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&sent, MPI_STATUS_IGNORE);
+        if (packings) packed = packings() - before;
+        buf_expect_from(&in, &l, &l, 80 + (uint64_t)peer);
+        buf_check(&in, "what was received"), buf_check(&out, "what was sent");
+        bool all = code && runs[i] >= 64 && !is("ordinary");
+        if (packings) expect(packed == (all ? 2 : 0), "%d doubles were packed and unpacked %ld times", runs[i], packed);
+        buf_free(&out), buf_free(&in), layout_free(&l);
+    }
+    report("brief messages of short runs");
+}
+
 static struct layout *of_threads;
 
 static void *in_thread(void *comm)
@@ -341,6 +372,7 @@ int main(int argc, char **argv)
     late(&layouts[2]);
     cancelled(&layouts[2]);
     short_runs();
+    brief_runs();
     if (level == MPI_THREAD_MULTIPLE) threads(layouts);
     took_the_way();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
