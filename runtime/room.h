@@ -10,7 +10,7 @@
 
 /* Of a long message the first so many bytes of its room are written again and again, while its receiver keeps up: what stays in
  * the caches costs no traffic to memory. From byte `turn` on, all lie at places of their own. */
-#define ROOM_RING ((int64_t)512 << 10)
+#define ROOM_RING ((int64_t)1 << 20)
 /* The place of packed byte `at` in its room, and how many from there on, up to `end`, follow it. */
 static inline int64_t room_place(int64_t at, int64_t turn, int64_t end, int64_t *run)
 {

@@ -4,9 +4,9 @@
 #define STRIDEC_SPIN_H
 #include <sched.h>
 
-#define SPINS_A_YIELD 64
+#define SPINS_A_YIELD 512
 
-/* One turn, the number of which is `spins`: 40 ns, and once in 64 turns a call of the system. */
+/* One turn, the number of which is `spins`: some 40 ns, and once in 512 turns a call of the system. */
 static inline void spin(unsigned spins)
 {
     if (spins % SPINS_A_YIELD == SPINS_A_YIELD - 1) sched_yield();
