@@ -266,6 +266,33 @@ static void short_runs(void)
     report("short runs in calls that don't offer");
 }
 
+/* Longer than the ring of a room (runtime/room.h): to a receiver who keeps up, and to one who has not begun. */
+static void past_the_ring(void)
+{
+    MPI_Datatype type;
+    MPI_Request sent;
+    struct layout l;
+    struct buf out, in;
+    MPI_Type_vector(400000, 1, 2, MPI_DOUBLE, &type);
+    type_commit(&type), layout_of(&l, type, 1, "a long vector");
+    buf_make(&out, MEM_HOST, &l, 0, 50 + (uint64_t)my_rank);
+    for (int round = 0; round < 6; round++) {
+        buf_make(&in, MEM_HOST, &l, 0, 52 + (uint64_t)my_rank);
+        bool first = (round + my_rank) % 2, both = round >= 4;
+        if (both) MPI_Isend(out.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD, &sent);
+        if (!both && first) MPI_Send(out.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD);
+        MPI_Recv(in.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (!both && !first) MPI_Send(out.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD);
+        if (both) MPI_Wait(&sent, MPI_STATUS_IGNORE);
+        buf_expect_from(&in, &l, &l, 50 + (uint64_t)peer);
+        buf_check(&in, "what was received");
+        buf_free(&in);
+    }
+    buf_check(&out, "what was sent");
+    buf_free(&out), layout_free(&l);
+    report("longer than the ring");
+}
+
 /* Messages that are too short to be offered, of short runs: packed and unpacked once there is code for them. */
 static void brief_runs(void)
 {
@@ -373,6 +400,7 @@ int main(int argc, char **argv)
     cancelled(&layouts[2]);
     short_runs();
     brief_runs();
+    past_the_ring();
     if (level == MPI_THREAD_MULTIPLE) threads(layouts);
     took_the_way();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
