@@ -6,10 +6,8 @@
 #include "native.h"
 #include "room.h"
 #include "scatter.h"
-#include "spin.h"
 #include <string.h>
 
-#define LOOKS_A_PULSE 65536
 #define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
@@ -20,24 +18,13 @@ static bool write_out(struct parcel *p, char *packed, const char *from, int64_t 
     return native_unpack(p->layout, p->count, p->user, from, at, end);
 }
 
-/* Where the packed bytes that are there end, once that is past `at`; -1 where their sender has ended. */
-static int64_t await(const struct peer *peer, const struct slot *s, int64_t at)
-{
-    int64_t ready;
-    for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
-        if (spins % LOOKS_A_PULSE == 0 && node_gone(peer)) return -1;
-        spin(spins);
-    }
-    return ready;
-}
-
 /* Behind the sender, who is packing. False where it has ended. */
 static bool follow(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
     const char *room = room_of(peer, s->user, bytes);
     int64_t ready, run;
     for (int64_t at = 0; room && at < bytes; at += run) {
-        if ((ready = await(peer, s, at)) < 0) return false;
+        if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
         int64_t place = room_place(at, turn, end, &run);
         if (!write_out(p, packed, room + place, at, at + run)) return false;

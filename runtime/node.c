@@ -4,6 +4,7 @@
 #include "env.h"
 #include "log.h"
 #include "room.h"
+#include "spin.h"
 #include "team.h"
 #include "which_mpi.h"
 #include <ctype.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define FOLDER "/dev/shm/"
+#define LOOKS_A_PULSE 65536
 static const char magic[8] = "stridec1";
 
 atomic_bool node_is_armed;
@@ -30,7 +32,8 @@ static int world_size;
 static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
 static uint32_t *patience;        /* looks to leave out before the next one, doubled each time; of each rank, then */
 static uint32_t all_patience[2];  /* of whether all are there */
-static atomic_bool settled;       /* all of this machine are */
+static atomic_bool settled;       /* all of this machine are, */
+static int neighbors;             /* as many as the launcher told; -1: it did not */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
@@ -184,6 +187,7 @@ enum node_offers node_start(void)
         return NODE_NOTHING;
     }
     peers[rank] = &own;
+    neighbors = launcher_neighbors();
     atomic_store(&there, true), atomic_store(&node_is_armed, device);
     return device ? NODE_DEVICE : NODE_HOST;
 }
@@ -267,9 +271,9 @@ static bool due(uint32_t *left, uint32_t *next)
 bool node_awaits(void)
 {
     if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire)) return false;
+    if (neighbors < 0) return true;
     pthread_mutex_lock(&lock);
-    int all = launcher_neighbors();
-    bool await = all < 0 || !due(&all_patience[0], &all_patience[1]) || count_files() < all;
+    bool await = !due(&all_patience[0], &all_patience[1]) || count_files() < neighbors;
     if (!await) {
         memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
         atomic_store_explicit(&settled, true, memory_order_release);
@@ -329,6 +333,16 @@ bool node_gone(const struct peer *p)
 {
     struct flock l = whole(F_WRLCK);
     return !p->self && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+}
+
+int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
+{
+    int64_t ready;
+    for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
+        spin(spins);
+    }
+    return ready;
 }
 
 struct node_file *node_own(void)

@@ -105,6 +105,9 @@ bool node_holds(MPI_Comm comm);
 struct peer *node_member(MPI_Comm comm, int rank);
 /* Its process is gone. */
 bool node_gone(const struct peer *p);
+/* Waits until more packed bytes of a taken slot of its are ready than the `at` that were: how many; -1 where no more will
+ * come. */
+int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
 /* The own file. */
 struct node_file *node_own(void);
 /* Bytes of a file's arena, at an offset of it that is not 0. NULL where the range is none. */

@@ -183,17 +183,6 @@ static bool flows(const struct pull *p)
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->descriptor.bytes;
 }
 
-/* The bytes ready past `at`; -1 where no more will come. */
-static int64_t await(const struct pull *p, int64_t at)
-{
-    int64_t ready;
-    for (unsigned spins = 1; (ready = atomic_load_explicit(&p->slot->ready, memory_order_acquire)) == at; spins++) {
-        if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return -1;
-        spin(spins);
-    }
-    return ready;
-}
-
 /* Piece by piece behind the sender, where the parcel's own kernel writes; else when all is there. Brought by the copy
  * engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
 static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job, int *launches)
@@ -201,7 +190,7 @@ static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, c
     bool whole = !p->parcel->device || by_wire(p->parcel);
     int64_t at = 0, ready = 0;
     while (ready < job->bytes) {
-        if ((ready = await(p, ready)) < 0) return false;
+        if ((ready = node_await_ready(p->peer, p->slot, ready)) < 0) return false;
         if (whole && ready < job->bytes) continue;
         if (whole) return !link_move(batch, p->device, s, job, 1, launches);
         if (parcel_move_range(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready)) return false;
