@@ -108,12 +108,10 @@ static bool exchange(struct column *c, double us[2])
 static void column_open(struct column *c, int64_t run, int64_t bytes)
 {
     struct reason why;
-    struct tree *t = tune_column(run, bytes, &why);
-    int64_t step = run * 2 < 64 ? 64 : run * 2;
-    c->layout = tune_layout(t);
+    c->layout = tune_layout(tune_column(run, bytes, &why));
     c->user = c->layout ? calloc(1, (size_t)c->layout->high) : NULL;
     if (c->layout) native_ready(c->layout, true);
-    PMPI_Type_create_hvector((int)(bytes / run), (int)run, step, MPI_BYTE, &c->type);
+    PMPI_Type_create_hvector((int)(bytes / run), (int)run, tune_column_step(run), MPI_BYTE, &c->type);
     PMPI_Type_commit(&c->type);
 }
 

@@ -109,10 +109,15 @@ struct layout *tune_layout(struct tree *built)
     return l;
 }
 
+int64_t tune_column_step(int64_t block)
+{
+    return block * 2 < 64 ? 64 : block * 2;
+}
+
 struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
 {
-    int64_t count = bytes / block, step = block * 2 < 64 ? 64 : block * 2;
-    return tree_stride(0, count ? count : 1, step, tree_dense(0, block, why), why);
+    int64_t count = bytes / block;
+    return tree_stride(0, count ? count : 1, tune_column_step(block), tree_dense(0, block, why), why);
 }
 
 struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user)

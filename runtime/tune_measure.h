@@ -45,6 +45,8 @@ double tune_once(struct tune_call *c);
 struct layout *tune_layout(struct tree *built);
 /* A column of blocks with as much space between them: wide enough that no two share a 64-byte granule. */
 struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
+/* Bytes from one of its blocks to the next. */
+int64_t tune_column_step(int64_t block);
 /* One element of l in a buffer of d, on its way by t; its wire is not acquired. Borrows the layout. */
 struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user);
 
