@@ -1,7 +1,7 @@
 /* calls_isendrecv.c: MPI_Isendrecv and MPI_Isendrecv_replace: a receive, whose request is the call's, and a send of a copy,
  * which the MPI completes when it likes. Their own requests would not do: MPICH 4.0 tells nothing of what they have
  * received, and a descriptor would be taken for its payload. */
-#include "block.h"
+#include "host_message.h"
 #include "message.h"
 #include "native.h"
 #include "next.h"
@@ -33,12 +33,10 @@ static bool wrong(int64_t count, MPI_Datatype type, MPI_Comm comm)
 
 static struct parcel *copy_host(const struct half *h, struct layout *l)
 {
-    struct parcel *p = parcel_bare(l, NULL, h->buf, h->count);
+    struct parcel *p = host_block(l, h->buf, h->count);
     if (p && !l->tree) PMPI_Type_dup(h->type, &p->datatype);
-    if (p) p->block = block_get(p->bytes);
-    if (p && p->block) p->address = p->block->memory;
-    if (p && p->block && (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) ||
-                          scatter_move(p, p->address, 0, p->bytes, true))) return p;
+    if (p && (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
+        return p;
     parcel_close(p);
     return NULL;
 }
@@ -62,20 +60,6 @@ static int copy(struct half *h, MPI_Comm comm)
     return rc;
 }
 
-/* The copy goes when it has been sent. */
-static void forget(MPI_Request sending, struct parcel *copied)
-{
-    int sent = 0;
-    PMPI_Request_get_status(sending, &sent, MPI_STATUS_IGNORE);
-    if (copied && !sent) {
-        record_add(sending, copied, false);
-        record_orphan(record_take(sending));
-        return;
-    }
-    PMPI_Request_free(&sending);
-    parcel_close(copied);
-}
-
 /* After the receive was posted, which ends with a send that can't be. */
 static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI_Request *received)
 {
@@ -83,8 +67,10 @@ static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI
     struct wire none = {0, MPI_BYTE}, *w = h->copy ? &h->wire : &none;
     int rc = PMPI_Isend(h->copy ? h->copy->address : NULL, w->count, w->type, h->dest, h->tag, comm, &sending);
     if (h->copy) wire_done(w);
-    if (rc == MPI_SUCCESS) {
-        forget(sending, h->copy);
+    if (rc == MPI_SUCCESS) {   /* the copy goes when it has been sent */
+        if (h->copy) message_sent(sending, h->copy);
+        struct record *r = record_take(sending);
+        if (!r || !record_orphan(r)) PMPI_Request_free(&sending);
         return rc;
     }
     call_Cancel(next, received), call_Request_free(next, received);

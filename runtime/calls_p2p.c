@@ -65,15 +65,6 @@ static int send(struct send_forms next, bool offers, const void *buf, MPI_Count 
     return rc;
 }
 
-/* A send that is over already (eager, buffered) gives its buffers back at once and needs no record. */
-static void keep_until_sent(MPI_Request request, struct parcel *p)
-{
-    int sent = 0;
-    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
-    if (sent) parcel_close(p);
-    else record_add(request, p, false);
-}
-
 /* The same of a nonblocking one. */
 static int flowing(struct outflow *o, int rc, MPI_Comm comm, MPI_Request request)
 {
@@ -105,7 +96,7 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
     }
     rc = DOWN(next, l.parcel->address, l.wire.count, l.wire.type, dest, tag, comm, request);
     wire_done(&l.wire);
-    if (rc == MPI_SUCCESS) keep_until_sent(*request, l.parcel);
+    if (rc == MPI_SUCCESS) message_sent(*request, l.parcel);
     else parcel_close(l.parcel);
     return rc;
 }

@@ -90,7 +90,7 @@ struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int 
     return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
 }
 
-static struct parcel *blocked(struct layout *l, const void *buf, int64_t count)
+struct parcel *host_block(struct layout *l, const void *buf, int64_t count)
 {
     struct parcel *p = parcel_bare(l, NULL, buf, count);
     if (p && (p->block = block_get(p->bytes))) {
@@ -109,7 +109,7 @@ bool host_packed(const struct layout *l)
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
     if (!host_packs_short(l)) return NULL;
-    struct parcel *p = blocked(l, buf, count);
+    struct parcel *p = host_block(l, buf, count);
     if (p) native_pack(l, count, buf, p->address, 0, p->bytes), host_note_packed();
     return p;
 }
@@ -120,7 +120,7 @@ static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatyp
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_brief(datatype, count);
     int ready = usable(l, buf, count, datatype, comm) ? native_ready(l, false) : 0;
     if (ready < 0) seen_settle(datatype, INT64_MAX);
-    struct parcel *p = ready == 1 ? blocked(l, buf, count) : NULL;
+    struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
     if (!p || saved >= SAVES_LEAST) return p;
     if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
@@ -140,7 +140,7 @@ struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype
     bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
     struct layout *l = none ? NULL : seen_packed(datatype, count);
     if (!l && !none) return brief(buf, count, datatype, comm);
-    return usable(l, buf, count, datatype, comm) ? blocked(l, buf, count) : NULL;
+    return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;
 }
 
 void host_arrived(struct parcel *p, int64_t bytes)

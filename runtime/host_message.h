@@ -22,6 +22,8 @@ int64_t host_collects_least(void);
 bool host_collects_bytes(int64_t bytes);
 /* True of layouts that are sent packed where they are not offered. */
 bool host_packs_short(const struct layout *l);
+/* A parcel with memory for its packed bytes, not filled; NULL without. */
+struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 /* Packed, to be sent as plain bytes, or NULL. */
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* The same of what host_sends has left, of fewer bytes. */

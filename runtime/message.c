@@ -44,6 +44,14 @@ bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t co
     return settled(&to->parcel, *rc);
 }
 
+void message_sent(MPI_Request request, struct parcel *p)
+{
+    int sent = 0;
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (sent) parcel_close(p);
+    else record_add(request, p, false);
+}
+
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc)
 {

@@ -1,4 +1,4 @@
-/* message.h: the two ends of a message that a parcel carries: what calls_p2p.c and calls_exchange.c share. */
+/* message.h: the two ends of a message that a parcel carries: what calls_p2p.c, calls_exchange.c and calls_isendrecv.c share. */
 #ifndef STRIDEC_MESSAGE_H
 #define STRIDEC_MESSAGE_H
 #include "request.h"
@@ -15,6 +15,9 @@ struct leaving {
  * down as it came. offers: the buffer stays as it is until the send has ended. */
 bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc);
+/* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered) gives its
+ * buffers back at once and needs no record. */
+void message_sent(MPI_Request request, struct parcel *p);
 /* A parcel and its wire type for what is to be received; the same is true of *rc. */
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc);
