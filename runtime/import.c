@@ -19,12 +19,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct place_key {
     struct device *device;
-    uint64_t start;
+    uint64_t id;
     int64_t rank;
 };
 struct import {
     struct place_key key;
-    uint64_t id, span;
+    uint64_t start, span;
     CUdeviceptr base;      /* 0: the driver refuses */
     int users;
     bool stale;            /* closed by its last user: another allocation has its place */
@@ -51,12 +51,12 @@ static void import_drop(struct import *i)
 }
 
 /* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
-static void import_drop_under(const struct place_key *key, uint64_t span)
+static void import_drop_under(const struct place_key *key, const struct slot *s)
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
-        bool apart = i->key.rank != key->rank || i->key.device != key->device || i->key.start >= key->start + span ||
-                     key->start >= i->key.start + i->span;
+        bool apart = i->key.rank != key->rank || i->key.device != key->device || i->start >= s->start + s->span ||
+                     s->start >= i->start + i->span;
         if (!apart) import_drop(i);
     }
 }
@@ -79,7 +79,7 @@ static struct import *import_new(const struct place_key *key, const struct slot 
         log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)key->rank, driver_error(r));
         i->base = 0;
     }
-    i->key = *key, i->id = s->id, i->span = s->span;
+    i->key = *key, i->start = s->start, i->span = s->span;
     return i;
 }
 
@@ -93,13 +93,12 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     *address = s->user;
     if (p->self) return &self_import;
     memset(&key, 0, sizeof key);
-    key.device = d, key.start = s->start, key.rank = p->rank;
+    key.device = d, key.id = s->id, key.rank = p->rank;
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, imports, &key, sizeof key, i);
-    bool same = i && i->id == s->id;
-    bool last = same && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
-    if (!same) {
-        import_drop_under(&key, s->span);
+    bool last = i && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!i) {
+        import_drop_under(&key, s);
         i = import_new(&key, s);
     } else if (!last) {
         HASH_DEL(imports, i);
@@ -109,7 +108,7 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
         i->users++;
         if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
         import_bound();
-        *address = i->base + (s->user - s->start);
+        *address = i->base + (s->user - i->start);
         if (!opened) i->users--;
     }
     pthread_mutex_unlock(&lock);

@@ -28,17 +28,16 @@ enum slot_memory {
     SLOT_ROOM       /* a place among the owner's rooms (room.h) */
 };
 struct slot {
-    _Alignas(64) _Atomic uint32_t state;   /* with all that a receiver of host memory looks at, in one line of the cache */
+    _Alignas(64) _Atomic uint32_t state;   /* with all that receivers look at again and again, in one line of the cache */
     uint32_t memory;            /* enum slot_memory */
-    uint32_t probe;             /* number of the device of the memory (node_file.probe) */
     _Atomic int64_t ready;      /* of the packed bytes, already there to be read; -1: there will be no more */
     uint64_t user;              /* address of element 0's origin; of packed bytes their first */
     uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
     int64_t bytes;              /* packed */
     int64_t count, extent;
-    CUipcMemHandle handle;      /* of the allocation */
+    uint64_t id;                /* the driver's number for the allocation: no other of the process has it */
+    CUipcMemHandle handle;      /* of the allocation, for who does not know it yet */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
-    uint64_t id;                /* the driver's for the allocation: another one at the same start has another */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
 };
 

@@ -110,7 +110,8 @@ static void describe(struct offer *o, const struct export *e, uint64_t user, uin
     struct slot *s = o->slot;
     const struct parcel *p = o->parcel;
     s->memory = SLOT_DEVICE;
-    s->probe = e->probe, s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
+    /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
+    if (s->id != e->id || s->start != e->start) s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
     atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);

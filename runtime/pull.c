@@ -31,7 +31,7 @@ struct pull {
     struct import *import;
     struct buffer *bounce;      /* packed bytes on their way to host memory */
     int64_t begun;
-    bool tried, done;
+    bool taken, tried, done;
     struct pull *next;
 };
 
@@ -75,9 +75,16 @@ static bool head_on(struct device *on, struct parcel *p, const void *packed, str
     return read;
 }
 
+/* Of its own memory stridec knows where it lies. */
+static struct device *device_around(const struct parcel *p, const void *packed)
+{
+    bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
+    return hosted ? NULL : device_of(packed);
+}
+
 static bool head(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
 {
-    struct device *on = packed ? device_of(packed) : p->device;
+    struct device *on = packed ? device_around(p, packed) : p->device;
     if (on) return head_on(on, p, packed, d, bytes);
     return packed ? memcpy(d, packed, (size_t)bytes) != NULL : scatter_move(p, (char *)d, 0, bytes, true);
 }
@@ -125,16 +132,15 @@ int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = &peer->file->slot[d->slot];
+    __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
     if (d->bytes < OFFER_MIN) brief_taken();
-    if (!take(peer, s)) return MPI_ERR_OTHER;
     struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {
-        tell(s, SLOT_DONE);
+        if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .descriptor = *d, .parcel = p, .begun = stats_now()};
-    pull->device = s->memory != SLOT_DEVICE ? NULL : p->device ? p->device : device_default();
+    *pull = (struct pull){.peer = peer, .slot = s, .descriptor = *d, .parcel = p};
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -183,20 +189,28 @@ static bool flows(const struct pull *p)
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->descriptor.bytes;
 }
 
-/* Piece by piece behind the sender, where the parcel's own kernel writes; else when all is there. Brought by the copy
- * engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
+/* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before are on
+ * their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
+static bool follow_pieces(struct pull *p, struct stream *s, const struct link_job *job)
+{
+    struct stream *two[2] = {s, stream_get(p->device)};
+    int64_t at = 0, ready = 0;
+    bool ok = true;
+    for (int i = 0; ok && at < job->bytes; i = two[1] ? 1 - i : 0, at = ready)
+        ok = (ready = node_await_ready(p->peer, p->slot, ready)) >= 0 &&
+             !parcel_move_range(p->parcel, p->device, two[i], KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready);
+    if (two[1] && stream_wait(p->device, two[1])) ok = false;
+    if (two[1]) stream_put(p->device, two[1]);
+    return ok;
+}
+
+/* Where the parcel's own kernel doesn't write, all must be there. */
 static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job, int *launches)
 {
-    bool whole = !p->parcel->device || by_wire(p->parcel);
-    int64_t at = 0, ready = 0;
-    while (ready < job->bytes) {
-        if ((ready = node_await_ready(p->peer, p->slot, ready)) < 0) return false;
-        if (whole && ready < job->bytes) continue;
-        if (whole) return !link_move(batch, p->device, s, job, 1, launches);
-        if (parcel_move_range(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready)) return false;
-        at = ready;
-    }
-    return true;
+    int64_t ready = 0;
+    if (p->parcel->device && !by_wire(p->parcel)) return follow_pieces(p, s, job);
+    while (ready >= 0 && ready < job->bytes) ready = node_await_ready(p->peer, p->slot, ready);
+    return ready >= 0 && !link_move(batch, p->device, s, job, 1, launches);
 }
 
 static bool job_of(struct pull *p, struct link_job *job)
@@ -288,11 +302,20 @@ static bool pull_spilled(struct pull *p)
     return ok;
 }
 
+/* With the sender's end of a message there is nothing to be had. */
+static void begin(struct pull *p)
+{
+    if (!(p->taken = take(p->peer, p->slot))) return;
+    p->begun = stats_now();
+    if (p->slot->memory == SLOT_DEVICE) p->device = p->parcel->device ? p->parcel->device : device_default();
+}
+
 /* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
  * is told: it may free the memory then, and have other memory there at once. */
 static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
+    if (!p->taken) return log_write(LOG_ERROR, "rank %u ended before its message was read", p->descriptor.rank), false;
     bool host = p->slot->memory != SLOT_DEVICE, ok = host ? from_host(p) : p->done;
     p->done = ok;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->descriptor.bytes, false);
@@ -310,6 +333,7 @@ static bool pull_rest(struct pull *p)
 int pulls_run(struct pulls *ps)
 {
     inflows_start(ps->inflows);
+    for (struct pull *p = ps->first; p; p = p->next) begin(p);
     for (const struct pull *p = ps->first; p; p = p->next) {
         struct device *d = p->device;
         if (p->tried || !d || device_enter(d)) continue;
@@ -321,7 +345,7 @@ int pulls_run(struct pulls *ps)
         if (!pull_rest(p)) rc = -1;
     for (struct pull *p = ps->first, *next; p; p = next) {
         next = p->next;
-        tell(p->slot, SLOT_DONE);
+        if (p->taken) tell(p->slot, SLOT_DONE);
         spare_put(SPARE_PULL, p);
     }
     /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */

@@ -22,10 +22,9 @@ struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype,
 /* True if what a receive for p brought is a descriptor. It lies at `packed`, or, NULL, in p's own buffer. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d);
 /* What d offers is to go to p, which stays the caller's until pulls_run. MPI_SUCCESS; MPI_ERR_TRUNCATE where p is too
- * small: nothing is moved; MPI_ERR_NO_MEM; or MPI_ERR_OTHER where the sender has
- * ended. The status becomes that of the payload. pulls_run is called in any case. */
+ * small: nothing is moved; or MPI_ERR_NO_MEM. The status becomes that of the payload. pulls_run is called in any case. */
 int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status);
-/* Moves all, waits, and tells the senders. 0 or -1 (logged). */
+/* Moves all, waits, and tells the senders. 0 or -1 (logged): a sender has ended, too. */
 int pulls_run(struct pulls *ps);
 
 #endif
