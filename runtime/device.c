@@ -98,16 +98,27 @@ struct origin {
     unsigned managed;
     CUcontext context;
     int ordinal;
+    unsigned plain;             /* an allocation that the older IPC calls share */
+    struct allocation around;
 };
+
+#define FIRST 4   /* of the attributes: what can be asked of all memory */
 
 /* False where there is no driver, or it was never initialized: then there are no device pointers. */
 static bool ask(const struct driver *driver, const void *p, struct origin *o)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                  CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal};
+                                  CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                  CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                  CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal, &o->plain, &o->around.start, &o->around.span,
+                     &o->around.id};
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)p;
     *o = (struct origin){0};
-    return driver && p && driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
+    if (!driver || !p) return false;
+    if (driver->cuPointerGetAttributes(sizeof what / sizeof *what, what, where, at) == CUDA_SUCCESS) return true;
+    *o = (struct origin){0};
+    return driver->cuPointerGetAttributes(FIRST, what, where, at) == CUDA_SUCCESS;
 }
 
 static bool on_device(const struct origin *o)
@@ -115,13 +126,56 @@ static bool on_device(const struct origin *o)
     return o->type == CU_MEMORYTYPE_DEVICE || o->type == CU_MEMORYTYPE_UNIFIED || o->managed;
 }
 
-struct device *device_of(const void *p)
+/* Those that a thread has met lately: a send's and a receive's, and what else there is. */
+#define MET 4
+static _Thread_local struct met {
+    struct device *device;
+    struct allocation around;
+} lately[MET];
+static _Thread_local unsigned next_met;
+
+static bool holds(const struct allocation *a, const void *p)
+{
+    return (uint64_t)(uintptr_t)p - a->start < a->span;
+}
+
+static struct met *met_around(const void *p)
+{
+    for (int i = 0; i < MET; i++)
+        if (holds(&lately[i].around, p)) return &lately[i];
+    return NULL;
+}
+
+/* Nothing tells of an allocation that is freed; but another one at its place has another number. */
+static bool stands(const struct driver *driver, const struct met *m, const void *p)
+{
+    unsigned long long id = 0;
+    return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS &&
+           id == m->around.id;
+}
+
+struct device *device_around(const void *p, struct allocation *a)
 {
     const struct driver *driver = driver_get();
     struct origin o;
+    *a = (struct allocation){0};
     if (!driver || host_surely(p) || host_learn(p)) return NULL;
+    struct met *m = met_around(p);
+    if (m && stands(driver, m, p)) return *a = m->around, m->device;
+    if (m) *m = (struct met){0};
     if (!ask(driver, p, &o) || !on_device(&o)) return NULL;
-    return find_or_add(driver, o.context, o.ordinal);
+    struct device *d = find_or_add(driver, o.context, o.ordinal);
+    if (!d || !o.plain || o.managed || !holds(&o.around, p)) return d;
+    if (!m) m = &lately[next_met++ % MET];
+    *m = (struct met){d, o.around};
+    *a = o.around;
+    return d;
+}
+
+struct device *device_of(const void *p)
+{
+    struct allocation a;
+    return device_around(p, &a);
 }
 
 bool device_only(const void *p)

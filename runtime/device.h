@@ -23,6 +23,13 @@ struct device {
 /* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for
  * NULL. Managed memory counts as device memory. */
 struct device *device_of(const void *p);
+/* The whole of a plain allocation on a device, and the driver's number for it, which no other of the process has. */
+struct allocation {
+    uint64_t start, span, id;
+};
+/* As device_of; *a is the allocation, or all zeros around what is none of cuMemAlloc's. Of those that the thread has met
+ * lately one short question tells. */
+struct device *device_around(const void *p, struct allocation *a);
 /* True if the byte at p lies in device memory that is not managed: the host has no part in it. */
 bool device_only(const void *p);
 /* True if kernels may address [p, p + bytes) as it is: device or managed memory, or one allocation of pinned and

@@ -44,11 +44,11 @@ bool exchange_takes(const struct operands *o)
 static struct where where_near(struct exchange *x, const struct edge *e)
 {
     int64_t first, past;
-    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct where){NULL, false};
+    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct where){0};
     layout_span(e->layout, e->count, &first, &past);
     uint64_t at = (uint64_t)(uintptr_t)e->buf + (uint64_t)first;
     bool all = !x->bottom && past > first && memory_run(&x->memory, at, past - first) == past - first;
-    struct where w = all ? (struct where){x->memory.device, false} : where_of(e->layout, e->buf, e->count);
+    struct where w = all ? (struct where){.device = x->memory.device} : where_of(e->layout, e->buf, e->count);
     x->host = !x->bottom && !w.device;
     return w;
 }
@@ -63,7 +63,7 @@ static int edge_open(struct exchange *x, struct edge *at, const struct operand *
     at->count = p->counts ? operand_count(p, i) : p->count;
     at->layout = l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
-    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct where){NULL, false};
+    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct where){0};
     at->excess = NULL;
     if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
     int64_t step = p->displs ? operand_displ(p, i) : each ? i * at->count : 0;

@@ -120,15 +120,25 @@ static uint32_t probe_of(struct device *d)
     return made ? probe_count - 1 : PROBES;
 }
 
-bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
+static bool share(struct device *d, struct export *e)
 {
-    if (!ask(address, e) || !export_holds(e, address, bytes)) return false;
     pthread_mutex_lock(&lock);
     const struct handle *h = handle_of(d, e);
     bool shared = h && h->shared;
     if (shared) e->handle = h->handle, e->synchronous = h->synchronous, e->probe = probe_of(d);
     pthread_mutex_unlock(&lock);
     return shared && e->probe < PROBES;
+}
+
+bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
+{
+    return ask(address, e) && export_holds(e, address, bytes) && share(d, e);
+}
+
+bool export_around(struct device *d, const struct allocation *a, struct export *e)
+{
+    e->start = a->start, e->span = a->span, e->id = a->id;
+    return share(d, e);
 }
 
 static bool accepts(const struct peer *p, uint32_t probe)

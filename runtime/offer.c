@@ -282,6 +282,7 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
     struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
     bool brief = layout_bytes(l, count) < OFFER_MIN;
     if (!peer || (brief && !brief_begin(peer))) return NULL;
+    if (w.around.span && !export_around(w.device, &w.around, &site.allocation)) site.allocation.span = 0;
     struct offer *o = offer_to(peer, l, w.device, buf, count, &site);
     if (o) o->brief = brief;
     else if (brief) brief_take_back(peer);

@@ -12,7 +12,7 @@ static struct carried *carried_new(const struct operands *o, const struct operan
     int64_t bytes = 0;
     for (int i = 0; c && i < most; i++) {
         if (!operand_piece(o, p, g, i, &from)) continue;
-        struct where w = p->hosted ? (struct where){NULL, false} : where_of(from.layout, from.buf, from.count);
+        struct where w = p->hosted ? (struct where){0} : where_of(from.layout, from.buf, from.count);
         struct piece *piece = &c->piece[c->n++];
         piece->parcel = parcel_on(from.layout, w.device, from.buf, from.count);
         piece->parcel.parts = w.parts;
@@ -149,7 +149,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
     int rc = c ? MPI_SUCCESS : CANT;
     for (int i = 0; c && i < c->n && rc == MPI_SUCCESS; i++) {
         const struct parcel *q = &c->piece[i].parcel;
-        rc = parcel_check(q->layout, (struct where){q->device, q->parts}, c->piece[i].source, operands_comm(o));
+        rc = parcel_check(q->layout, (struct where){.device = q->device, .parts = q->parts}, c->piece[i].source, operands_comm(o));
     }
     bool host_only = staged || !takes_devices(o) || brings_descriptors(o) || group_alone(o, g);
     if (rc == MPI_SUCCESS && !(p->hosted ? place_hosted(c) : acquire(c, host_only))) rc = CANT;

@@ -76,7 +76,7 @@ static bool head_on(struct device *on, struct parcel *p, const void *packed, str
 }
 
 /* Of its own memory stridec knows where it lies. */
-static struct device *device_around(const struct parcel *p, const void *packed)
+static struct device *device_beneath(const struct parcel *p, const void *packed)
 {
     bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
     return hosted ? NULL : device_of(packed);
@@ -84,7 +84,7 @@ static struct device *device_around(const struct parcel *p, const void *packed)
 
 static bool head(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
 {
-    struct device *on = packed ? device_around(p, packed) : p->device;
+    struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (on) return head_on(on, p, packed, d, bytes);
     return packed ? memcpy(d, packed, (size_t)bytes) != NULL : scatter_move(p, (char *)d, 0, bytes, true);
 }

@@ -14,6 +14,11 @@ static struct device *device_at(uint64_t address)
     return device_of((const void *)(uintptr_t)address);
 }
 
+static struct device *at_around(uint64_t address, struct allocation *a)
+{
+    return device_around((const void *)(uintptr_t)address, a);
+}
+
 static bool holds(const struct memory *m, uint64_t address)
 {
     return address - m->start < m->bytes;
@@ -26,8 +31,10 @@ static void locate(struct memory *m, uint64_t address)
     CUdeviceptr start = 0;
     size_t size = 0;
     void *where[] = {&start, &size};
-    *m = (struct memory){device_at(address), address - address % PAGE, PAGE};
-    if (!m->device || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
+    struct allocation a;
+    *m = (struct memory){at_around(address, &a), address - address % PAGE, PAGE};
+    if (a.span) *m = (struct memory){m->device, a.start, a.span};
+    if (!m->device || a.span || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
     struct memory all = {m->device, start, size};
     if (holds(&all, address)) *m = all;
 }
@@ -60,7 +67,7 @@ static int look_run(void *arg, int64_t user, int64_t packed, int64_t len)
         struct device *d = k->memory.device;
         if (!k->any) k->found.device = d, k->any = true;
         if (d == k->found.device) continue;
-        k->found = (struct where){k->found.device ? k->found.device : d, true};
+        k->found = (struct where){.device = k->found.device ? k->found.device : d, .parts = true};
         return 1;
     }
     return 0;
@@ -73,7 +80,7 @@ struct where where_of_tree(const struct tree *t, const void *buf, int64_t count,
     uint64_t first = k.base + (uint64_t)t->low + (extent < 0 ? last : 0);
     uint64_t past = k.base + (uint64_t)t->high + (extent > 0 ? last : 0);
     memory_run(&k.memory, first, 1);
-    if (holds(&k.memory, past - 1)) return (struct where){k.memory.device, false};
+    if (holds(&k.memory, past - 1)) return (struct where){.device = k.memory.device};
     tree_walk(t, count, extent, 0, count * t->size, look_run, &k);
     return k.found;
 }
@@ -91,8 +98,10 @@ struct where where_of(const struct layout *l, const void *buf, int64_t count)
     uint64_t base = (uint64_t)(uintptr_t)buf;
     if (buf == MPI_BOTTOM && l->tree) return where_of_tree(l->tree, buf, count, l->extent);
     layout_span(l, count, &first, &past);
-    struct device *d = device_at(base + (uint64_t)first);
-    if (surely(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct where){d, false};
+    struct allocation a;
+    struct device *d = at_around(base + (uint64_t)first, &a);
+    if (base + (uint64_t)past - a.start <= a.span) return (struct where){.device = d, .around = a};
+    if (surely(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct where){.device = d};
     struct device *last = device_at(base + (uint64_t)past - 1);
-    return (struct where){d ? d : last, d != last};
+    return (struct where){.device = d ? d : last, .parts = d != last};
 }

@@ -9,6 +9,7 @@
 struct where {
     struct device *device;   /* NULL: all of it on the host; of several memories, the first device met */
     bool parts;              /* in several memories */
+    struct allocation around;   /* that holds all of it, where that is known; else all zeros */
 };
 /* Of count > 0 elements at buf; for counts that layout_bytes accepts, and types that are not empty. */
 struct where where_of(const struct layout *l, const void *buf, int64_t count);

@@ -1,5 +1,6 @@
 /* starts.c: what starting persistent requests costs: all is looked up when they are made. An offered send asks the driver one
- * thing, whether the memory is still the same, and a packed one nothing: one launch, however many are started together.
+ * thing, whether the memory is still the same, and a packed one nothing: one launch, however many are started together. Other
+ * sends and receives ask one thing each: what lies at their address.
  *
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered
  * run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
@@ -150,6 +151,37 @@ static void isends(void)
     report("MPI_Isend");
 }
 
+/* All faces by MPI_Isend, MPI_Irecv and MPI_Waitall. */
+static struct resources isend_all(void)
+{
+    MPI_Request r[2 * FACES];
+    struct resources before, cost;
+    salt += 10;
+    buf_fill(&out, salt + (uint64_t)my_rank), buf_fill(&theirs, salt + (uint64_t)peer);
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&before);
+    for (int i = 0; i < FACES; i++) MPI_Irecv(in.origin, 1, faces[i].type, peer, i, MPI_COMM_WORLD, &r[i]);
+    for (int i = 0; i < FACES; i++) MPI_Isend(out.origin, 1, faces[i].type, peer, i, MPI_COMM_WORLD, &r[FACES + i]);
+    MPI_Waitall(2 * FACES, r, MPI_STATUSES_IGNORE);
+    cost = since(&before);
+    for (int i = 0; i < FACES; i++) expect_face(i);
+    buf_check(&in, "by MPI_Isend, all together");
+    return cost;
+}
+
+static void questions(void)
+{
+    struct resources cost;
+    double begun = 0;
+    bool done;
+    do {
+        cost = isend_all();
+        done = !cost.simulated || (cost.questions == 2 * FACES && cost.launches == 1);
+    } while (!everywhere(done) && everywhere(within(&begun, SECONDS)));
+    expect(done, "%lld questions, %lld launches", (long long)cost.questions, (long long)cost.launches);
+    report("offered MPI_Isends and MPI_Irecvs ask one thing each");
+}
+
 /* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all that it
  * has. False where it comes back elsewhere. */
 static bool have_anew(void)
@@ -176,6 +208,10 @@ static void memory_anew(void)
     if (!same) out.origin = out.base;
     if (everywhere(same)) exchange(send, recv, FACES);
     give_back(send, recv);
+    isend_all();
+    same = have_anew();
+    if (!same) out.origin = out.base;
+    isend_all();
     report("memory had anew between starts");
 }
 
@@ -243,6 +279,7 @@ int main(int argc, char **argv)
     costs(1, "a start of one");
     costs(FACES, "a start of 26 faces");
     if (!offered && !copies) isends();
+    if (offered) questions();
     if (!host_mode) memory_anew();
     many(), late();
     if (!host_mode) expect(offers_used() == offered, "messages are %soffered", offered ? "not " : "");
