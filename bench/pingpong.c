@@ -6,7 +6,7 @@
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
  * four are compared with what the MPI makes of the same bytes in host memory, gaps included, when the type is new and
- * again when kernels compiled meanwhile serve it; only then is it timed. Exit status 1 where a byte was wrong.
+ * again when all kernels that it takes are there; only then is it timed. Exit status 1 where a byte was wrong.
  * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
  * forms; --least leaves out layouts of fewer bytes, --span those that reach further, --only those whose names don't hold
  * NAME; no layout is begun when --limit has passed. All layouts use the same memory: an MPI keeps mappings of what it has
@@ -209,6 +209,7 @@ static bool run_one(FILE *f, struct side *s, const struct wish *wish)
         ok = check(s) && ok;
         if (wish->check_only)
             continue;
+        together_ready(1, &s->l->type, s->typed.from);
         together_warm(typed, s, warm_us);
         ok = check(s) && ok;
         if (i == 0 && s->rank == 0) {

@@ -1,5 +1,6 @@
 /* together.c: see together.h. */
 #include "together.h"
+#include "../runtime/stridec.h"
 #include "common.h"
 #include <stdlib.h>
 
@@ -12,6 +13,12 @@ bool together_past(double end_us)
 
     MPI_Bcast(&past, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return past;
+}
+
+void together_ready(int n, const MPI_Datatype types[], const void *memory)
+{
+    if (stridec_loaded())
+        stridec_register(MPI_COMM_WORLD, n, types, memory, 1);
 }
 
 void together_warm(void (*run)(void *arg), void *arg, double us)
