@@ -33,7 +33,7 @@ static int direct(struct parcel *p, enum kernel_direction direction, const struc
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    parcel_count(p, "direct", k->bytes, stats_now() - start);
+    parcel_count(p, "direct", k->bytes, start);
     return rc;
 }
 

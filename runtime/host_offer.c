@@ -174,7 +174,7 @@ bool host_offer_move(struct offer *o)
 
 void host_offer_leave(struct offer *o)
 {
-    parcel_count(o->parcel, "shared", o->parcel->bytes, stats_now() - o->begun);
+    parcel_count(o->parcel, "shared", o->parcel->bytes, o->begun);
     parcel_close(o->parcel);
     o->parcel = NULL;
     pthread_mutex_lock(&lock);

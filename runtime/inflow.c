@@ -5,7 +5,8 @@
 #include "scatter.h"
 #include <stdlib.h>
 
-#define LANES 2   /* batches: a chunk is copied while the one before is unpacked */
+#define LANES 2      /* batches: a chunk is copied while the one before is unpacked */
+#define AWAITED 64   /* chunks: one that the MPI meets unawaited is copied once more */
 
 struct inflow {
     struct descriptor descriptor;
@@ -64,7 +65,7 @@ static void post(struct inflow *f)
 {
     const struct descriptor *d = &f->descriptor;
     const struct pipeline *l = pipeline_get();
-    while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < (f->dropped ? 1 : l->settings.depth)) {
+    while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < (f->dropped ? 1 : AWAITED)) {
         int64_t at = f->posted * d->chunk, bytes = pipeline_end(d, f->posted) - at;
         f->failed = PMPI_Irecv(f->land + (f->dropped ? 0 : at), (int)bytes, MPI_BYTE, (int)d->rank, (int)d->slot, l->comm,
                                &f->request[f->posted]) != MPI_SUCCESS;
@@ -165,7 +166,7 @@ static bool finished(struct inflow *f)
         ok = parcel_unpack(p, bytes, MPI_COMM_SELF) == MPI_SUCCESS;
         bytes = 0;   /* which has counted them */
     }
-    if (bytes) parcel_count(p, "pipelined", bytes, stats_now() - f->begun);
+    if (bytes) parcel_count(p, "pipelined", bytes, f->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
     if (f->own) parcel_close(p);
     return ok;

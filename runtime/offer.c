@@ -23,14 +23,17 @@
 #define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
 #define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
                                              take 1.4 times what contiguous bytes take */
-#define PIECES 8                          /* of a message that is packed while it is read, */
-#define PIECE_LEAST ((int64_t)1 << 20)    /* and their bytes */
-#define PIECE_MOST ((int64_t)16 << 20)
+#define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
+                                             its receiver begins soon; each other one has as many as have gone before, */
+#define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
+#define SLAB 16   /* offers in one piece of pinned memory: 64 KiB */
 #define SPINS_A_LOOK 64
 #define LOOKS_A_PULSE 4096
 #define SPINS_A_PROGRESS 256
 
-static struct offer *left, *spare;   /* whose sends have ended before their receivers; for the next message */
+static struct offer *left, *spare[2];   /* whose sends have ended before their receivers; for the next message, in memory of
+                                          the process's own and in pinned memory */
+static struct buffer *slabs;   /* of the latter */
 static struct offer *of_slot[SLOTS];   /* NULL: free */
 static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
 static atomic_int left_count;
@@ -77,15 +80,48 @@ static bool may_stay(struct offer *o, bool stays)
     return may;
 }
 
-struct offer *offer_new(void)
+static struct offer *take_spare(bool pinned)
 {
     pthread_mutex_lock(&lock);
-    struct offer *o = spare;
-    if (o) spare = o->next;
+    struct offer *o = spare[pinned];
+    if (o) spare[pinned] = o->next;
     pthread_mutex_unlock(&lock);
-    if (!o) return calloc(1, sizeof *o);
-    memset(o, 0, offsetof(struct offer, padding));
+    if (!o) return NULL;
+    memset(o, 0, offsetof(struct offer, pinned));
+    memset(&o->descriptor, 0, sizeof o->descriptor);
     return o;
+}
+
+struct offer *offer_new(void)
+{
+    struct offer *o = take_spare(false);
+    return o ? o : calloc(1, sizeof *o);
+}
+
+/* All but one become spare ones. */
+static struct offer *cut_slab(struct buffer *slab)
+{
+    struct offer *o = slab->host;
+    memset(o, 0, SLAB * sizeof *o);
+    pthread_mutex_lock(&lock);
+    slab->next = slabs, slabs = slab;
+    for (int i = 0; i < SLAB; i++) {
+        o[i].pinned = true;
+        if (i) o[i].next = spare[true], spare[true] = &o[i];
+    }
+    pthread_mutex_unlock(&lock);
+    return o;
+}
+
+/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so descriptors lie
+ * there. */
+static struct offer *new_on(struct device *d)
+{
+    struct offer *o = mpi_cuda_aware() ? take_spare(true) : offer_new();
+    if (o || !mpi_cuda_aware() || device_enter(d)) return o ? o : offer_new();
+    struct buffer *slab = buffer_get(d, BUFFER_PINNED, SLAB * sizeof *o);
+    device_leave(d);
+    return slab ? cut_slab(slab) : offer_new();
 }
 
 void offer_withdraw(struct offer *o)
@@ -99,8 +135,8 @@ void offer_withdraw(struct offer *o)
         of_slot[o->slot - node_own()->slot] = NULL;
         taken--, promised += o->promised;
     }
-    o->next = spare;
-    spare = o;
+    o->next = spare[o->pinned];
+    spare[o->pinned] = o;
     pthread_mutex_unlock(&lock);
 }
 
@@ -217,9 +253,9 @@ static void become_hungry(struct offer *o)
 static int feed(struct offer *o, struct stream *s[2])
 {
     struct parcel *p = o->parcel;
-    int64_t piece = p->bytes / PIECES, end = 0, last = 0;
-    piece = piece < PIECE_LEAST ? PIECE_LEAST : piece > PIECE_MOST ? PIECE_MOST : piece;
+    int64_t end = 0, last = 0;
     for (int i = 0; end < p->bytes; i++, last = end) {
+        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < PIECE_MOST ? end : PIECE_MOST;
         end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
         if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, p->wire->address + (uint64_t)last, last, end)) return -1;
         if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;
@@ -253,7 +289,7 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
 {
     /* One device of a process does not read another's memory. */
     bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
-    struct offer *o = reads ? offer_new() : NULL;
+    struct offer *o = reads ? new_on(d) : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
@@ -331,6 +367,11 @@ void offer_serve(void)
     }
 }
 
+void offer_near(const struct offer *o)
+{
+    __builtin_prefetch(o->slot, 1);
+}
+
 bool offer_ended(struct offer *o)
 {
     return answered(o) || ((offer_moved(o) || impatient(o)) && may_stay(o, false));
@@ -356,7 +397,7 @@ static bool pulse(const struct offer *o)
 
 static void finished(struct offer *o)
 {
-    parcel_count(o->parcel, "zerocopy", o->parcel->bytes, stats_now() - o->begun);
+    parcel_count(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
     o->brief = false;
     offer_withdraw(o);
 }
@@ -433,8 +474,14 @@ void offer_finish(void)
     }
     attend_finish();
     host_offer_finish();
-    for (struct offer *o; (o = spare);) {
-        spare = o->next;
+    for (struct offer *o; (o = spare[false]);) {
+        spare[false] = o->next;
         free(o);
+    }
+    spare[true] = NULL;
+    for (struct buffer *b; (b = slabs);) {
+        slabs = b->next;
+        b->next = NULL;
+        buffer_put(b);
     }
 }

@@ -44,6 +44,8 @@ int offer_descriptor_bytes(const struct offer *o);
 int offer_feed(struct offer *o);
 /* The descriptor was not sent. */
 void offer_withdraw(struct offer *o);
+/* What offer_end will look at, the receiver's until now, is on its way. */
+void offer_near(const struct offer *o);
 /* True once the sender's buffer is its own again, or would be by waiting no longer than offer_end does. Does not wait. */
 bool offer_ended(struct offer *o);
 /* Waits until the buffer is free, and gives o back, now or once the receiver has read. 0, or -1: the receiver's process is

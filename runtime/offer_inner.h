@@ -16,7 +16,8 @@ struct offer {
     bool promised;             /* the slot is one that was promised, and is so again */
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */
     struct offer *next;
-    struct descriptor descriptor;   /* the last to be cleared for a new message */
+    bool pinned;               /* it lies in pinned memory; so for good */
+    struct descriptor descriptor;
     unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
 };
 

@@ -87,7 +87,7 @@ void operand_move_hosted(struct carried *c, bool pack, int64_t bytes)
         int64_t start = env_get()->stats ? stats_now() : 0, end = q->bytes < bytes ? q->bytes : bytes;
         if (pack) native_pack(q->layout, q->count, q->user, q->address, 0, end);
         else native_unpack(q->layout, q->count, q->user, q->address, 0, end);
-        if (start) parcel_count(q, "host", end, stats_now() - start);
+        if (start) parcel_count(q, "host", end, start);
     }
     host_note_packed();
 }

@@ -180,7 +180,7 @@ int outflow_feed(struct outflow *o)
         }
         device_leave(d);
     }
-    parcel_count(o->parcel, "pipelined", o->parcel->bytes, stats_now() - begun);
+    parcel_count(o->parcel, "pipelined", o->parcel->bytes, begun);
     if (rc == 0) return 0;
     log_write(LOG_ERROR, "a message can't be packed");
     post(o, 0, 0);

@@ -1,6 +1,7 @@
 /* parcel.c: parcels: who takes a buffer, packing, unpacking. */
 #include "parcel.h"
 #include "block.h"
+#include "env.h"
 #include "log.h"
 #include "node.h"
 #include "pipeline.h"
@@ -28,18 +29,21 @@ int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
     return rc;
 }
 
-void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds)
+void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun)
 {
+    bool tells = tell_wanted();
+    int launches = p->launches;
+    p->launches = 0;
+    if (!tells && !env_get()->stats) return;
     struct stats_sample sample = {
         .bytes = bytes,
-        .nanoseconds = nanoseconds,
-        .launches = p->launches,
+        .nanoseconds = begun ? stats_now() - begun : 0,
+        .launches = launches,
         .transport = transport,
         .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
-    if (tell_wanted()) tell_path(p->layout, p->count, bytes, transport);
-    p->launches = 0;
+    if (tells) tell_path(p->layout, p->count, bytes, transport);
 }
 
 static bool acquire(struct parcel *p, const struct transport *t)
@@ -172,7 +176,7 @@ int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype 
 
 void parcel_moved(struct parcel *p)
 {
-    if (p->moved) parcel_count(p, p->transport->name, p->moved, stats_now() - p->started);
+    if (p->moved) parcel_count(p, p->transport->name, p->moved, p->started);
     p->moved = 0;
 }
 
@@ -219,7 +223,7 @@ static int parcel_run(struct parcel *p, int64_t bytes)
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    parcel_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, stats_now() - start);
+    parcel_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
     return rc;
 }
 

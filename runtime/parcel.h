@@ -29,8 +29,9 @@ int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
-/* Adds p's launches and these bytes to the statistics of its datatype; parcel_moved those of the last batch it was in. */
-void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t nanoseconds);
+/* Adds p's launches, these bytes and the time since stats_now() was `begun` (0: untimed) to the statistics of its datatype;
+ * parcel_moved those of the last batch it was in. */
+void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun);
 void parcel_moved(struct parcel *p);
 void parcel_close(struct parcel *p);   /* NULL is allowed */
 

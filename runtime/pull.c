@@ -325,7 +325,7 @@ static bool pull_rest(struct pull *p)
     /* What was in a room is there or, its sender gone, nowhere. */
     if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
-    parcel_count(to, way, p->descriptor.bytes, stats_now() - p->begun);
+    parcel_count(to, way, p->descriptor.bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->descriptor.rank);
     return ok;
 }

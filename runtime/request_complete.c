@@ -118,6 +118,8 @@ int completion_end(struct completion *c)
     if (pulls_run(&c->pulls)) failed = true;
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+    for (const struct record *r = c->done; r; r = r->next)
+        if (r->offer) offer_near(r->offer);
     for (struct record *r = c->done, *next; r; r = next) {
         next = r->next;
         end(c, r);

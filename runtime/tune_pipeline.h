@@ -9,7 +9,7 @@
 #define PIPELINE_DEPTH_MOST 16
 struct tune_pipeline {
     int64_t chunk;   /* bytes */
-    int64_t depth;   /* chunks that are packed, or received, at the same time; up to PIPELINE_DEPTH_MOST */
+    int64_t depth;   /* chunks that are packed at the same time; up to PIPELINE_DEPTH_MOST */
     int64_t least;   /* bytes from which on a message is cut */
     int64_t device;  /* 1: chunks may be device memory where a CUDA-aware MPI takes it; 0: they are host memory */
 };
