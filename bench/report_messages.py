@@ -88,6 +88,7 @@ def stencil_report(results, _):
 def choice_report(results, _):
     cases, transports = by_case(results)
     out = [head(results, "The automatic choice of transport against each forced one, half a round trip")]
+    out.append("Of several runs by one transport the median.\n")
     rows, over = [], []
     for case, row in cases.items():
         best = best_forced(row)

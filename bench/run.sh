@@ -13,9 +13,10 @@
 # and, as root with Open MPI, on one GPU or more:
 #   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
-# names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 15 minutes else; TRANSPORTS: those of
-# choice, auto first, and NODES those of nodes; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With QUICK the last four take at most some
-# 90, 60, 90 and 150 seconds.
+# names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 25 minutes else; TRANSPORTS: those of
+# choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
+# NODES those of nodes; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
+# QUICK the last four take at most some 90, 60, 90 and 250 seconds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
@@ -144,7 +145,7 @@ bench_stencil() {
 # shellcheck disable=SC2086
 bench_choice() {
     at=$scratch
-    transports=${TRANSPORTS:-auto zerocopy oneshot staged$(cuda_aware && echo " device")}
+    transports=${TRANSPORTS:-auto zerocopy oneshot staged$(cuda_aware && echo " device") zerocopy auto auto zerocopy}
     i=0
     for transport in $transports; do
         i=$((i + 1))

@@ -17,13 +17,16 @@ def limit_us(case):
 
 
 def by_case(results):
-    """The cases of a choice as {case: {transport: row}}, and the transports in their order. Only cases that were
-    measured under auto and at least one other."""
-    rows, transports = {}, []
+    """The cases of a choice as {case: {transport: row}}, and the transports in their order. Of several runs by one
+    transport the median, or the lower one of two in the middle. Only cases that were measured under auto and at least
+    one other."""
+    runs, transports = {}, []
     for c in results["cases"]:
-        rows.setdefault(c["case"], {})[c["transport"]] = c
+        runs.setdefault(c["case"], {}).setdefault(c["transport"], []).append(c)
         if c["transport"] not in transports:
             transports.append(c["transport"])
+    rows = {case: {t: sorted(rows, key=lambda c: c["us"])[(len(rows) - 1) // 2] for t, rows in row.items()}
+            for case, row in runs.items()}
     return {case: row for case, row in rows.items() if "auto" in row and len(row) > 1}, transports
 
 
