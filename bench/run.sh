@@ -167,7 +167,7 @@ bench_nodes() {
         i=$((i + 1))
         (cd "$at" && export STRIDEC_PIPELINE=1 STRIDEC_TRANSPORT="$transport" &&
             timeout "$limit" "$here/bench/nodes.sh" 2 "$build/stridec" run -- "$build/bench/pingpong" --send \
-                --least 1048576 ${QUICK:+--quick --limit 60} ${PINGPONG:-} "$at/nodes-$i.json") ||
+                --least 1048576 ${QUICK:+--quick --limit 60} ${PINGPONG:-} "nodes-$i.json") ||
             fail "nodes by $transport ended with status $?"
     done
     join nodes

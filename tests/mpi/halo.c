@@ -3,6 +3,7 @@
  * "one", each in one launch. Ranks on both sides
  * of a dimension, and their own neighbours, are part of it.
  *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 1 one
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 one
  * run: STRIDEC_TRANSPORT=zerocopy -n 3 one
  * run: STRIDEC_TRANSPORT=zerocopy -n 4 one
