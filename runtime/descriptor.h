@@ -35,6 +35,7 @@ struct descriptor {
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 #define BRIEF_BYTES ((int64_t)offsetof(struct descriptor, other))
+#define DESCRIPTOR_TOLD ((int64_t)offsetof(struct descriptor, rest))   /* what follows is zeros */
 _Static_assert(offsetof(struct descriptor, other) <= BRIEF_MIN, "a brief descriptor is no longer than its payload");
 /* False where what lies at `from`, 8 bytes or more, is no descriptor. */
 static inline bool descriptor_begins(const void *from)

@@ -25,7 +25,7 @@ struct handle {
     CUipcMemHandle handle;
     UT_hash_handle hh;    /* in order of last use */
 };
-static struct handle *handles;
+static struct handle *handles, *latest;   /* the last one that was asked for, which is the last of the table */
 
 static bool ask(uint64_t address, struct export *e)
 {
@@ -56,6 +56,7 @@ static bool make_synchronous(uint64_t start)
 static struct handle *handle_of(struct device *d, const struct export *e)
 {
     struct handle *h;
+    if (latest && latest->start == e->start && latest->id == e->id) return latest;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
     bool last = h && !h->hh.next;   /* an empty table would be freed, and made again for the next message */
     if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
@@ -75,7 +76,7 @@ static struct handle *handle_of(struct device *d, const struct export *e)
         if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
     }
     if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
-    return h;
+    return latest = h;
 }
 
 /*
@@ -86,7 +87,7 @@ static struct probe {
     struct device *device;
     struct buffer *memory;
 } probes[PROBES];
-static uint32_t probe_count;
+static atomic_uint probe_count;   /* grows, but for export_finish */
 
 /* With the lock held. */
 static bool probe_make(struct device *d, struct probe *p, uint32_t number)
@@ -115,9 +116,11 @@ static uint32_t probe_of(struct device *d)
     if (probe_count == PROBES) return PROBES;
     struct probe *p = &probes[probe_count];
     p->device = d;
-    bool made = probe_make(d, p, probe_count++);
-    atomic_store_explicit(&node_own()->probes, probe_count, memory_order_release);
-    return made ? probe_count - 1 : PROBES;
+    uint32_t number = probe_count;
+    bool made = probe_make(d, p, number);
+    atomic_store_explicit(&probe_count, number + 1, memory_order_release);
+    atomic_store_explicit(&node_own()->probes, number + 1, memory_order_release);
+    return made ? number : PROBES;
 }
 
 static bool share(struct device *d, struct export *e)
@@ -148,12 +151,10 @@ static bool accepts(const struct peer *p, uint32_t probe)
 
 bool export_tried(struct device *d, const struct peer *p)
 {
-    bool tried = true;
-    pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < probe_count; i++)
-        if (probes[i].device == d) tried = accepts(p, i);
-    pthread_mutex_unlock(&lock);
-    return tried;
+    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++)
+        if (probes[i].device == d) return accepts(p, i);
+    return true;
 }
 
 /*
@@ -273,4 +274,5 @@ void export_finish(void)
     for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
     memset(probes, 0, sizeof probes);
     probe_count = 0;
+    latest = NULL;
 }

@@ -88,7 +88,7 @@ static struct offer *take_spare(bool pinned)
     pthread_mutex_unlock(&lock);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct offer, pinned));
-    memset(&o->descriptor, 0, sizeof o->descriptor);
+    memset(&o->descriptor, 0, DESCRIPTOR_TOLD);
     return o;
 }
 

@@ -25,7 +25,8 @@
 struct pull {
     const struct peer *peer;
     struct slot *slot;
-    struct descriptor descriptor;
+    uint32_t rank, number;      /* of the sender, and of its slot */
+    int64_t bytes;
     struct parcel *parcel;      /* the caller's */
     struct device *device;      /* that reads */
     struct import *import;
@@ -95,8 +96,7 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     int64_t came = descriptors_armed() ? wire_received(status) : 0;
     if (!descriptor_fits(came)) return false;
     bool brief = came == BRIEF_BYTES;
-    int64_t bytes = brief ? came : DESCRIPTOR_BYTES;
-    if (p->bytes < bytes || !head(p, packed, d, bytes)) return false;
+    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES) || !head(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return false;
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
@@ -140,7 +140,7 @@ int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI
         if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .descriptor = *d, .parcel = p};
+    *pull = (struct pull){.peer = peer, .slot = s, .rank = d->rank, .number = d->slot, .bytes = d->bytes, .parcel = p};
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -174,7 +174,7 @@ static bool side_to(struct pull *p, struct link_side *to)
     *to = (struct link_side){.user = by_wire(parcel) ? parcel->wire->address : 0};
     if (to->user) return true;
     if (!parcel->device) {
-        p->bounce = buffer_get(p->device, BUFFER_PINNED, (size_t)p->descriptor.bytes);
+        p->bounce = buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
         if (p->bounce) to->user = p->bounce->address;
         return p->bounce != NULL;
     }
@@ -186,7 +186,7 @@ static bool side_to(struct pull *p, struct link_side *to)
 /* What is still being packed is read as it comes. */
 static bool flows(const struct pull *p)
 {
-    return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->descriptor.bytes;
+    return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->bytes;
 }
 
 /* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before are on
@@ -215,7 +215,7 @@ static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, c
 
 static bool job_of(struct pull *p, struct link_job *job)
 {
-    job->bytes = p->descriptor.bytes;
+    job->bytes = p->bytes;
     return side_from(p, &job->from) && side_to(p, &job->to);
 }
 
@@ -275,7 +275,7 @@ static bool deliver(struct parcel *to, char *payload, int64_t bytes)
 /* From the sender's host memory. */
 static bool from_host(struct pull *p)
 {
-    int64_t bytes = p->descriptor.bytes;
+    int64_t bytes = p->bytes;
     if (!p->parcel->device) return host_pull(p->peer, p->slot, p->parcel, NULL, bytes);
     struct block *b = block_get(bytes);
     bool ok = b && host_pull(p->peer, p->slot, p->parcel, b->memory, bytes) && deliver(p->parcel, b->memory, bytes);
@@ -286,7 +286,6 @@ static bool from_host(struct pull *p)
 /* The other way: the sender puts the payload into a file. */
 static bool pull_spilled(struct pull *p)
 {
-    const struct descriptor *d = &p->descriptor;
     uint32_t state;
     tell(p->slot, SLOT_REFUSED);
     attend_call(p->peer);
@@ -296,9 +295,9 @@ static bool pull_spilled(struct pull *p)
         if (spins % SPINS_A_TURN == 0) take_turn();
         spin(spins);
     }
-    char *payload = (char *)(uintptr_t)spill_in((int)d->rank, d->slot, d->bytes);
-    bool ok = payload && deliver(p->parcel, payload, d->bytes);
-    if (payload) spill_done(payload, (int)d->rank, d->slot, d->bytes);
+    char *payload = (char *)(uintptr_t)spill_in((int)p->rank, p->number, p->bytes);
+    bool ok = payload && deliver(p->parcel, payload, p->bytes);
+    if (payload) spill_done(payload, (int)p->rank, p->number, p->bytes);
     return ok;
 }
 
@@ -315,18 +314,18 @@ static void begin(struct pull *p)
 static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
-    if (!p->taken) return log_write(LOG_ERROR, "rank %u ended before its message was read", p->descriptor.rank), false;
+    if (!p->taken) return log_write(LOG_ERROR, "rank %u ended before its message was read", p->rank), false;
     bool host = p->slot->memory != SLOT_DEVICE, ok = host ? from_host(p) : p->done;
     p->done = ok;
-    if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->descriptor.bytes, false);
-    if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->descriptor.bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
+    if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     import_put(p->import);
     buffer_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
     if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
-    parcel_count(to, way, p->descriptor.bytes, p->begun);
-    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->descriptor.rank);
+    parcel_count(to, way, p->bytes, p->begun);
+    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->rank);
     return ok;
 }
 
