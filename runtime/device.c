@@ -98,27 +98,16 @@ struct origin {
     unsigned managed;
     CUcontext context;
     int ordinal;
-    unsigned plain;             /* an allocation that the older IPC calls share */
-    struct allocation around;
 };
-
-#define FIRST 4   /* of the attributes: what can be asked of all memory */
 
 /* False where there is no driver, or it was never initialized: then there are no device pointers. */
 static bool ask(const struct driver *driver, const void *p, struct origin *o)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                  CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                  CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                  CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal, &o->plain, &o->around.start, &o->around.span,
-                     &o->around.id};
-    CUdeviceptr at = (CUdeviceptr)(uintptr_t)p;
+                                  CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal};
     *o = (struct origin){0};
-    if (!driver || !p) return false;
-    if (driver->cuPointerGetAttributes(sizeof what / sizeof *what, what, where, at) == CUDA_SUCCESS) return true;
-    *o = (struct origin){0};
-    return driver->cuPointerGetAttributes(FIRST, what, where, at) == CUDA_SUCCESS;
+    return driver && p && driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
 }
 
 static bool on_device(const struct origin *o)
@@ -137,6 +126,19 @@ static _Thread_local unsigned next_met;
 static bool holds(const struct allocation *a, const void *p)
 {
     return (uint64_t)(uintptr_t)p - a->start < a->span;
+}
+
+/* False of what is no allocation of cuMemAlloc's: only of those the number is known to be theirs alone. */
+static bool ask_around(const struct driver *driver, const void *p, struct allocation *a)
+{
+    unsigned plain = 0;
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                  CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *where[] = {&plain, &a->start, &a->span, &a->id};
+    bool told = driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
+    if (told && plain && holds(a, p)) return true;
+    *a = (struct allocation){0};
+    return false;
 }
 
 static struct met *met_around(const void *p)
@@ -165,10 +167,9 @@ struct device *device_around(const void *p, struct allocation *a)
     if (m) *m = (struct met){0};
     if (!ask(driver, p, &o) || !on_device(&o)) return NULL;
     struct device *d = find_or_add(driver, o.context, o.ordinal);
-    if (!d || !o.plain || o.managed || !holds(&o.around, p)) return d;
+    if (!d || o.managed || !ask_around(driver, p, a)) return d;
     if (!m) m = &lately[next_met++ % MET];
-    *m = (struct met){d, o.around};
-    *a = o.around;
+    *m = (struct met){d, *a};
     return d;
 }
 

@@ -301,7 +301,7 @@ static bool pull_spilled(struct pull *p)
     return ok;
 }
 
-/* With the sender's end of a message there is nothing to be had. */
+/* From one that has ended there is nothing to be had. */
 static void begin(struct pull *p)
 {
     if (!(p->taken = take(p->peer, p->slot))) return;
