@@ -4,144 +4,27 @@
 #include "attend.h"
 #include "brief.h"
 #include "env.h"
-#include "export.h"
 #include "host_offer.h"
 #include "interpose.h"
 #include "log.h"
 #include "offer_inner.h"
 #include "place.h"
-#include "room.h"
 #include "spill.h"
 #include "spin.h"
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
 #define PATIENCE_NS 200000
-#define SECTOR 32
-#define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
-#define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
-                                             take 1.4 times what contiguous bytes take */
-#define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
-                                             its receiver begins soon; each other one has as many as have gone before, */
-#define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
-#define SLAB 16   /* offers in one piece of pinned memory: 64 KiB */
 #define SPINS_A_LOOK 64
 #define LOOKS_A_PULSE 4096
 #define SPINS_A_PROGRESS 256
 
-static struct offer *left, *spare[2];   /* whose sends have ended before their receivers; for the next message, in memory of
-                                          the process's own and in pinned memory */
-static struct buffer *slabs;   /* of the latter */
-static struct offer *of_slot[SLOTS];   /* NULL: free */
-static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
+static struct offer *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-bool offer_slot(struct offer *o)
-{
-    pthread_mutex_lock(&lock);
-    bool may = o->promised || taken + promised < SLOTS;
-    for (int i = 0; i < SLOTS && may && !o->slot; i++) {
-        int at = (hint + i) % SLOTS;
-        if (of_slot[at]) continue;
-        of_slot[at] = o, hint = at + 1;
-        o->slot = &node_own()->slot[at];
-        taken++, promised -= o->promised;
-    }
-    pthread_mutex_unlock(&lock);
-    return o->slot != NULL;
-}
-
-bool offer_promise(void)
-{
-    pthread_mutex_lock(&lock);
-    bool free = taken + promised < SLOTS;
-    promised += free;
-    pthread_mutex_unlock(&lock);
-    return free;
-}
-
-void offer_break_promise(void)
-{
-    pthread_mutex_lock(&lock);
-    promised--;
-    pthread_mutex_unlock(&lock);
-}
-
-/* An offer that stays behind its send keeps its slot, and the sender is promised another. */
-static bool may_stay(struct offer *o, bool stays)
-{
-    pthread_mutex_lock(&lock);
-    bool may = !o->promised || taken + promised < SLOTS;
-    if (may && stays) promised += o->promised, o->promised = false;
-    pthread_mutex_unlock(&lock);
-    return may;
-}
-
-static struct offer *take_spare(bool pinned)
-{
-    pthread_mutex_lock(&lock);
-    struct offer *o = spare[pinned];
-    if (o) spare[pinned] = o->next;
-    pthread_mutex_unlock(&lock);
-    if (!o) return NULL;
-    memset(o, 0, offsetof(struct offer, pinned));
-    memset(&o->descriptor, 0, DESCRIPTOR_TOLD);
-    return o;
-}
-
-struct offer *offer_new(void)
-{
-    struct offer *o = take_spare(false);
-    return o ? o : calloc(1, sizeof *o);
-}
-
-/* All but one become spare ones. */
-static struct offer *cut_slab(struct buffer *slab)
-{
-    struct offer *o = slab->host;
-    memset(o, 0, SLAB * sizeof *o);
-    pthread_mutex_lock(&lock);
-    slab->next = slabs, slabs = slab;
-    for (int i = 0; i < SLAB; i++) {
-        o[i].pinned = true;
-        if (i) o[i].next = spare[true], spare[true] = &o[i];
-    }
-    pthread_mutex_unlock(&lock);
-    return o;
-}
-
-/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so descriptors lie
- * there. */
-static struct offer *new_on(struct device *d)
-{
-    struct offer *o = mpi_cuda_aware() ? take_spare(true) : offer_new();
-    if (o || !mpi_cuda_aware() || device_enter(d)) return o ? o : offer_new();
-    struct buffer *slab = buffer_get(d, BUFFER_PINNED, SLAB * sizeof *o);
-    device_leave(d);
-    return slab ? cut_slab(slab) : offer_new();
-}
-
-void offer_withdraw(struct offer *o)
-{
-    if (o->brief) brief_take_back(o->peer);
-    parcel_close(o->parcel);
-    if (o->room) room_put(o->room, o->descriptor.bytes);
-    pthread_mutex_lock(&lock);
-    if (o->slot) {
-        atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
-        of_slot[o->slot - node_own()->slot] = NULL;
-        taken--, promised += o->promised;
-    }
-    o->next = spare[o->pinned];
-    spare[o->pinned] = o;
-    pthread_mutex_unlock(&lock);
-}
-
 /* What the slot says of packed bytes, or of the typed buffer. */
-static void describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout)
+void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
     const struct parcel *p = o->parcel;
@@ -170,7 +53,7 @@ static bool fill(struct offer *o, struct offer_site *site)
     if (!packed && !(layout = export_layout(p->layout))) return false;
     if (!e->synchronous && site->drained != p->device && export_drain(p->device)) return false;
     site->drained = p->device;
-    describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
+    offer_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
     return true;
 }
 
@@ -216,7 +99,7 @@ static bool move_away(struct offer *o)
         if (!moved) buffer_put(p->wire), p->wire = NULL;
         device_leave(p->device);
     }
-    if (moved && !o->host) describe(o, &e, p->wire->address, 0);
+    if (moved && !o->host) offer_describe(o, &e, p->wire->address, 0);
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
     return moved;
 }
@@ -226,75 +109,17 @@ bool offer_allowed(void)
     return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
 }
 
-/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
- * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
- * of 4 B blocks 13 and 19). */
-static bool packed_first(const struct parcel *p)
-{
-    int64_t block = p->layout->block > 0 ? p->layout->block : 1;
-    if (layout_contiguous(p->layout, p->count)) return false;
-    return block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : block < 2 * SECTOR && p->bytes >= LONG;
-}
-
-/* A wire to be filled while the receiver reads. */
-static void become_hungry(struct offer *o)
-{
-    struct parcel *p = o->parcel;
-    struct export e;
-    if (device_enter(p->device)) return;
-    p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
-    o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
-    if (o->hungry) describe(o, &e, p->wire->address, 0);
-    else buffer_put(p->wire), p->wire = NULL;
-    device_leave(p->device);
-}
-
-/* Piece by piece, the next one under way while the host waits for the last. */
-static int feed(struct offer *o, struct stream *s[2])
-{
-    struct parcel *p = o->parcel;
-    int64_t end = 0, last = 0;
-    for (int i = 0; end < p->bytes; i++, last = end) {
-        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < PIECE_MOST ? end : PIECE_MOST;
-        end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
-        if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, p->wire->address + (uint64_t)last, last, end)) return -1;
-        if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;
-        atomic_store_explicit(&o->slot->ready, last, memory_order_release);
-    }
-    if (stream_wait(p->device, s[0]) || stream_wait(p->device, s[1])) return -1;
-    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
-    return 0;
-}
-
-int offer_feed(struct offer *o)
-{
-    struct device *d = o->parcel->device;
-    int rc = -1;
-    if (!o->hungry) return 0;
-    if (o->host) return host_offer_feed(o);
-    if (!device_enter(d)) {
-        struct stream *s[2] = {stream_get(d), stream_get(d)};
-        if (s[0] && s[1]) rc = feed(o, s);
-        for (int i = 0; i < 2; i++)
-            if (s[i]) stream_put(d, s[i]);
-        device_leave(d);
-    }
-    o->hungry = false;
-    if (rc) atomic_store_explicit(&o->slot->ready, -1, memory_order_release);
-    return rc;
-}
-
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                        struct offer_site *site)
 {
     /* One device of a process does not read another's memory. */
     bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
-    struct offer *o = reads ? new_on(d) : NULL;
+    struct offer *o = reads ? offer_new_on(d) : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
-    bool there = begun && fill(o, site), packs = begun && packed_first(o->parcel);
-    if (there && packs && site->feeds) become_hungry(o);
+    bool there = begun && fill(o, site), packs = begun && offer_packs_first(o->parcel);
+    if (there && packs && site->feeds) offer_hunger(o);
     if (there || (begun && o->promised)) {
         offer_publish(o);
         if (((packs || !there) && move_away(o)) || there) return o;
@@ -360,9 +185,7 @@ static bool answered(struct offer *o)
 void offer_serve(void)
 {
     for (int i = 0; i < SLOTS; i++) {
-        pthread_mutex_lock(&lock);
-        struct offer *o = of_slot[i] && refused(of_slot[i]) ? of_slot[i] : NULL;
-        pthread_mutex_unlock(&lock);
+        struct offer *o = offer_of_slot(i, refused);
         if (o) spill(o);
     }
 }
@@ -374,7 +197,7 @@ void offer_near(const struct offer *o)
 
 bool offer_ended(struct offer *o)
 {
-    return answered(o) || ((offer_moved(o) || impatient(o)) && may_stay(o, false));
+    return answered(o) || ((offer_moved(o) || impatient(o)) && offer_may_stay(o, false));
 }
 
 static void leave(struct offer *o)
@@ -407,7 +230,7 @@ int offer_end(struct offer *o)
     if (o->hungry && offer_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         if (spins % SPINS_A_LOOK == 0 && impatient(o)) move_away(o);
-        if (offer_moved(o) && may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
+        if (offer_moved(o) && offer_may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         spin(spins);
     }
@@ -474,14 +297,5 @@ void offer_finish(void)
     }
     attend_finish();
     host_offer_finish();
-    for (struct offer *o; (o = spare[false]);) {
-        spare[false] = o->next;
-        free(o);
-    }
-    spare[true] = NULL;
-    for (struct buffer *b; (b = slabs);) {
-        slabs = b->next;
-        b->next = NULL;
-        buffer_put(b);
-    }
+    offers_drop();
 }

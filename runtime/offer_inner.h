@@ -1,4 +1,4 @@
-/* offer_inner.h: what offer.c and host_offer.c share. */
+/* offer_inner.h: what offer.c, offer_store.c, offer_feed.c and host_offer.c share. */
 #ifndef STRIDEC_OFFER_INNER_H
 #define STRIDEC_OFFER_INNER_H
 #include "offer.h"
@@ -21,8 +21,26 @@ struct offer {
     unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
 };
 
+/* offer_store.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is best;
+ * NULL where memory is out. offer_withdraw takes either back. */
 struct offer *offer_new(void);
+struct offer *offer_new_on(struct device *d);
+/* Takes a slot; false where none is left. */
 bool offer_slot(struct offer *o);
+/* Whether one may stay behind its send and keep its slot: where one was promised the sender is promised another, which must be
+ * free. `stays`: it does. */
+bool offer_may_stay(struct offer *o, bool stays);
+/* The offer of a slot, if that is so of it, asked while nobody gives it back; else NULL. */
+struct offer *offer_of_slot(int slot, bool (*is)(struct offer *));
+/* At MPI_Finalize: what is kept for other messages. */
+void offers_drop(void);
+
+/* offer_feed.c. Whether the sender packs; and a wire to be filled by offer_feed while the receiver reads. */
+bool offer_packs_first(const struct parcel *p);
+void offer_hunger(struct offer *o);
+
+/* What the slot says of packed bytes, or of the typed buffer. */
+void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout);
 void offer_publish(struct offer *o);
 /* What of an offer has left the application's buffer lies in memory of stridec's own. */
 static inline bool offer_moved(const struct offer *o)

@@ -1,0 +1,137 @@
+/* offer_store.c: offers and the slots of the own file that they take: what is free, promised or kept for the next message. */
+#include "brief.h"
+#include "offer_inner.h"
+#include "room.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB 16   /* offers in one piece of pinned memory: 64 KiB */
+
+static struct offer *spare[2];         /* for the next message: in memory of the process's own, and in pinned memory */
+static struct buffer *slabs;           /* of the latter */
+static struct offer *of_slot[SLOTS];   /* NULL: free */
+static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool offer_slot(struct offer *o)
+{
+    pthread_mutex_lock(&lock);
+    bool may = o->promised || taken + promised < SLOTS;
+    for (int i = 0; i < SLOTS && may && !o->slot; i++) {
+        int at = (hint + i) % SLOTS;
+        if (of_slot[at]) continue;
+        of_slot[at] = o, hint = at + 1;
+        o->slot = &node_own()->slot[at];
+        taken++, promised -= o->promised;
+    }
+    pthread_mutex_unlock(&lock);
+    return o->slot != NULL;
+}
+
+bool offer_promise(void)
+{
+    pthread_mutex_lock(&lock);
+    bool free = taken + promised < SLOTS;
+    promised += free;
+    pthread_mutex_unlock(&lock);
+    return free;
+}
+
+void offer_break_promise(void)
+{
+    pthread_mutex_lock(&lock);
+    promised--;
+    pthread_mutex_unlock(&lock);
+}
+
+bool offer_may_stay(struct offer *o, bool stays)
+{
+    pthread_mutex_lock(&lock);
+    bool may = !o->promised || taken + promised < SLOTS;
+    if (may && stays) promised += o->promised, o->promised = false;
+    pthread_mutex_unlock(&lock);
+    return may;
+}
+
+static struct offer *take_spare(bool pinned)
+{
+    pthread_mutex_lock(&lock);
+    struct offer *o = spare[pinned];
+    if (o) spare[pinned] = o->next;
+    pthread_mutex_unlock(&lock);
+    if (!o) return NULL;
+    memset(o, 0, offsetof(struct offer, pinned));
+    memset(&o->descriptor, 0, DESCRIPTOR_TOLD);
+    return o;
+}
+
+struct offer *offer_new(void)
+{
+    struct offer *o = take_spare(false);
+    return o ? o : calloc(1, sizeof *o);
+}
+
+/* All but one become spare ones. */
+static struct offer *cut_slab(struct buffer *slab)
+{
+    struct offer *o = slab->host;
+    memset(o, 0, SLAB * sizeof *o);
+    pthread_mutex_lock(&lock);
+    slab->next = slabs, slabs = slab;
+    for (int i = 0; i < SLAB; i++) {
+        o[i].pinned = true;
+        if (i) o[i].next = spare[true], spare[true] = &o[i];
+    }
+    pthread_mutex_unlock(&lock);
+    return o;
+}
+
+/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so descriptors lie
+ * there. */
+struct offer *offer_new_on(struct device *d)
+{
+    struct offer *o = mpi_cuda_aware() ? take_spare(true) : offer_new();
+    if (o || !mpi_cuda_aware() || device_enter(d)) return o ? o : offer_new();
+    struct buffer *slab = buffer_get(d, BUFFER_PINNED, SLAB * sizeof *o);
+    device_leave(d);
+    return slab ? cut_slab(slab) : offer_new();
+}
+
+void offer_withdraw(struct offer *o)
+{
+    if (o->brief) brief_take_back(o->peer);
+    parcel_close(o->parcel);
+    if (o->room) room_put(o->room, o->descriptor.bytes);
+    pthread_mutex_lock(&lock);
+    if (o->slot) {
+        atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
+        of_slot[o->slot - node_own()->slot] = NULL;
+        taken--, promised += o->promised;
+    }
+    o->next = spare[o->pinned];
+    spare[o->pinned] = o;
+    pthread_mutex_unlock(&lock);
+}
+
+struct offer *offer_of_slot(int slot, bool (*is)(struct offer *))
+{
+    pthread_mutex_lock(&lock);
+    struct offer *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
+    pthread_mutex_unlock(&lock);
+    return o;
+}
+
+void offers_drop(void)
+{
+    for (struct offer *o; (o = spare[false]);) {
+        spare[false] = o->next;
+        free(o);
+    }
+    spare[true] = NULL;
+    for (struct buffer *b; (b = slabs);) {
+        slabs = b->next;
+        b->next = NULL;
+        buffer_put(b);
+    }
+}
