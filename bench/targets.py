@@ -25,7 +25,7 @@ def by_case(results):
         runs.setdefault(c["case"], {}).setdefault(c["transport"], []).append(c)
         if c["transport"] not in transports:
             transports.append(c["transport"])
-    rows = {case: {t: sorted(rows, key=lambda c: c["us"])[(len(rows) - 1) // 2] for t, rows in row.items()}
+    rows = {case: {t: sorted(several, key=lambda c: c["us"])[(len(several) - 1) // 2] for t, several in row.items()}
             for case, row in runs.items()}
     return {case: row for case, row in rows.items() if "auto" in row and len(row) > 1}, transports
 

@@ -85,6 +85,12 @@ static int unsent(struct half *h, int rc)
     return rc;
 }
 
+/* How either ends, what it receives apart. */
+#define BY_COPY(receive, ...) \
+    int rc = copy(&h, comm); \
+    if (rc != MPI_SUCCESS) return rc; \
+    rc = receive(next, __VA_ARGS__, source, recvtag, comm, request); \
+    return rc != MPI_SUCCESS ? unsent(&h, rc) : send_copy(next, &h, comm, request);
 #define ISENDRECV(name, receive, number) \
     int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, int sendtag, \
                     void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, \
@@ -94,10 +100,7 @@ static int unsent(struct half *h, int rc)
         if (wrong(sendcount, sendtype, comm) || wrong(recvcount, recvtype, comm) || plain(source, comm)) \
             return next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, \
                               request); \
-        int rc = copy(&h, comm); \
-        if (rc != MPI_SUCCESS) return rc; \
-        rc = receive(next, recvbuf, recvcount, recvtype, source, recvtag, comm, request); \
-        return rc != MPI_SUCCESS ? unsent(&h, rc) : send_copy(next, &h, comm, request); \
+        BY_COPY(receive, recvbuf, recvcount, recvtype) \
     }
 #define ISENDRECV_REPLACE(name, receive, number) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, int source, \
@@ -106,10 +109,7 @@ static int unsent(struct half *h, int rc)
         struct half h = {.buf = buf, .count = count, .type = datatype, .dest = dest, .tag = sendtag}; \
         if (wrong(count, datatype, comm) || plain(source, comm)) \
             return next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, request); \
-        int rc = copy(&h, comm); \
-        if (rc != MPI_SUCCESS) return rc; \
-        rc = receive(next, buf, count, datatype, source, recvtag, comm, request); \
-        return rc != MPI_SUCCESS ? unsent(&h, rc) : send_copy(next, &h, comm, request); \
+        BY_COPY(receive, buf, count, datatype) \
     }
 
 ISENDRECV(Isendrecv, call_Irecv, int)

@@ -27,14 +27,9 @@ struct handle {
 };
 static struct handle *handles, *latest;   /* the last one that was asked for, which is the last of the table */
 
-static bool ask(uint64_t address, struct export *e)
+static void name(struct export *e, const struct allocation *a)
 {
-    unsigned managed = 0, capable = 0;
-    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                  CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                  CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
-    void *where[] = {&e->start, &e->span, &e->id, &managed, &capable};
-    return driver_get()->cuPointerGetAttributes(5, what, where, address) == CUDA_SUCCESS && capable && !managed;
+    e->start = a->start, e->span = a->span, e->id = a->id;
 }
 
 bool export_stands(const struct export *e)
@@ -93,11 +88,11 @@ static atomic_uint probe_count;   /* grows, but for export_finish */
 static bool probe_make(struct device *d, struct probe *p, uint32_t number)
 {
     struct node_file *f = node_own();
-    struct export e;
+    struct allocation a;
     if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
     struct stream *s = stream_get(d);
     p->memory = buffer_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
-    bool made = s && p->memory && ask(p->memory->address, &e) &&
+    bool made = s && p->memory && device_around((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
                 driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
                 driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
                                                 sizeof f->probe[number].content, stream_use(s)) == CUDA_SUCCESS &&
@@ -135,12 +130,15 @@ static bool share(struct device *d, struct export *e)
 
 bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
 {
-    return ask(address, e) && export_holds(e, address, bytes) && share(d, e);
+    struct allocation a;
+    device_around((const void *)(uintptr_t)address, &a);
+    name(e, &a);
+    return export_holds(e, address, bytes) && share(d, e);
 }
 
 bool export_around(struct device *d, const struct allocation *a, struct export *e)
 {
-    e->start = a->start, e->span = a->span, e->id = a->id;
+    name(e, a);
     return share(d, e);
 }
 

@@ -91,8 +91,9 @@ static struct offer *cut_slab(struct buffer *slab)
  * there. */
 struct offer *offer_new_on(struct device *d)
 {
-    struct offer *o = mpi_cuda_aware() ? take_spare(true) : offer_new();
-    if (o || !mpi_cuda_aware() || device_enter(d)) return o ? o : offer_new();
+    if (!mpi_cuda_aware()) return offer_new();
+    struct offer *o = take_spare(true);
+    if (o || device_enter(d)) return o ? o : offer_new();
     struct buffer *slab = buffer_get(d, BUFFER_PINNED, SLAB * sizeof *o);
     device_leave(d);
     return slab ? cut_slab(slab) : offer_new();

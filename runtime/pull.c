@@ -25,7 +25,6 @@
 struct pull {
     const struct peer *peer;
     struct slot *slot;
-    uint32_t rank, number;      /* of the sender, and of its slot */
     int64_t bytes;
     struct parcel *parcel;      /* the caller's */
     struct device *device;      /* that reads */
@@ -140,7 +139,7 @@ int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI
         if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .rank = d->rank, .number = d->slot, .bytes = d->bytes, .parcel = p};
+    *pull = (struct pull){.peer = peer, .slot = s, .bytes = d->bytes, .parcel = p};
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -295,9 +294,10 @@ static bool pull_spilled(struct pull *p)
         if (spins % SPINS_A_TURN == 0) take_turn();
         spin(spins);
     }
-    char *payload = (char *)(uintptr_t)spill_in((int)p->rank, p->number, p->bytes);
+    uint32_t number = (uint32_t)(p->slot - p->peer->file->slot);
+    char *payload = (char *)(uintptr_t)spill_in(p->peer->rank, number, p->bytes);
     bool ok = payload && deliver(p->parcel, payload, p->bytes);
-    if (payload) spill_done(payload, (int)p->rank, p->number, p->bytes);
+    if (payload) spill_done(payload, p->peer->rank, number, p->bytes);
     return ok;
 }
 
@@ -314,7 +314,7 @@ static void begin(struct pull *p)
 static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
-    if (!p->taken) return log_write(LOG_ERROR, "rank %u ended before its message was read", p->rank), false;
+    if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
     bool host = p->slot->memory != SLOT_DEVICE, ok = host ? from_host(p) : p->done;
     p->done = ok;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
@@ -325,7 +325,7 @@ static bool pull_rest(struct pull *p)
     if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
     parcel_count(to, way, p->bytes, p->begun);
-    if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be read", p->rank);
+    if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);
     return ok;
 }
 
