@@ -1,6 +1,6 @@
 /* block.c: blocks by powers of two. */
 #include "block.h"
-#include <pthread.h>
+#include "latch.h"
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #define CLASSES 16    /* larger ones are not kept */
 #define KEPT_BYTES ((size_t)32 << 20)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct latch latch;
 static struct block *lists[CLASSES];
 static size_t kept;
 
@@ -20,10 +20,10 @@ static int class_of(size_t bytes)
 
 static struct block *take(int c)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     struct block *b = lists[c];
     if (b) lists[c] = b->next, kept -= b->bytes;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return b;
 }
 
@@ -51,10 +51,10 @@ void block_put(struct block *b)
 {
     if (!b) return;
     int c = class_of(b->bytes);
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     bool keep = c < CLASSES && kept + b->bytes <= KEPT_BYTES;
     if (keep) b->next = lists[c], lists[c] = b, kept += b->bytes;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     if (!keep) release(b);
 }
 

@@ -10,7 +10,7 @@
 
 #define SMALLEST ((size_t)4096)
 
-static struct pool pinned = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)1 << 30};
+static struct pool pinned = {.limit = (size_t)1 << 30};
 
 static struct pool *pool_of(struct device *d, enum buffer_kind kind)
 {
@@ -32,14 +32,14 @@ static int class_of(enum buffer_kind kind, size_t bytes)
 
 static struct buffer *pool_take(struct pool *pool, int class)
 {
-    pthread_mutex_lock(&pool->lock);
+    latch_close(&pool->latch);
     struct buffer *b = pool->free[class];
     if (b) {
         pool->free[class] = b->next;
         pool->kept -= b->bytes;
         b->next = NULL;
     }
-    pthread_mutex_unlock(&pool->lock);
+    latch_open(&pool->latch);
     return b;
 }
 
@@ -47,14 +47,14 @@ static bool pool_keep(struct pool *pool, struct buffer *b)
 {
     int class = class_of(b->kind, b->bytes);
     if (size_of(class) != b->bytes) return false;
-    pthread_mutex_lock(&pool->lock);
+    latch_close(&pool->latch);
     bool keep = b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes;
     if (keep) {
         b->next = pool->free[class];
         pool->free[class] = b;
         pool->kept += b->bytes;
     }
-    pthread_mutex_unlock(&pool->lock);
+    latch_open(&pool->latch);
     return keep;
 }
 

@@ -54,7 +54,6 @@ static struct place *place_new(const struct driver *driver, CUcontext context, C
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
     p->pool.limit = total / 16;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_init(&p->pool.lock, NULL);
     return p;
 }
 

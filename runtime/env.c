@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +133,10 @@ static void read_all(void)
 const struct env *env_get(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_bool read;
+    if (atomic_load_explicit(&read, memory_order_acquire)) return &settings;
     pthread_once(&once, read_all);
+    atomic_store_explicit(&read, true, memory_order_release);
     return &settings;
 }
 

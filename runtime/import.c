@@ -1,5 +1,6 @@
 /* import.c: memory and layouts of peers of the node. */
 #include "import.h"
+#include "latch.h"
 #include "link.h"
 #include "log.h"
 #include "place.h"
@@ -136,6 +137,7 @@ struct known {
     UT_hash_handle hh;
 };
 static struct known *layouts;
+static struct latch latch;   /* of the table */
 
 static char *text_of(const struct peer *p, uint64_t at)
 {
@@ -160,24 +162,39 @@ static bool layout_read(const struct peer *p, uint64_t at, struct import_layout 
     return false;
 }
 
+static struct known *find(const struct known *key)
+{
+    struct known *k;
+    latch_close(&latch);
+    HASH_FIND(hh, layouts, &key->key, sizeof key->key, k);
+    latch_open(&latch);
+    return k;
+}
+
+/* With the lock held. */
+static struct known *meet(const struct peer *p, const struct known *key)
+{
+    struct known *k = find(key);
+    if (k || !(k = calloc(1, sizeof *k))) return k;
+    k->key = key->key;
+    if (!layout_read(p, k->key.at, &k->layout)) return free(k), NULL;
+    latch_close(&latch);
+    HASH_ADD(hh, layouts, key, sizeof k->key, k);
+    latch_open(&latch);
+    return k;
+}
+
 bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
 {
     struct known *k, key;
-    memset(&key, 0, sizeof key);
+    memset(&key.key, 0, sizeof key.key);
     key.key.at = at, key.key.rank = p->rank;
-    pthread_mutex_lock(&lock);
-    HASH_FIND(hh, layouts, &key.key, sizeof key.key, k);
-    if (!k && (k = calloc(1, sizeof *k))) {
-        k->key = key.key;
-        if (layout_read(p, at, &k->layout)) {
-            HASH_ADD(hh, layouts, key, sizeof k->key, k);
-        } else {
-            free(k);
-            k = NULL;
-        }
+    if (!(k = find(&key))) {
+        pthread_mutex_lock(&lock);
+        k = meet(p, &key);
+        pthread_mutex_unlock(&lock);
     }
     if (k) *l = k->layout;
-    pthread_mutex_unlock(&lock);
     return k != NULL;
 }
 

@@ -235,7 +235,7 @@ void kernel_finish(void)
 {
     struct kernel *k, *next;
     worker_stop();
-    pairs_forget();
+    pairs_forget(), nests_forget();
     pthread_mutex_lock(&kernel_lock);
     while ((k = unused)) {
         table_remove(k);

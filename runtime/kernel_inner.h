@@ -111,6 +111,7 @@ int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
 /* link_pair.c: lets go of the pairs that it knows. */
 void pairs_forget(void);
+void nests_forget(void);   /* the same of link_nest.c */
 
 /* False once the worker is to end. */
 bool worker_wanted(void);

@@ -54,9 +54,20 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
     return MPI_SUCCESS;
 }
 
+/* What a thread has met lately, so that the MPI is not asked for each message; forgotten when any type goes, since another
+ * may get its handle. */
+#define MET_BITS 8
+static atomic_ulong gone;
+static _Thread_local struct met {
+    MPI_Datatype type;
+    struct layout *layout;   /* NULL: nothing is here */
+    unsigned long gone;      /* how many had gone by then */
+} lately[1 << MET_BITS];
+
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
     (void)key, (void)extra;
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
     native_forget(type), seen_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
@@ -174,12 +185,22 @@ static struct layout *layout_attach(MPI_Datatype datatype)
     return l;
 }
 
-struct layout *layout_of(MPI_Datatype datatype)
+static struct layout *layout_meet(MPI_Datatype datatype)
 {
-    if (datatype == MPI_DATATYPE_NULL) return NULL;
     struct layout *l = layout_get(datatype);
     if (!l) l = layout_attach(datatype);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
+    return l;
+}
+
+struct layout *layout_of(MPI_Datatype datatype)
+{
+    if (datatype == MPI_DATATYPE_NULL) return NULL;
+    unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
+    struct met *m = &lately[host_type_bits(datatype) * 0x9e3779b97f4a7c15u >> (64 - MET_BITS)];
+    if (m->type == datatype && m->gone == now && m->layout) return m->layout;
+    struct layout *l = layout_meet(datatype);
+    *m = (struct met){datatype, l, now};
     return l;
 }
 

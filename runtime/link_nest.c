@@ -3,6 +3,7 @@
  * A side is a list of levels, innermost first: `unit` packed bytes further on lie `step` bytes further, up to the next
  * level's unit. The nest has a level wherever either side has one; its units must divide each other. Sides of equal
  * blocks do, and so does packed memory, which is one level, with anything. */
+#include "latch.h"
 #include "link_inner.h"
 
 #define LEVELS_MOST 16
@@ -158,7 +159,7 @@ static int tail_word(int word, int64_t rest)
     return (int)(bits & -bits);
 }
 
-int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+static int make(const struct link_job *job, struct stridec_link out[NEST_LINKS])
 {
     struct side s[2];
     struct nest n;
@@ -168,4 +169,89 @@ int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS])
     int64_t whole = job->bytes - job->bytes % word;
     if (tail == word || job->bytes < TAIL_WORTH * word) return fill(out, &n, tail, 0, job->bytes);
     return fill(out, &n, word, 0, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
+}
+
+/*
+ * What was found lately: exchanges go on with the same layouts, elsewhere in memory at most.
+ */
+
+#define RECALLED_BITS 8
+
+static struct recalled {
+    struct latch latch;
+    const struct tree *tree[2];   /* with a reference, so that no other gets its address */
+    int64_t extent[2], bytes;
+    uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
+    int n;                        /* of links, whose addresses count from the sides'; 0: nothing is here */
+    struct stridec_link links[NEST_LINKS];
+} recalled[1 << RECALLED_BITS];
+
+static struct recalled key_of(const struct link_job *job)
+{
+    const struct link_side *side[2] = {&job->from, &job->to};
+    struct recalled key = {.bytes = job->bytes};
+    for (int i = 0; i < 2; i++) {
+        key.tree[i] = side[i]->tree;
+        key.extent[i] = side[i]->tree ? side[i]->extent : 0;
+        key.aligned = key.aligned * WORD_MAX + side[i]->user % WORD_MAX;
+    }
+    return key;
+}
+
+static struct recalled *place_of_key(const struct recalled *k)
+{
+    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
+    return &recalled[mixed * UINT64_C(0x9E3779B97F4A7C15) >> (64 - RECALLED_BITS)];
+}
+
+static bool same(const struct recalled *a, const struct recalled *b)
+{
+    return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
+           a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
+}
+
+static int recall(struct recalled *r, const struct recalled *key, struct stridec_link out[NEST_LINKS])
+{
+    latch_close(&r->latch);
+    int n = same(r, key) ? r->n : 0;
+    for (int i = 0; i < n; i++) out[i] = r->links[i];
+    latch_open(&r->latch);
+    return n;
+}
+
+/* In the place of another. */
+static void keep(struct recalled *r, const struct recalled *what)
+{
+    struct tree *before[2];
+    for (int i = 0; i < 2; i++)
+        if (what->tree[i]) tree_ref((struct tree *)(uintptr_t)what->tree[i]);
+    latch_close(&r->latch);
+    for (int i = 0; i < 2; i++) {
+        before[i] = (struct tree *)(uintptr_t)r->tree[i];
+        r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
+        r->links[i] = what->links[i];
+    }
+    r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
+    latch_open(&r->latch);
+    for (int i = 0; i < 2; i++) tree_unref(before[i]);
+}
+
+void nests_forget(void)
+{
+    for (int i = 0; i < 1 << RECALLED_BITS; i++) keep(&recalled[i], &(struct recalled){.n = 0});
+}
+
+int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+{
+    struct recalled key = key_of(job), *r = place_of_key(&key);
+    int n = recall(r, &key, out);
+    for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
+    if (n || !(n = make(job, out))) return n;
+    key.n = n;
+    for (int i = 0; i < n; i++) {
+        key.links[i] = out[i];
+        key.links[i].from -= job->from.user, key.links[i].to -= job->to.user;
+    }
+    keep(r, &key);
+    return n;
 }

@@ -1,8 +1,8 @@
 /* offer_store.c: offers and the slots of the own file that they take: what is free, promised or kept for the next message. */
 #include "brief.h"
+#include "latch.h"
 #include "offer_inner.h"
 #include "room.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@ static struct offer *spare[2];         /* for the next message: in memory of the
 static struct buffer *slabs;           /* of the latter */
 static struct offer *of_slot[SLOTS];   /* NULL: free */
 static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct latch latch;
 
 bool offer_slot(struct offer *o)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     bool may = o->promised || taken + promised < SLOTS;
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
         int at = (hint + i) % SLOTS;
@@ -25,41 +25,41 @@ bool offer_slot(struct offer *o)
         o->slot = &node_own()->slot[at];
         taken++, promised -= o->promised;
     }
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return o->slot != NULL;
 }
 
 bool offer_promise(void)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     bool free = taken + promised < SLOTS;
     promised += free;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return free;
 }
 
 void offer_break_promise(void)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     promised--;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
 }
 
 bool offer_may_stay(struct offer *o, bool stays)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     bool may = !o->promised || taken + promised < SLOTS;
     if (may && stays) promised += o->promised, o->promised = false;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return may;
 }
 
 static struct offer *take_spare(bool pinned)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     struct offer *o = spare[pinned];
     if (o) spare[pinned] = o->next;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct offer, pinned));
     memset(&o->descriptor, 0, DESCRIPTOR_TOLD);
@@ -77,13 +77,13 @@ static struct offer *cut_slab(struct buffer *slab)
 {
     struct offer *o = slab->host;
     memset(o, 0, SLAB * sizeof *o);
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     slab->next = slabs, slabs = slab;
     for (int i = 0; i < SLAB; i++) {
         o[i].pinned = true;
         if (i) o[i].next = spare[true], spare[true] = &o[i];
     }
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return o;
 }
 
@@ -104,7 +104,7 @@ void offer_withdraw(struct offer *o)
     if (o->brief) brief_take_back(o->peer);
     parcel_close(o->parcel);
     if (o->room) room_put(o->room, o->descriptor.bytes);
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
@@ -112,14 +112,14 @@ void offer_withdraw(struct offer *o)
     }
     o->next = spare[o->pinned];
     spare[o->pinned] = o;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
 }
 
 struct offer *offer_of_slot(int slot, bool (*is)(struct offer *))
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     struct offer *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return o;
 }
 

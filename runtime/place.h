@@ -2,13 +2,14 @@
 #ifndef STRIDEC_PLACE_H
 #define STRIDEC_PLACE_H
 #include "device.h"
+#include "latch.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define POOL_STEPS 16 /* sizes from one power of two to the next */
 #define POOL_CLASSES (48 * POOL_STEPS)
 struct pool {
-    pthread_mutex_t lock;
+    struct latch latch;
     struct buffer *free[POOL_CLASSES]; /* by size (buffer.c) */
     size_t kept, limit;                /* bytes in the free lists, and how many may stay there */
 };

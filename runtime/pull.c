@@ -152,17 +152,33 @@ static bool by_wire(const struct parcel *p)
     return p->wire && (p->parts || !p->layout->tree);
 }
 
+/* The last allocation that was opened for the pulls of one device: mostly the next one's, too. */
+struct opened {
+    const struct peer *peer;   /* NULL: none */
+    uint64_t id, ahead;        /* what is added to the owner's addresses */
+};
+
+/* The first of those that share an import holds it; all end together. */
+static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
+{
+    const struct slot *s = p->slot;
+    *address = s->user + last->ahead;
+    if (last->peer == p->peer && last->id == s->id) return true;
+    /* Memory of another device of this process is not to be opened, and not to be read. */
+    if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
+    p->import = import_open(p->peer, s, p->device, address);
+    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user};
+    return p->import != NULL;
+}
+
 /* With the device entered. */
-static bool side_from(struct pull *p, struct link_side *from)
+static bool side_from(struct pull *p, struct opened *last, struct link_side *from)
 {
     const struct slot *s = p->slot;
     struct import_layout l = {NULL, NULL};
     if (s->layout && !import_layout(p->peer, s->layout, &l)) return false;
     *from = (struct link_side){.tree = l.tree, .kernel = l.kernel, .extent = s->extent, .count = s->count};
-    /* Memory of another device of this process is not to be opened, and not to be read. */
-    if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
-    p->import = import_open(p->peer, s, p->device, &from->user);
-    return p->import != NULL;
+    return open_for(p, last, &from->user);
 }
 
 static bool side_to(struct pull *p, struct link_side *to)
@@ -212,10 +228,10 @@ static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, c
     return ready >= 0 && !link_move(batch, p->device, s, job, 1, launches);
 }
 
-static bool job_of(struct pull *p, struct link_job *job)
+static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
 {
     job->bytes = p->bytes;
-    return side_from(p, &job->from) && side_to(p, &job->to);
+    return side_from(p, last, &job->from) && side_to(p, &job->to);
 }
 
 /* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
@@ -224,13 +240,14 @@ static void run_on(struct pulls *ps, struct device *d)
     struct link_job few[FEW], *jobs = ps->n <= FEW ? few : spare_get(SPARE_LIST, (size_t)ps->n * sizeof *jobs);
     struct stream *s = jobs ? stream_get(d) : NULL;
     struct link_batch batch = {0};
+    struct opened last = {0};
     int n = 0, launches = 0;
     for (struct pull *p = ps->first; s && p; p = p->next)
-        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &jobs[n]))) n++;
+        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n]))) n++;
     bool moved = s && !link_move(&batch, d, s, jobs, n, &launches);
     for (struct pull *p = ps->first; moved && p; p = p->next) {
         struct link_job job;
-        if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &job))) continue;
+        if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
         moved = follow(p, &batch, s, &job, &launches);
     }
     if (s && stream_wait(d, s)) moved = false;

@@ -4,17 +4,17 @@
 #include "block.h"
 #include "deferred.h"
 #include "interpose.h"
+#include "latch.h"
 #include "operand.h"
 #include "outflow.h"
 #include "spare.h"
 #include "watch.h"
-#include <pthread.h>
 #include <stdlib.h>
 
 atomic_int request_records, request_offers;
 static atomic_int deferrals;
 static struct record *records;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct latch latch;
 static bool threads;
 /* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
@@ -56,10 +56,10 @@ void record_free(struct record *r)
 
 void record_keep(struct record *r)
 {
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
 }
 
 /* A record of a receive that was only watched. */
@@ -77,10 +77,10 @@ struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
-    pthread_mutex_lock(&lock);
+    latch_close(&latch);
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
-    pthread_mutex_unlock(&lock);
+    latch_open(&latch);
     return r ? r : watched(request);
 }
 

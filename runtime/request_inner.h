@@ -3,6 +3,14 @@
 #define STRIDEC_REQUEST_INNER_H
 #include "request.h"
 #include <stdatomic.h>
+#include <string.h>
+/* Keys are handles: one product mixes their bits well enough. */
+#define HASH_FUNCTION(key, bytes, hash) \
+    do { \
+        uint64_t handle_ = 0; \
+        memcpy(&handle_, key, bytes); \
+        (hash) = (unsigned)(handle_ * 0x9e3779b97f4a7c15u >> 32); \
+    } while (0)
 #include <uthash.h>
 
 struct record {

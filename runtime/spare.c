@@ -1,6 +1,6 @@
 /* spare.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked for. */
 #include "spare.h"
-#include <pthread.h>
+#include "latch.h"
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -14,22 +14,20 @@ struct block {
 static const int LIMITS[SPARE_KINDS] = {4096, 4096, 4096, 8};
 
 static struct {
-    pthread_mutex_t lock;
+    struct latch latch;
     struct block *first;
     int kept;
-} lists[SPARE_KINDS] = {
-    {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER},
-    {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} lists[SPARE_KINDS];
 
 static struct block *take(enum spare kind)
 {
-    pthread_mutex_lock(&lists[kind].lock);
+    latch_close(&lists[kind].latch);
     struct block *b = lists[kind].first;
     if (b) {
         lists[kind].first = b->next;
         lists[kind].kept--;
     }
-    pthread_mutex_unlock(&lists[kind].lock);
+    latch_open(&lists[kind].latch);
     return b;
 }
 
@@ -48,14 +46,14 @@ void spare_put(enum spare kind, void *block)
 {
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
-    pthread_mutex_lock(&lists[kind].lock);
+    latch_close(&lists[kind].latch);
     bool keep = lists[kind].kept < LIMITS[kind];
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;
         lists[kind].kept++;
     }
-    pthread_mutex_unlock(&lists[kind].lock);
+    latch_open(&lists[kind].latch);
     if (!keep) free(b);
 }
 

@@ -1,15 +1,26 @@
 /* team.c: ranks of communicators in MPI_COMM_WORLD, found once a communicator and kept as an attribute of it. */
 #include "team.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 static int team_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The last communicator that a thread has asked for, so that the MPI is not asked for each message; forgotten when any of
+ * them goes, since another may get its handle. */
+static atomic_ulong gone;
+static _Thread_local struct {
+    unsigned long gone;
+    MPI_Comm comm;
+    const struct team *team;   /* NULL: none */
+} met;
+
 static int forget_team(MPI_Comm comm, int key, void *team, void *extra)
 {
     (void)comm, (void)key, (void)extra;
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
     free(team);
     return MPI_SUCCESS;
 }
@@ -54,7 +65,7 @@ static struct team *team_make(MPI_Comm comm)
 }
 
 /* NULL where there is none. */
-static const struct team *team_of(MPI_Comm comm)
+static const struct team *team_meet(MPI_Comm comm)
 {
     struct team *t = NULL;
     int found = 0;
@@ -65,6 +76,14 @@ static const struct team *team_of(MPI_Comm comm)
     if (!found) t = team_make(comm);
     pthread_mutex_unlock(&lock);
     return t;
+}
+
+static const struct team *team_of(MPI_Comm comm)
+{
+    unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
+    if (met.team && met.gone == now && met.comm == comm) return met.team;
+    met.gone = now, met.comm = comm;
+    return met.team = team_meet(comm);
 }
 
 int team_world_rank(MPI_Comm comm, int rank)
