@@ -18,6 +18,7 @@ struct outflow {
     struct parcel *parcel;   /* its wire holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
+    struct stream *ahead;    /* the first one is being packed there; NULL once it has been waited for */
     MPI_Request *request;    /* of each */
     atomic_int holders;
     struct outflow *next;
@@ -42,9 +43,30 @@ static void let_go(struct parcel **p)
     *p = NULL;
 }
 
+/* With the device entered. 0, or -1. */
+static int catch_up(struct outflow *o)
+{
+    struct device *d = o->parcel->device;
+    int rc = o->ahead ? stream_wait(d, o->ahead) : 0;
+    if (o->ahead) stream_put(d, o->ahead);
+    o->ahead = NULL;
+    return rc;
+}
+
+/* The first chunk is packed while the descriptor is sent. What can't begin now begins when the others do. */
+static void go_ahead(struct outflow *o)
+{
+    struct parcel *p = o->parcel;
+    if (device_enter(p->device)) return;
+    o->ahead = stream_get(p->device);
+    if (o->ahead && p->transport->pack_part(p, o->ahead, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
+    device_leave(p->device);
+}
+
 void outflow_put(struct outflow *o)
 {
     if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
+    if (o->ahead && !device_enter(o->parcel->device)) catch_up(o), device_leave(o->parcel->device);
     let_go(&o->parcel);
     free(o->request);
     free(o);
@@ -110,6 +132,7 @@ static struct outflow *cut(struct parcel *p, int to)
 {
     struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
     if (!o) return parcel_close(p), NULL;
+    go_ahead(o);
     log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, p->layout->signature,
               p->transport->name, pipeline_chunks(&o->descriptor), (long long)o->descriptor.chunk);
     return o;
@@ -152,12 +175,12 @@ static int feed(struct outflow *o, struct stream *s[], int depth)
 {
     struct parcel *p = o->parcel;
     const struct descriptor *d = &o->descriptor;
-    int n = pipeline_chunks(d), rc = 0;
-    for (int i = 0; i < n + depth && rc == 0; i++) {
+    int n = pipeline_chunks(d), rc = 0, first = o->ahead != NULL;
+    for (int i = first; i < n + depth && rc == 0; i++) {
         int done = i - depth;
         if (done >= 0 && done < n) {
             int64_t at = done * d->chunk;
-            rc = stream_wait(p->device, s[done % depth]);
+            rc = done == 0 && first ? catch_up(o) : stream_wait(p->device, s[done % depth]);
             if (rc == 0) rc = post(o, at, pipeline_end(d, done) - at);
         }
         if (i < n && rc == 0) rc = p->transport->pack_part(p, s[i % depth], i * d->chunk, pipeline_end(d, i));
@@ -174,6 +197,7 @@ int outflow_feed(struct outflow *o)
     if (!device_enter(d)) {
         while (n < depth && (s[n] = stream_get(d))) n++;
         if (n) rc = feed(o, s, n);
+        if (rc) catch_up(o);
         for (int i = 0; i < n; i++) {
             if (rc) stream_wait(d, s[i]);
             stream_put(d, s[i]);
