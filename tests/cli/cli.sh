@@ -273,7 +273,8 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
         LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" 2>&1 &&
+            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 &&
+            grep -qx 'stridec tune: pass 2 of 2' "$work/tuned.log" &&
             grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
             grep -qx 'curve fused' "$work/tuned/table"
     }
