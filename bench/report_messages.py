@@ -107,7 +107,7 @@ def nodes_report(results, _):
     cases, transports = by_case(results)
     out = [head(results, "Messages between two nodes, half a round trip")]
     out.append("Two network namespaces of one machine (bench/nodes.sh): TCP between them, and the same GPUs for both. "
-               "Contiguous: the message of as many bytes, as auto sends it.\n")
+               "Contiguous: the message of as many bytes, as auto sends it. Of several runs by one transport the median.\n")
     rows, over = [], []
     for case, row in cases.items():
         if {"staged", "pipelined"} <= row.keys():

@@ -15,7 +15,7 @@
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
-# NODES those of nodes; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
+# NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
 # QUICK the last four take at most some 90, 60, 90 and 250 seconds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -163,7 +163,7 @@ bench_nodes() {
         return
     fi
     i=0
-    for transport in ${NODES:-auto oneshot staged pipelined}; do
+    for transport in ${NODES:-auto oneshot staged pipelined pipelined staged staged pipelined}; do
         i=$((i + 1))
         (cd "$at" && export STRIDEC_PIPELINE=1 STRIDEC_TRANSPORT="$transport" &&
             timeout "$limit" "$here/bench/nodes.sh" 2 "$build/stridec" run -- "$build/bench/pingpong" --send \
