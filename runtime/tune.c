@@ -59,7 +59,7 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 
 /* --- the curves --- */
 
-enum { PASSES = 3, QUICK_PASSES = 2 };
+enum { PASSES = 5, QUICK_PASSES = 2 };
 
 /* The grids of one pass over all curves: rank 0 fills those of its own GPU, ranks 0 and 1 together those of messages. */
 static int measure_curves(struct tune_table *t, struct device *d, bool quick, int rank)

@@ -1,5 +1,5 @@
 /* tune_pipeline.h: the line `pipeline` of a tuned table: how long messages are cut into chunks (pipeline.h).
- *   pipeline chunk=524288 depth=4 least=4194304 device=0
+ *   pipeline chunk=524288 depth=4 least=1048576 device=0
  * Commas do for blanks. What is not named stays as it was. */
 #ifndef STRIDEC_TUNE_PIPELINE_H
 #define STRIDEC_TUNE_PIPELINE_H
@@ -13,11 +13,10 @@ struct tune_pipeline {
     int64_t least;   /* bytes from which on a message is cut */
     int64_t device;  /* 1: chunks may be device memory where a CUDA-aware MPI takes it; 0: they are host memory */
 };
-/* For systems that were not tuned. Between two nodes on one machine with H200s, over TCP, chunks of 512 KiB take 0.72 to 0.86
- * times what packing, copying and sending one after the other take for 64 MiB, 0.93 for 8 MiB, 0.86 to 1.05 for 4 MiB, and
- * 1.01 to 1.26 for 1 MiB (bench/results/h200-nodes.md, and a run before it); chunks of 256 KiB 0.81 for 64 MiB, 0.97 for 4
- * and 1.28 for 1. */
-#define TUNE_PIPELINE_USUAL ((struct tune_pipeline){.chunk = 1 << 19, .depth = 4, .least = 1 << 22, .device = 0})
+/* For systems that were not tuned. Between two nodes on one machine with H200s, over TCP, chunks of 512 KiB take 0.75 times
+ * what packing, copying and sending one after the other take for 64 MiB, 0.84 to 0.9 for 8, 0.83 to 0.94 for 4, and 0.89 to 0.98
+ * for 1 MiB (bench/results/h200-nodes.md). */
+#define TUNE_PIPELINE_USUAL ((struct tune_pipeline){.chunk = 1 << 19, .depth = 4, .least = 1 << 20, .device = 0})
 
 /* NULL, or what is wrong with the settings; p is as it was then. */
 const char *tune_pipeline_read(struct tune_pipeline *p, const char *settings);

@@ -20,7 +20,7 @@
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
  *   knobs pack strided 8 1048576 model
  *
- *   pipeline chunk=524288 depth=4 least=4194304 device=0   tune_pipeline.h; once, or not at all
+ *   pipeline chunk=524288 depth=4 least=1048576 device=0   tune_pipeline.h; once, or not at all
  *
  * A table without any curve has those that come with the library.
  * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
