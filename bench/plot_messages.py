@@ -76,7 +76,7 @@ def stencil(results):
 
 def choice(results):
     """Automatic choice ÷ best forced transport, a bar a layout, named by what was best."""
-    cases, _ = by_case(results)
+    cases, _ = by_case(results, least=True)
     over = [row["auto"]["us"] / row[best_forced(row)]["us"] for row in cases.values()]
     figure, axes = plt.subplots(figsize=(9, 0.25 * len(cases) + 1.8))
     axes.barh(range(len(over)), over, 0.7, color=[COLOURS[0] if value <= CHOICE else COLOURS[1] for value in over])

@@ -16,16 +16,17 @@ def limit_us(case):
     return 1.25 * max(contiguous, case["pack_us"], case["unpack_us"])
 
 
-def by_case(results):
+def by_case(results, least=False):
     """The cases of a choice as {case: {transport: row}}, and the transports in their order. Of several runs by one
-    transport the median, or the lower one of two in the middle. Only cases that were measured under auto and at least
-    one other."""
+    transport the median, or the lower one of two in the middle; or the least. Only cases that were measured under auto and
+    at least one other."""
     runs, transports = {}, []
     for c in results["cases"]:
         runs.setdefault(c["case"], {}).setdefault(c["transport"], []).append(c)
         if c["transport"] not in transports:
             transports.append(c["transport"])
-    rows = {case: {t: sorted(several, key=lambda c: c["us"])[(len(several) - 1) // 2] for t, several in row.items()}
+    rows = {case: {t: sorted(several, key=lambda c: c["us"])[0 if least else (len(several) - 1) // 2]
+                   for t, several in row.items()}
             for case, row in runs.items()}
     return {case: row for case, row in rows.items() if "auto" in row and len(row) > 1}, transports
 
