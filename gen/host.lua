@@ -103,9 +103,20 @@ local function place(node, i)
   return ("(s64)((const %s *)a->list[%d].at)[%s] * %d"):format(at_type(node), node.list, i, node.unit)
 end
 
+-- Words far apart: the more of them that one turn of the loop moves, the more lines are on their way. Up to WHOLE in one turn,
+-- up to twice as many in two; past what the second cache holds, more than MANY at a time do not help.
+local WHOLE, MANY = 64, 32
+local function words_at_once(count)
+  local turns = (count + WHOLE - 1) // WHOLE
+  return turns <= 2 and (count + turns - 1) // turns or MANY
+end
+
 local function unroll(node)
   local child = node.child
   if child.kind ~= "dense" then return 1 end
+  if node.kind == "stride" and child.count <= 8 and child.count & (child.count - 1) == 0 then
+    return words_at_once(node.count)
+  end
   local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
   return math.max(1, math.min(8, UNROLLED // n))
 end

@@ -32,7 +32,7 @@ local function pieces(way, node, lines)
   for _, bytes in ipairs(PIECES) do
     if bytes % node.unit == 0 then
       add(lines, "    case %d:", bytes)
-      add(lines, "#pragma GCC unroll 4")
+      add(lines, "#pragma GCC unroll 16")
       add(lines, "        for (s64 k = 0; k < n; k++) {")
       add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
       add(lines, "            COPY(%s, %d);", way == "pack" and ("p + k * %d, from"):format(bytes)
