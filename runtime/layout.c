@@ -80,6 +80,7 @@ int layout_start(void)
 
 void layout_finish(void)
 {
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);   /* a later session begins anew */
     if (layout_key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&layout_key);
 }
 

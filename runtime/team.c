@@ -33,6 +33,7 @@ int team_start(void)
 
 void team_finish(void)
 {
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
     if (team_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&team_key);
 }
 
