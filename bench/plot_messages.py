@@ -2,7 +2,7 @@
 import re
 
 import matplotlib.pyplot as plt
-from targets import CHOICE, HALO_US, best_forced, by_case, limit_us
+from targets import CHOICE, HALO_US, limit_us, over_best, over_staged, runs_of
 
 COLOURS = ("#0b6e4f", "#c8553d", "#6c6c9c", "#d9a441", "#4a90b8", "#7f4f24", "#8aa29e", "#b5446e", "#333333")
 GRID = re.compile(r"\d+ [KM]iB, \d+ B blocks")
@@ -74,21 +74,32 @@ def stencil(results):
     return bars(results, "Weakly scaled stencil, one exchange")
 
 
-def choice(results):
-    """Automatic choice ÷ best forced transport, a bar a layout, named by what was best."""
-    cases, _ = by_case(results, least=True)
-    over = [row["auto"]["us"] / row[best_forced(row)]["us"] for row in cases.values()]
-    figure, axes = plt.subplots(figsize=(9, 0.25 * len(cases) + 1.8))
-    axes.barh(range(len(over)), over, 0.7, color=[COLOURS[0] if value <= CHOICE else COLOURS[1] for value in over])
-    for i, row in enumerate(cases.values()):
-        axes.text(over[i] + 0.01, i, f"{over[i]:.2f} of {best_forced(row)}", va="center", fontsize=6)
-    axes.set_yticks(range(len(over)), list(cases), fontsize=6)
+def ratios(over, limit, what):
+    """A bar a case: over is {case: (ratio, name)}, in blue up to the limit."""
+    values = [value for value, _ in over.values()]
+    figure, axes = plt.subplots(figsize=(9, 0.25 * len(over) + 1.8))
+    axes.barh(range(len(values)), values, 0.7, color=[COLOURS[0] if value <= limit else COLOURS[1] for value in values])
+    for i, (value, name) in enumerate(over.values()):
+        axes.text(value + 0.01, i, f"{value:.2f} of {name}", va="center", fontsize=6)
+    axes.set_yticks(range(len(values)), list(over), fontsize=6)
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.15 * max(over + [1]))
+    axes.set_xlim(0, 1.15 * max(values + [1]))
     axes.axvline(1, color="black", lw=1)
-    axes.axvline(CHOICE, color="black", lw=0.8, ls=":")
-    axes.set_xlabel(f"automatic choice ÷ best forced transport; dotted: {CHOICE}")
+    axes.axvline(limit, color="black", lw=0.8, ls=":")
+    axes.set_xlabel(what)
     return figure
 
 
-MESSAGES = {"pingpong": pingpong, "halo": halo, "stencil": stencil, "choice": choice, "nodes": choice}
+def choice(results):
+    cases, _ = runs_of(results)
+    return ratios({case: over_best(row) for case, row in cases.items()}, CHOICE,
+                  f"automatic choice ÷ best forced transport; dotted: {CHOICE}")
+
+
+def nodes(results):
+    cases, _ = runs_of(results)
+    return ratios({case: (over_staged(row), "staged") for case, row in cases.items() if {"staged", "pipelined"} <= row.keys()}, 1,
+                  "pipelined ÷ staged")
+
+
+MESSAGES = {"pingpong": pingpong, "halo": halo, "stencil": stencil, "choice": choice, "nodes": nodes}

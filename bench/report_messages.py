@@ -1,6 +1,6 @@
 """report_messages.py: the reports on messages between GPUs: round trips, halos, stencils, the choice of transport, two nodes."""
 from tables import head, number, ran, ratio, spread, table
-from targets import CHOICE, HALO_US, best_forced, by_case, limit_us
+from targets import CHOICE, HALO_US, limit_us, median, over_best, over_staged, runs_of
 
 
 def met(yes):
@@ -85,24 +85,28 @@ def stencil_report(results, _):
     return "\n".join(out)
 
 
-def over_best(cases):
-    """Auto over the best forced transport, case by case."""
-    return [(row["auto"]["us"] / row[best_forced(row)]["us"], case) for case, row in cases.items()]
+def choice_rows(cases, transports, ratios):
+    """A row a case: the median of each transport's runs, then what ratios tells."""
+    rows = []
+    for case, row in cases.items():
+        middle = {t: median(several) for t, several in row.items()}
+        rows.append([case + ("" if all(c["ok"] for c in middle.values()) else " (**wrong bytes**)")] +
+                    [number(middle[t]["us"] if t in middle else None) for t in transports] + ratios(row))
+    return rows
 
 
 def choice_report(results, _):
-    cases, transports = by_case(results, least=True)
+    cases, transports = runs_of(results)
     out = [head(results, "The automatic choice of transport against each forced one, half a round trip")]
-    out.append("Of several runs by one transport the quickest: one process is slower than the next by up to a fifth, also where "
-               "both take the same way.\n")
-    rows, over = [], over_best(cases)
-    for (ratio, case), row in zip(over, cases.values()):
-        rows.append([case + ("" if all(c["ok"] for c in row.values()) else " (**wrong bytes**)")] +
-                    [number(row[t]["us"] if t in row else None) for t in transports] + [best_forced(row), f"{ratio:.2f}"])
-    out.append(table(["layout"] + transports + ["best forced", "auto ÷ best"], rows))
+    out.append("Of several runs by one transport the median. Auto ÷ best: the least of a transport's runs against the least of as "
+               "many by auto, since one process is slower than the next by up to a fifth, also where both go the same way.\n")
+    out.append(table(["layout"] + transports + ["best forced", "auto ÷ best"],
+                     choice_rows(cases, transports, lambda row: [over_best(row)[1], f"{over_best(row)[0]:.2f}"])))
+    over = [(over_best(row)[0], case) for case, row in cases.items()]
     if over:
+        middle = {case: {t: median(several)["us"] for t, several in row.items()} for case, row in cases.items()}
+        medians = [(row["auto"] / min(us for t, us in row.items() if t != "auto"), case) for case, row in middle.items()]
         within = sum(value <= CHOICE for value, _ in over)
-        medians = over_best(by_case(results)[0])
         out.append(f"Auto ÷ best forced over {len(over)} rows: {spread(over)}; within {100 * (CHOICE - 1):.0f} % "
                    f"in {within}: {met(within == len(over))}. By the medians of the runs: {spread(medians)}; in "
                    f"{sum(value <= CHOICE for value, _ in medians)}.\n")
@@ -110,18 +114,14 @@ def choice_report(results, _):
 
 
 def nodes_report(results, _):
-    cases, transports = by_case(results)
+    cases, transports = runs_of(results)
     out = [head(results, "Messages between two nodes, half a round trip")]
     out.append("Two network namespaces of one machine (bench/nodes.sh): TCP between them, and the same GPUs for both. "
                "Contiguous: the message of as many bytes, as auto sends it. Of several runs by one transport the median.\n")
-    rows, over = [], []
-    for case, row in cases.items():
-        if {"staged", "pipelined"} <= row.keys():
-            over.append((row["pipelined"]["us"] / row["staged"]["us"], case))
-        rows.append([case + ("" if all(c["ok"] for c in row.values()) else " (**wrong bytes**)"),
-                     f"{row['auto']['bytes']:,}", number(row["auto"]["contiguous_us"])] +
-                    [number(row[t]["us"] if t in row else None) for t in transports])
-    out.append(table(["layout", "bytes", "contiguous"] + transports, rows))
+    out.append(table(["layout"] + transports + ["bytes", "contiguous"],
+                     choice_rows(cases, transports, lambda row: [f"{row['auto'][0]['bytes']:,}",
+                                                                 number(median(row["auto"])["contiguous_us"])])))
+    over = [(over_staged(row), case) for case, row in cases.items() if {"staged", "pipelined"} <= row.keys()]
     if over:
         better = sum(value < 1 for value, _ in over)
         out.append(f"Pipelined ÷ staged over {len(over)} rows: {spread(over)}; below 1 in {better}: "

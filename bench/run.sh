@@ -16,7 +16,7 @@
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
 # NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
-# QUICK the last four take at most some 90, 60, 90 and 250 seconds.
+# QUICK pingpong, halo, stencil and choice take at most some 90, 60, 90 and 250 seconds, nodes 60 for each run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD

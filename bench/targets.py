@@ -16,21 +16,36 @@ def limit_us(case):
     return 1.25 * max(contiguous, case["pack_us"], case["unpack_us"])
 
 
-def by_case(results, least=False):
-    """The cases of a choice as {case: {transport: row}}, and the transports in their order. Of several runs by one
-    transport the median, or the lower one of two in the middle; or the least. Only cases that were measured under auto and
-    at least one other."""
+def runs_of(results):
+    """The cases that were measured under auto and at least one other transport, as {case: {transport: its runs in order}};
+    and the transports in theirs."""
     runs, transports = {}, []
     for c in results["cases"]:
         runs.setdefault(c["case"], {}).setdefault(c["transport"], []).append(c)
         if c["transport"] not in transports:
             transports.append(c["transport"])
-    rows = {case: {t: sorted(several, key=lambda c: c["us"])[0 if least else (len(several) - 1) // 2]
-                   for t, several in row.items()}
-            for case, row in runs.items()}
-    return {case: row for case, row in rows.items() if "auto" in row and len(row) > 1}, transports
+    return {case: row for case, row in runs.items() if "auto" in row and len(row) > 1}, transports
 
 
-def best_forced(row):
-    """The quickest transport of a row of by_case, auto left out."""
-    return min((t for t in row if t != "auto"), key=lambda t: row[t]["us"])
+def by_us(case):
+    return case["us"]
+
+
+def median(several):
+    """The run in the middle, or the lower one of two there; wrong where any was."""
+    middle = sorted(several, key=by_us)[(len(several) - 1) // 2]
+    return {**middle, "ok": all(c["ok"] for c in several)}
+
+
+def over_best(row):
+    """Auto over the best forced transport of a row of runs_of, and which that is. The least of each transport's runs against
+    the least of as many of auto's: one process is slower than the next by up to a fifth, also where both go the same way."""
+    def ratio(t):
+        return min(map(by_us, row["auto"][:len(row[t])])) / min(map(by_us, row[t]))
+    best = max((t for t in row if t != "auto"), key=ratio)
+    return ratio(best), best
+
+
+def over_staged(row):
+    """Pipelined over staged of a row of runs_of, by the medians."""
+    return median(row["pipelined"])["us"] / median(row["staged"])["us"]

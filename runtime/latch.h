@@ -1,6 +1,6 @@
-/* latch.h: a lock for a few instructions, which no call of the system or of another library is among: one exchange takes
- * it, a store gives it back. (A message meets some twenty of these, which as mutexes were a tenth of what the processor
- * does for it.) What may take long is locked by a mutex. */
+/* latch.h: a lock for a few instructions, which no call of the system or of another library is among, but where a table grows:
+ * one exchange takes it, a store gives it back. (A message meets some twenty of these, which as mutexes were a tenth of what
+ * the processor does for it.) What may take long is locked by a mutex. */
 #ifndef STRIDEC_LATCH_H
 #define STRIDEC_LATCH_H
 #include "spin.h"

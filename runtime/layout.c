@@ -58,11 +58,29 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
  * may get its handle. */
 #define MET_BITS 8
 static atomic_ulong gone;
-static _Thread_local struct met {
+struct met {
     MPI_Datatype type;
     struct layout *layout;   /* NULL: nothing is here */
     unsigned long gone;      /* how many had gone by then */
-} lately[1 << MET_BITS];
+};
+static _Thread_local struct met *lately;   /* the thread's table; its end frees it by met_key */
+static pthread_key_t met_key;
+static bool met_kept;
+
+static void met_drop(void *table)
+{
+    lately = NULL;   /* a destructor of the application may call on the MPI after this one */
+    free(table);
+}
+
+/* NULL without memory. A table in the thread's own memory would keep the library from being loaded by dlopen. */
+static struct met *met_table(void)
+{
+    if (lately || !met_kept) return lately;
+    lately = calloc((size_t)1 << MET_BITS, sizeof *lately);
+    if (lately && pthread_setspecific(met_key, lately)) free(lately), lately = NULL;
+    return lately;
+}
 
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
@@ -73,8 +91,16 @@ static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra
     return MPI_SUCCESS;
 }
 
+/* Once a process: threads may have tables when it starts anew. */
+static void make_key(void)
+{
+    met_kept = !pthread_key_create(&met_key, met_drop);
+}
+
 int layout_start(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
     return PMPI_Type_create_keyval(copy_attribute, delete_attribute, &layout_key, NULL) == MPI_SUCCESS ? 0 : -1;
 }
 
@@ -188,8 +214,7 @@ static struct layout *layout_attach(MPI_Datatype datatype)
 
 static struct layout *layout_meet(MPI_Datatype datatype)
 {
-    struct layout *l = layout_get(datatype);
-    if (!l) l = layout_attach(datatype);
+    struct layout *l = layout_attach(datatype);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }
@@ -198,9 +223,12 @@ struct layout *layout_of(MPI_Datatype datatype)
 {
     if (datatype == MPI_DATATYPE_NULL) return NULL;
     unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
-    struct met *m = &lately[host_type_bits(datatype) * 0x9e3779b97f4a7c15u >> (64 - MET_BITS)];
+    struct met *m = met_table();
+    if (!m) return layout_meet(datatype);
+    m += host_type_bits(datatype) * 0x9e3779b97f4a7c15u >> (64 - MET_BITS);
     if (m->type == datatype && m->gone == now && m->layout) return m->layout;
-    struct layout *l = layout_meet(datatype);
+    struct layout *l = layout_get(datatype);
+    if (!l) return layout_meet(datatype);
     *m = (struct met){datatype, l, now};
     return l;
 }

@@ -66,7 +66,12 @@ static void go_ahead(struct outflow *o)
 void outflow_put(struct outflow *o)
 {
     if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
-    if (o->ahead && !device_enter(o->parcel->device)) catch_up(o), device_leave(o->parcel->device);
+    if (o->ahead) {
+        struct device *d = o->parcel->device;
+        if (device_enter(d)) return;   /* the kernel may still write: its memory is nobody's from now on */
+        catch_up(o);
+        device_leave(d);
+    }
     let_go(&o->parcel);
     free(o->request);
     free(o);
@@ -132,7 +137,6 @@ static struct outflow *cut(struct parcel *p, int to)
 {
     struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
     if (!o) return parcel_close(p), NULL;
-    go_ahead(o);
     log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, p->layout->signature,
               p->transport->name, pipeline_chunks(&o->descriptor), (long long)o->descriptor.chunk);
     return o;
@@ -146,7 +150,7 @@ int outflow_open(struct outflow **o, struct layout *y, struct where w, const voi
     *o = NULL;
     if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
     int rc = parcel_open_on(&p, y, w, buf, count, datatype, dest, comm);
-    if (p && rc == MPI_SUCCESS) *o = cut(p, to);
+    if (p && rc == MPI_SUCCESS && (*o = cut(p, to))) go_ahead(*o);
     return rc;
 }
 

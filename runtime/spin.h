@@ -1,5 +1,5 @@
-/* spin.h: waiting for other processes of this node: on the spot, but where there are fewer cores than processes the one that
- * is waited for may need this very core. */
+/* spin.h: waiting for other processes of this node, and for other threads: on the spot, but where there are fewer cores the
+ * one that is waited for may need this very core. */
 #ifndef STRIDEC_SPIN_H
 #define STRIDEC_SPIN_H
 #include <sched.h>

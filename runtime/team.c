@@ -65,26 +65,33 @@ static struct team *team_make(MPI_Comm comm)
     return NULL;
 }
 
-/* NULL where there is none. */
-static const struct team *team_meet(MPI_Comm comm)
+static struct team *team_get(MPI_Comm comm)
 {
     struct team *t = NULL;
     int found = 0;
-    if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, team_key, &t, &found) != MPI_SUCCESS) return NULL;
-    if (found) return t;
-    pthread_mutex_lock(&lock);   /* setting an attribute deletes the one that another thread has just set */
-    PMPI_Comm_get_attr(comm, team_key, &t, &found);
-    if (!found) t = team_make(comm);
+    return PMPI_Comm_get_attr(comm, team_key, &t, &found) == MPI_SUCCESS && found ? t : NULL;
+}
+
+/* Setting an attribute deletes the one that another thread has just set. */
+static struct team *team_attach(MPI_Comm comm)
+{
+    pthread_mutex_lock(&lock);
+    struct team *t = team_get(comm);
+    if (!t) t = team_make(comm);
     pthread_mutex_unlock(&lock);
     return t;
 }
 
+/* NULL where there is none. */
 static const struct team *team_of(MPI_Comm comm)
 {
     unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
+    if (comm == MPI_COMM_NULL) return NULL;
     if (met.team && met.gone == now && met.comm == comm) return met.team;
-    met.gone = now, met.comm = comm;
-    return met.team = team_meet(comm);
+    const struct team *t = team_get(comm);
+    if (!t) return team_attach(comm);
+    met.gone = now, met.comm = comm, met.team = t;
+    return t;
 }
 
 int team_world_rank(MPI_Comm comm, int rank)

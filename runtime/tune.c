@@ -42,19 +42,20 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
                             enum buffer_kind kind, enum tune_curve c, int rank)
 {
     struct tune_grid *g = &t->grid[c];
-    if (device_enter(d)) return -1;
-    struct buffer *b = buffer_get(d, kind, (size_t)points->bytes[points->sizes - 1]);
-    device_leave(d);
-    if (!b) return -1;
+    bool entered = !device_enter(d), failed = false;
+    struct buffer *b = entered ? buffer_get(d, kind, (size_t)points->bytes[points->sizes - 1]) : NULL;
+    if (entered) device_leave(d);
+    if (!tune_both(rank, b != NULL)) return buffer_put(b), -1;
     void *address = kind == BUFFER_PINNED ? b->host : (void *)(uintptr_t)b->address;
     g->blocks = 1, g->sizes = points->sizes, g->block[0] = 1;
     for (int j = 0; j < points->sizes; j++) {
         struct message m = {address, (int)points->bytes[j], 1 - rank};
         g->bytes[j] = points->bytes[j];
         g->us[0][j] = tune_exchange(rank, points->bytes[j], give, take, &m);
+        failed |= g->us[0][j] < 0;
     }
     buffer_put(b);
-    return 0;
+    return failed ? -1 : 0;
 }
 
 /* --- the curves --- */
@@ -75,12 +76,13 @@ static int measure_curves(struct tune_table *t, struct device *d, bool quick, in
     return rc;
 }
 
-/* Of two passes the lesser time at each point. */
+/* Of two passes the lesser time at each point; a curve that one of them could not measure is the other's. */
 static void keep_least(struct tune_table *t, const struct tune_table *other)
 {
     for (int c = 0; c < TUNE_CURVES; c++) {
         struct tune_grid *g = &t->grid[c];
         const struct tune_grid *o = &other->grid[c];
+        if (!g->blocks) *g = *o;
         for (int i = 0; i < g->blocks && i < o->blocks; i++)
             for (int j = 0; j < g->sizes && j < o->sizes; j++)
                 if (o->us[i][j] < g->us[i][j]) g->us[i][j] = o->us[i][j];

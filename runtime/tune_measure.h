@@ -26,7 +26,7 @@ bool tune_both(int rank, bool mine);
 /* A message there and one back, by give(arg) on one end and take(arg) on the other: half of it in microseconds, as this rank
  * saw it; negative where one failed here. */
 double tune_trip(int rank, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
-/* How often messages of so many bytes go: the same on both ends, who can't agree by the clock. */
+/* How often messages of so many bytes go, the same on both ends. */
 int tune_message_repeats(double bytes);
 /* The median of so many; negative on both ranks where a message failed on either. */
 double tune_exchange(int rank, double bytes, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);

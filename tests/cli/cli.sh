@@ -189,6 +189,8 @@ else
     check "other preloads are kept" with_others
     twice() { LD_PRELOAD=$library environment_has "^LD_PRELOAD=$library\$" --; }
     check "it is preloaded once" twice
+    # What each thread has of its own is little: else there would be no room for it.
+    check "it can be loaded by dlopen" python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$library"
 fi
 check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
 no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
@@ -273,8 +275,9 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
         LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 &&
-            grep -qx 'stridec tune: pass 2 of 2' "$work/tuned.log" &&
+            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 ||
+            { cat "$work/tuned.log"; return 1; }
+        grep -qx 'stridec tune: pass 2 of 2' "$work/tuned.log" &&
             grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
             grep -qx 'curve fused' "$work/tuned/table"
     }

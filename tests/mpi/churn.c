@@ -7,6 +7,7 @@
  */
 #include "check.h"
 #include "resources.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,22 +110,29 @@ static int64_t descriptors_allowed(const struct resources *half, const struct re
     return half->descriptors + end->modules - half->modules;
 }
 
-/* NVRTC may be at a last kernel: it has some megabytes of the heap meanwhile, and files open. */
+static int64_t resident_allowed(const struct resources *half, const struct resources *end)
+{
+    return half->resident + (8 << 20) + (4 << 20) * (end->modules - half->modules);
+}
+
+/* NVRTC may be at a last kernel: it has some megabytes meanwhile, and files open. */
 static void look_until_settled(struct resources *end, const struct resources *half)
 {
     time_t until = time(NULL) + PATIENCE_S;
-    do resources_now(end);
-    while ((end->heap > heap_allowed(half, end) || end->descriptors > descriptors_allowed(half, end)) && time(NULL) < until);
+    for (resources_now(end); time(NULL) < until; resources_now(end)) {
+        bool small = !end->heap || (end->heap <= heap_allowed(half, end) && end->resident <= resident_allowed(half, end));
+        if (small && end->descriptors <= descriptors_allowed(half, end)) return;
+        sched_yield();
+    }
 }
 
 static void compare(const struct resources *half, const struct resources *end)
 {
-    int64_t modules = end->modules - half->modules;
     expect(end->heap <= heap_allowed(half, end), "%lld bytes more on the heap, of %lld",
            (long long)(end->heap - half->heap), (long long)end->heap);
     /* A sanitizer keeps what is freed: it tells of no heap, and leaks are its own to find. */
-    if (end->heap) expect(end->resident <= half->resident + (8 << 20) + (4 << 20) * modules,
-                          "%lld bytes more are resident", (long long)(end->resident - half->resident));
+    if (end->heap) expect(end->resident <= resident_allowed(half, end), "%lld bytes more are resident",
+                          (long long)(end->resident - half->resident));
     int64_t others = end->simulated ? 0 : 64 << 20; /* of whoever else is on the device, and of modules */
     expect(end->device_bytes <= half->device_bytes + others, "%lld bytes more of device memory",
            (long long)(end->device_bytes - half->device_bytes));
