@@ -23,12 +23,13 @@ local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share li
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
 
--- Numbers the nodes, lists and lengths in order; gen.c fills the lists in the same order.
+-- Numbers the nodes, lists and lengths in order, and tells each node how many bytes an element has; gen.c fills the lists in
+-- the same order.
 local function number(tree)
   local all = { nodes = {}, lists = 0, lengths = {} }
   local function visit(node)
     all.nodes[#all.nodes + 1] = node
-    node.id = #all.nodes
+    node.id, node.whole = #all.nodes, tree.size
     if node.kind == "table" or node.kind == "blocks" then
       node.list = all.lists
       all.lists = all.lists + 1
@@ -103,20 +104,26 @@ local function place(node, i)
   return ("(s64)((const %s *)a->list[%d].at)[%s] * %d"):format(at_type(node), node.list, i, node.unit)
 end
 
--- Words far apart: the more of them that one turn of the loop moves, the more lines are on their way. Up to WHOLE in one turn,
--- up to twice as many in two; past what the second cache holds, more than MANY at a time do not help.
-local WHOLE, MANY = 64, 32
+-- Words that each have a line of their own, more lines than the first cache holds: the more of them that one turn of the loop
+-- moves, the more lines are on their way. Up to WHOLE in one turn, up to twice as many in two; past what the second cache holds,
+-- more than MANY at a time do not help.
+local WHOLE, MANY, LINE, CACHED = 64, 32, 64, 4096
 local function words_at_once(count)
   local turns = (count + WHOLE - 1) // WHOLE
   return turns <= 2 and (count + turns - 1) // turns or MANY
 end
 
+-- A word is a power of two of bytes, 8 at most.
+local function are_lines(node)
+  local word = node.child.count
+  return node.kind == "stride" and math.abs(node.step) >= LINE and word <= 8 and word & (word - 1) == 0
+    and (node.whole or 0) // word >= CACHED
+end
+
 local function unroll(node)
   local child = node.child
   if child.kind ~= "dense" then return 1 end
-  if node.kind == "stride" and child.count <= 8 and child.count & (child.count - 1) == 0 then
-    return words_at_once(node.count)
-  end
+  if are_lines(node) then return words_at_once(node.count) end
   local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
   return math.max(1, math.min(8, UNROLLED // n))
 end
