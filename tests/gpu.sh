@@ -1,15 +1,18 @@
 #!/bin/sh
 # gpu.sh: `tests/gpu.sh [BUILD_DIR [PART...]]` (make check-gpu): what only a machine with a GPU can show. Runs from a
-# built tree, compiles nothing. The parts, all of them by default:
+# built tree, compiles nothing. The parts, all of them but the last by default:
 #   doctor      what `stridec doctor` finds
 #   examples    the halo exchanges in C, Fortran and Python, and by each transport
 #   bytes       the benchmarks' byte checks
 #   mpi         the multi-rank tests of tests/mpi; or mpi/NAME for one of them
 #   sanitizer   compute-sanitizer's memcheck, racecheck and initcheck; or sanitizer/TOOL for one of them
+#   soak        a million random messages of up to 64 MiB on 2, 4 and 8 ranks, in jobs of 16000, some at a time; some
+#               minutes on two H200s
 # Prints "N passed, N failed" last. tests/mpi/NAME.args, where there is one, holds a line "RANKS [args]" for each run of
 # NAME; else it runs with 2.
 # Variables: MPICC, CUDA_LIB, PYTHON, TEST_SEED, LOGS (a folder for the output of each run; default a temporary one),
-# LIMIT (seconds for one run, 300).
+# LIMIT (seconds for one run, 300; 3600 for a job of the soak), SOAK (messages), JOBS (at a time, 9), THREADS (of a rank in
+# some jobs of the soak, 2; 1 for an MPI that does not stand threads).
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${1:-${BUILD:-build}}
 [ $# -eq 0 ] || shift
@@ -154,6 +157,36 @@ try_sanitizer() {   # TOOL...
     limit=${LIMIT:-300}
 }
 
+# soak_jobs: lines NUMBER RANKS MESSAGES THREADS SETTING...
+soak_jobs() {
+    awk -v all="${SOAK:-1000000}" -v threads="${THREADS:-2}" 'BEGIN {
+        settings = split("1 STRIDEC_TRANSPORT=zerocopy|" threads " STRIDEC_TRANSPORT=auto|1 STRIDEC_TRANSPORT=staged|" \
+            "1 STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000|" \
+            "1 STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000,least=600", setting, "|")
+        for (n = 0; all > 0; n++) {
+            messages = all < 16000 ? all : 16000
+            print n, 2 ^ (1 + int(n / settings) % 3), messages, setting[1 + n % settings]
+            all -= messages
+        }
+    }'
+}
+
+try_soak() {
+    export LOGS SOAK_LIMIT="${LIMIT:-3600}" SOAK_LARGE=1
+    # shellcheck disable=SC2016
+    soak_jobs | xargs -P "${JOBS:-9}" -L 1 sh -c '
+        ranks=$1 messages=$2 threads=$3 log=$LOGS/soak-$0.log
+        shift 3
+        what="soak: $messages messages, $ranks ranks, $threads threads each, $*"
+        if env "$@" timeout "$SOAK_LIMIT" tests/mpirun.sh -n "$ranks" "$BUILD/stridec" run -- "$BUILD/tests/mpi/soak" "$messages" \
+            "$threads" >"$log" 2>&1; then echo "ok $what"
+        else echo "not ok $what (exit status $?):"; tail -30 "$log" | sed "s/^/    /"
+        fi' >"$scratch/soak"
+    cat "$scratch/soak"
+    passed=$((passed + $(grep -c "^ok" "$scratch/soak")))
+    failed=$((failed + $(grep -c "^not ok" "$scratch/soak")))
+}
+
 for part in $parts; do
     case $part in
     doctor) try doctor "$stridec" doctor ;;
@@ -161,6 +194,7 @@ for part in $parts; do
     bytes) try_bytes ;;
     mpi) for program in $(mpi_programs); do try_mpi "$program"; done ;;
     mpi/*) try_mpi "${part#mpi/}" ;;
+    soak) try_soak ;;
     sanitizer) try_sanitizer memcheck racecheck initcheck ;;
     sanitizer/*) try_sanitizer "${part#sanitizer/}" ;;
     *)
