@@ -85,24 +85,25 @@ def stencil_report(results, _):
     return "\n".join(out)
 
 
-def choice_rows(cases, transports, ratios):
-    """A row a case: the median of each transport's runs, then what ratios tells."""
+def choice_rows(cases, transports, more):
+    """A row a case: the median of each transport's runs, then more(case)."""
     rows = []
     for case, row in cases.items():
         middle = {t: median(several) for t, several in row.items()}
         rows.append([case + ("" if all(c["ok"] for c in middle.values()) else " (**wrong bytes**)")] +
-                    [number(middle[t]["us"] if t in middle else None) for t in transports] + ratios(row))
+                    [number(middle[t]["us"] if t in middle else None) for t in transports] + more(case))
     return rows
 
 
 def choice_report(results, _):
     cases, transports = runs_of(results)
+    best = {case: over_best(row) for case, row in cases.items()}
     out = [head(results, "The automatic choice of transport against each forced one, half a round trip")]
     out.append("Of several runs by one transport the median. Auto ÷ best: the least of a transport's runs against the least of as "
                "many by auto, since one process is slower than the next by up to a fifth, also where both go the same way.\n")
     out.append(table(["layout"] + transports + ["best forced", "auto ÷ best"],
-                     choice_rows(cases, transports, lambda row: [over_best(row)[1], f"{over_best(row)[0]:.2f}"])))
-    over = [(over_best(row)[0], case) for case, row in cases.items()]
+                     choice_rows(cases, transports, lambda case: [best[case][1], f"{best[case][0]:.2f}"])))
+    over = [(value, case) for case, (value, _) in best.items()]
     if over:
         middle = {case: {t: median(several)["us"] for t, several in row.items()} for case, row in cases.items()}
         medians = [(row["auto"] / min(us for t, us in row.items() if t != "auto"), case) for case, row in middle.items()]
@@ -119,8 +120,8 @@ def nodes_report(results, _):
     out.append("Two network namespaces of one machine (bench/nodes.sh): TCP between them, and the same GPUs for both. "
                "Contiguous: the message of as many bytes, as auto sends it. Of several runs by one transport the median.\n")
     out.append(table(["layout"] + transports + ["bytes", "contiguous"],
-                     choice_rows(cases, transports, lambda row: [f"{row['auto'][0]['bytes']:,}",
-                                                                 number(median(row["auto"])["contiguous_us"])])))
+                     choice_rows(cases, transports, lambda case: [
+                         f"{cases[case]['auto'][0]['bytes']:,}", number(median(cases[case]["auto"])["contiguous_us"])])))
     over = [(over_staged(row), case) for case, row in cases.items() if {"staged", "pipelined"} <= row.keys()]
     if over:
         better = sum(value < 1 for value, _ in over)

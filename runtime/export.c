@@ -26,7 +26,7 @@ struct handle {
     CUipcMemHandle handle;
     UT_hash_handle hh;    /* in order of last use */
 };
-static struct handle *handles, *latest;   /* the last one that was asked for, which is the last of the table */
+static struct handle *handles;
 
 static void name(struct export *e, const struct allocation *a)
 {
@@ -52,7 +52,6 @@ static bool make_synchronous(uint64_t start)
 static struct handle *handle_of(struct device *d, const struct export *e)
 {
     struct handle *h;
-    if (latest && latest->start == e->start && latest->id == e->id) return latest;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
     bool last = h && !h->hh.next;   /* an empty table would be freed, and made again for the next message */
     if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
@@ -72,7 +71,7 @@ static struct handle *handle_of(struct device *d, const struct export *e)
         if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
     }
     if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
-    return latest = h;
+    return h;
 }
 
 /*
@@ -298,6 +297,5 @@ void export_finish(void)
     for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
     memset(probes, 0, sizeof probes);
     probe_count = 0;
-    latest = NULL;
     last.device = NULL;
 }

@@ -18,7 +18,7 @@ struct outflow {
     struct parcel *parcel;   /* its wire holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
-    struct stream *ahead;    /* the first one is being packed there; NULL once it has been waited for */
+    struct stream *ahead;    /* the first one is being packed there; the feeding's from then on */
     MPI_Request *request;    /* of each */
     atomic_int holders;
     struct outflow *next;
@@ -43,14 +43,12 @@ static void let_go(struct parcel **p)
     *p = NULL;
 }
 
-/* With the device entered. 0, or -1. */
-static int catch_up(struct outflow *o)
+/* With the device entered. */
+static void catch_up(struct outflow *o)
 {
-    struct device *d = o->parcel->device;
-    int rc = o->ahead ? stream_wait(d, o->ahead) : 0;
-    if (o->ahead) stream_put(d, o->ahead);
+    stream_wait(o->parcel->device, o->ahead);
+    stream_put(o->parcel->device, o->ahead);
     o->ahead = NULL;
-    return rc;
 }
 
 /* The first chunk is packed while the descriptor is sent. What can't begin now begins when the others do. */
@@ -174,17 +172,17 @@ static int post(struct outflow *o, int64_t at, int64_t bytes)
     return rc == MPI_SUCCESS ? 0 : -1;
 }
 
-/* Chunk by chunk, `depth` of them being packed at the same time. */
-static int feed(struct outflow *o, struct stream *s[], int depth)
+/* Chunk by chunk, `depth` of them being packed at the same time; those before `first` are already. */
+static int feed(struct outflow *o, struct stream *s[], int depth, int first)
 {
     struct parcel *p = o->parcel;
     const struct descriptor *d = &o->descriptor;
-    int n = pipeline_chunks(d), rc = 0, first = o->ahead != NULL;
+    int n = pipeline_chunks(d), rc = 0;
     for (int i = first; i < n + depth && rc == 0; i++) {
         int done = i - depth;
         if (done >= 0 && done < n) {
             int64_t at = done * d->chunk;
-            rc = done == 0 && first ? catch_up(o) : stream_wait(p->device, s[done % depth]);
+            rc = stream_wait(p->device, s[done % depth]);
             if (rc == 0) rc = post(o, at, pipeline_end(d, done) - at);
         }
         if (i < n && rc == 0) rc = p->transport->pack_part(p, s[i % depth], i * d->chunk, pipeline_end(d, i));
@@ -199,9 +197,10 @@ int outflow_feed(struct outflow *o)
     int64_t begun = stats_now();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
     if (!device_enter(d)) {
+        int first = o->ahead != NULL;
+        if (first) s[n++] = o->ahead, o->ahead = NULL;
         while (n < depth && (s[n] = stream_get(d))) n++;
-        if (n) rc = feed(o, s, n);
-        if (rc) catch_up(o);
+        if (n) rc = feed(o, s, n, first);
         for (int i = 0; i < n; i++) {
             if (rc) stream_wait(d, s[i]);
             stream_put(d, s[i]);

@@ -10,9 +10,9 @@
 
 struct outflow;
 
-/* Of a buffer that parcel_wants, whose first chunk is mostly being packed from now on. *o stays NULL where the message goes another
- * way: the ranks have not agreed, STRIDEC_TRANSPORT forbids, the message is short or of a type that stridec can't read, or so
- * much is under way that the receivers must be waited for. MPI_SUCCESS, or an error raised on comm. */
+/* Of a buffer that parcel_wants, whose first chunk is mostly being packed from now on. *o stays NULL where the message goes
+ * another way: the ranks have not agreed, STRIDEC_TRANSPORT forbids, the message is short or of a type that stridec can't read,
+ * or so much is under way that the receivers must be waited for. MPI_SUCCESS, or an error raised on comm. */
 int outflow_open(struct outflow **o, struct layout *l, struct where w, const void *buf, int64_t count,
                  MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* The same in two steps, the first of which is worth its while once for many messages: the rank that such messages go to in
