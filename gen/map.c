@@ -1,13 +1,12 @@
 /* map.c: open addressing, linear probing, at most half full. */
 #include "map.h"
+#include "hash.h"
 
 #include <stdlib.h>
 
 static size_t map_home(const struct map *m, const void *key)
 {
-    /* Fibonacci hashing; the low bits of an address hold nothing. */
-    uint64_t h = ((uint64_t)(uintptr_t)key >> 4) * UINT64_C(0x9E3779B97F4A7C15);
-    return (size_t)(h >> 20) & (m->room - 1);
+    return (size_t)hash_place((uintptr_t)key, 44) & (m->room - 1);
 }
 
 bool map_get(const struct map *m, const void *key, uintptr_t *value)

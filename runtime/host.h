@@ -12,6 +12,7 @@
  * nobody would be told. */
 #ifndef STRIDEC_HOST_H
 #define STRIDEC_HOST_H
+#include "../gen/hash.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -63,7 +64,7 @@ HOST_INLINE uint64_t host_type_bits(MPI_Datatype t)
 }
 HOST_INLINE _Atomic uint64_t *host_type_slot(MPI_Datatype t)
 {
-    return &host_types[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - HOST_TYPES_BITS)];
+    return &host_types[hash_place(host_type_bits(t), HOST_TYPES_BITS)];
 }
 static inline void host_type_add(MPI_Datatype t, int64_t size)
 {

@@ -1,5 +1,6 @@
 /* layout.c: layouts as attributes of datatypes. */
 #include "layout.h"
+#include "../gen/hash.h"
 #include "host.h"
 #include "log.h"
 #include "native.h"
@@ -225,7 +226,7 @@ struct layout *layout_of(MPI_Datatype datatype)
     unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
     struct met *m = met_table();
     if (!m) return layout_meet(datatype);
-    m += host_type_bits(datatype) * 0x9e3779b97f4a7c15u >> (64 - MET_BITS);
+    m += hash_place(host_type_bits(datatype), MET_BITS);
     if (m->type == datatype && m->gone == now && m->layout) return m->layout;
     struct layout *l = layout_get(datatype);
     if (!l) return layout_meet(datatype);

@@ -3,6 +3,7 @@
  * A side is a list of levels, innermost first: `unit` packed bytes further on lie `step` bytes further, up to the next
  * level's unit. The nest has a level wherever either side has one; its units must divide each other. Sides of equal
  * blocks do, and so does packed memory, which is one level, with anything. */
+#include "../gen/hash.h"
 #include "latch.h"
 #include "link_inner.h"
 
@@ -201,7 +202,7 @@ static struct recalled key_of(const struct link_job *job)
 static struct recalled *place_of_key(const struct recalled *k)
 {
     uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
-    return &recalled[mixed * UINT64_C(0x9E3779B97F4A7C15) >> (64 - RECALLED_BITS)];
+    return &recalled[hash_place(mixed, RECALLED_BITS)];
 }
 
 static bool same(const struct recalled *a, const struct recalled *b)

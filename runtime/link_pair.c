@@ -3,20 +3,20 @@
  * Pairs are kernels of kernel.c's table, by both signatures; a small table in front finds one by its sides' addresses,
  * which stay theirs while the pair is known. */
 #include "../gen/form.h"
+#include "../gen/hash.h"
 #include "env.h"
 #include "link_inner.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAIRS 64
+#define PAIR_BITS 6
 
-static struct kernel *known[PAIRS];   /* under kernel_lock; each with a reference */
+static struct kernel *known[1 << PAIR_BITS];   /* under kernel_lock; each with a reference */
 
 static struct kernel **slot_of(const struct kernel *from, const struct kernel *to)
 {
-    uint64_t mixed = ((uint64_t)(uintptr_t)from * 31 + (uint64_t)(uintptr_t)to) * UINT64_C(0x9E3779B97F4A7C15);
-    return &known[mixed >> 58];
+    return &known[hash_place((uintptr_t)from * 31 + (uintptr_t)to, PAIR_BITS)];
 }
 
 static struct kernel *find_known(const struct kernel *from, const struct kernel *to)
@@ -44,7 +44,7 @@ static void make_known(struct kernel *k, struct kernel **slot)
 
 void pairs_forget(void)
 {
-    for (int i = 0; i < PAIRS; i++) make_known(NULL, &known[i]);
+    for (int i = 0; i < 1 << PAIR_BITS; i++) make_known(NULL, &known[i]);
 }
 
 /* A kernel that moves from one's form into the other's, both of which it holds on to; kernel_lock is held. Takes the

@@ -15,6 +15,7 @@
  * STRIDEC_HOST=on serves all but contiguous data, without turns. */
 #ifndef STRIDEC_NATIVE_H
 #define STRIDEC_NATIVE_H
+#include "../gen/hash.h"
 #include "host.h"
 #include "layout.h"
 
@@ -71,7 +72,7 @@ extern _Atomic uint64_t native_needed; /* what calls must add up to before their
 
 HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
 {
-    return native_slots[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - NATIVE_BITS)];
+    return native_slots[hash_place(host_type_bits(t), NATIVE_BITS)];
 }
 /* t's, or one of another type. */
 HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)

@@ -1,6 +1,7 @@
 /* request_inner.h: what request.c, request_start.c, request_complete.c and request_orphans.c share. */
 #ifndef STRIDEC_REQUEST_INNER_H
 #define STRIDEC_REQUEST_INNER_H
+#include "../gen/hash.h"
 #include "request.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -9,7 +10,7 @@
     do { \
         uint64_t handle_ = 0; \
         memcpy(&handle_, key, bytes); \
-        (hash) = (unsigned)(handle_ * 0x9e3779b97f4a7c15u >> 32); \
+        (hash) = (unsigned)hash_place(handle_, 32); \
     } while (0)
 #include <uthash.h>
 

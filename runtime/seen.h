@@ -3,6 +3,7 @@
  * one message cost nothing. What the table has lost is found again. */
 #ifndef STRIDEC_SEEN_H
 #define STRIDEC_SEEN_H
+#include "../gen/hash.h"
 #include "descriptor.h"
 #include "host.h"
 #include "layout.h"
@@ -27,7 +28,7 @@ extern _Atomic int64_t seen_collected;   /* packed bytes of one count of a colle
 
 HOST_INLINE struct seen *seen_of(MPI_Datatype t)
 {
-    return &seen_types[host_type_bits(t) * 0x9e3779b97f4a7c15u >> (64 - SEEN_BITS)];
+    return &seen_types[hash_place(host_type_bits(t), SEEN_BITS)];
 }
 /* Of calls in a process without a driver: true where the call goes straight down. */
 HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)

@@ -1,7 +1,9 @@
 /* stream.c: a few streams a device, kept for the next user, and how their work is waited for.
  *
  * A kernel of one block can tell the host itself that it is done, by a store to mapped memory: on an H200 the host then
- * knows 1 us sooner than from cuStreamSynchronize (bench/search, "wait"). */
+ * knows 1 us sooner than from cuStreamSynchronize (bench/search, "wait"). Blocks that are to be counted first, each behind a
+ * fence, lose more than that: with up to 1024 of them MPI_Pack and MPI_Unpack took 8 and 9 % longer (39 layouts, the same
+ * run), and messages of 4 MiB in blocks of 32 bytes 28 us instead of 25. */
 #include "log.h"
 #include "place.h"
 #include "stats.h"

@@ -1,5 +1,6 @@
 /* watch.c: receives that are only watched. */
 #include "watch.h"
+#include "../gen/hash.h"
 #include "aside.h"
 #include "brief.h"
 #include "host.h"
@@ -22,7 +23,7 @@ atomic_int request_watches;
 
 static struct place *places_of(MPI_Request request)
 {
-    return places[(uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u >> (64 - BITS)];
+    return places[hash_place((uintptr_t)request, BITS)];
 }
 
 bool watch_wants(int64_t count, MPI_Datatype type, int source, bool blocking)
