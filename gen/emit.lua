@@ -67,6 +67,15 @@ local function loads(p)
   return list
 end
 
+-- The entries that move in chunks: each direction's, of its own width.
+local function marked(p)
+  local list = {}
+  for _, way in ipairs(p.marked and { "pack", "unpack" } or {}) do
+    list[#list + 1] = { way = way, width = p.way[way].word, mover = p.gathers and "gather" or "move", each = p.marked.each }
+  end
+  return list
+end
+
 -- CUDA C for a plan of plan.lua. read(name) returns the text of a file of templates/.
 function emit.source(p, title, read)
   local list = entries(p)
@@ -75,6 +84,7 @@ function emit.source(p, title, read)
     title = title,
     entries = list,
     movers = movers(list),
+    marked = marked(p),
     loads = loads(p),
     exchanges = p.way.pack.store == "exch" or p.way.unpack.store == "exch",
     record = p.record,

@@ -179,6 +179,12 @@ static void read_plan(lua_State *L, int plan, struct gen_plan *out)
     lua_pop(L, 2);
     for (int i = 0; i < 2; i++) read_way(L, plan, i, &out->way[i]);
     out->index_bits = plan_number(L, plan, "index_bits");
+    lua_getfield(L, plan, "marked");
+    if (lua_istable(L, -1)) {
+        out->marked.threads = plan_number(L, lua_gettop(L), "threads");
+        out->marked.words_per_thread = plan_number(L, lua_gettop(L), "each");
+    }
+    lua_pop(L, 1);
 }
 
 static char *copy_string(lua_State *L, int at)

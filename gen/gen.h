@@ -44,6 +44,10 @@ struct gen_plan {
     struct gen_way way[2];       /* by gen_direction */
     int index_bits;              /* 32: one launch may cover at most 2^31 - 1 words, `begin` reduced below one
                                     element's packed size included; 64: no limit */
+    struct {
+        int threads, words_per_thread;
+    } marked;                    /* of stridec_pack_marked and stridec_unpack_marked, words being those of their ways;
+                                    zeros: there are none */
 };
 
 struct gen_kernel {
@@ -68,6 +72,13 @@ struct stridec_launch {
     uint64_t done;      /* address of a 32-bit word, in mapped host memory, that becomes `ticket` once every word is
                            moved and seen by the host; or 0. Only with a grid of one block. */
     uint64_t ticket;
+    /* Of stridec_DIRECTION_marked alone, which move the range in chunks, in their order, a block a chunk at a time: */
+    uint64_t marks;     /* address of a 64-bit word for each chunk. Packing sets it to `mark` when the chunk is there;
+                           unpacking first waits for that, */
+    uint64_t mark;
+    int64_t chunk;      /* bytes; a multiple of W */
+    int64_t patience;   /* no longer than so many clocks: then the 32-bit word at `done`, in mapped host memory,
+                           becomes `ticket`, and what is unpacked is worth nothing */
     uint64_t number[GEN_NUMBERS_MAX];   /* of forms with lists: form_numbers; a kernel declares as many as it reads */
 };
 

@@ -1,7 +1,7 @@
 -- plan.lua: decides how a tree's kernels work.
 --
 -- A plan is a table: family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
--- knobs.lua, with `why`: the reason), index_bits, why (lines for a person: why.lua); for the strided families shape
+-- knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families shape
 -- (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
 -- record where those make small records (record.lua).
 local knobs = require "knobs"
@@ -69,6 +69,24 @@ local function list_words(way)
   return list
 end
 
+-- Shorter blocks are packed before they go to another GPU (runtime/offer_feed.c), long messages in chunks.
+local MARKED = 64
+
+-- The mean length of the innermost blocks; nil where a list decides.
+local function block(node)
+  while node.child and node.kind ~= "blocks" do node = node.child end
+  if not node.size or node.kind == "blocks" then return nil end
+  return node.part and node.size // #node.part or node.size
+end
+
+-- The entries that move in chunks (templates/marked.cuh): the words of a way that a thread moves at a time, and the threads of
+-- a block; nil where there are none.
+local function marked(p, tree)
+  local length = p.family ~= "contiguous" and block(tree)
+  if not length or length >= MARKED or p.way.pack.move == "tile" or p.way.unpack.move == "tile" then return nil end
+  return { each = p.gathers and p.way.pack.each or 1, threads = 256 }
+end
+
 -- The plan for one tree, without words for it.
 local function decide(tree, wishes)
   local p = { shape = shape.of(tree), way = {} }
@@ -82,6 +100,7 @@ local function decide(tree, wishes)
   p.words = list_words(p.way)
   p.row = c.row
   p.gathers = c.kind == "narrow"
+  p.marked = marked(p, tree)
   if p.gathers and c.word == 1 then p.record = record.of(tree) end
   -- The narrowest entry counts single bytes, and a launch begins below one element's size.
   p.index_bits = p.bytes < 2 ^ 31 and 32 or 64

@@ -1,6 +1,6 @@
 /* buffer.c: staging buffers from pools: one of device memory a device, one of pinned memory for all.
  *
- * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING the fifteen even steps between two of them as well. A pool
+ * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as well. A pool
  * keeps at most its limit: a sixteenth of the device's memory, 1 GiB of pinned memory; what is given back past that is
  * freed at once. A buffer that the driver can only give at the size asked for (memory is short) is none of these sizes,
  * and is not kept. */
@@ -14,7 +14,7 @@ static struct pool pinned = {.limit = (size_t)1 << 30};
 
 static struct pool *pool_of(struct device *d, enum buffer_kind kind)
 {
-    return kind == BUFFER_PINNED ? &pinned : &place_of(d)->pool;
+    return kind == BUFFER_PINNED ? &pinned : kind == BUFFER_MARKED ? &place_of(d)->marked : &place_of(d)->pool;
 }
 
 static size_t size_of(int class)
@@ -25,7 +25,7 @@ static size_t size_of(int class)
 /* The class that holds `bytes`, or -1 where none does. */
 static int class_of(enum buffer_kind kind, size_t bytes)
 {
-    for (int c = 0; c < POOL_CLASSES; c += kind == BUFFER_LASTING ? 1 : POOL_STEPS)
+    for (int c = 0; c < POOL_CLASSES; c += kind == BUFFER_LASTING || kind == BUFFER_MARKED ? 1 : POOL_STEPS)
         if (size_of(c) >= bytes) return c;
     return -1;
 }
@@ -58,13 +58,19 @@ static bool pool_keep(struct pool *pool, struct buffer *b)
     return keep;
 }
 
+/* Bytes before the address. */
+static CUdeviceptr marks_of(enum buffer_kind kind)
+{
+    return kind == BUFFER_MARKED ? BUFFER_MARKS : 0;
+}
+
 /* Any context must be current for pinned memory, the buffer's own for device memory. */
 static void release(struct buffer *b)
 {
     if (b->kind == BUFFER_PINNED)
         driver_get()->cuMemFreeHost(b->host);
     else
-        driver_get()->cuMemFree(b->address);
+        driver_get()->cuMemFree(b->address - marks_of(b->kind));
     free(b);
 }
 
@@ -75,11 +81,24 @@ static void pool_drop(struct pool *pool)
         while ((b = pool_take(pool, c))) release(b);
 }
 
+/* Streams wait for the default one, where the zeros are written. */
+static CUresult allocate_on_device(struct buffer *b, size_t bytes)
+{
+    const struct driver *driver = driver_get();
+    CUdeviceptr marks = marks_of(b->kind);
+    CUresult r = driver->cuMemAlloc(&b->address, bytes + marks);
+    if (r != CUDA_SUCCESS || !marks) return r;
+    r = driver->cuMemsetD8(b->address, 0, marks);
+    if (r != CUDA_SUCCESS) driver->cuMemFree(b->address);
+    b->address += marks;
+    return r;
+}
+
 static CUresult allocate(struct buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     b->bytes = bytes;
-    if (b->kind != BUFFER_PINNED) return driver->cuMemAlloc(&b->address, bytes);
+    if (b->kind != BUFFER_PINNED) return allocate_on_device(b, bytes);
     CUresult r = driver->cuMemHostAlloc(&b->host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS) return r;
     r = driver->cuMemHostGetDevicePointer(&b->address, b->host, 0);
@@ -143,5 +162,6 @@ void buffer_put(struct buffer *b)
 void buffers_drop(struct device *d)
 {
     pool_drop(&place_of(d)->pool);
+    pool_drop(&place_of(d)->marked);
     pool_drop(&pinned);
 }

@@ -39,6 +39,14 @@ static int attribute(const struct driver *driver, CUdevice_attribute what, CUdev
     return driver->cuDeviceGetAttribute(&value, what, ordinal) == CUDA_SUCCESS ? value : 0;
 }
 
+/* Never 0. */
+static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
+{
+    uint64_t domain = (uint32_t)attribute(driver, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, ordinal);
+    uint64_t bus = (uint32_t)attribute(driver, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, ordinal);
+    return domain << 32 | bus << 16 | (uint16_t)attribute(driver, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, ordinal) << 1 | 1;
+}
+
 static struct place *place_new(const struct driver *driver, CUcontext context, CUdevice ordinal)
 {
     size_t total = 0;
@@ -52,9 +60,21 @@ static struct place *place_new(const struct driver *driver, CUcontext context, C
     d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
     if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
-    p->pool.limit = total / 16;
+    p->pool.limit = p->marked.limit = total / 16;
+    p->clock_khz = attribute(driver, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, ordinal);
+    p->gpu = gpu_of(driver, ordinal);
     pthread_mutex_init(&p->lock, NULL);
     return p;
+}
+
+uint64_t device_gpu(struct device *d)
+{
+    return place_of(d)->gpu;
+}
+
+int64_t device_clocks(struct device *d, int64_t us)
+{
+    return place_of(d)->clock_khz * us / 1000;
 }
 
 static void publish(struct place *p)

@@ -42,6 +42,11 @@ struct device *device_default(void);
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
+/* Which GPU of the machine it is, the same number in all processes; parts of one are one. */
+uint64_t device_gpu(struct device *d);
+/* That many microseconds in clocks of its multiprocessors, at the highest rate. */
+int64_t device_clocks(struct device *d, int64_t us);
+
 /* A queue of work on a device, used by one thread at a time. */
 struct stream {
     CUstream handle;       /* stream_use gives it */
@@ -62,6 +67,10 @@ CUstream stream_use(struct stream *s);
 /* The address to which a kernel that is about to be enqueued may store *ticket, 32 bits wide, once all that it did can
  * be seen by the host; 0 where there is none. Whoever has enqueued such a kernel sets s->flagged. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
+/* The address to which a kernel may store *ticket, 32 bits wide, to say that it gave up; 0 where there is none. Once s is
+ * waited for, whether it did. */
+CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket);
+bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket);
 /* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what follows, it
  * asks nothing of the driver, and d need not be entered. */
 bool stream_told(struct device *d, struct stream *s);
@@ -72,6 +81,8 @@ int stream_wait(struct device *d, struct stream *s);
 enum buffer_kind {
     BUFFER_DEVICE,   /* cuMemAlloc on d */
     BUFFER_LASTING,  /* the same, for what stays as long as a type: rounded up by a sixteenth at most */
+    BUFFER_MARKED,   /* the same, behind BUFFER_MARKS bytes in one allocation, zeros at first and written by nobody but who
+                        marks (kernel.h) */
     BUFFER_PINNED    /* pinned host memory, mapped, usable from every context */
 };
 struct buffer {
@@ -82,6 +93,7 @@ struct buffer {
     struct device *device;
     struct buffer *next;   /* in the pool */
 };
+#define BUFFER_MARKS (8192 * 8)
 /* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found again).
  * d must be entered. NULL when memory is out, after giving the pool's free buffers back (logged). */
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);

@@ -20,7 +20,7 @@
     X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuPointerSetAttribute) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
     X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) \
-    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
+    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemsetD8) \
     X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) \
     X(cuStreamSynchronize) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)

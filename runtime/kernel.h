@@ -51,6 +51,26 @@ struct kernel_job {
 int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                 int *launches, enum kernel_way *way);
 
+/*
+ * Moves in step: a sender's kernel marks each chunk of the packed bytes as soon as it is there, and a receiver's, on
+ * another GPU, waits for the marks, so that it need not be launched piece by piece.
+ */
+struct marks {
+    uint64_t at;        /* device address of a 64-bit word for each chunk of the job, each different from value before */
+    uint64_t value;
+    int64_t chunk;      /* bytes; a multiple of kernel_chunk's */
+};
+/* The most of them in one buffer (BUFFER_MARKED). */
+#define MARKS 8192
+/* The least chunk of k's own kernel for a message of `bytes` on d, with MARKS of them at most; 0 where it has no such entry,
+ * or is not ready. A power of two, at most 1 MiB. */
+int64_t kernel_chunk(struct kernel *k, struct device *d, int64_t bytes);
+/* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one of them
+ * (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved is worth nothing. (Of packing it is NULL.)
+ * 1, and nothing is enqueued, where that can't be. */
+int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                       const struct marks *marks, uint32_t *late, int *launches);
+
 /* Waits until k is ready or has failed (tests, benchmarks, tune; never on an MPI path). */
 void kernel_wait(struct kernel *k);
 /* True if k's own module is ready on d, so that moves take it. Asks for it where nobody has. */

@@ -14,6 +14,7 @@ enum stage { STAGE_NONE, STAGE_PENDING, STAGE_READY, STAGE_FAILED };
 enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
 
 #define MODULE_GRAPHS 4
+enum { ENTRY_MARKED = GEN_WORDS_MAX, ENTRIES };
 struct graph;
 
 /* One kernel on one device, generated with certain knobs; without a device: in host memory (native.h). */
@@ -26,13 +27,13 @@ struct module {
     atomic_int stage;
     struct gen_plan plan; /* this and the next two only from STAGE_READY on */
     CUmodule handle;
-    CUfunction entry[2][GEN_WORDS_MAX]; /* by kernel_direction, then as plan.words */
+    CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_MARKED of a plan that has it */
     void *library;                      /* without a device, in place of these three; */
     stridec_host_function *host[2];     /* by kernel_direction */
     _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
     _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
     /* By entry, then by the number of the stream (graph.c). */
-    _Atomic(struct graph *) graphs[2][GEN_WORDS_MAX][MODULE_GRAPHS];
+    _Atomic(struct graph *) graphs[2][ENTRIES][MODULE_GRAPHS];
     struct module *next;                /* the kernel on another device */
     struct module *queued;              /* behind this one in the worker's queue */
 };
@@ -121,7 +122,9 @@ enum stage module_load(struct gen **gen, struct module *m);   /* *gen is opened 
 /* The same for a device of this architecture (90), but into the disk cache and no further. 0 once it is there. */
 int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
 
-/* launch.c: where a launch of words of this width must end, at most `end`: a multiple of the element where several
+/* launch.c: drops whole elements from the front of a job. Two's complement makes of a negative extent a step back. */
+void launch_skip(struct kernel_job *job, int64_t size);
+/* Where a launch of words of this width must end, at most `end`: a multiple of the element where several
  * fit the limits of the plan and of the grid. The range begins in the first element. */
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
 /* True if the next element begins where the root's next copy (or the block's next byte) would. */

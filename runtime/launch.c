@@ -26,8 +26,7 @@ struct move {
     int launches;
 };
 
-/* Drops whole elements from the front. Two's complement makes of a negative extent a step back. */
-static void skip_elements(struct kernel_job *job, int64_t size)
+void launch_skip(struct kernel_job *job, int64_t size)
 {
     if (job->begin < size) return;
     int64_t whole = job->begin / size;
@@ -98,7 +97,7 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
     CUDA_KERNEL_NODE_PARAMS p = {
         .func = m->entry[direction][entry],
         .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
-        .blockDimX = (unsigned)m->plan.way[direction].threads, .blockDimY = 1, .blockDimZ = 1,
+        .blockDimX = (unsigned)(entry == ENTRY_MARKED ? m->plan.marked.threads : m->plan.way[direction].threads), .blockDimY = 1, .blockDimZ = 1,
         .kernelParams = arguments,
     };
     CUresult r = CUDA_SUCCESS;
@@ -132,12 +131,13 @@ static int launch_all(struct move *v, struct module *m, uint64_t program, bool w
         int entry = choose_entry(&m->plan, &job, wrap, job.end, limit), word = m->plan.words[entry];
         int64_t end = launch_end(&m->plan, word, size, job.end);
         end -= (end - job.begin) % word;
-        struct stridec_launch a = {job.packed, job.user, job.extent, job.begin, end, wrap, program, 0, 0, {0}};
+        struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
+                                   .end = end, .wrap = wrap, .program = program};
         if (m->kernel->form) form_numbers(v->kernel->form, word, a.number);
         if (launch(v, m, entry, &a, end == job.end)) return -1;
         job.packed += (uint64_t)(end - job.begin);
         job.begin = end;
-        skip_elements(&job, size);
+        launch_skip(&job, size);
     }
     return 0;
 }
@@ -303,7 +303,7 @@ int kernel_move(struct kernel *k, struct device *d, struct stream *s, const stru
     enum kernel_way used = KERNEL_COPIES;
     int result = 0;
     if (job->begin < job->end) {
-        skip_elements(&v.job, k->size);
+        launch_skip(&v.job, k->size);
         v.wrap = v.job.end > k->size && !launch_continues(k->tree, job->extent);
         bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine == ENV_ENGINE_AUTO;
         result = block ? move_block(&v) : move_any(&v, &used);

@@ -154,6 +154,10 @@ static CUresult find_entries(struct module *m, CUmodule handle)
         snprintf(name, sizeof name, "stridec_%s%d", link ? "link_" : directions[direction], m->plan.words[word]);
         r = driver_get()->cuModuleGetFunction(&m->entry[direction][word], handle, name);
     }
+    for (int i = 0; i < 2 && m->plan.marked.threads && r == CUDA_SUCCESS; i++) {
+        snprintf(name, sizeof name, "stridec_%s_marked", i == KERNEL_PACK ? "pack" : "unpack");
+        r = driver_get()->cuModuleGetFunction(&m->entry[i][ENTRY_MARKED], handle, name);
+    }
     return r;
 }
 

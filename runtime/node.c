@@ -350,6 +350,11 @@ struct node_file *node_own(void)
     return own.file;
 }
 
+void node_reads_on(uint64_t gpu)
+{
+    if (atomic_load_explicit(&own.file->gpu, memory_order_relaxed) != gpu) atomic_store(&own.file->gpu, gpu);
+}
+
 char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes)
 {
     return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at ? (char *)f + arena_at(world_size) + at : NULL;

@@ -38,6 +38,9 @@ struct slot {
     uint64_t id;                /* the driver's number for the allocation: no other of the process has it */
     CUipcMemHandle handle;      /* of the allocation, for who does not know it yet */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
+    int64_t chunk;              /* of packed bytes that are marked as they come, BUFFER_MARKS before the first (kernel.h);
+                                 * 0: they are not; */
+    uint64_t mark, gpu;         /* with this value, on this GPU (device_gpu) */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
 };
 
@@ -58,6 +61,7 @@ struct node_file {
     _Atomic uint32_t refusals;  /* one more for each slot that became refused (attend.h) */
     _Atomic uint32_t leaving;   /* the owner receives nothing any more */
     _Atomic uint32_t takes_briefs, briefs;   /* brief.h: the owner looks for them; under way to it */
+    _Atomic uint64_t gpu;       /* on which the owner last read messages (device_gpu); 0: on none */
     int32_t pid;
     uint64_t proof;             /* address of a copy of the cookie in the owner's own memory */
     _Atomic uint32_t asked;     /* how often a rank has begun to ask (node_asks) */
@@ -77,6 +81,7 @@ struct peer {
     atomic_bool offers;         /* its last long message was a descriptor */
     atomic_bool asked;          /* to try the own host memory (attach.h) */
     atomic_bool refused;        /* it could read that once, and can't any more */
+    _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
 };
 
@@ -109,6 +114,8 @@ bool node_gone(const struct peer *p);
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
 /* The own file. */
 struct node_file *node_own(void);
+/* Tells peers of the GPU that messages are read on. */
+void node_reads_on(uint64_t gpu);
 /* Bytes of a file's arena, at an offset of it that is not 0. NULL where the range is none. */
 char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes);
 /* So many bytes of the own arena, for good; 0 where it is full, or the folder is. */

@@ -32,7 +32,7 @@ void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start) s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
-    s->count = p->count, s->extent = p->layout->extent;
+    s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
 }
 

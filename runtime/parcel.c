@@ -190,11 +190,10 @@ void parcel_close(struct parcel *p)
     spare_put(SPARE_PARCEL, p);
 }
 
-int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                      uint64_t packed, int64_t begin, int64_t end)
+static struct kernel_job job_of(const struct parcel *p, enum kernel_direction direction, uint64_t packed, int64_t begin,
+                                int64_t end)
 {
-    int launches = 0;
-    struct kernel_job job = {
+    return (struct kernel_job){
         .direction = direction,
         .packed = packed,
         .user = (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off,
@@ -203,7 +202,24 @@ int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum
         .begin = begin,
         .end = end,
     };
+}
+
+int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                      uint64_t packed, int64_t begin, int64_t end)
+{
+    int launches = 0;
+    struct kernel_job job = job_of(p, direction, packed, begin, end);
     int rc = kernel_move(p->layout->kernel, d, s, &job, &launches, NULL);
+    p->launches += launches;
+    return rc;
+}
+
+int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                       uint64_t packed, int64_t begin, int64_t end, const struct marks *marks, uint32_t *late)
+{
+    int launches = 0;
+    struct kernel_job job = job_of(p, direction, packed, begin, end);
+    int rc = kernel_move_marked(p->layout->kernel, d, s, &job, marks, late, &launches);
     p->launches += launches;
     return rc;
 }

@@ -15,7 +15,7 @@ struct pool {
 };
 
 #define STREAMS_KEPT 32
-#define FLAG_BYTES 64 /* a cache line for each stream's word */
+#define FLAG_BYTES 64 /* a cache line for each stream's words */
 #define FLAGS 64
 struct place {
     struct device device; /* first, so that the address of one is the address of the other */
@@ -27,7 +27,9 @@ struct place {
     struct buffer *flags;  /* the words of those streams; NULL until wanted, or where there is no memory */
     atomic_bool flags_had; /* they were asked for */
     atomic_uint ticket;    /* the last one; of all streams of the device, so that a late store is no other's */
-    struct pool pool; /* of device memory */
+    struct pool pool, marked; /* of device memory; of BUFFER_MARKED */
+    uint64_t gpu;          /* device_gpu's */
+    int64_t clock_khz;
 };
 
 static inline struct place *place_of(struct device *d)

@@ -20,6 +20,7 @@
 
 #define LOOKS_A_PULSE 65536
 #define SPINS_A_TURN 256
+#define BEHIND 64        /* messages */
 #define FEW 32   /* pulls without a list from the spare ones */
 
 struct pull {
@@ -204,10 +205,29 @@ static bool flows(const struct pull *p)
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->bytes;
 }
 
+/* In one launch, in step with the sender's; 1 where that can't be, or the sender did not keep up: nothing has come then. */
+static int follow_marks(struct pull *p, struct stream *s, const struct link_job *job)
+{
+    struct peer *peer = node_world_peer(p->peer->rank);
+    struct marks marks = {job->from.user - BUFFER_MARKS, p->slot->mark, p->slot->chunk};
+    uint32_t late = 0;
+    if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
+    if (atomic_load_explicit(&peer->behind, memory_order_relaxed) > 0) return atomic_fetch_sub(&peer->behind, 1), 1;
+    int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, 0, job->bytes, &marks, &late);
+    if (moved) return moved;
+    if (stream_wait(p->device, s)) return -1;
+    if (!stream_was_late(p->device, s, late)) return 0;
+    log_write(LOG_INFO, "rank %d packs too late for a kernel to wait for it", peer->rank);
+    atomic_store(&peer->behind, BEHIND);
+    return 1;
+}
+
 /* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before are on
  * their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
 static bool follow_pieces(struct pull *p, struct stream *s, const struct link_job *job)
 {
+    int marked = follow_marks(p, s, job);
+    if (marked <= 0) return marked == 0;
     struct stream *two[2] = {s, stream_get(p->device)};
     int64_t at = 0, ready = 0;
     bool ok = true;
@@ -323,7 +343,9 @@ static void begin(struct pull *p)
 {
     if (!(p->taken = take(p->peer, p->slot))) return;
     p->begun = stats_now();
-    if (p->slot->memory == SLOT_DEVICE) p->device = p->parcel->device ? p->parcel->device : device_default();
+    if (p->slot->memory != SLOT_DEVICE) return;
+    p->device = p->parcel->device ? p->parcel->device : device_default();
+    node_reads_on(p->device ? device_gpu(p->device) : 0);
 }
 
 /* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender

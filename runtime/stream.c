@@ -100,23 +100,47 @@ static struct buffer *flags_of(struct device *d)
     return p->flags;
 }
 
+/* 0 is what the words begin with. */
+static uint32_t next_ticket(struct place *p)
+{
+    uint32_t ticket;
+    while ((ticket = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_relaxed) + 1) == 0) continue;
+    return ticket;
+}
+
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket)
 {
-    struct place *p = place_of(d);
     struct buffer *flags = s->batched || s->number >= FLAGS ? NULL : flags_of(d);
     if (!flags) return 0;
-    /* 0 is what the words begin with. */
-    while ((s->ticket = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_relaxed) + 1) == 0) continue;
-    *ticket = s->ticket;
+    *ticket = s->ticket = next_ticket(place_of(d));
     return flags->address + (CUdeviceptr)(s->number * FLAG_BYTES);
+}
+
+/* Beside the word of the stream's end. */
+CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket)
+{
+    struct buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
+    if (!flags) return 0;
+    *ticket = next_ticket(place_of(d));
+    return flags->address + (CUdeviceptr)(s->number * FLAG_BYTES) + sizeof(uint32_t);
+}
+
+static const _Atomic uint32_t *words_of(struct device *d, const struct stream *s)
+{
+    const char *words = place_of(d)->flags->host;
+    return (const _Atomic uint32_t *)(const void *)(words + s->number * FLAG_BYTES);
+}
+
+bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket)
+{
+    return atomic_load_explicit(&words_of(d, s)[1], memory_order_acquire) == ticket;
 }
 
 /* True once the word says that the stream's last work is done; false where that takes long, or will never be: what has
  * become of the work the driver knows then. */
 static bool told(struct device *d, const struct stream *s)
 {
-    const char *words = place_of(d)->flags->host;
-    const _Atomic uint32_t *word = (const _Atomic uint32_t *)(const void *)(words + s->number * FLAG_BYTES);
+    const _Atomic uint32_t *word = words_of(d, s);
     int64_t until = stats_now() + SPIN_NS;
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {

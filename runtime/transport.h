@@ -69,5 +69,8 @@ int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direct
  * address of packed byte `begin`. */
 int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
                       uint64_t packed, int64_t begin, int64_t end);
+/* The same by kernel_move_marked; 1 where that can't be. */
+int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                       uint64_t packed, int64_t begin, int64_t end, const struct marks *marks, uint32_t *late);
 
 #endif

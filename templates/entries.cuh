@@ -1,4 +1,9 @@
-@ -- The layout and the two entry points of each word width, for the movers that were included before.
+@ -- The layout and the two entry points of each word width, for the movers that were included before; and those that move
+@ -- in chunks.
+@ if #marked > 0 then
+@ include "templates/marked.cuh"
+
+@ end
 @ for _, entry in ipairs(entries) do
 template <bool WRAP> struct stridec_layout_w@(entry.width) {
     typedef stridec_word<@(entry.width)>::type word;
@@ -31,4 +36,28 @@ stridec_@(way)_w@(entry.width)(const struct stridec_launch a)
 }
 
 @   end
+@ end
+@ for _, m in ipairs(marked) do
+extern "C" __global__ void __launch_bounds__(@(plan.marked.threads))
+stridec_@(m.way)_marked(const struct stridec_launch a)
+{
+    typedef stridec_marked<stridec_way_@(m.way)<@(m.each)>> way;
+@   if m.way == "unpack" then
+    bool late = false;
+@   end
+    for (long long chunk = blockIdx.x; chunk * a.chunk < a.end - a.begin; chunk += gridDim.x) {
+        const struct stridec_launch part = stridec_chunk(a, chunk);
+@   if m.way == "unpack" then
+        stridec_await(a, chunk, late);
+@   end
+        if (part.wrap)
+            stridec_@(m.mover)<stridec_layout_w@(m.width)<true>, way>(part);
+        else
+            stridec_@(m.mover)<stridec_layout_w@(m.width)<false>, way>(part);
+@   if m.way == "pack" then
+        stridec_mark(a, chunk);
+@   end
+    }
+}
+
 @ end

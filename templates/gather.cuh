@@ -18,7 +18,7 @@ template <class LAYOUT, class WAY> static __device__ __forceinline__ void stride
     const index words = stridec_words<LAYOUT>(a), skipped = stridec_skipped<LAYOUT>(a);
     const index before = (index)(a.packed % sizeof(group) / sizeof(word));
     const unsigned long long groups = ((unsigned long long)words + before + each - 1) / each;
-    const unsigned long long threads = (unsigned long long)gridDim.x * WAY::THREADS;
+    const unsigned long long threads = (unsigned long long)WAY::blocks() * WAY::THREADS;
 
 @ if record then
     const bool aligned = stridec_records_aligned(a);
@@ -27,7 +27,7 @@ template <class LAYOUT, class WAY> static __device__ __forceinline__ void stride
         return;
     }
 @ end
-    for (unsigned long long g = (unsigned long long)blockIdx.x * WAY::THREADS + threadIdx.x; g < groups; g += threads) {
+    for (unsigned long long g = (unsigned long long)WAY::block() * WAY::THREADS + threadIdx.x; g < groups; g += threads) {
         const index first = (index)(g * each) - before;   /* wraps below 0 in the first group */
         if ((g > 0 || before == 0) && first + each <= words) {
             group_word *const packed = (group_word *)((word *)a.packed + first);

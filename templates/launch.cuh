@@ -8,6 +8,10 @@ struct stridec_launch {
     unsigned long long program; /* what the kernel reads of its type */
     unsigned long long done;    /* address of a word that becomes `ticket` once all is moved; or 0 */
     unsigned long long ticket;
+    unsigned long long marks;   /* marked.cuh's: of each chunk one word, that becomes `mark` once it is packed, */
+    unsigned long long mark;
+    long long chunk;            /* bytes, and */
+    long long patience;         /* clocks */
 @ if numbers > 0 then
     unsigned long long number[@(numbers)];
 @ end

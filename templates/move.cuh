@@ -46,9 +46,9 @@ template <class LAYOUT, class WAY> static __device__ __forceinline__ void stride
 {
     typedef typename LAYOUT::index index;
     const index words = stridec_words<LAYOUT>(a);
-    const unsigned long long grid = (unsigned long long)gridDim.x * WAY::THREADS;
+    const unsigned long long grid = (unsigned long long)WAY::blocks() * WAY::THREADS;
     const unsigned long long gap = WAY::FAR ? grid : WAY::THREADS;
-    unsigned long long start = (unsigned long long)blockIdx.x * (WAY::FAR ? WAY::THREADS : WAY::THREADS * WAY::EACH);
+    unsigned long long start = (unsigned long long)WAY::block() * (WAY::FAR ? WAY::THREADS : WAY::THREADS * WAY::EACH);
 
     for (; start < words; start += grid * WAY::EACH) {
         const index first = (index)start + threadIdx.x;

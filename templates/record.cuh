@@ -66,8 +66,8 @@ static __device__ __forceinline__ void stridec_unpack_records(const struct strid
     typedef typename LAYOUT::index index;
     const int size = @(record.size), words = (size + 3) / 4 + 1;
     const index begin = (index)a.begin, end = (index)a.end, past = (end + size - 1) / size;
-    const unsigned long long threads = (unsigned long long)gridDim.x * WAY::THREADS;
-    const unsigned long long first = (unsigned long long)blockIdx.x * WAY::THREADS + threadIdx.x;
+    const unsigned long long threads = (unsigned long long)WAY::blocks() * WAY::THREADS;
+    const unsigned long long first = (unsigned long long)WAY::block() * WAY::THREADS + threadIdx.x;
 
     for (unsigned long long r = begin / size + first; r < past; r += threads) {
         const index low = (index)r * size;

@@ -42,6 +42,8 @@ struct stridec_exchange {
 template <int WORDS> struct stridec_way_@(name) {
     static const bool PACK = @(name == "pack"), FAR = @(way.order == "far");
     static const int THREADS = @(way.threads), EACH = WORDS;
+    static __device__ __forceinline__ unsigned int block() { return blockIdx.x; }
+    static __device__ __forceinline__ unsigned int blocks() { return gridDim.x; }
     template <class WORD> static __device__ __forceinline__ WORD load(const WORD *from)
     {
         return @(way.load == "plain" and "*from" or "stridec_load_" .. way.load .. "::of(from)");

@@ -101,6 +101,13 @@ describe("emit", function()
     assert.falsy(text:find("_w8(", 1, true))
   end)
 
+  it("moves short blocks in chunks too", function()
+    local text = source(stride(3, 128, dense(8)))
+    assert.truthy(text:find("typedef stridec_marked<stridec_way_pack<1>> way;", 1, true))
+    assert.matches("stridec_unpack_marked%(const struct stridec_launch a%).-stridec_await%(a, chunk, late%);.-stridec_move<stridec_layout_w8<true>, way>%(part%);", text)
+    assert.falsy(source(stride(3, 128, dense(64))):find("_marked(", 1, true))
+  end)
+
   it("titles its source and leaves no template marks", function()
     local text = source(stride(3, 64, dense(32)))
     assert.matches("^/%* a title: strided family", text)

@@ -51,6 +51,15 @@ describe("plan", function()
     assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(64), 3)))
   end)
 
+  it("has chunks moved where blocks are short, and none are tiles", function()
+    local function marked(tree) return plan.tree(tree, "cuda").marked end
+    assert.same({ each = 1, threads = 256 }, marked(stride(1000, 512, dense(60))))
+    assert.same({ each = 8, threads = 256 }, marked(stride(1000, 512, dense(2))))
+    assert.falsy(marked(stride(1000, 512, dense(64))))
+    assert.falsy(marked(dense(4)))
+    assert.falsy(marked(stride(512, 8, stride(512, 4096, dense(8)))))
+  end)
+
   it("counts in 32 bits below 2^31 bytes only", function()
     assert.equal(32, plan.tree(stride(1 << 27, 32, dense(15)), "cuda").index_bits)
     assert.equal(32, plan.tree(dense((1 << 31) - 1), "cuda").index_bits)

@@ -1,6 +1,7 @@
 /* device.c: the simulated devices and their properties. */
 #include "sim.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int device_count(void)
@@ -95,7 +96,6 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0x7fffffff},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
-    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
@@ -122,6 +122,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
     if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *value = getenv("SIMGPU_CLOCK") ? atoi(getenv("SIMGPU_CLOCK")) : 1000000;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
     return CUDA_SUCCESS;

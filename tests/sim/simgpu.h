@@ -4,6 +4,8 @@
  *   SIMGPU_DEVICES=n         devices (default 2, at most 16)
  *   SIMGPU_MEMORY=n          MiB of memory of each device (default 4096)
  *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
+ *   SIMGPU_CLOCK=n           kHz that the device tells of its clock (default 1000000); kernels that ask for the time count
+ *                            their questions
  *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always

@@ -21,6 +21,7 @@ static const char prelude[] = "#define __global__\n"
                               "extern \"C\" { struct uint3 { unsigned x, y, z; } blockIdx, threadIdx, gridDim; }\n"
                               "static inline void __syncthreads() {}\n"
                               "static inline void __threadfence_system() {}\n"
+                              "static inline long long clock64() { return 0; }\n"
                               "template <class T> static inline void atomicExch(T *p, T v) { *p = v; }\n"
                               "template <class T> static inline T __ldg(const T *p) { return *p; }\n"
                               "[[maybe_unused]] static inline unsigned long long __umul64hi(unsigned long long a, "
@@ -223,6 +224,8 @@ static void write_kernel(FILE *f, const char *source, const char *tag)
                 "#undef stridec_pack_w%d\n#undef stridec_unpack_w%d\n"
                 "#define stridec_pack_w%d pack_w%d_%s\n#define stridec_unpack_w%d unpack_w%d_%s\n",
                 widths[i], widths[i], widths[i], widths[i], tag, widths[i], widths[i], tag);
+    fprintf(f, "#undef stridec_pack_marked\n#undef stridec_unpack_marked\n"
+            "#define stridec_pack_marked pack_marked_%s\n#define stridec_unpack_marked unpack_marked_%s\n", tag, tag);
     fprintf(f, "namespace kernel_%s {\n%s}\n", tag, source);
 }
 

@@ -118,6 +118,8 @@ static void write_kernel(FILE *f, const char *source, int number)
                 "#undef stridec_pack_w%d\n#undef stridec_unpack_w%d\n"
                 "#define stridec_pack_w%d k%d_pack_w%d\n#define stridec_unpack_w%d k%d_unpack_w%d\n",
                 widths[i], widths[i], widths[i], number, widths[i], widths[i], number, widths[i]);
+    fprintf(f, "#undef stridec_pack_marked\n#undef stridec_unpack_marked\n"
+            "#define stridec_pack_marked k%d_pack_marked\n#define stridec_unpack_marked k%d_unpack_marked\n", number, number);
     fprintf(f, "namespace kernel_%d {\n%s}\nusing namespace kernel_%d;\n", number, source, number);
 }
 
@@ -187,6 +189,7 @@ struct check {
     unsigned char *user, *packed; /* as tree_walk moves them */
     int64_t origin;               /* of element 0 in user */
     int64_t base;                 /* of packed byte `begin` in packed */
+    bool marked;                  /* in chunks: all marks are there before, or after */
 };
 
 static int walk_run(void *arg, int64_t user, int64_t packed, int64_t len)
@@ -195,6 +198,28 @@ static int walk_run(void *arg, int64_t user, int64_t packed, int64_t len)
     unsigned char *at = c->user + c->origin + user, *in = c->packed + c->base + (packed - c->begin);
     memcpy(c->direction == GEN_PACK ? in : at, c->direction == GEN_PACK ? at : in, (size_t)len);
     return 0;
+}
+
+#define MARK UINT64_C(0x123456789abcdef)
+
+/* The marks of all chunks: of what is packed, they come. */
+static CUdeviceptr marks_of(const struct check *c, int64_t chunks)
+{
+    uint64_t *marks = calloc((size_t)chunks, sizeof *marks);
+    for (int64_t i = 0; i < chunks && c->direction == GEN_UNPACK; i++) marks[i] = MARK;
+    CUdeviceptr p = to_device(marks, (size_t)chunks * sizeof *marks);
+    free(marks);
+    return p;
+}
+
+static void expect_marks(CUdeviceptr marks, int64_t chunks)
+{
+    uint64_t *copy = malloc((size_t)chunks * sizeof *copy);
+    assert_int_equal(driver->cuMemcpyDtoHAsync(copy, marks, (size_t)chunks * sizeof *copy, NULL), 0);
+    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    for (int64_t i = 0; i < chunks; i++) assert_int_equal(copy[i], MARK);
+    free(copy);
+    driver->cuMemFree(marks);
 }
 
 static void launch(const struct check *c, CUdeviceptr user, CUdeviceptr packed)
@@ -209,15 +234,26 @@ static void launch(const struct check *c, CUdeviceptr user, CUdeviceptr packed)
     CUdeviceptr done;
     void *arguments[] = {&a};
     assert_int_equal(driver->cuMemHostGetDevicePointer(&done, flag, 0), 0);
-    if (c->grid == 1) a.done = done;
+    int threads = c->marked ? k->plan.marked.threads : way->threads;
+    int64_t chunks = 0;
+    if (c->marked) {
+        a.chunk = (int64_t)threads * k->plan.marked.words_per_thread * c->width * (1 + (c->begin / c->width) % 3);
+        a.mark = MARK, a.patience = 1000;
+        chunks = (c->end - c->begin + a.chunk - 1) / a.chunk;
+        a.marks = marks_of(c, chunks);
+    }
+    if (c->grid == 1 || c->marked) a.done = done;
     *flag = 0;
     form_numbers(c->s->form, c->width, a.number);
-    snprintf(name, sizeof name, "k%d_%s_w%d", c->setting, c->direction == GEN_PACK ? "pack" : "unpack", c->width);
+    const char *way_name = c->direction == GEN_PACK ? "pack" : "unpack";
+    if (c->marked) snprintf(name, sizeof name, "k%d_%s_marked", c->setting, way_name);
+    else snprintf(name, sizeof name, "k%d_%s_w%d", c->setting, way_name, c->width);
     if (driver->cuModuleGetFunction(&function, c->s->module, name)) fail_msg("no entry %s", name);
-    assert_int_equal(driver->cuLaunchKernel(function, (unsigned)c->grid, 1, 1, (unsigned)way->threads, 1, 1, 0, NULL,
+    assert_int_equal(driver->cuLaunchKernel(function, (unsigned)c->grid, 1, 1, (unsigned)threads, 1, 1, 0, NULL,
                                             arguments, NULL), 0);
     assert_int_equal(driver->cuCtxSynchronize(), 0);
-    assert_int_equal(*flag, c->grid == 1 ? 0x12345678 : 0);
+    assert_int_equal(*flag, c->grid == 1 && !c->marked ? 0x12345678 : 0);
+    if (c->marked) expect_marks(a.marks, chunks);
 }
 
 static unsigned char *random_bytes(size_t n)
@@ -276,7 +312,10 @@ static void compare_ranges(struct check c)
         int64_t block = (int64_t)way->threads * way->words_per_thread, whole = (length + block - 1) / block;
         int64_t grids[] = {whole, 1, 2, whole + 3};
         c.grid = grids[draw(0, 3)];
+        c.marked = false;
         compare(&c);
+        c.marked = c.s->kernel[c.setting].plan.marked.threads && c.width == way->word;
+        if (c.marked) compare(&c);
     }
 }
 

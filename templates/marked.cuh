@@ -1,0 +1,66 @@
+/* Moves a range in chunks, in their order, each by one block: packing marks those that are there, and unpacking, on another
+ * GPU, waits for the marks. One that does not come within `patience` is not waited for, nor is any other: `done` then
+ * becomes `ticket`, and what is moved is worth nothing. */
+template <class WAY> struct stridec_marked : WAY {
+    static const int THREADS = @(plan.marked.threads);
+    static __device__ __forceinline__ unsigned int block() { return 0; }
+    static __device__ __forceinline__ unsigned int blocks() { return 1; }
+    /* Packed words are written while the kernel runs: they go by no way that takes them for constant. */
+    template <class WORD> static __device__ __forceinline__ WORD load(const WORD *from)
+    {
+        return WAY::PACK ? WAY::load(from) : *from;
+    }
+};
+
+#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 700
+static __device__ __forceinline__ unsigned long long stridec_mark_read(const unsigned long long *at)
+{
+    unsigned long long mark;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(mark) : "l"(at) : "memory");
+    return mark;
+}
+static __device__ __forceinline__ void stridec_mark_write(unsigned long long *at, unsigned long long mark)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(mark) : "memory");
+}
+#else
+static __device__ __forceinline__ unsigned long long stridec_mark_read(const unsigned long long *at)
+{
+    const unsigned long long mark = *(const volatile unsigned long long *)at;
+    __threadfence_system();
+    return mark;
+}
+static __device__ __forceinline__ void stridec_mark_write(unsigned long long *at, unsigned long long mark)
+{
+    __threadfence_system();
+    *(volatile unsigned long long *)at = mark;
+}
+#endif
+
+/* All threads of the block have moved the chunk. */
+static __device__ __forceinline__ void stridec_mark(const struct stridec_launch &a, long long chunk)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) stridec_mark_write((unsigned long long *)a.marks + chunk, a.mark);
+}
+
+/* `late` is the first thread's: it has waited in vain. */
+static __device__ __forceinline__ void stridec_await(const struct stridec_launch &a, long long chunk, bool &late)
+{
+    if (threadIdx.x == 0 && !late) {
+        const long long begun = clock64();
+        while (!late && stridec_mark_read((const unsigned long long *)a.marks + chunk) != a.mark)
+            late = clock64() - begun > a.patience;
+        if (late) *(volatile unsigned int *)a.done = (unsigned int)a.ticket;
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ struct stridec_launch stridec_chunk(const struct stridec_launch &a, long long chunk)
+{
+    struct stridec_launch part = a;
+    part.packed += (unsigned long long)(chunk * a.chunk);
+    part.begin += chunk * a.chunk;
+    if (part.end - part.begin > a.chunk) part.end = part.begin + a.chunk;
+    return part;
+}

@@ -1,0 +1,158 @@
+/* marks.c: long messages of short blocks, which their sender packs while the receiver reads: between two GPUs one kernel of
+ * the receiver's goes in step with the sender's; on one GPU, and behind a sender that comes late, pieces do.
+ *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart late
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart late
+ */
+#include "check.h"
+#include "resources.h"
+#include <cuda_runtime.h>
+#include <string.h>
+
+#define SECONDS 30
+#define ROUNDS 3
+
+static uint64_t salt = 20;
+
+/* ---- layouts of 4-byte words, so that any may be received as any ---- */
+
+static MPI_Datatype every_other(int blocks)
+{
+    MPI_Datatype t;
+    MPI_Type_vector(blocks, 1, 2, MPI_INT, &t);
+    return t;
+}
+
+/* Two elements, the second one far from where the first would go on. */
+static MPI_Datatype pairs(int blocks)
+{
+    MPI_Datatype row, t;
+    MPI_Type_create_hvector(blocks / 4, 2, 24, MPI_INT, &row);
+    MPI_Type_create_resized(row, 0, blocks / 4 * 24 + 400, &t);
+    MPI_Type_free(&row);
+    return t;
+}
+
+static MPI_Datatype scattered(int blocks)
+{
+    static int at[1 << 20];
+    MPI_Datatype t;
+    for (int i = 0; i < blocks; i++) at[i] = 3 * i + (int)roll(3);
+    MPI_Type_create_indexed_block(blocks, 1, at, MPI_INT, &t);
+    return t;
+}
+
+static MPI_Datatype touching(int blocks)
+{
+    MPI_Datatype t;
+    MPI_Type_contiguous(blocks, MPI_INT, &t);
+    return t;
+}
+
+/* Shorts at odd places in steps of 6 bytes. */
+static MPI_Datatype narrow(int blocks)
+{
+    MPI_Datatype t;
+    MPI_Type_create_hvector(blocks * 2, 1, 6, MPI_SHORT, &t);
+    return t;
+}
+
+static MPI_Datatype records(int blocks)
+{
+    MPI_Datatype record, t;
+    const int lengths[] = {1, 1, 3};
+    const MPI_Aint at[] = {0, 8, 12};
+    MPI_Datatype of[] = {MPI_DOUBLE, MPI_INT, MPI_CHAR};
+    MPI_Type_create_struct(3, lengths, at, of, &record);
+    MPI_Type_create_hvector(blocks * 4 / 15, 1, 16, record, &t);
+    MPI_Type_free(&record);
+    return t;
+}
+
+typedef MPI_Datatype maker(int blocks);
+static const struct {
+    const char *name;
+    maker *sent, *received;
+    int blocks, count;
+} cases[] = {
+    {"2.5 MiB of every other int", every_other, every_other, 5 << 17, 1},
+    {"7 MiB of every other int", every_other, every_other, 7 << 18, 1},
+    {"two elements of pairs", pairs, pairs, 1 << 19, 2},
+    {"every other int, received scattered", every_other, scattered, 300000, 1},
+    {"scattered ints, received as others", scattered, scattered, 300001, 1},
+    {"every other int, received in one block", every_other, touching, 200000, 1},
+    {"shorts", narrow, narrow, 150001, 1},
+    {"records", records, records, 150000, 1},
+};
+#define CASES (sizeof cases / sizeof *cases)
+
+static void make(struct layout *l, maker *m, int blocks, int count, const char *name)
+{
+    MPI_Datatype t = m(blocks);
+    type_commit(&t);
+    layout_of(l, t, count, name);
+}
+
+/* One message; the receiver's launches, 0 on the other rank. */
+static int64_t pass(int sender, const struct layout *sent, const struct layout *received, const char *what)
+{
+    struct resources before, after;
+    struct buf b;
+    const struct layout *own = my_rank == sender ? sent : received;
+    salt++;
+    buf_make(&b, MEM_DEVICE, own, 0, my_rank == sender ? salt : 1);
+    MPI_Barrier(check_comm);
+    resources_now(&before);
+    if (my_rank == sender) MPI_Send(b.origin, own->count, own->type, 1 - my_rank, 3, MPI_COMM_WORLD);
+    else MPI_Recv(b.origin, own->count, own->type, sender, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    resources_now(&after);
+    if (my_rank != sender) buf_expect_from(&b, received, sent, salt), buf_check(&b, what);
+    buf_free(&b);
+    return my_rank == sender ? 0 : after.launches - before.launches;
+}
+
+static void pass_all(size_t i)
+{
+    struct layout sent, received;
+    make(&sent, cases[i].sent, cases[i].blocks, cases[i].count, cases[i].name);
+    make(&received, cases[i].received, cases[i].blocks, cases[i].count, cases[i].name);
+    for (int n = 0; n < 2 * ROUNDS; n++) pass(n % 2, &sent, &received, cases[i].name);
+    layout_free(&sent), layout_free(&received);
+    report("%s", cases[i].name);
+}
+
+/* The kernels may still be compiled, the ranks not have met, and a receiver may come when all is packed: once is enough. */
+static void in_step(int want, const char *what)
+{
+    struct layout l;
+    double since = 0;
+    int64_t took;
+    int again, any;
+    make(&l, every_other, 5 << 17, 1, what);
+    do {
+        took = pass(0, &l, &l, what);
+        again = my_rank == 1 && took != want && within(&since, SECONDS);
+        MPI_Allreduce(&again, &any, 1, MPI_INT, MPI_MAX, check_comm);
+    } while (any);
+    if (my_rank == 1) expect_equal(took, want, "launches");
+    layout_free(&l);
+    report("%s", what);
+}
+
+int main(int argc, char **argv)
+{
+    bool apart = false, late = false;
+    struct resources r;
+    for (int i = 1; i < argc; i++) apart |= !strcmp(argv[i], "apart"), late |= !strcmp(argv[i], "late");
+    check_start(&argc, &argv, -1);
+    if (apart && !host_mode) cudaSetDevice(my_rank);
+    resources_now(&r);
+    if (r.simulated && !late) {
+        if (apart) in_step(1, "one launch goes in step with the sender");
+        else in_step(3, "three pieces on one GPU");
+    }
+    for (size_t i = 0; i < CASES; i++) pass_all(i);
+    return check_finish();
+}
