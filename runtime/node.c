@@ -28,6 +28,7 @@ static atomic_bool there;         /* the own file */
 static unsigned char proof[32];
 static char prefix[96];           /* of the names of the job's files */
 static struct peer own = {.fd = -1, .self = true};
+static _Atomic uint64_t reads_on;   /* as the own file tells, whose line of the cache is often a peer's */
 static int world_size;
 static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
 static uint32_t *patience;        /* looks to leave out before the next one, doubled each time; of each rank, then */
@@ -152,6 +153,7 @@ static bool own_make(int rank)
     memcpy(&f->cookie, COOKIE_MARK, sizeof COOKIE_MARK);
     memcpy(f->magic, magic, sizeof magic);
     f->rank = own.rank = rank, f->size = world_size;
+    atomic_store(&reads_on, 0);
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
     memcpy(proof, &f->cookie, sizeof proof);
     atomic_store(&f->arena, 64);   /* 0 is no place */
@@ -352,7 +354,9 @@ struct node_file *node_own(void)
 
 void node_reads_on(uint64_t gpu)
 {
-    if (atomic_load_explicit(&own.file->gpu, memory_order_relaxed) != gpu) atomic_store(&own.file->gpu, gpu);
+    if (atomic_load_explicit(&reads_on, memory_order_relaxed) == gpu) return;
+    atomic_store_explicit(&reads_on, gpu, memory_order_relaxed);
+    atomic_store(&own.file->gpu, gpu);
 }
 
 char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes)
