@@ -1,9 +1,9 @@
-/* buffer.c: staging buffers from pools: one of device memory a device, one of pinned memory for all.
+/* buffer.c: staging buffers from pools: of device memory one a device, and one of BUFFER_MARKED; of pinned memory one for all.
  *
- * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as well. A pool
- * keeps at most its limit: a sixteenth of the device's memory, 1 GiB of pinned memory; what is given back past that is
- * freed at once. A buffer that the driver can only give at the size asked for (memory is short) is none of these sizes,
- * and is not kept. */
+ * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as well.
+ * A pool keeps at most its limit: a sixteenth of the device's memory, a sixty-fourth for BUFFER_MARKED, 1 GiB of pinned
+ * memory; what is given back past that is freed at once. A buffer that the driver can only give at the size asked for
+ * (memory is short) is none of these sizes, and is not kept. */
 #include "log.h"
 #include "place.h"
 #include <stdlib.h>

@@ -60,7 +60,7 @@ static struct place *place_new(const struct driver *driver, CUcontext context, C
     d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
     if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
-    p->pool.limit = p->marked.limit = total / 16;
+    p->pool.limit = total / 16, p->marked.limit = total / 64;
     p->clock_khz = attribute(driver, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, ordinal);
     p->gpu = gpu_of(driver, ordinal);
     pthread_mutex_init(&p->lock, NULL);

@@ -62,9 +62,9 @@ struct marks {
 };
 /* The most of them in one buffer (BUFFER_MARKED). */
 #define MARKS 8192
-/* The least chunk of k's own kernel for a message of `bytes` on d, with MARKS of them at most; 0 where it has no such entry,
- * or is not ready. A power of two, at most 1 MiB. */
-int64_t kernel_chunk(struct kernel *k, struct device *d, int64_t bytes);
+/* The least chunk in which k's own kernel can do a job from its first byte on, with MARKS of them at most; 0 where it can't:
+ * it has no such entry, is not ready, or takes more than one launch. A power of two, at most 64 KiB. */
+int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job);
 /* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one of them
  * (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved is worth nothing. (Of packing it is NULL.)
  * 1, and nothing is enqueued, where that can't be. */

@@ -171,7 +171,8 @@ static void spill(struct offer *o)
     }
     if (o->host) attach_refused(o->peer);
     else export_refuse(o->slot->id, o->peer);
-    atomic_store(&o->slot->state, spill_out(o->parcel, o->descriptor.slot) ? SLOT_LOST : SLOT_SPILLED);
+    bool lost = ready < 0 || spill_out(o->parcel, o->descriptor.slot);
+    atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_SPILLED);
 }
 
 /* The receiver is through, or has asked for the payload by another way. */

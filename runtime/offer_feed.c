@@ -48,7 +48,7 @@ void offer_hunger(struct offer *o)
     struct parcel *p = o->parcel;
     struct export e;
     if (device_enter(p->device)) return;
-    int64_t chunk = goes_in_step(o) ? kernel_chunk(p->layout->kernel, p->device, p->bytes) : 0;
+    int64_t chunk = goes_in_step(o) ? parcel_chunk(p) : 0;
     p->wire = buffer_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
     o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
@@ -97,8 +97,10 @@ int offer_feed(struct offer *o)
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
+            if (s[i] && rc) stream_wait(d, s[i]);   /* what is still written is given back later */
             if (s[i]) stream_put(d, s[i]);
+        }
         device_leave(d);
     }
     o->hungry = false;

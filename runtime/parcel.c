@@ -214,6 +214,12 @@ int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum
     return rc;
 }
 
+int64_t parcel_chunk(const struct parcel *p)
+{
+    struct kernel_job job = job_of(p, KERNEL_PACK, 0, 0, p->bytes);
+    return kernel_chunk(p->layout->kernel, p->device, &job);
+}
+
 int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
                        uint64_t packed, int64_t begin, int64_t end, const struct marks *marks, uint32_t *late)
 {

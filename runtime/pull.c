@@ -212,6 +212,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     struct marks marks = {job->from.user - BUFFER_MARKS, p->slot->mark, p->slot->chunk};
     uint32_t late = 0;
     if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
+    if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (atomic_load_explicit(&peer->behind, memory_order_relaxed) > 0) return atomic_fetch_sub(&peer->behind, 1), 1;
     int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, 0, job->bytes, &marks, &late);
     if (moved) return moved;

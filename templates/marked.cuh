@@ -1,6 +1,6 @@
 /* Moves a range in chunks, in their order, each by one block: packing marks those that are there, and unpacking, on another
- * GPU, waits for the marks. One that does not come within `patience` is not waited for, nor is any other: `done` then
- * becomes `ticket`, and what is moved is worth nothing. */
+ * GPU, waits for the marks. A block that waits for one longer than `patience` waits for no other: `done` then becomes
+ * `ticket`, which tells all blocks that have to wait, and what is moved is worth nothing. */
 template <class WAY> struct stridec_marked : WAY {
     static const int THREADS = @(plan.marked.threads);
     static __device__ __forceinline__ unsigned int block() { return 0; }
@@ -42,14 +42,17 @@ static __device__ __forceinline__ void stridec_mark(const struct stridec_launch 
     if (threadIdx.x == 0) stridec_mark_write((unsigned long long *)a.marks + chunk, a.mark);
 }
 
-/* `late` is the first thread's: it has waited in vain. */
+/* `late` is the first thread's: a block has waited in vain. What the others say lies with the host: that is looked at seldom. */
 static __device__ __forceinline__ void stridec_await(const struct stridec_launch &a, long long chunk, bool &late)
 {
     if (threadIdx.x == 0 && !late) {
+        volatile unsigned int *const done = (volatile unsigned int *)a.done;
         const long long begun = clock64();
-        while (!late && stridec_mark_read((const unsigned long long *)a.marks + chunk) != a.mark)
+        for (int looks = 1; !late && stridec_mark_read((const unsigned long long *)a.marks + chunk) != a.mark; looks++) {
             late = clock64() - begun > a.patience;
-        if (late) *(volatile unsigned int *)a.done = (unsigned int)a.ticket;
+            if (looks % 32 == 16) late = late || *done == (unsigned int)a.ticket;
+        }
+        if (late) *done = (unsigned int)a.ticket;
     }
     __syncthreads();
 }
