@@ -93,7 +93,7 @@ struct buffer {
     struct device *device;
     struct buffer *next;   /* in the pool */
 };
-#define BUFFER_MARKS (8192 * 8)
+#define BUFFER_MARKS 65536
 /* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found again).
  * d must be entered. NULL when memory is out, after giving the pool's free buffers back (logged). */
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);

@@ -61,13 +61,13 @@ struct marks {
     int64_t chunk;      /* bytes; a multiple of kernel_chunk's */
 };
 /* The most of them in one buffer (BUFFER_MARKED). */
-#define MARKS 8192
+#define MARKS ((int64_t)(BUFFER_MARKS / sizeof(uint64_t)))
 /* The least chunk in which k's own kernel can do a job from its first byte on, with MARKS of them at most; 0 where it can't:
  * it has no such entry, is not ready, or takes more than one launch. A power of two, at most 64 KiB. */
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job);
 /* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one of them
- * (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved is worth nothing. (Of packing it is NULL.)
- * 1, and nothing is enqueued, where that can't be. */
+ * (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved is worth nothing.
+ * (Of packing it may be NULL.) 1, and nothing is enqueued, where that can't be. */
 int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                        const struct marks *marks, uint32_t *late, int *launches);
 

@@ -129,6 +129,9 @@ void launch_skip(struct kernel_job *job, int64_t size);
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
 /* True if the next element begins where the root's next copy (or the block's next byte) would. */
 bool launch_continues(const struct tree *t, int64_t extent);
+/* True if a range that begins in the first element and ends before packed byte `end`
+ * goes into elements past it that do not continue the root. */
+bool launch_wraps(const struct tree *t, int64_t extent, int64_t end);
 /* The widest entry, no wider than limit, that the addresses and steps or'ed in `all` and the range allow; the last one,
  * bytes, always does. A range that is no whole number of words needs a second launch, which must be worth it: never a
  * third. */

@@ -43,6 +43,11 @@ bool launch_continues(const struct tree *t, int64_t extent)
     return t->kind == TREE_STRIDE && !__builtin_mul_overflow(t->count, t->step, &span) && span == extent;
 }
 
+bool launch_wraps(const struct tree *t, int64_t extent, int64_t end)
+{
+    return end > t->size && !launch_continues(t, extent);
+}
+
 /*
  * Launches of one module.
  */
@@ -304,7 +309,7 @@ int kernel_move(struct kernel *k, struct device *d, struct stream *s, const stru
     int result = 0;
     if (job->begin < job->end) {
         launch_skip(&v.job, k->size);
-        v.wrap = v.job.end > k->size && !launch_continues(k->tree, job->extent);
+        v.wrap = launch_wraps(k->tree, job->extent, v.job.end);
         bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine == ENV_ENGINE_AUTO;
         result = block ? move_block(&v) : move_any(&v, &used);
     }

@@ -20,17 +20,12 @@ static struct module *marked(struct kernel *k, struct device *d)
     return m && module_request(m) == STAGE_READY && m->plan.marked.threads ? m : NULL;
 }
 
-static bool wraps(const struct kernel *k, const struct kernel_job *job)
-{
-    return job->end > k->size && !launch_continues(k->tree, job->extent);
-}
-
 /* In one launch. The job begins in its first element. */
 static bool suits(const struct module *m, const struct kernel *k, const struct kernel_job *job, int64_t chunk)
 {
     int word = m->plan.way[job->direction].word;
     uint64_t all = job->packed | job->user | (uint64_t)job->begin | (uint64_t)job->end | (uint64_t)chunk |
-                   (wraps(k, job) ? (uint64_t)job->extent : 0);
+                   (launch_wraps(k->tree, job->extent, job->end) ? (uint64_t)job->extent : 0);
     return all % (uint64_t)word == 0 && launch_end(&m->plan, word, k->size, job->end) == job->end;
 }
 
@@ -61,8 +56,9 @@ int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, con
     if (!own || !suits(m, k, &job, marks->chunk)) return 1;
     if (form_has_lists(k->form) && !(lists = module_lists(own))) return 1;
     struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
-                               .end = job.end, .wrap = wraps(k, &job), .program = lists, .marks = marks->at, .mark = marks->value,
-                               .chunk = marks->chunk, .patience = device_clocks(d, PATIENCE_US)};
+                               .end = job.end, .wrap = launch_wraps(k->tree, job.extent, job.end), .program = lists,
+                               .marks = marks->at, .mark = marks->value, .chunk = marks->chunk,
+                               .patience = device_clocks(d, PATIENCE_US)};
     if (job.direction == KERNEL_UNPACK && !(a.done = stream_late(d, s, &ticket))) return 1;
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;

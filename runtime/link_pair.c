@@ -105,11 +105,6 @@ static struct stridec_launch side_at(const struct move *v, int i, int64_t at)
                                    .begin = at - whole * size, .wrap = v->wrap, .program = v->lists[i]};
 }
 
-static bool wraps(const struct link_side *s, int64_t bytes)
-{
-    return bytes > s->tree->size && !launch_continues(s->tree, s->extent);
-}
-
 /* The widest entry that both sides allow. */
 static int choose_entry(const struct gen_plan *plan, const struct stridec_launch a[2], int64_t bytes)
 {
@@ -166,7 +161,7 @@ static bool get_lists(struct move *v, struct device *d)
 static int move_ready(struct module *m, struct device *d, struct stream *s, const struct link_job *job, int *launches)
 {
     struct move v = {.module = m, .side = {&job->from, &job->to}};
-    v.wrap = wraps(&job->from, job->bytes) || wraps(&job->to, job->bytes);
+    v.wrap = launch_wraps(job->from.tree, job->from.extent, job->bytes) || launch_wraps(job->to.tree, job->to.extent, job->bytes);
     v.alike = job->from.kernel == job->to.kernel && job->from.extent == job->to.extent;
     if (!get_lists(&v, d)) return 1;
     for (int64_t at = 0, bytes; at < job->bytes; at += bytes)

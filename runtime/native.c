@@ -57,7 +57,7 @@ static bool by_code(struct layout *l, enum kernel_direction direction, struct st
     struct module *m = native_code(k);
     if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
     a->user += (uint64_t)l->tree->off;
-    a->wrap = a->end > k->size && !launch_continues(k->tree, l->extent);
+    a->wrap = launch_wraps(k->tree, l->extent, a->end);
     m->host[direction](a);
     return true;
 }

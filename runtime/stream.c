@@ -108,39 +108,51 @@ static uint32_t next_ticket(struct place *p)
     return ticket;
 }
 
-CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket)
+/* Each stream's words: that its last work is done, and that a kernel of its gave up. */
+enum word { WORD_DONE, WORD_LATE };
+
+static size_t word_at(const struct stream *s, enum word word)
 {
-    struct buffer *flags = s->batched || s->number >= FLAGS ? NULL : flags_of(d);
-    if (!flags) return 0;
-    *ticket = s->ticket = next_ticket(place_of(d));
-    return flags->address + (CUdeviceptr)(s->number * FLAG_BYTES);
+    return (size_t)s->number * FLAG_BYTES + word * sizeof(uint32_t);
 }
 
-/* Beside the word of the stream's end. */
-CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket)
+/* Where a kernel may store *ticket; 0 where the stream has no words. */
+static CUdeviceptr word_for(struct device *d, const struct stream *s, enum word word, uint64_t *ticket)
 {
     struct buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
     if (!flags) return 0;
     *ticket = next_ticket(place_of(d));
-    return flags->address + (CUdeviceptr)(s->number * FLAG_BYTES) + sizeof(uint32_t);
+    return flags->address + word_at(s, word);
 }
 
-static const _Atomic uint32_t *words_of(struct device *d, const struct stream *s)
+CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket)
+{
+    CUdeviceptr word = s->batched ? 0 : word_for(d, s, WORD_DONE, ticket);
+    if (word) s->ticket = (uint32_t)*ticket;
+    return word;
+}
+
+CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket)
+{
+    return word_for(d, s, WORD_LATE, ticket);
+}
+
+static const _Atomic uint32_t *word_of(struct device *d, const struct stream *s, enum word word)
 {
     const char *words = place_of(d)->flags->host;
-    return (const _Atomic uint32_t *)(const void *)(words + s->number * FLAG_BYTES);
+    return (const _Atomic uint32_t *)(const void *)(words + word_at(s, word));
 }
 
 bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket)
 {
-    return atomic_load_explicit(&words_of(d, s)[1], memory_order_acquire) == ticket;
+    return atomic_load_explicit(word_of(d, s, WORD_LATE), memory_order_acquire) == ticket;
 }
 
 /* True once the word says that the stream's last work is done; false where that takes long, or will never be: what has
  * become of the work the driver knows then. */
 static bool told(struct device *d, const struct stream *s)
 {
-    const _Atomic uint32_t *word = words_of(d, s);
+    const _Atomic uint32_t *word = word_of(d, s, WORD_DONE);
     int64_t until = stats_now() + SPIN_NS;
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {
