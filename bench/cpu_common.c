@@ -30,8 +30,20 @@ void *room(size_t bytes)
     return p;
 }
 
+int way_of(int turn, int i)
+{
+    return turn / WAYS % 2 ? (turn + WAYS - i) % WAYS : (turn + i) % WAYS;
+}
+
 void times_of(double sample[WAYS][TURNS_MAX], int n, struct times t[WAYS])
 {
+    double ratio[TURNS_MAX];
+
+    for (int way = 0; way < WAYS; way++) {
+        for (int i = 0; i < n; i++)
+            ratio[i] = sample[way][i] / sample[WAY_PROGRAM][i];
+        t[way].ratio = median_of(ratio, n);
+    }
     for (int way = 0; way < WAYS; way++)
         t[way].median = median_of(sample[way], n), t[way].least = sample[way][0];
 }
@@ -39,8 +51,8 @@ void times_of(double sample[WAYS][TURNS_MAX], int n, struct times t[WAYS])
 void write_times(FILE *f, const char *prefix, const struct times t[WAYS])
 {
     for (int way = 0; way < WAYS; way++)
-        fprintf(f, ", \"%s%s_us\": %.3f, \"%s%s_least_us\": %.3f", prefix, way_names[way], t[way].median, prefix,
-                way_names[way], t[way].least);
+        fprintf(f, ", \"%s%s_us\": %.3f, \"%s%s_least_us\": %.3f, \"%s%s_ratio\": %.3f", prefix, way_names[way],
+                t[way].median, prefix, way_names[way], t[way].least, prefix, way_names[way], t[way].ratio);
 }
 
 /*

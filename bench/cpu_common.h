@@ -12,10 +12,13 @@ extern const char *const way_names[WAYS];
 
 struct times {
     double median, least;
+    double ratio;   /* to the program's: the median of that within each turn, whatever the machine's mood was then */
 };
+/* The way whose turn it is: first the one before another, then that before it. */
+int way_of(int turn, int i);
 /* Of n turns, in microseconds; sorts them. */
 void times_of(double sample[WAYS][TURNS_MAX], int n, struct times t[WAYS]);
-/* The members "PREFIXmpi_us", "PREFIXmpi_least_us" and so on, each after a comma. */
+/* The members "PREFIXmpi_us", "PREFIXmpi_least_us", "PREFIXmpi_ratio" and so on, each after a comma. */
 void write_times(FILE *f, const char *prefix, const struct times t[WAYS]);
 
 /* [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--count] [RESULTS.json] */

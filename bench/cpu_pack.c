@@ -4,7 +4,8 @@
  * usage: stridec run -- cpu_pack [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--count] [RESULTS.json]
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4. The ways take turns of some calls
- * each, so that they share the machine's mood; times are the median and the least of the turns. All bytes are
+ * each, so that they share the machine's mood; times are the median and the least of the turns, ratios the median of those
+ * within each turn. All bytes are
  * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing; calls that
  * are left to the MPI are counted too. */
 #include "cpu_common.h"
@@ -104,7 +105,7 @@ static void measure(const struct work *w, bool unpack, struct times t[WAYS])
     calls = 1 + (int)(TURN_US / (now_us() - start + 0.05));
     for (end = now_us() + run.wish.us; n < TURNS_MAX && (n < TURNS_MIN || now_us() < end); n++)
         for (int i = 0; i < WAYS; i++) {
-            int way = (n + i) % WAYS;
+            int way = way_of(n, i);
 
             start = now_us();
             for (int c = 0; c < calls; c++)

@@ -5,7 +5,7 @@
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4, its type at both ends. Times are of half
  * a round trip. The ways take turns of some round trips each, so that they share the machine's mood; told are the
- * median and the least of the turns. All bytes are compared first. */
+ * median and the least of the turns, and the median of the ratios within each. All bytes are compared first. */
 #include "cpu_common.h"
 #include "library.h"
 #include "timing.h"
@@ -118,7 +118,7 @@ static void measure(const struct work *w, struct times t[WAYS])
     PMPI_Bcast(plan, 2, MPI_INT, 0, MPI_COMM_WORLD);
     for (int n = 0; n < plan[1]; n++)
         for (int i = 0; i < WAYS; i++) {
-            int way = (n + i) % WAYS;
+            int way = way_of(n, i);
 
             bounce(w, way, 1);
             sample[way][n] = turn(w, way, plan[0]);
@@ -148,7 +148,7 @@ static bool one(FILE *f, struct cpu_kernel *k, bool first)
     fflush(f);
     fprintf(stderr, "%-15s %9zu B  %10.2f (MPI %10.2f, hand %10.2f)  least %10.2f %10.2f %10.2f  ratio %.2f%s\n",
             k->name, k->packed_bytes, t[0].median, t[1].median, t[2].median, t[0].least, t[1].least, t[2].least,
-            t[1].least / t[0].least, all ? "" : " WRONG BYTES");
+            t[1].ratio, all ? "" : " WRONG BYTES");
     return all;
 }
 

@@ -120,18 +120,22 @@ local function are_lines(node)
     and (node.whole or 0) // word >= CACHED
 end
 
--- Blocks of n moves. Stores into lines that are not there yet wait for each other: unpacking goes better with few in a turn
--- (16 KiB of NAS_LU_y: 0.30 us by 8 blocks, 0.24 by 2; of WRF_x: 0.72, 0.64). Not of single words: 4 KiB of those 0.16, 0.19.
-local function blocks_at_once(node, way, n)
-  return n > 1 and way == "unpack" and node.kind == "stride" and math.abs(node.step) >= LINE and 2 or 8
-end
-
-local function unroll(node, way)
+local function unroll(node)
   local child = node.child
   if child.kind ~= "dense" then return 1 end
   if are_lines(node) then return words_at_once(node.count) end
   local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
-  return math.max(1, math.min(blocks_at_once(node, way, n), UNROLLED // n))
+  return math.max(1, math.min(8, UNROLLED // n))
+end
+
+-- Blocks in lines of their own, more than the first cache holds: unpacking some lengths goes better word by word (12 B), or
+-- with no load or store across two lines, for the packed bytes are read in words and many before the first is stored (40 B).
+-- Other lengths don't (20 to 56 B; of two processors' kinds only AMD's was tried).
+local SCATTERED, SCATTERED_MIN = { [12] = "words", [40] = "split" }, 256
+local function scattered(way, node)
+  local step = math.abs(node.step or 0)
+  return way == "unpack" and node.kind == "stride" and node.child.kind == "dense" and step >= LINE and step < FAR
+    and (node.whole or 0) // node.child.count >= SCATTERED_MIN and SCATTERED[node.child.count]
 end
 
 -- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
@@ -156,13 +160,22 @@ local function stays_apart(way, node)
   return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "unpack" and 16 or 8))
 end
 
+-- Unpacking 40 bytes: eight blocks at a time (templates/host.c).
+local function split(node, lines)
+  local to = moved(("u + (i + k) * %s"):format(literal(node.step)), node.child.off)
+  add(lines, "    s64 k = 0;")
+  add(lines, "    for (; k + 8 <= n; k += 8) split_40(%s, %s, p + k * 40);", to, literal(node.step))
+  add(lines, "    for (; k < n; k++) copy_40(%s, p + k * 40);", to)
+end
+
 -- A loop over copies, straight on.
 local function straight(way, node, lines)
-  local child = node.child
+  local child, by = node.child, scattered(way, node)
   if way == "pack" and is_gathered(node) then return gathered(node, lines) end
+  if by == "split" then return split(node, lines) end
   local far = child.kind == "dense" and child.count <= INLINE_MAX
     and node.kind == "stride" and math.abs(node.step) >= FAR
-  local times = unroll(node, way)
+  local times = unroll(node)
   if times > 1 then add(lines, "#pragma GCC unroll %d", times) end
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   if far then
@@ -170,7 +183,11 @@ local function straight(way, node, lines)
       way == "pack" and 0 or 1)
   end
   add(lines, "        char *const from = u + %s;", moved(place(node, "(i + k)"), child.off))
-  add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
+  if by == "words" then
+    add(lines, "        words_%d(from, p + k * %d);", child.count, child.count)
+  else
+    add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
+  end
   if stays_apart(way, node) then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
 end
@@ -336,6 +353,9 @@ local function why(tree, all)
   for _, node in ipairs(all.nodes) do
     if is_gathered(node) then
       lines[#lines + 1] = ("packing blocks of %d B: by words, several blocks before they are stored"):format(GATHERED)
+    end
+    if scattered("unpack", node) then
+      lines[#lines + 1] = ("unpacking blocks of %d B that lie apart: none of the moves across two lines"):format(node.child.count)
     end
     if is_turned(node) then
       lines[#lines + 1] = ("columns %d B apart: %d at a time, row by row"):format(node.step,
