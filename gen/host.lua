@@ -129,13 +129,13 @@ local function unroll(node)
 end
 
 -- Blocks in lines of their own, more than the first cache holds: unpacking some lengths goes better word by word (12 B), or
--- with no load or store across two lines, for the packed bytes are read in words and many before the first is stored (40 B).
--- Other lengths don't (20 to 56 B; of two processors' kinds only AMD's was tried).
-local SCATTERED, SCATTERED_MIN = { [12] = "words", [40] = "split" }, 256
+-- with no move across two lines, eight blocks read before the first is written (40 B). So many blocks; past that memory
+-- decides, and moves as wide as can be are quicker by up to a third. Other lengths gain nothing (20 to 56 B).
+local SCATTERED = { [12] = { by = "words", least = 512, most = 1 << 16 }, [40] = { by = "split", least = 256, most = 1 << 17 } }
 local function scattered(way, node)
-  local step = math.abs(node.step or 0)
-  return way == "unpack" and node.kind == "stride" and node.child.kind == "dense" and step >= LINE and step < FAR
-    and (node.whole or 0) // node.child.count >= SCATTERED_MIN and SCATTERED[node.child.count]
+  local s = way == "unpack" and node.kind == "stride" and node.child.kind == "dense" and SCATTERED[node.child.count]
+  local step, blocks = math.abs(node.step or 0), s and (node.whole or 0) // node.child.count
+  return s and step >= LINE and step < FAR and blocks >= s.least and blocks <= s.most and s.by
 end
 
 -- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
