@@ -41,6 +41,7 @@ struct slot {
     int64_t chunk;              /* of packed bytes that are marked as they come, BUFFER_MARKS before the first (kernel.h);
                                  * 0: they are not; */
     uint64_t mark, gpu;         /* with this value, on this GPU (device_gpu) */
+    _Atomic uint32_t unfollowed;   /* where they are: the receiver could not wait for marks, and read piece by piece */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
 };
 
@@ -82,6 +83,7 @@ struct peer {
     atomic_bool asked;          /* to try the own host memory (attach.h) */
     atomic_bool refused;        /* it could read that once, and can't any more */
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
+    _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
 };
 

@@ -222,6 +222,7 @@ static bool pulse(const struct offer *o)
 static void finished(struct offer *o)
 {
     parcel_count(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
+    if (!o->host) offer_followed(o);
     o->brief = false;
     offer_withdraw(o);
 }

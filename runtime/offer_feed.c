@@ -13,6 +13,7 @@
 #define MARKED_LEAST ((int64_t)4 << 20)   /* the first of a message that is marked: the receiver needs no pieces then */
 #define MARKED_MOST ((int64_t)8 << 20)    /* bytes of such a message with blocks shorter than a sector; longer ones go quicker by
                                              pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 210) */
+#define UNFOLLOWED 16   /* messages that are not marked for a receiver that could not follow; its kernels may still be compiled */
 
 /* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
  * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
@@ -39,7 +40,14 @@ static bool goes_in_step(const struct offer *o)
 {
     const struct parcel *p = o->parcel;
     if (o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(p->device)) return false;
-    return p->bytes <= MARKED_MOST || p->layout->block >= SECTOR;
+    if (p->bytes > MARKED_MOST && p->layout->block < SECTOR) return false;
+    return atomic_load_explicit(&o->peer->unfollowed, memory_order_relaxed) <= 0 ||
+           (atomic_fetch_sub(&o->peer->unfollowed, 1), false);
+}
+
+void offer_followed(const struct offer *o)
+{
+    if (o->slot->chunk && atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed)) atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
 /* A wire to be filled while the receiver reads. */
@@ -53,6 +61,7 @@ void offer_hunger(struct offer *o)
     o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
         offer_describe(o, &e, p->wire->address, 0);
+        atomic_store_explicit(&o->slot->unfollowed, 0, memory_order_relaxed);
         o->slot->chunk = chunk, o->slot->mark = next_mark(), o->slot->gpu = device_gpu(p->device);
     } else {
         buffer_put(p->wire), p->wire = NULL;

@@ -38,6 +38,8 @@ void offers_drop(void);
 /* offer_feed.c. Whether the sender packs; and a wire to be filled by offer_feed while the receiver reads. */
 bool offer_packs_first(const struct parcel *p);
 void offer_hunger(struct offer *o);
+/* It was read: how the next ones to that peer are fed. */
+void offer_followed(const struct offer *o);
 
 /* What the slot says of packed bytes, or of the typed buffer. */
 void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout);

@@ -215,6 +215,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (atomic_load_explicit(&peer->behind, memory_order_relaxed) > 0) return atomic_fetch_sub(&peer->behind, 1), 1;
     int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, 0, job->bytes, &marks, &late);
+    if (moved > 0) atomic_store_explicit(&p->slot->unfollowed, 1, memory_order_relaxed);
     if (moved) return moved;
     if (stream_wait(p->device, s)) return -1;
     if (!stream_was_late(p->device, s, late)) return 0;

@@ -98,7 +98,7 @@ static void make(struct layout *l, maker *m, int blocks, int count, const char *
     layout_of(l, t, count, name);
 }
 
-/* One message; the receiver's launches, 0 on the other rank. */
+/* One message; the own launches. */
 static int64_t pass(int sender, const struct layout *sent, const struct layout *received, const char *what)
 {
     struct resources before, after;
@@ -113,7 +113,7 @@ static int64_t pass(int sender, const struct layout *sent, const struct layout *
     resources_now(&after);
     if (my_rank != sender) buf_expect_from(&b, received, sent, salt), buf_check(&b, what);
     buf_free(&b);
-    return my_rank == sender ? 0 : after.launches - before.launches;
+    return after.launches - before.launches;
 }
 
 static void pass_all(size_t i)
@@ -126,21 +126,23 @@ static void pass_all(size_t i)
     report("%s", cases[i].name);
 }
 
-/* The kernels may still be compiled, the ranks not have met, and a receiver may come when all is packed: once is enough. */
-static void in_step(int want, const char *what)
+/* So many launches of one rank's. The kernels may still be compiled, the ranks not have met, and a receiver may come when all
+ * is packed: once is enough. */
+static void takes(int rank, int want, maker *received, int blocks, const char *what)
 {
-    struct layout l;
+    struct layout from, to;
     double since = 0;
     int64_t took;
     int again, any;
-    make(&l, every_other, 5 << 17, 1, what);
+    make(&from, every_other, blocks, 1, what);
+    make(&to, received, blocks, 1, what);
     do {
-        took = pass(0, &l, &l, what);
-        again = my_rank == 1 && took != want && within(&since, SECONDS);
+        took = pass(0, &from, &to, what);
+        again = my_rank == rank && took != want && within(&since, SECONDS);
         MPI_Allreduce(&again, &any, 1, MPI_INT, MPI_MAX, check_comm);
     } while (any);
-    if (my_rank == 1) expect_equal(took, want, "launches");
-    layout_free(&l);
+    if (my_rank == rank) expect_equal(took, want, "launches");
+    layout_free(&from), layout_free(&to);
     report("%s", what);
 }
 
@@ -188,8 +190,11 @@ int main(int argc, char **argv)
         return check_finish();
     }
     if (r.simulated && !late) {
-        if (apart) in_step(1, "one launch goes in step with the sender");
-        else in_step(3, "three pieces on one GPU");
+        takes(1, apart ? 1 : 3, every_other, 5 << 17, apart ? "one launch goes in step with the sender" : "three pieces on one GPU");
+        if (apart) {
+            takes(0, 1, touching, 5 << 18, "a sender marks what it packs in one piece ...");
+            takes(0, 4, touching, 5 << 18, "... but by pieces for who can't go in step");
+        }
     }
     for (size_t i = 0; i < CASES; i++) pass_all(i);
     return check_finish();
