@@ -10,7 +10,6 @@
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
-#define MARKED_LEAST ((int64_t)4 << 20)   /* the first of a message that is marked: the receiver needs no pieces then */
 #define MARKED_MOST ((int64_t)8 << 20)    /* bytes of such a message with blocks shorter than a sector; longer ones go quicker by
                                              pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 210) */
 #define UNFOLLOWED 16   /* messages that are not marked for a receiver that could not follow; its kernels may still be compiled */
@@ -69,32 +68,38 @@ void offer_hunger(struct offer *o)
     device_leave(p->device);
 }
 
-/* Packed bytes from `last` to `end`. */
-static int feed_piece(struct offer *o, struct stream *s, int64_t last, int64_t end)
+/* All of it in one launch, with marks; 1 where that can't be. */
+static int feed_marked(struct offer *o, struct stream *s)
 {
     struct parcel *p = o->parcel;
-    int64_t chunk = o->slot->chunk;
     uint64_t to = p->wire->address;
-    struct marks marks = {to - BUFFER_MARKS + (chunk ? (uint64_t)(last / chunk) * sizeof(uint64_t) : 0), o->slot->mark, chunk};
-    int marked = chunk ? parcel_move_marked(p, p->device, s, KERNEL_PACK, to + (uint64_t)last, last, end, &marks, NULL) : 1;
-    return marked > 0 ? parcel_move_range(p, p->device, s, KERNEL_PACK, to + (uint64_t)last, last, end) : marked;
+    struct marks marks = {to - BUFFER_MARKS, o->slot->mark, o->slot->chunk};
+    int rc = marks.chunk ? parcel_move_marked(p, p->device, s, KERNEL_PACK, to, 0, p->bytes, &marks, NULL) : 1;
+    return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }
 
 /* Piece by piece, the next one under way while the host waits for the last. */
-static int feed(struct offer *o, struct stream *s[2])
+static int feed_pieces(struct offer *o, struct stream *s[2])
 {
     struct parcel *p = o->parcel;
-    int64_t end = 0, last = 0, least = o->slot->chunk ? MARKED_LEAST : PIECE_LEAST;
+    uint64_t to = p->wire->address;
+    int64_t end = 0, last = 0;
     for (int i = 0; end < p->bytes; i++, last = end) {
-        int64_t piece = end < least ? least : end < PIECE_MOST ? end : PIECE_MOST;
+        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < PIECE_MOST ? end : PIECE_MOST;
         end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
-        if (feed_piece(o, s[i % 2], last, end)) return -1;
+        if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, to + (uint64_t)last, last, end)) return -1;
         if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;
         atomic_store_explicit(&o->slot->ready, last, memory_order_release);
     }
-    if (stream_wait(p->device, s[0]) || stream_wait(p->device, s[1])) return -1;
-    atomic_store_explicit(&o->slot->ready, end, memory_order_release);
-    return 0;
+    return stream_wait(p->device, s[0]) || stream_wait(p->device, s[1]) ? -1 : 0;
+}
+
+static int feed(struct offer *o, struct stream *s[2])
+{
+    int rc = feed_marked(o, s[0]);
+    if (rc > 0) rc = feed_pieces(o, s);
+    if (!rc) atomic_store_explicit(&o->slot->ready, o->parcel->bytes, memory_order_release);
+    return rc;
 }
 
 int offer_feed(struct offer *o)
