@@ -160,7 +160,7 @@ local function stays_apart(way, node)
   return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "unpack" and 16 or 8))
 end
 
--- Unpacking 40 bytes: eight blocks at a time (templates/host.c).
+-- Unpacking 40 bytes: eight blocks at a time.
 local function split(node, lines)
   local to = moved(("u + (i + k) * %s"):format(literal(node.step)), node.child.off)
   add(lines, "    s64 k = 0;")
@@ -373,20 +373,21 @@ end
 
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
-  local lengths, code = {}, {}
+  local lengths, code, moved_by = {}, {}, {}
   for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack" } do
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
+      moved_by[scattered(way, node) or ""] = true
       emit[node.kind](way, node, lines, p.tree)
     end
     elements(way, p.tree, lines)
     code[way] = lines
   end
   return require "template".render("templates/host.c", read, {
-    title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code,
+    title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code, moved_by = moved_by,
     whole = p.tree.kind ~= "dense" and size(p.tree),
   })
 end

@@ -30,6 +30,7 @@ typedef int word __attribute__((may_alias, aligned(1)));
 /* In a loop over a list: no vectors of gathered words, which are slower than loads. */
 #define ONE_BY_ONE __asm__ volatile("")
 
+@ if moved_by.words then
 /* Word by word. */
 FAST void words_12(char *to, const char *from)
 {
@@ -40,12 +41,14 @@ FAST void words_12(char *to, const char *from)
     }
 }
 
+@ end
+@ if moved_by.split then
 /* Eight blocks of five words, `step` bytes apart, all read before the first is written; two words at a time are written,
  * which lie in one line where the blocks begin at multiples of 16. */
 FAST void split_40(char *to, s64 step, const char *from)
 {
     typedef double number __attribute__((may_alias, aligned(1)));
-    typedef double pair __attribute__((may_alias, aligned(1), vector_size(16)));
+    typedef double pair __attribute__((vector_size(16), may_alias, aligned(1)));
     double a[8], b[8], c[8], d[8], e[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
@@ -58,6 +61,7 @@ FAST void split_40(char *to, s64 step, const char *from)
         *(pair *)to = (pair){a[i], b[i]}, *(pair *)(to + 16) = (pair){c[i], d[i]}, *(number *)(to + 32) = e[i];
 }
 
+@ end
 /* The packed byte of the list behind a section's last. */
 FAST s64 section_end(const struct stridec_section *s)
 {

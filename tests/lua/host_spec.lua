@@ -64,6 +64,18 @@ describe("host", function()
     assert.not_matches("builtin_prefetch", source(stride(30, 1 << 20, dense(4096))))
   end)
 
+  it("unpacks some lengths without a move across two lines where many blocks lie apart, and not from memory", function()
+    local function calls(text, name) return count(text:match "FAST void unpack_run_1.-\n}", name) end
+    assert.equal(1, calls(source(stride(600, 128, dense(12))), "words_12%("))
+    assert.equal(2, calls(source(stride(600, 720, dense(40))), "_40%("))
+    assert.equal(1, calls(source(stride(600, -720, dense(40))), "split_40%("))
+    for _, other in ipairs { stride(500, 128, dense(12)), stride(600, 16, dense(12)), stride(600, 4096, dense(12)),
+      stride(1 << 17, 128, dense(12)), stride(600, 128, dense(24)), stride(200, 720, dense(40)), stride(1 << 18, 720, dense(40)) } do
+      assert.equal(0, count(source(other), "words_12") + count(source(other), "split_40"))
+    end
+    assert.equal(0, count(source(stride(600, 128, dense(12))):match "FAST void pack_run_1.-\n}", "words_12"))
+  end)
+
   it("turns columns that lie beside each other", function()
     local plan = host.plan(trees.whole(stride(64, 16, stride(64, 8192, dense(16))), "strided"))
     assert.matches("8 at a time, row by row", table.concat(plan.why, "\n"))
