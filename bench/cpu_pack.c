@@ -4,10 +4,9 @@
  * usage: stridec run -- cpu_pack [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--count] [RESULTS.json]
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4. The ways take turns of some calls
- * each, so that they share the machine's mood; times are the median and the least of the turns, ratios the median of those
- * within each turn. All bytes are
- * compared first. --count runs each way once between marks for callgrind (bench/cpu.sh), and times nothing; calls that
- * are left to the MPI are counted too. */
+ * each, so that they share the machine's mood; times are the median and the least of the turns, ratios the median of
+ * those within each turn. All bytes are compared first. --count runs each way once between marks for callgrind
+ * (bench/cpu.sh), and times nothing; calls that are left to the MPI are counted too. */
 #include "cpu_common.h"
 #include "library.h"
 #include "timing.h"

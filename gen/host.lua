@@ -131,7 +131,10 @@ end
 -- Blocks in lines of their own, more than the first cache holds: unpacking some lengths goes better word by word (12 B), or
 -- with no move across two lines, eight blocks read before the first is written (40 B). So many blocks; past that memory
 -- decides, and moves as wide as can be are quicker by up to a third. Other lengths gain nothing (20 to 56 B).
-local SCATTERED = { [12] = { by = "words", least = 512, most = 1 << 16 }, [40] = { by = "split", least = 256, most = 1 << 17 } }
+local SCATTERED = {
+  [12] = { by = "words", least = 512, most = 1 << 16 },
+  [40] = { by = "split", least = 256, most = 1 << 17 },
+}
 local function scattered(way, node)
   local s = way == "unpack" and node.kind == "stride" and node.child.kind == "dense" and SCATTERED[node.child.count]
   local step, blocks = math.abs(node.step or 0), s and (node.whole or 0) // node.child.count

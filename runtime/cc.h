@@ -1,5 +1,7 @@
 /* cc.h: the system's C compiler, for code in host memory (native_load.c, `stridec gen` and `stridec inspect`). It is
- * run as a process of its own, by posix_spawn, without the preloaded libraries of this one. */
+ * run as a process of its own, by posix_spawn, without the preloaded libraries of this one. Not libgccjit: that
+ * runs `as` as a process too (strace, GCC 12), so needs binutils; Debian's also wants libc6-dev. It takes no C, which people
+ * read and `stridec gen` writes, and maps 32 MiB. */
 #ifndef STRIDEC_CC_H
 #define STRIDEC_CC_H
 #include "../gen/tree.h"

@@ -10,9 +10,10 @@
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
-#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of such a message with blocks shorter than a sector; longer ones go quicker by
-                                             pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 210) */
-#define UNFOLLOWED 16   /* messages that are not marked for a receiver that could not follow; its kernels may still be compiled */
+#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a sector; longer ones go quicker by
+                                             pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 207) */
+#define UNFOLLOWED 16                     /* messages that are not marked for a receiver that could not follow: for its kernels may
+                                             come yet */
 
 /* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
  * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
@@ -46,7 +47,8 @@ static bool goes_in_step(const struct offer *o)
 
 void offer_followed(const struct offer *o)
 {
-    if (o->slot->chunk && atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed)) atomic_store(&o->peer->unfollowed, UNFOLLOWED);
+    if (o->slot->chunk && atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed))
+        atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
 /* A wire to be filled while the receiver reads. */
