@@ -23,7 +23,7 @@ COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
-HASHED    = $(wildcard gen/form*.[ch]) gen/gen.c gen/gen.h
+HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
 all: $(BUILD)/libstridec.so $(BUILD)/stridec
 

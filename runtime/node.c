@@ -2,6 +2,7 @@
 #include "node.h"
 #include "driver.h"
 #include "env.h"
+#include "job.h"
 #include "log.h"
 #include "room.h"
 #include "spin.h"
@@ -36,49 +37,6 @@ static uint32_t all_patience[2];  /* of whether all are there */
 static atomic_bool settled;       /* all of this machine are, */
 static int neighbors;             /* as many as the launcher told; -1: it did not */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/*
- * Which job this is: the launcher's name for it, and which launcher.
- */
-
-/* Field 22 of /proc/PID/stat is the start time; the name before it may hold anything but ends with ')'. */
-static bool process(int pid, char name[64], int *parent, unsigned long long *start)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-    if (f) fclose(f);
-    text[n] = '\0';
-    char *open = strchr(text, '('), *close = strrchr(text, ')');
-    if (!open || !close || close <= open) return false;
-    snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
-    return sscanf(close + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", parent,
-                  start) == 2;
-}
-
-static bool launches(const char *name)
-{
-    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "orted", "prte", "prted", "prterun",
-                                            "hydra_pmi_proxy", "slurmstepd"};
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (!strncmp(name, launchers[i], strlen(launchers[i]))) return true;
-    return false;
-}
-
-static bool name_job(void)
-{
-    const char *space = getenv("PMIX_NAMESPACE");
-    char name[64] = "";
-    unsigned long long start;
-    unsigned hash = 5381;
-    int pid = getpid(), parent;
-    for (const char *c = space ? space : ""; *c; c++) hash = hash * 33 + (unsigned char)*c;
-    while (process(pid, name, &parent, &start) && !launches(name) && parent > 1) pid = parent;
-    if (!launches(name)) return false;
-    snprintf(prefix, sizeof prefix, FOLDER "stridec.%u.%d.%llu.%x.", (unsigned)geteuid(), pid, start, hash);
-    return true;
-}
 
 /*
  * The own file. Its owner holds a lock on it as long as it lives.
@@ -120,6 +78,14 @@ static void sweep(void)
         if (fd >= 0) close(fd);
     }
     globfree(&found);
+}
+
+static bool names(void)
+{
+    char job[64];
+    if (!job_name(job, sizeof job)) return false;
+    snprintf(prefix, sizeof prefix, FOLDER "stridec.%s.", job);
+    return true;
 }
 
 static void file_name(char name[128], int rank)
@@ -179,7 +145,7 @@ enum node_offers node_start(void)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    if ((world_size < 2 && !device) || parent != MPI_COMM_NULL || !name_job()) return NODE_NOTHING;
+    if ((world_size < 2 && !device) || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);

@@ -1,0 +1,73 @@
+/* pull_wanted.c: which receives may bring a descriptor, and whether one has come. */
+#include "block.h"
+#include "brief.h"
+#include "pipeline.h"
+#include "pull.h"
+#include "scatter.h"
+#include "seen.h"
+#include <string.h>
+
+bool pull_from(MPI_Comm comm, int source)
+{
+    return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
+}
+
+struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried)
+{
+    if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
+    bool long_enough = seen_receives(datatype, count);
+    if (long_enough && !pull_from(comm, source)) return NULL;
+    struct layout *l = long_enough ? layout_of(datatype) : NULL;
+    int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
+    if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) brief_refuse();
+    if (!long_enough || bytes < descriptor_least()) return NULL;
+    struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
+    if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
+    return p;
+}
+
+/* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
+static bool head_on(struct device *on, struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+{
+    if (device_enter(on)) return false;
+    struct stream *s = stream_get(on);
+    struct buffer *to = buffer_get(on, BUFFER_PINNED, sizeof *d);
+    bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
+                                                                      stream_use(s))
+                                   : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
+    if (s && stream_wait(on, s)) read = false;
+    if (read) memcpy(d, to->host, (size_t)bytes);
+    buffer_put(to);
+    if (s) stream_put(on, s);
+    device_leave(on);
+    return read;
+}
+
+/* Of its own memory stridec knows where it lies. */
+static struct device *device_beneath(const struct parcel *p, const void *packed)
+{
+    bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
+    return hosted ? NULL : device_of(packed);
+}
+
+static bool head(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+{
+    struct device *on = packed ? device_beneath(p, packed) : p->device;
+    if (on) return head_on(on, p, packed, d, bytes);
+    return packed ? memcpy(d, packed, (size_t)bytes) != NULL : scatter_move(p, (char *)d, 0, bytes, true);
+}
+
+/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
+bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
+{
+    int64_t came = descriptors_armed() ? wire_received(status) : 0;
+    if (!descriptor_fits(came)) return false;
+    bool brief = came == BRIEF_BYTES;
+    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES) || !head(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return false;
+    if (!brief && pipeline_named(d)) return true;
+    struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
+    bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
+                  descriptor_marked(d, &peer->file->cookie, brief);
+    if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
+    return wanted;
+}
