@@ -113,17 +113,21 @@ local function words_at_once(count, all)
   return turns <= 2 and (count + turns - 1) // turns or all < FETCHED and MANY or FEW
 end
 
+-- Copies that lie in lines of their own.
+local function lines_between(node) return node.kind == "stride" and math.abs(node.step) >= LINE end
+-- Blocks of such a length in all of the tree.
+local function blocks_in_all(node) return (node.whole or 0) // node.child.count end
+
 -- A word is a power of two of bytes, 8 at most.
 local function are_lines(node)
   local word = node.child.count
-  return node.kind == "stride" and math.abs(node.step) >= LINE and word <= 8 and word & (word - 1) == 0
-    and (node.whole or 0) // word >= CACHED
+  return lines_between(node) and word <= 8 and word & (word - 1) == 0 and blocks_in_all(node) >= CACHED
 end
 
 local function unroll(node)
   local child = node.child
   if child.kind ~= "dense" then return 1 end
-  if are_lines(node) then return words_at_once(node.count, node.whole // child.count) end
+  if are_lines(node) then return words_at_once(node.count, blocks_in_all(node)) end
   local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
   return math.max(1, math.min(8, UNROLLED // n))
 end
@@ -136,9 +140,9 @@ local SCATTERED = {
   [40] = { by = "split", least = 256, most = 1 << 17 },
 }
 local function scattered(way, node)
-  local s = way == "unpack" and node.kind == "stride" and node.child.kind == "dense" and SCATTERED[node.child.count]
-  local step, blocks = math.abs(node.step or 0), s and (node.whole or 0) // node.child.count
-  return s and step >= LINE and step < FAR and blocks >= s.least and blocks <= s.most and s.by
+  if way ~= "unpack" or not lines_between(node) or node.child.kind ~= "dense" then return nil end
+  local s, blocks = SCATTERED[node.child.count], blocks_in_all(node)
+  return s and math.abs(node.step) < FAR and blocks >= s.least and blocks <= s.most and s.by or nil
 end
 
 -- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
@@ -383,7 +387,8 @@ function host.source(p, title, read)
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
-      moved_by[scattered(way, node) or ""] = true
+      local by = scattered(way, node)
+      if by then moved_by[by] = true end
       emit[node.kind](way, node, lines, p.tree)
     end
     elements(way, p.tree, lines)

@@ -7,7 +7,7 @@
 #include "kernel_inner.h"
 
 #define PATIENCE_US 200
-#define CHUNK_MOST ((int64_t)64 << 10)   /* bytes: more would leave few for one piece of a message (offer_feed.c) */
+#define CHUNK_MOST ((int64_t)64 << 10)   /* bytes: more would leave few of a message (offer_feed.c) */
 #define THREADS_UNDER_WAY 65536          /* of packing; of unpacking, which waits for the link, twice as many */
 
 /* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one kernel would

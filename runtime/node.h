@@ -87,6 +87,12 @@ struct peer {
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
 };
 
+/* True of so many messages as are left out, one less each time. */
+static inline bool node_leaves_out(_Atomic int *messages)
+{
+    return atomic_load_explicit(messages, memory_order_relaxed) > 0 && (atomic_fetch_sub(messages, 1), true);
+}
+
 extern atomic_bool node_is_armed;
 /* True between node_start and node_finish, where device memory may be offered. */
 static inline bool node_armed(void)

@@ -33,6 +33,7 @@ void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint
     if (s->id != e->id || s->start != e->start) s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
+    atomic_store_explicit(&s->unfollowed, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
 }
 

@@ -41,14 +41,12 @@ static bool goes_in_step(const struct offer *o)
     const struct parcel *p = o->parcel;
     if (o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(p->device)) return false;
     if (p->bytes > MARKED_MOST && p->layout->block < SECTOR) return false;
-    return atomic_load_explicit(&o->peer->unfollowed, memory_order_relaxed) <= 0 ||
-           (atomic_fetch_sub(&o->peer->unfollowed, 1), false);
+    return !node_leaves_out(&o->peer->unfollowed);
 }
 
 void offer_followed(const struct offer *o)
 {
-    if (o->slot->chunk && atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed))
-        atomic_store(&o->peer->unfollowed, UNFOLLOWED);
+    if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed)) atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
 /* A wire to be filled while the receiver reads. */
@@ -62,7 +60,6 @@ void offer_hunger(struct offer *o)
     o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
         offer_describe(o, &e, p->wire->address, 0);
-        atomic_store_explicit(&o->slot->unfollowed, 0, memory_order_relaxed);
         o->slot->chunk = chunk, o->slot->mark = next_mark(), o->slot->gpu = device_gpu(p->device);
     } else {
         buffer_put(p->wire), p->wire = NULL;
@@ -76,7 +73,7 @@ static int feed_marked(struct offer *o, struct stream *s)
     struct parcel *p = o->parcel;
     uint64_t to = p->wire->address;
     struct marks marks = {to - BUFFER_MARKS, o->slot->mark, o->slot->chunk};
-    int rc = marks.chunk ? parcel_move_marked(p, p->device, s, KERNEL_PACK, to, 0, p->bytes, &marks, NULL) : 1;
+    int rc = marks.chunk ? parcel_move_marked(p, p->device, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
     return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }
 

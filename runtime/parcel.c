@@ -221,10 +221,10 @@ int64_t parcel_chunk(const struct parcel *p)
 }
 
 int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                       uint64_t packed, int64_t begin, int64_t end, const struct marks *marks, uint32_t *late)
+                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late)
 {
     int launches = 0;
-    struct kernel_job job = job_of(p, direction, packed, begin, end);
+    struct kernel_job job = job_of(p, direction, packed, 0, bytes);
     int rc = kernel_move_marked(p->layout->kernel, d, s, &job, marks, late, &launches);
     p->launches += launches;
     return rc;

@@ -138,8 +138,8 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     uint32_t late = 0;
     if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
-    if (atomic_load_explicit(&peer->behind, memory_order_relaxed) > 0) return atomic_fetch_sub(&peer->behind, 1), 1;
-    int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, 0, job->bytes, &marks, &late);
+    if (node_leaves_out(&peer->behind)) return 1;
+    int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
     if (moved > 0) atomic_store_explicit(&p->slot->unfollowed, 1, memory_order_relaxed);
     if (moved) return moved;
     if (stream_wait(p->device, s)) return -1;

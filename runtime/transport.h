@@ -69,9 +69,10 @@ int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direct
  * address of packed byte `begin`. */
 int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
                       uint64_t packed, int64_t begin, int64_t end);
-/* The same by kernel_move_marked; 1 where that can't be. And the chunk of all of it, packed to where any word may lie. */
+/* The first `bytes` by kernel_move_marked; 1 where that can't be. And the chunk of all of it, packed to where any word may
+ * lie. */
 int64_t parcel_chunk(const struct parcel *p);
 int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                       uint64_t packed, int64_t begin, int64_t end, const struct marks *marks, uint32_t *late);
+                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late);
 
 #endif
