@@ -8,6 +8,7 @@
 
 #define PATIENCE_US 200
 #define CHUNK_MOST ((int64_t)64 << 10)   /* bytes: more would leave few of a message (offer_feed.c) */
+#define WIDEST 16   /* words' bytes; chunks of two rounds of them: 12 MiB of 32 B 53 us, of one 60, of four 56 */
 #define THREADS_UNDER_WAY 65536          /* of packing; of unpacking, which waits for the link, twice as many */
 
 /* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one kernel would
@@ -33,8 +34,8 @@ int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job
 {
     struct module *m = marked(k, d);
     if (!m) return 0;
-    int pack = m->plan.way[GEN_PACK].word, unpack = m->plan.way[GEN_UNPACK].word;
-    int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * (pack > unpack ? pack : unpack);
+    int pack = m->plan.way[GEN_PACK].word, unpack = m->plan.way[GEN_UNPACK].word, word = pack > unpack ? pack : unpack;
+    int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word * (word == WIDEST ? 2 : 1);
     while (job->end / chunk >= MARKS) chunk *= 2;
     return chunk <= CHUNK_MOST && suits(m, k, job, chunk) ? chunk : 0;
 }

@@ -119,8 +119,7 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     if (!o) return NULL;
     o->peer = peer, o->promised = site->promised;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
-    bool there = begun && fill(o, site), packs = begun && offer_packs_first(o->parcel);
-    if (there && packs && site->feeds) offer_hunger(o);
+    bool there = begun && fill(o, site), packs = begun && offer_packs_first(o, there && site->feeds);
     if (there || (begun && o->promised)) {
         offer_publish(o);
         if (((packs || !there) && move_away(o)) || there) return o;

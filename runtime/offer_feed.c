@@ -6,7 +6,8 @@
 #define SECTOR 32
 #define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
 #define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
-                                             take 1.4 times what contiguous bytes take */
+                                             take 1.4 times what contiguous bytes take; and where the receiver's kernel */
+#define LONG_IN_STEP ((int64_t)8 << 20)   /* goes in step: 12 MiB of 32 B 53 us, read in place 58; of 48 B 57 and 63 */
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
@@ -14,16 +15,6 @@
                                              pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 207) */
 #define UNFOLLOWED 16                     /* messages that are not marked for a receiver that could not follow: for its kernels may
                                              come yet */
-
-/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
- * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
- * of 4 B blocks 13 and 19). */
-bool offer_packs_first(const struct parcel *p)
-{
-    int64_t block = p->layout->block > 0 ? p->layout->block : 1;
-    if (layout_contiguous(p->layout, p->count)) return false;
-    return block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : block < 2 * SECTOR && p->bytes >= LONG;
-}
 
 /* Of no other message; and nothing that is found in memory by chance. */
 static uint64_t next_mark(void)
@@ -49,14 +40,14 @@ void offer_followed(const struct offer *o)
     if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed)) atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
-/* A wire to be filled while the receiver reads. */
-void offer_hunger(struct offer *o)
+/* Readies a wire to be filled while the receiver reads; with `in_step` only where marks can say how far it is. */
+static void hunger(struct offer *o, bool in_step)
 {
     struct parcel *p = o->parcel;
     struct export e;
     if (device_enter(p->device)) return;
     int64_t chunk = goes_in_step(o) ? parcel_chunk(p) : 0;
-    p->wire = buffer_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
+    if (chunk || !in_step) p->wire = buffer_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
     o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
         offer_describe(o, &e, p->wire->address, 0);
@@ -65,6 +56,19 @@ void offer_hunger(struct offer *o)
         buffer_put(p->wire), p->wire = NULL;
     }
     device_leave(p->device);
+}
+
+/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
+ * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
+ * of 4 B blocks 13 and 19). */
+bool offer_packs_first(struct offer *o, bool feeds)
+{
+    const struct parcel *p = o->parcel;
+    int64_t block = p->layout->block > 0 ? p->layout->block : 1;
+    if (layout_contiguous(p->layout, p->count) || block >= 2 * SECTOR) return false;
+    bool first = block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : p->bytes >= LONG;
+    if (feeds && (first || (block >= SECTOR && p->bytes >= LONG_IN_STEP))) hunger(o, !first);
+    return first || o->hungry;
 }
 
 /* All of it in one launch, with marks; 1 where that can't be. */

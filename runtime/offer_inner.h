@@ -35,9 +35,8 @@ struct offer *offer_of_slot(int slot, bool (*is)(struct offer *));
 /* At MPI_Finalize: what is kept for other messages. */
 void offers_drop(void);
 
-/* offer_feed.c. Whether the sender packs; and a wire to be filled by offer_feed while the receiver reads. */
-bool offer_packs_first(const struct parcel *p);
-void offer_hunger(struct offer *o);
+/* offer_feed.c. Whether the sender packs; where it then `feeds` the receiver, with a wire that offer_feed fills meanwhile. */
+bool offer_packs_first(struct offer *o, bool feeds);
 /* It was read: how the next ones to that peer are fed. */
 void offer_followed(const struct offer *o);
 

@@ -28,6 +28,14 @@ static MPI_Datatype every_other(int blocks)
     return t;
 }
 
+/* Blocks of 32 bytes. */
+static MPI_Datatype sectors(int blocks)
+{
+    MPI_Datatype t;
+    MPI_Type_create_hvector(blocks / 8, 8, 96, MPI_INT, &t);
+    return t;
+}
+
 /* Two elements, the second one far from where the first would go on. */
 static MPI_Datatype pairs(int blocks)
 {
@@ -81,6 +89,7 @@ static const struct {
     int blocks, count;
 } cases[] = {
     {"2.5 MiB of every other int", every_other, every_other, 5 << 17, 1},
+    {"9 MiB of sectors", sectors, sectors, 9 << 18, 1},
     {"6.5 MiB of pairs", pairs, pairs, 13 << 17, 1},
     {"two elements of pairs", pairs, pairs, 1 << 19, 2},
     {"every other int, received scattered", every_other, scattered, 300000, 1},
@@ -128,13 +137,13 @@ static void pass_all(size_t i)
 
 /* So many launches of one rank's. The kernels may still be compiled, the ranks not have met, and a receiver may come when all
  * is packed: once is enough. */
-static void takes(int rank, int want, maker *received, int blocks, const char *what)
+static void takes(int rank, int want, maker *sent, maker *received, int blocks, const char *what)
 {
     struct layout from, to;
     double since = 0;
     int64_t took;
     int again, any;
-    make(&from, every_other, blocks, 1, what);
+    make(&from, sent, blocks, 1, what);
     make(&to, received, blocks, 1, what);
     do {
         took = pass(0, &from, &to, what);
@@ -190,10 +199,13 @@ int main(int argc, char **argv)
         return check_finish();
     }
     if (r.simulated && !late) {
-        takes(1, apart ? 1 : 3, every_other, 5 << 17, apart ? "one launch goes in step with the sender" : "three pieces on one GPU");
+        takes(1, apart ? 1 : 3, every_other, every_other, 5 << 17,
+              apart ? "one launch goes in step with the sender" : "three pieces on one GPU");
+        takes(0, apart, sectors, sectors, 9 << 18, apart ? "whole sectors are packed to go in step" : "or are read in place");
+        takes(0, 0, sectors, sectors, 7 << 18, "fewer sectors are read in place");
         if (apart) {
-            takes(0, 1, touching, 5 << 18, "a sender marks what it packs in one piece ...");
-            takes(0, 4, touching, 5 << 18, "... but by pieces for who can't go in step");
+            takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs in one piece ...");
+            takes(0, 4, every_other, touching, 5 << 18, "... but by pieces for who can't go in step");
         }
     }
     for (size_t i = 0; i < CASES; i++) pass_all(i);
