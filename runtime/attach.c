@@ -1,18 +1,11 @@
-/* attach.c: reading the host memory of another process. */
+/* attach.c: what host memory of another process may be read. */
 #include "attach.h"
 #include "log.h"
 #include "room.h"
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
-
-#define VECTORS 1024   /* IOV_MAX */
-
-/*
- * What may be read.
- */
 
 uint32_t attach_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -67,59 +60,4 @@ void attach_answer(void)
         if (atomic_load(&node_asks(f)[i]) && !atomic_load(&node_reaches(f)[i])) try(i);
     attach_answered = asked;
     pthread_mutex_unlock(&lock);
-}
-
-/*
- * Reading.
- */
-
-/* Runs of one side: those of packed bytes [at, past), as many as there is room for. */
-struct runs {
-    uint64_t base;
-    int n;
-    int64_t past;
-    struct iovec vector[VECTORS];
-};
-
-static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
-{
-    struct runs *r = arg;
-    if (r->n == VECTORS) return 1;
-    r->vector[r->n++] = (struct iovec){(void *)(uintptr_t)(r->base + (uint64_t)user), (size_t)len};
-    r->past = packed + len;
-    return 0;
-}
-
-static void list_runs(struct runs *r, const struct attach_side *s, int64_t at, int64_t end)
-{
-    r->base = s->user, r->n = 0, r->past = at;
-    if (s->tree) tree_walk(s->tree, s->count, s->extent, at, end, take_run, r);
-    else take_run(r, at, at, end - at);
-}
-
-/* No run past packed byte `end`. */
-static void cut(struct runs *r, int64_t end)
-{
-    while (r->past > end) {
-        struct iovec *last = &r->vector[r->n - 1];
-        int64_t over = r->past - end, len = (int64_t)last->iov_len;
-        if (over < len) last->iov_len -= (size_t)over;
-        else over = len, r->n--;
-        r->past -= over;
-    }
-}
-
-bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes)
-{
-    struct runs theirs, own;
-    for (int64_t at = 0; at < bytes;) {
-        list_runs(&theirs, from, at, bytes);
-        list_runs(&own, to, at, theirs.past);
-        cut(&theirs, own.past);
-        ssize_t n = process_vm_readv(p->file->pid, own.vector, (unsigned long)own.n, theirs.vector,
-                                     (unsigned long)theirs.n, 0);
-        if (n <= 0) return false;
-        at += n;   /* fewer than asked for: an error is told of by the next call */
-    }
-    return true;
 }

@@ -30,10 +30,16 @@ static inline void attach_poll(void)
 /* Typed bytes: of `count` elements `extent` apart; without a tree, packed bytes from `user` on. */
 struct attach_side {
     uint64_t user;         /* the address of element 0's origin */
-    const struct tree *tree;
+    struct tree *tree;
     int64_t extent, count;
 };
-/* Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have been. */
+/* attach_copy.c. Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have been.
+ * The lists of runs that this takes are kept by request, with references to its trees: 64 requests and 16 MiB at most, least
+ * used out, so that a program that sends the same again translates nothing. */
 bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes);
+/* Lists made so far. */
+extern atomic_long attach_lists_made;
+/* At MPI_Finalize: none is kept any more. */
+void attach_lists_drop(void);
 
 #endif

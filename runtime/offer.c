@@ -300,4 +300,5 @@ void offer_finish(void)
     attend_finish();
     host_offer_finish();
     offers_drop();
+    attach_lists_drop();
 }

@@ -1,0 +1,161 @@
+/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/attach_copy.c). */
+#include "../../runtime/attach.h"
+#include "trees.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BYTES = 1 << 22, SMALL = 4096 };
+
+static struct peer *self;
+static unsigned char *theirs, *own;
+
+/* Blocks of `block` bytes, `step` apart. */
+static struct tree *blocks(int64_t n, int64_t block, int64_t step)
+{
+    struct reason why;
+    return tree_stride(0, n, step, tree_dense(0, block, &why), &why);
+}
+
+static struct attach_side side(unsigned char *at, struct tree *t, int64_t count, int64_t extent)
+{
+    return (struct attach_side){.user = (uint64_t)(uintptr_t)at, .tree = t, .count = count, .extent = extent};
+}
+
+/* The place of each packed byte. */
+static struct bytes places(const struct attach_side *s, int64_t bytes)
+{
+    struct bytes b = {0};
+    for (int64_t i = 0; s->tree && i < s->count; i++) bytes_of_node(&b, s->tree, i * s->extent);
+    for (int64_t i = 0; !s->tree && i < bytes; i++) bytes_add(&b, i);
+    assert_int_equal(b.count, bytes);
+    return b;
+}
+
+/* Copies, and looks at every byte of `own`, those between included; the lists that it made. */
+static long copies(const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+{
+    struct bytes f = places(from, bytes), t = places(to, bytes);
+    unsigned char *expected = calloc(1, BYTES);
+    long before = atomic_load(&attach_lists_made);
+    assert_non_null(expected);
+    memset(own, 0, BYTES);
+    for (int64_t i = 0; i < bytes; i++)
+        expected[(uint64_t)t.at[i] + to->user - (uintptr_t)own] = ((unsigned char *)(uintptr_t)from->user)[f.at[i]];
+    assert_true(attach_copy(self, from, to, bytes));
+    assert_memory_equal(own, expected, BYTES);
+    free(expected), free(f.at), free(t.at);
+    return atomic_load(&attach_lists_made) - before;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    self = calloc(1, sizeof *self);
+    self->file = calloc(1, sizeof *self->file);
+    self->file->pid = getpid();
+    theirs = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < BYTES; i++) theirs[i] = (unsigned char)(i * 7 + i / 251 + 1);
+    return theirs == MAP_FAILED || own == MAP_FAILED;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    attach_lists_drop();
+    munmap(theirs, BYTES), munmap(own, BYTES);
+    free(self->file), free(self);
+    return 0;
+}
+
+/* From any layout to any other, in one batch and in many; again by the lists of the first time. */
+static void test_again(void **state)
+{
+    (void)state;
+    struct tree *few = blocks(60, 40, 100), *many = blocks(2400, 20, 24), *pairs = blocks(3000, 8, 24);
+    struct attach_side a = side(theirs, few, 20, 6000), b = side(own, many, 1, 0), flat = side(own, NULL, 0, 0);
+    struct attach_side c = side(theirs + 5, pairs, 2, 80000);
+    const struct { struct attach_side from, to; } of[] = {{a, b}, {a, flat}, {c, b}, {c, flat}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_true(copies(&of[i].from, &of[i].to, 48000) > 1);
+        assert_int_equal(copies(&of[i].from, &of[i].to, 48000), 0);
+    }
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) assert_int_equal(copies(&of[i].from, &of[i].to, 48000), 0);
+    attach_lists_drop();
+    assert_true(few->refs == 1 && many->refs == 1 && pairs->refs == 1);
+    assert_true(copies(&a, &b, 48000) > 1);
+    tree_unref(few), tree_unref(many), tree_unref(pairs);
+}
+
+/* Whatever differs is another request. */
+static void test_others(void **state)
+{
+    (void)state;
+    struct tree *t = blocks(100, 10, 20), *like = blocks(100, 10, 20);
+    const struct attach_side base = side(theirs, t, 2, 4000), to = side(own, NULL, 0, 0);
+    struct attach_side from[] = {base, base, base, base, base};
+    from[1].user += 8, from[2].extent = 4004, from[3].tree = like, from[4].count = 3;
+    for (int again = 0; again < 2; again++)
+        for (int i = 0; i < 5; i++) assert_int_equal(copies(&from[i], &to, 1000 * from[i].count), !again);
+    struct attach_side moved = side(own + 64, NULL, 0, 0);
+    assert_int_equal(copies(&base, &moved, 2000), 1);
+    tree_unref(t), tree_unref(like);
+}
+
+/* 64 requests are kept, of 2 MiB at most each, and 16 MiB; those used last. */
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct tree *t = blocks(100, 10, 20), *long_one = blocks(150000, 4, 8), *big = blocks(100000, 4, 8);
+    struct attach_side to = side(own, NULL, 0, 0);
+    attach_lists_drop();
+    for (int i = 0; i < 64; i++) {
+        struct attach_side from = side(theirs + i, t, 1, 0);
+        assert_int_equal(copies(&from, &to, 1000), 1);
+    }
+    struct attach_side first = side(theirs, t, 1, 0), second = side(theirs + 1, t, 1, 0), more = side(theirs + 64, t, 1, 0);
+    assert_int_equal(copies(&first, &to, 1000), 0);
+    assert_int_equal(copies(&more, &to, 1000), 1);
+    assert_int_equal(copies(&first, &to, 1000), 0);
+    assert_int_equal(copies(&second, &to, 1000), 1);
+    struct attach_side longest = side(theirs, long_one, 1, 0);
+    assert_true(copies(&longest, &to, 600000) > 100);
+    assert_true(copies(&longest, &to, 600000) > 100);
+    assert_int_equal(copies(&first, &to, 1000), 0);
+    for (int i = 0; i < 16; i++) {
+        struct attach_side from = side(theirs + i, big, 1, 0);
+        assert_true(copies(&from, &to, 400000) > 50);
+    }
+    assert_int_equal(copies(&first, &to, 1000), 1);
+    assert_int_equal(copies(&(struct attach_side){.user = (uint64_t)(uintptr_t)theirs + 15, .tree = big, .count = 1}, &to, 400000), 0);
+    attach_lists_drop();
+    assert_true(t->refs == 1 && long_one->refs == 1 && big->refs == 1);
+    tree_unref(t), tree_unref(long_one), tree_unref(big);
+}
+
+/* Memory that is gone, at once or half-way, is told of, also by lists from when it was there. */
+static void test_gone(void **state)
+{
+    (void)state;
+    struct tree *t = blocks(SMALL / 2, 4, 8);
+    unsigned char *at = mmap(NULL, 4 * SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct attach_side from = side(at, t, 1, 0), to = side(own, NULL, 0, 0);
+    assert_true(at != MAP_FAILED);
+    assert_true(copies(&from, &to, 2 * SMALL) > 1);
+    assert_int_equal(copies(&from, &to, 2 * SMALL), 0);
+    munmap(at + 2 * SMALL, 2 * SMALL);
+    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    munmap(at, 2 * SMALL);
+    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    attach_lists_drop();
+    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    assert_int_equal(t->refs, 1);
+    tree_unref(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_again), cmocka_unit_test(test_others),
+                                       cmocka_unit_test(test_bounds), cmocka_unit_test(test_gone)};
+    return cmocka_run_group_tests(tests, start, end);
+}
