@@ -102,8 +102,10 @@ struct gen *gen_open(struct reason *why);
 void gen_close(struct gen *g);
 
 /*
- * The host target: C for data in host memory. A source has two functions, stridec_host_pack and stridec_host_unpack,
- * each of a pointer to a struct stridec_host. Of their plan the family counts; GEN_GENERIC has none: pack.h serves it.
+ * The host target: C for data in host memory. A source has three functions, stridec_host_pack, stridec_host_unpack and
+ * stridec_host_copy, each of a pointer to a struct stridec_host. The last copies whole elements, `end` bytes of them, to where
+ * element 0 of others of the same tree and extent lies, the root's offset included: `packed`. Of their plan the family counts;
+ * GEN_GENERIC has none: pack.h serves it.
  */
 
 /* A list of the tree, in the order of the form's nodes, padded so that entries may be fetched ahead (form_host.c). */
@@ -130,8 +132,9 @@ struct stridec_host {
     const struct stridec_host_list *list;
 };
 typedef void stridec_host_function(const struct stridec_host *);
-/* ORDER gen_direction */
-#define GEN_HOST_ENTRIES {"stridec_host_pack", "stridec_host_unpack"}
+/* ORDER gen_direction; then GEN_HOST_COPY. */
+#define GEN_HOST_ENTRIES {"stridec_host_pack", "stridec_host_unpack", "stridec_host_copy"}
+enum { GEN_HOST_COPY = 2, GEN_HOST_WAYS };
 /* The form's lists, all in one piece for free(); NULL and an empty *why without lists, NULL without memory. */
 struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why);
 

@@ -1,6 +1,8 @@
--- host.lua: plans and writes the C code that packs and unpacks a tree in host memory.
+-- host.lua: plans and writes the C code that packs and unpacks a tree in host memory, or copies it to where another one like it
+-- lies.
 --
--- Each node of the tree becomes functions of packed address p and user address u (where the node's offset is added):
+-- Each node of the tree becomes functions of packed address p and user address u (where the node's offset is added); of a copy
+-- p is the other tree's address, and there are no parts:
 --   WAY_all_N(p, u, a)              the whole node
 --   WAY_run_N(p, u, i, n, a)        n copies of a repeating node's child, from the i'th on: the loop
 --   WAY_part_N(p, u, begin, end, a) bytes [begin, end) of the node; copies past the last go on
@@ -76,6 +78,11 @@ end
 -- u + off, for a child.
 local function moved(address, off)
   return off == 0 and address or ("%s + %s"):format(address, literal(off))
+end
+
+-- The other side of what lies at u + at: packed, or of the same layout.
+local function other(way, at, packed)
+  return way == "copy" and "p + " .. at or packed
 end
 
 -- A statement that moves a whole node.
@@ -164,7 +171,7 @@ end
 -- which takes longer than a move each.
 local function stays_apart(way, node)
   local child = node.child
-  return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "unpack" and 16 or 8))
+  return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "pack" and 8 or 16))
 end
 
 -- Unpacking 40 bytes: eight blocks at a time.
@@ -173,6 +180,11 @@ local function split(node, lines)
   add(lines, "    s64 k = 0;")
   add(lines, "    for (; k + 8 <= n; k += 8) split_40(%s, %s, p + k * 40);", to, literal(node.step))
   add(lines, "    for (; k < n; k++) copy_40(%s, p + k * 40);", to)
+end
+
+local function fetch_ahead(way, at, lines)
+  add(lines, "        __builtin_prefetch(u + %s, %d);", at, way == "unpack" and 1 or 0)
+  if way == "copy" then add(lines, "        __builtin_prefetch(p + %s, 1);", at) end
 end
 
 -- A loop over copies, straight on.
@@ -184,16 +196,14 @@ local function straight(way, node, lines)
     and node.kind == "stride" and math.abs(node.step) >= FAR
   local times = unroll(node)
   if times > 1 then add(lines, "#pragma GCC unroll %d", times) end
+  local at = moved(place(node, "(i + k)"), child.off)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
-  if far then
-    add(lines, "        __builtin_prefetch(u + %s, %d);", place(node, ("(i + k + %d)"):format(AHEAD)),
-      way == "pack" and 0 or 1)
-  end
-  add(lines, "        char *const from = u + %s;", moved(place(node, "(i + k)"), child.off))
+  if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
+  add(lines, "        char *const from = u + %s;", at)
   if by == "words" then
     add(lines, "        words_%d(from, p + k * %d);", child.count, child.count)
   else
-    add(lines, "        %s", all_call(way, child, ("p + k * %s"):format(size(child)), "from"))
+    add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
   end
   if stays_apart(way, node) then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
@@ -212,18 +222,17 @@ end
 local function turned(way, node, lines)
   local column, block = node.child, node.child.child
   local wide = LINES // math.abs(node.step)
-  local from = ("u + (i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step))
+  local at = moved(("(i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step)), column.off + block.off)
   local function body(count)
     add(lines, "        for (s64 j = 0; j < %s; j++) {", literal(column.count))
     if math.abs(column.step) >= FAR then
-      add(lines, "            __builtin_prefetch(u + (i + k) * %s + (j + %d) * %s, %d);", literal(node.step), AHEAD,
-        literal(column.step), way == "pack" and 0 or 1)
+      fetch_ahead(way, ("(i + k) * %s + (j + %d) * %s"):format(literal(node.step), AHEAD, literal(column.step)), lines)
     end
     if count == wide then add(lines, "#pragma GCC unroll %d", wide) end
     add(lines, "            for (s64 c = 0; c < %s; c++) {", count)
-    add(lines, "                char *const from = %s;", moved(from, column.off + block.off))
-    add(lines, "                %s", all_call(way, block, ("p + (k + c) * %s + j * %s"):format(literal(column.size),
-      literal(block.size)), "from"))
+    add(lines, "                char *const from = u + %s;", at)
+    add(lines, "                %s", all_call(way, block, other(way, at, ("p + (k + c) * %s + j * %s"):format(
+      literal(column.size), literal(block.size))), "from"))
     add(lines, "            }")
     add(lines, "        }")
   end
@@ -238,6 +247,7 @@ end
 
 -- The part of repeating copies: a piece of one, whole ones, a piece. at(i) is where copy i of `child` lies.
 local function part_of_copies(way, name, child, at, lines)
+  if way == "copy" then return end
   add(lines, "PART void %s_part_%s(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, name)
   add(lines, "{")
   add(lines, "    const s64 size = %s;", size(child))
@@ -262,7 +272,7 @@ local emit = {}
 
 function emit.dense(way, node, lines)
   -- Only of the root: other blocks are moved where they are met. It may go on: then all is one piece.
-  if node.id ~= 1 then return end
+  if node.id ~= 1 or way == "copy" then return end
   add(lines, "PART void %s_part_1(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way)
   add(lines, "{")
   add(lines, "    (void)a;")
@@ -298,8 +308,11 @@ function emit.seq(way, node, lines)
   add(lines, "    (void)a;")
   local start, varies = 0, false
   for i, part in ipairs(node.part) do
-    add(lines, "    %s", all_call(way, part, varies and "p" or moved("p", start), moved("u", part.off)))
-    if part.size and not varies then
+    local packed = varies and "p" or moved("p", start)
+    add(lines, "    %s", all_call(way, part, other(way, literal(part.off), packed), moved("u", part.off)))
+    if way == "copy" then
+      varies = false
+    elseif part.size and not varies then
       start = start + part.size
     elseif i < #node.part then
       add(lines, "    p += %s%s;", not varies and start ~= 0 and literal(start) .. " + " or "", size(part))
@@ -307,6 +320,7 @@ function emit.seq(way, node, lines)
     end
   end
   add(lines, "}")
+  if way == "copy" then return end
   add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    s64 start = 0, past = 0;")
@@ -330,10 +344,10 @@ local function elements(way, tree, lines)
   add(lines, "FAST void %s_run_elements(char *restrict p, char *restrict u, s64 i, s64 n,", way)
   add(lines, "                           const struct stridec_host *a)")
   add(lines, "{")
-  add(lines, "    const s64 extent = a->extent, size = %s;", size(tree))
+  add(lines, "    const s64 extent = a->extent;")
   if tree.kind == "dense" and tree.count <= 64 then add(lines, "#pragma GCC unroll 8") end
-  add(lines, "    for (s64 k = i; k < i + n; k++, p += size) {")
-  add(lines, "        %s", all_call(way, tree, "p", "u + k * extent"))
+  add(lines, "    for (s64 k = i; k < i + n; k++) {")
+  add(lines, "        %s", all_call(way, tree, other(way, "k * extent", ("p + (k - i) * %s"):format(size(tree))), "u + k * extent"))
   add(lines, "    }")
   add(lines, "}")
   local root = { id = "elements", child = tree }
@@ -383,7 +397,7 @@ function host.source(p, title, read)
   local lengths, code, moved_by = {}, {}, {}
   for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
-  for _, way in ipairs { "pack", "unpack" } do
+  for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
@@ -396,7 +410,8 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code, moved_by = moved_by,
-    whole = p.tree.kind ~= "dense" and size(p.tree),
+    whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
+    element = size(p.tree),
   })
 end
 

@@ -35,8 +35,8 @@ local function pieces(way, node, lines)
       add(lines, "#pragma GCC unroll 16")
       add(lines, "        for (s64 k = 0; k < n; k++) {")
       add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
-      add(lines, "            COPY(%s, %d);", way == "pack" and ("p + k * %d, from"):format(bytes)
-        or ("from, p + k * %d"):format(bytes), bytes)
+      local other = way == "copy" and ("p + (s64)at[k] * %d"):format(node.unit) or ("p + k * %d"):format(bytes)
+      add(lines, "            COPY(%s, %s, %d);", way == "unpack" and "from" or other, way == "unpack" and other or "from", bytes)
       add(lines, "            ONE_BY_ONE;")
       add(lines, "        }")
       add(lines, "        break;")
@@ -44,6 +44,7 @@ local function pieces(way, node, lines)
   end
   add(lines, "    }")
   add(lines, "}")
+  if way == "copy" then return end
   add(lines, "PART void %s_section_%d(char *p, char *u, const struct stridec_section *s, s64 begin, s64 end,", way,
     node.id)
   add(lines, "                        const struct stridec_host *a)")
@@ -76,9 +77,14 @@ function list.blocks(way, node, lines, tree)
   add(lines, "    for (s64 k = i; k < i + n; k++) {")
   add(lines, "        const s64 bytes = ((s64)start[k + 1] - start[k]) * %d;", node.unit)
   add(lines, "        __builtin_prefetch(u + ((s64)at[k + %d] + start[k + %d]) * %d, %d);", AHEAD, AHEAD, node.unit,
-    way == "pack" and 0 or 1)
-  add(lines, "        %s_any(p, u + ((s64)at[k] + start[k]) * %d, bytes);", way, node.unit)
-  add(lines, "        p += bytes;")
+    way == "unpack" and 1 or 0)
+  add(lines, "        char *const from = u + ((s64)at[k] + start[k]) * %d;", node.unit)
+  if way == "copy" then
+    add(lines, "        copy_any(p + (from - u), from, bytes);")
+  else
+    add(lines, "        %s_any(p, from, bytes);", way)
+    add(lines, "        p += bytes;")
+  end
   add(lines, "    }")
   add(lines, "}")
   add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
@@ -86,8 +92,10 @@ function list.blocks(way, node, lines, tree)
   add(lines, "    const struct stridec_section *s = a->list[%d].section, *past = s + a->list[%d].sections;", node.list,
     node.list)
   add(lines, "    if (!s) %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
-  add(lines, "    for (; s != past; s++) %s_pieces_%d(p + s->start, u, s->piece, s->first, s->count, a);", way, node.id)
+  add(lines, "    for (; s != past; s++) %s_pieces_%d(%s, u, s->piece, s->first, s->count, a);", way, node.id,
+    way == "copy" and "p" or "p + s->start")
   add(lines, "}")
+  if way == "copy" then return end
   add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    %s;", starts)

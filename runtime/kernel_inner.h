@@ -29,7 +29,7 @@ struct module {
     CUmodule handle;
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_MARKED of a plan that has it */
     void *library;                      /* without a device, in place of these three; */
-    stridec_host_function *host[2];     /* by kernel_direction */
+    stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */
     _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
     _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
     /* By entry, then by the number of the stream (graph.c). */

@@ -59,7 +59,7 @@ static void *open_image(const void *image, size_t bytes, const char **error)
 static bool find_entries(struct module *m, void *library)
 {
     static const char *const names[] = GEN_HOST_ENTRIES;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < GEN_HOST_WAYS; i++)
         if (!(*(void **)&m->host[i] = dlsym(library, names[i]))) return false;
     m->library = library;
     return true;

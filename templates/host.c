@@ -152,3 +152,25 @@ __attribute__((visibility("default"))) void stridec_host_@(way)(const struct str
 }
 
 @ end
+/*
+ * copy: from `user` to where an element like it begins, at `packed`; all of `end` bytes, in whole elements.
+ */
+
+@ for _, line in ipairs(code.copy) do
+@(line)
+@ end
+__attribute__((visibility("default"))) void stridec_host_copy(const struct stridec_host *a)
+{
+    char *p = a->packed, *u = (char *)a->user;
+    if (a->end <= 0) return;
+    if (a->wrap)
+        copy_run_elements(p, u, 0, a->end / (@(element)), a);
+    else
+@ if goes_on then
+        copy_run_1(p, u, 0, a->end / (@(goes_on)), a);
+@ elseif whole then
+        copy_all_1(p, u, a);
+@ else
+        copy_call(p, u, a->end);
+@ end
+}

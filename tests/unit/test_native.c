@@ -1,10 +1,11 @@
-/* test_native.c: packing in host memory: the walk over random trees and compiled code for some, both ways, in any
+/* test_native.c: packing and copying in host memory: the walk over random trees and compiled code for some, both ways, in any
  * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
  * fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
 #include "../../runtime/cache.h"
 #include "../../runtime/kernel_inner.h"
 #include "../../runtime/log.h"
+#include "../../runtime/native_inner.h"
 #include "../../runtime/native.h"
 #include "trees.h"
 #include "child.h"
@@ -108,6 +109,51 @@ static void check_ranges(const struct sample *s, int ranges)
     }
 }
 
+/* Packed bytes [0, bytes) of one into the other; all around them stays as it is. */
+static void check_copy(const struct sample *from, const struct sample *to, int64_t bytes)
+{
+    int64_t at = GUARD + random_from(0, 15), there = GUARD + random_from(0, 15);
+    int64_t from_bytes = from->high - from->low + 2 * GUARD + 16, to_bytes = to->high - to->low + 2 * GUARD + 16;
+    unsigned char *source = random_bytes(from_bytes), *target = random_bytes(to_bytes);
+    unsigned char *source_want = copy_of(source, from_bytes), *target_want = copy_of(target, to_bytes);
+    for (int64_t i = 0; i < bytes; i++)
+        target_want[there + to->want.at[i] - to->low] = source[at + from->want.at[i] - from->low];
+    assert_true(native_copy(from->layout, from->count, (void *)((uintptr_t)source + (uintptr_t)(at - from->low)), to->layout,
+                            to->count, (void *)((uintptr_t)target + (uintptr_t)(there - to->low)), bytes));
+    assert_memory_equal(source, source_want, (size_t)from_bytes);
+    assert_memory_equal(target, target_want, (size_t)to_bytes);
+    free(source), free(target), free(source_want), free(target_want);
+}
+
+static stridec_host_function *copying;
+static int copied;
+
+static void count_copy(const struct stridec_host *a)
+{
+    copied++;
+    copying(a);
+}
+
+/* Into the same layout whole elements, by their code, fewer, and any bytes; from and to bytes in one piece. */
+static void check_copies(const struct sample *s)
+{
+    struct sample flat;
+    struct module *m = native_code(s->layout->kernel);
+    int64_t all = s->want.count;
+    copied = 0;
+    if (m) copying = m->host[GEN_HOST_COPY], m->host[GEN_HOST_COPY] = count_copy;
+    sample_make(&flat, made(tree_dense(0, all, &trees_why)), 1, all);
+    sample_compile(&flat);
+    check_copy(s, &flat, all);
+    if (!s->overlaps) {
+        check_copy(&flat, s, all), check_copy(s, s, all);
+        check_copy(s, s, random_from(0, s->count) * s->tree->size), check_copy(s, s, random_from(0, all));
+        assert_true(!m || copied >= 2);
+    }
+    if (m) m->host[GEN_HOST_COPY] = copying;
+    sample_free(&flat);
+}
+
 static void walks(void **state)
 {
     (void)state;
@@ -177,6 +223,7 @@ static void compiled(struct tree *t, int64_t count, int64_t extent)
     sample_compile(&s);
     assert_true(native_ready(s.layout, true) > 0 || t->kind == TREE_DENSE);
     check_ranges(&s, 24);
+    if (s.want.count) check_copies(&s);
     sample_free(&s);
 }
 
