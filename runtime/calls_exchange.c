@@ -49,8 +49,7 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
     if (!h->offer) return rc;
-    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = offer_descriptor_bytes(h->offer);
-    h->type = MPI_BYTE;
+    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = offer_descriptor_count(h->offer, &h->type);
     offer_feed(h->offer);   /* what is to be received may have to wait for it */
     return rc;
 }

@@ -52,7 +52,8 @@ static int send(struct send_forms next, bool offers, const void *buf, MPI_Count 
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (l.offer) {
-        rc = DOWN(next, offer_descriptor(l.offer), offer_descriptor_bytes(l.offer), MPI_BYTE, dest, tag, comm);
+        count = offer_descriptor_count(l.offer, &datatype);
+        rc = DOWN(next, offer_descriptor(l.offer), count, datatype, dest, tag, comm);
         return offered(l.offer, rc, comm);
     }
     if (l.outflow) {
@@ -85,7 +86,8 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (l.offer) {
-        rc = DOWN(next, offer_descriptor(l.offer), offer_descriptor_bytes(l.offer), MPI_BYTE, dest, tag, comm, request);
+        count = offer_descriptor_count(l.offer, &datatype);
+        rc = DOWN(next, offer_descriptor(l.offer), count, datatype, dest, tag, comm, request);
         if (rc != MPI_SUCCESS) offer_withdraw(l.offer);
         else if (record_add_offer(request, l.offer)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;

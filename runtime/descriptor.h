@@ -16,6 +16,7 @@
 /* The same of payloads in host memory, whose descriptors are padded: few messages there are as long, and those that are
  * take long enough not to feel the look. MPIs still send so many bytes at once. */
 #define HOST_OFFER_MIN 3968
+#define HOST_OFFER_GAP 8   /* bytes amid a rank's descriptors to itself (host_offer.c) */
 
 /* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
  * then random ones. */

@@ -69,13 +69,18 @@ struct answer {
     const char *why;
 };
 
-/* What place of host_offer.c does. */
-static enum stridec_path offered_path(const struct layout *l, int64_t count, int dest, MPI_Comm comm)
+/* What place of host_offer.c does; NULL: nothing. */
+static const struct answer *offered(const struct layout *l, int64_t count, int dest, MPI_Comm comm)
 {
+    static const struct answer
+        own = {STRIDEC_PATH_ZEROCOPY, "host memory, to the rank itself"},
+        placed = {STRIDEC_PATH_ZEROCOPY, "host memory that the receiver reads, under STRIDEC_TRANSPORT=zerocopy"},
+        shared = {STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
-    unsigned reached = peer && !peer->self ? attach_known(peer) : 0;
-    if (reached & REACH_MEMORY && env_get()->transport == ENV_ZEROCOPY) return STRIDEC_PATH_ZEROCOPY;
-    return reached & REACH_ROOMS ? STRIDEC_PATH_SHARED : STRIDEC_PATH_MPI;
+    if (!peer || peer->self) return peer ? &own : NULL;
+    unsigned reached = attach_known(peer);
+    if (reached & REACH_MEMORY && env_get()->transport == ENV_ZEROCOPY) return &placed;
+    return reached & REACH_ROOMS ? &shared : NULL;
 }
 
 static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm)
@@ -87,13 +92,8 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     if (!seen_again(datatype)) return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
     if (!(l = host_sends(buf, count, datatype, comm)))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
-    switch (offered_path(l, count, dest, comm)) {
-    case STRIDEC_PATH_ZEROCOPY:
-        return (struct answer){STRIDEC_PATH_ZEROCOPY, "host memory that the receiver reads, under STRIDEC_TRANSPORT=zerocopy"};
-    case STRIDEC_PATH_SHARED:
-        return (struct answer){STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
-    default: break;
-    }
+    const struct answer *offer = offered(l, count, dest, comm);
+    if (offer) return *offer;
     if (host_packs_short(l)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, in short runs"};
     return (struct answer){STRIDEC_PATH_MPI, "host memory, to a rank that does not share any, or in long runs"};
 }

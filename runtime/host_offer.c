@@ -58,6 +58,33 @@ static void describe(struct offer *o, enum slot_memory memory, uint64_t user, ui
     atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? 0 : p->bytes, memory_order_relaxed);
 }
 
+/*
+ * Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of contiguous bytes
+ * (its self transport gets as many as were sent). So descriptors to oneself have a gap.
+ */
+
+static MPI_Datatype with_gap = MPI_DATATYPE_NULL;
+
+static bool gap_make(void)
+{
+    int length[] = {HOST_OFFER_MIN / 2, HOST_OFFER_MIN / 2}, at[] = {0, HOST_OFFER_MIN / 2 + HOST_OFFER_GAP};
+    pthread_mutex_lock(&lock);
+    if (with_gap == MPI_DATATYPE_NULL && PMPI_Type_indexed(2, length, at, MPI_BYTE, &with_gap) == MPI_SUCCESS)
+        PMPI_Type_commit(&with_gap);
+    pthread_mutex_unlock(&lock);
+    return with_gap != MPI_DATATYPE_NULL;
+}
+
+int host_offer_count(const struct peer *p, MPI_Datatype *type)
+{
+#ifdef OPEN_MPI
+    if (p->self) return *type = with_gap, 1;
+#endif
+    (void)p;
+    *type = MPI_BYTE;
+    return HOST_OFFER_MIN;
+}
+
 /* Gives back what has been read. */
 static void harvest(void)
 {
@@ -123,8 +150,18 @@ static bool in_place(struct offer *o)
     return layout != 0;
 }
 
+/* For this process itself, which takes the layout as it is. */
+static bool stay(struct offer *o)
+{
+    const struct parcel *p = o->parcel;
+    if (!gap_make()) return false;
+    describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user, (uint64_t)(uintptr_t)p->layout);
+    return true;
+}
+
 static bool place(struct offer *o, unsigned reached)
 {
+    if (o->peer->self) return stay(o);
     bool first = env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY;
     if (first && in_place(o)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
@@ -133,12 +170,12 @@ static bool place(struct offer *o, unsigned reached)
 
 bool host_offer_sure(struct peer *peer)
 {
-    return !peer->self && attach_reached(peer) & REACH_MEMORY;
+    return peer->self || attach_reached(peer) & REACH_MEMORY;
 }
 
 struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
 {
-    unsigned reached = peer->self ? 0 : attach_reached(peer);
+    unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
     if (left) harvest();
     struct offer *o = offer_new();
@@ -191,4 +228,5 @@ void host_offer_finish(void)
         left = o->next;
         offer_withdraw(o);
     }
+    if (with_gap != MPI_DATATYPE_NULL) PMPI_Type_free(&with_gap);
 }

@@ -21,6 +21,9 @@ bool host_offer_wants(const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);
 
+/* What goes down for the descriptor of one to p: so many of a type. */
+int host_offer_count(const struct peer *p, MPI_Datatype *type);
+
 /* offer.c's: fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
  * room to the receiver. Ends all. */
 int host_offer_feed(struct offer *o);

@@ -66,8 +66,26 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
     return ok;
 }
 
+/* What lies in this process itself: of the sender's layout, or packed where the receiver came late. */
+static bool copy_own(const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+{
+    struct layout *from = (struct layout *)(uintptr_t)s->layout;
+    char *user = (char *)(uintptr_t)s->user;
+    if (!packed && !p->layout->tree) {
+        struct block *b = from ? block_get(bytes) : NULL;
+        bool ok = !from || (b && native_pack(from, s->count, user, b->memory, 0, bytes));
+        ok = ok && scatter_move(p, from ? b->memory : user, 0, bytes, false);
+        block_put(b);
+        return ok;
+    }
+    if (!from) return write_out(p, packed, user, 0, bytes);
+    if (packed) return native_pack(from, s->count, user, packed, 0, bytes);
+    return native_copy(from, s->count, user, p->layout, p->count, p->user, bytes);
+}
+
 bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
+    if (peer->self) return copy_own(s, p, packed, bytes);
     if (s->memory != SLOT_ROOM) return read_in_place(peer, s, p, packed, bytes);
     return packed || p->layout->tree ? follow(peer, s, p, packed, bytes) : follow_whole(peer, s, p, bytes);
 }

@@ -145,7 +145,7 @@ enum node_offers node_start(void)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    if ((world_size < 2 && !device) || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
+    if (parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);

@@ -24,7 +24,7 @@ enum slot_state {
 /* What `user` is. */
 enum slot_memory {
     SLOT_DEVICE,    /* an address in device memory */
-    SLOT_PROCESS,   /* in the owner's own memory (attach.h) */
+    SLOT_PROCESS,   /* in the owner's own host memory (attach.h) */
     SLOT_ROOM       /* a place among the owner's rooms (room.h) */
 };
 struct slot {
@@ -32,7 +32,8 @@ struct slot {
     uint32_t memory;            /* enum slot_memory */
     _Atomic int64_t ready;      /* of the packed bytes, already there to be read; -1: there will be no more */
     uint64_t user;              /* address of element 0's origin; of packed bytes their first */
-    uint64_t layout;            /* where in the file its signature is; 0: packed bytes */
+    uint64_t layout;            /* where in the file its signature is, or, of host memory for the owner itself, the struct
+                                 * layout; 0: packed bytes */
     int64_t bytes;              /* packed */
     int64_t count, extent;
     uint64_t id;                /* the driver's number for the allocation: no other of the process has it */

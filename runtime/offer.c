@@ -72,9 +72,10 @@ const struct descriptor *offer_descriptor(const struct offer *o)
     return &o->descriptor;
 }
 
-int offer_descriptor_bytes(const struct offer *o)
+int offer_descriptor_count(const struct offer *o, MPI_Datatype *type)
 {
-    return o->host ? HOST_OFFER_MIN : o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
+    *type = MPI_BYTE;
+    return o->host ? host_offer_count(o->peer, type) : o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
 }
 
 static uint32_t state_of(const struct offer *o)
@@ -231,7 +232,7 @@ int offer_end(struct offer *o)
 {
     if (o->hungry && offer_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
-        if (spins % SPINS_A_LOOK == 0 && impatient(o)) move_away(o);
+        if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (offer_moved(o) && offer_may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         spin(spins);

@@ -38,7 +38,8 @@ void offer_break_promise(void);
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                        struct offer_site *site);
 const struct descriptor *offer_descriptor(const struct offer *o);
-int offer_descriptor_bytes(const struct offer *o);
+/* What goes down for it: so many of a type. */
+int offer_descriptor_count(const struct offer *o, MPI_Datatype *type);
 /* After the descriptor of an offer of offer_open was sent: packs what is better packed on this side, in pieces, while the
  * receiver reads those before. 0, or -1: the receiver is told that nothing more comes. */
 int offer_feed(struct offer *o);

@@ -18,7 +18,7 @@ struct offer {
     struct offer *next;
     bool pinned;               /* it lies in pinned memory; so for good */
     struct descriptor descriptor;
-    unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
+    unsigned char padding[HOST_OFFER_MIN + HOST_OFFER_GAP - sizeof(struct descriptor)];   /* zeros */
 };
 
 /* offer_store.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is best;

@@ -225,7 +225,7 @@ static bool stand(struct operands *o)
     struct operand *p = &o->of[0];
     if (!o->sends || !(o->standing = standing_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
     operand_as_is(p);
-    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = standing_descriptor_bytes(o->standing), p->use_type = MPI_BYTE;
+    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = standing_descriptor_count(o->standing, &p->use_type);
     return true;
 }
 

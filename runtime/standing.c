@@ -15,7 +15,7 @@ struct standing {
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
     struct descriptor descriptor;
-    unsigned char padding[HOST_OFFER_MIN - sizeof(struct descriptor)];   /* zeros */
+    unsigned char padding[HOST_OFFER_MIN + HOST_OFFER_GAP - sizeof(struct descriptor)];   /* zeros */
 };
 
 static struct offer *offer(struct standing *s, struct offer_site *site)
@@ -78,9 +78,10 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
     return NULL;
 }
 
-int standing_descriptor_bytes(const struct standing *s)
+int standing_descriptor_count(const struct standing *s, MPI_Datatype *type)
 {
-    return s->parcel->device ? (int)DESCRIPTOR_BYTES : HOST_OFFER_MIN;
+    *type = MPI_BYTE;
+    return s->parcel->device ? (int)DESCRIPTOR_BYTES : host_offer_count(s->peer, type);
 }
 
 bool standing_flows(const struct standing *s)

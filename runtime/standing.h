@@ -12,7 +12,7 @@ struct standing;
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* What the MPI's own persistent request sends: written at each start. */
 const struct descriptor *standing_descriptor(const struct standing *s);
-int standing_descriptor_bytes(const struct standing *s);
+int standing_descriptor_count(const struct standing *s, MPI_Datatype *type);
 /* A new offer, to be ended as others are; NULL where the memory can't be offered any more. The sends that one call starts
  * share the site. */
 struct offer *standing_start(struct standing *s, struct offer_site *site);
