@@ -8,7 +8,8 @@
 
 #define PATIENCE_US 200
 #define CHUNK_MOST ((int64_t)64 << 10)   /* bytes: more would leave few of a message (offer_feed.c) */
-#define WIDEST 16   /* words' bytes; chunks of two rounds of them: 12 MiB of 32 B 53 us, of one 60, of four 56 */
+#define LONG ((int64_t)8 << 20)          /* bytes: past these */
+#define LONG_CHUNK ((int64_t)4 << 10)    /* no smaller ones: 12 MiB of 32 B 53 us, by 2 KiB 60, by 8 KiB 56 */
 #define THREADS_UNDER_WAY 65536          /* of packing; of unpacking, which waits for the link, twice as many */
 
 /* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one kernel would
@@ -35,8 +36,8 @@ int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job
     struct module *m = marked(k, d);
     if (!m) return 0;
     int pack = m->plan.way[GEN_PACK].word, unpack = m->plan.way[GEN_UNPACK].word, word = pack > unpack ? pack : unpack;
-    int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word * (word == WIDEST ? 2 : 1);
-    while (job->end / chunk >= MARKS) chunk *= 2;
+    int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;
+    while (job->end / chunk >= MARKS || (job->end > LONG && chunk < LONG_CHUNK)) chunk *= 2;
     return chunk <= CHUNK_MOST && suits(m, k, job, chunk) ? chunk : 0;
 }
 
