@@ -58,29 +58,37 @@ static void describe(struct offer *o, enum slot_memory memory, uint64_t user, ui
     atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? 0 : p->bytes, memory_order_relaxed);
 }
 
-/*
- * Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of contiguous bytes
- * (its self transport gets as many as were sent). So descriptors to oneself have a gap.
- */
-
-static MPI_Datatype with_gap = MPI_DATATYPE_NULL;
+/* Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of contiguous bytes
+ * (its self transport gets as many as were sent). So descriptors to oneself have a gap there. */
+static _Atomic(MPI_Datatype) with_gap = MPI_DATATYPE_NULL;
 
 static bool gap_make(void)
 {
+#ifdef OPEN_MPI
     int length[] = {HOST_OFFER_MIN / 2, HOST_OFFER_MIN / 2}, at[] = {0, HOST_OFFER_MIN / 2 + HOST_OFFER_GAP};
+    MPI_Datatype t = atomic_load(&with_gap);
+    if (t != MPI_DATATYPE_NULL) return true;
     pthread_mutex_lock(&lock);
-    if (with_gap == MPI_DATATYPE_NULL && PMPI_Type_indexed(2, length, at, MPI_BYTE, &with_gap) == MPI_SUCCESS)
-        PMPI_Type_commit(&with_gap);
+    t = atomic_load(&with_gap);
+    if (t == MPI_DATATYPE_NULL && PMPI_Type_indexed(2, length, at, MPI_BYTE, &t) == MPI_SUCCESS && !PMPI_Type_commit(&t))
+        atomic_store(&with_gap, t);
     pthread_mutex_unlock(&lock);
-    return with_gap != MPI_DATATYPE_NULL;
+    return atomic_load(&with_gap) != MPI_DATATYPE_NULL;
+#else
+    return true;
+#endif
+}
+
+static void gap_free(void)
+{
+    MPI_Datatype t = atomic_exchange(&with_gap, MPI_DATATYPE_NULL);
+    if (t != MPI_DATATYPE_NULL) PMPI_Type_free(&t);
 }
 
 int host_offer_count(const struct peer *p, MPI_Datatype *type)
 {
-#ifdef OPEN_MPI
-    if (p->self) return *type = with_gap, 1;
-#endif
-    (void)p;
+    *type = p->self ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
+    if (*type != MPI_DATATYPE_NULL) return 1;
     *type = MPI_BYTE;
     return HOST_OFFER_MIN;
 }
@@ -170,7 +178,7 @@ static bool place(struct offer *o, unsigned reached)
 
 bool host_offer_sure(struct peer *peer)
 {
-    return peer->self || attach_reached(peer) & REACH_MEMORY;
+    return peer->self ? gap_make() : attach_reached(peer) & REACH_MEMORY;
 }
 
 struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
@@ -228,5 +236,5 @@ void host_offer_finish(void)
         left = o->next;
         offer_withdraw(o);
     }
-    if (with_gap != MPI_DATATYPE_NULL) PMPI_Type_free(&with_gap);
+    gap_free();
 }

@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum { TAG = 5, COUNT = 80, RANDOM_TYPES = 120, COMPILED = 6, THREADS = 3 };
-enum way { EXCHANGE, REPLACED, POSTED, SYNCHRONOUS, SENT_FIRST, ALL, SEND_ENDS_FIRST, TESTED, PROBED, MATCHED, PERSISTENT, WAYS };
-static const char *const names[WAYS] = {"Sendrecv", "Sendrecv_replace", "Irecv, Send", "Irecv, Ssend", "Isend, Recv",
+enum way { PERSISTENT, EXCHANGE, REPLACED, POSTED, SYNCHRONOUS, SENT_FIRST, ALL, SEND_ENDS_FIRST, TESTED, PROBED, MATCHED, WAYS };
+static const char *const names[WAYS] = {"persistent requests", "Sendrecv", "Sendrecv_replace", "Irecv, Send", "Irecv, Ssend", "Isend, Recv",
                                         "Irecv, Isend, Waitall", "Irecv, Isend, the send's Wait first", "Testall",
-                                        "Probe", "Mprobe", "persistent requests"};
+                                        "Probe", "Mprobe"};
 
 static long (*offers)(int in_place);
 static int (*ready)(MPI_Datatype, int);
