@@ -122,8 +122,10 @@ def report(runs):
 
 def trip_report(runs):
     first = runs[0]
-    out = ["# Messages between two ranks of a node, in host memory", "",
-           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. Half a round trip of Send and Recv, the "
+    title, what = (("Messages of a rank to itself, in host memory", "MPI_Sendrecv, the") if first.get("self") else
+                   ("Messages between two ranks of a node, in host memory", "Half a round trip of Send and Recv, the"))
+    out = [f"# {title}", "",
+           f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. {what} "
            "type at both ends. Medians in microseconds; ratios are the medians of those within each turn, as the ways "
            "took turns of some 100 µs. By hand: packed by a loop, sent as bytes by the MPI, unpacked by a loop. "
            "All bytes were compared before timing.", ""]

@@ -1,9 +1,9 @@
 #!/bin/sh
-# cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, and messages between two ranks of a node, with the
-# MPI of each built tree; writes OUT_DIR/cpu-{pack,pingpong}.{json,md,png}. Needs no GPU; python3
+# cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, messages between two ranks of a node and of a rank to
+# itself, with the MPI of each built tree; writes OUT_DIR/cpu-{pack,pingpong,self}.{json,md,png}. Needs no GPU; python3
 # (matplotlib for the plot) and, for the counts of instructions, valgrind. Variables: MOST: the largest size (16777216);
 # COUNT_MOST: the largest whose instructions are counted (65536);
-# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes; PACK=0, PINGPONG=0: leave that out; MPICC_OF_n: the mpicc of the n-th
+# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes; PACK=0, PINGPONG=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th
 # tree, where it is not mpicc, or mpicc.mpich of a folder mpich.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,7 +13,7 @@ shift
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
-i=0 runs= trips=
+i=0 runs= trips= own=
 for build; do
     i=$((i + 1)) build=$(cd "$build" && pwd) || exit 1
     case $build in *mpich) mpicc=mpicc.mpich ;; *) mpicc=mpicc ;; esac
@@ -22,6 +22,11 @@ for build; do
         (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
             --ms "${MS:-12}" --most "${MOST:-16777216}" "trip-$i.json") || exit 1
         trips="$trips $scratch/trip-$i.json"
+    fi
+    if [ "${SELF:-1}" != 0 ]; then
+        (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
+            --self --ms "${MS:-12}" --most "${MOST:-16777216}" "self-$i.json") || exit 1
+        own="$own $scratch/self-$i.json"
     fi
     [ "${PACK:-1}" != 0 ] || continue
     # Alone, an MPI's program needs no mpirun.
@@ -37,5 +42,7 @@ for build; do
 done
 # shellcheck disable=SC2086
 [ -z "$trips" ] || python3 "$here/bench/cpu.py" "$out/cpu-pingpong.json" $trips
+# shellcheck disable=SC2086
+[ -z "$own" ] || python3 "$here/bench/cpu.py" "$out/cpu-self.json" $own
 # shellcheck disable=SC2086
 [ -z "$runs" ] || python3 "$here/bench/cpu.py" "$out/cpu-pack.json" $runs

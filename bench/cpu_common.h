@@ -26,6 +26,7 @@ struct wish {
     size_t least, most;
     double us;
     const char *only, *out;
+    bool self;              /* messages of each rank to itself */
     bool count;             /* calls are counted, not timed: there are no results */
 };
 

@@ -1,10 +1,10 @@
 /* cpu_pingpong.c: messages between two ranks of one node, from host memory to host memory: as the program sends them
  * (by stridec where it is preloaded), by the MPI's own library, and packed, sent and unpacked by hand-written loops.
  *
- * usage: mpirun -n 2 stridec run -- cpu_pingpong [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [RESULTS.json]
+ * usage: mpirun -n 2 stridec run -- cpu_pingpong [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--self] [RESULTS.json]
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4, its type at both ends. Times are of half
- * a round trip. The ways take turns of some round trips each, so that they share the machine's mood; told are the
+ * a round trip; with --self of an MPI_Sendrecv of each rank with itself. The ways take turns of some round trips each, so that they share the machine's mood; told are the
  * median and the least of the turns, and the median of the ratios within each. All bytes are compared first. */
 #include "cpu_common.h"
 #include "library.h"
@@ -19,12 +19,14 @@ static const double TURN_US = 100;
 static struct {
     int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
     int (*recv)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
+    int (*sendrecv)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
     int (*pack)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
 } mpi;
 
 struct work {
     struct cpu_kernel *k;
     char *user, *packed, *other;
+    char *target;   /* of messages to itself: where they go */
 };
 
 static struct run run = { .benchmark = "cpu-pingpong", .wish = { .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
@@ -35,6 +37,7 @@ static void find_calls(void)
 
     *(void **)&mpi.send = dlsym(library, "PMPI_Send");
     *(void **)&mpi.recv = dlsym(library, "PMPI_Recv");
+    *(void **)&mpi.sendrecv = dlsym(library, "PMPI_Sendrecv");
     *(void **)&mpi.pack = dlsym(library, "PMPI_Pack");
 }
 
@@ -59,12 +62,41 @@ static void receive(const struct work *w, int way)
     }
 }
 
+static void exchange(const struct work *w, int way)
+{
+    int bytes = (int)w->k->packed_bytes;
+
+    if (way == WAY_HAND) {
+        w->k->hand(w->k, false, w->packed, w->user);
+        mpi.sendrecv(w->packed, bytes, MPI_BYTE, run.rank, TAG, w->other, bytes, MPI_BYTE, run.rank, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        w->k->hand(w->k, true, w->other, w->target);
+    } else {
+        (way == WAY_MPI ? mpi.sendrecv : MPI_Sendrecv)(w->user, 1, w->k->type, run.rank, TAG, w->target, 1, w->k->type,
+                                                       run.rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
 static void bounce(const struct work *w, int way, int trips)
 {
     for (int i = 0; i < trips; i++) {
-        if (run.rank == 0) send(w, way), receive(w, way);
+        if (w->target) exchange(w, way);
+        else if (run.rank == 0) send(w, way), receive(w, way);
         else receive(w, way), send(w, way);
     }
+}
+
+static bool same_bytes_here(const struct work *w, int way)
+{
+    int position = 0, room = (int)w->k->packed_bytes;
+
+    random_bytes(w->user, w->k->span_bytes, 7);
+    random_bytes(w->target, w->k->span_bytes, 99);
+    exchange(w, way);
+    mpi.pack(w->user, 1, w->k->type, w->packed, room, &position, MPI_COMM_SELF);
+    position = 0;
+    mpi.pack(w->target, 1, w->k->type, w->other, room, &position, MPI_COMM_SELF);
+    return !memcmp(w->packed, w->other, w->k->packed_bytes);
 }
 
 /* Both ends see what the other one had: what is there after a trip is packed by the MPI and compared. */
@@ -104,13 +136,13 @@ static double turn(const struct work *w, int way, int trips)
     PMPI_Barrier(MPI_COMM_WORLD);
     double start = now_us();
     bounce(w, way, trips);
-    return (now_us() - start) / trips / 2;
+    return (now_us() - start) / trips / (w->target ? 1 : 2);
 }
 
 static void measure(const struct work *w, struct times t[WAYS])
 {
     static double sample[WAYS][TURNS_MAX];
-    double each = turn(w, WAY_MPI, 2) * 2;
+    double each = turn(w, WAY_MPI, 2) * (w->target ? 1 : 2);
     int plan[2] = { 1 + (int)(TURN_US / each), 0 };
 
     plan[1] = (int)(run.wish.us / (plan[0] * each) / WAYS * 1.5);
@@ -129,16 +161,17 @@ static void measure(const struct work *w, struct times t[WAYS])
 /* One row; false where bytes were wrong. */
 static bool one(FILE *f, struct cpu_kernel *k, bool first)
 {
-    struct work w = { k, room(k->span_bytes), room(k->packed_bytes), room(k->packed_bytes) };
+    struct work w = { k, room(k->span_bytes), room(k->packed_bytes), room(k->packed_bytes),
+                      run.wish.self ? room(k->span_bytes) : NULL };
     struct times t[WAYS];
     int ok = 1, all;
 
     warm(&w);
     for (int way = 0; way < WAYS; way++)
-        ok = same_bytes(&w, way) && ok;
+        ok = (w.target ? same_bytes_here : same_bytes)(&w, way) && ok;
     PMPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     measure(&w, t);
-    free(w.user), free(w.packed), free(w.other);
+    free(w.user), free(w.packed), free(w.other), free(w.target);
     if (run.rank)
         return all;
     fprintf(f, "%s{\"case\": \"%s\", \"bytes\": %zu, \"ok\": %s", first ? "" : ",\n", k->name, k->packed_bytes,

@@ -145,7 +145,8 @@ enum node_offers node_start(void)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    if (parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
+    bool sends = world_size > 1 || device || env_get()->host == ENV_HOST_ON;   /* alone, only to itself: see README */
+    if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);

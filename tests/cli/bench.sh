@@ -94,8 +94,9 @@ python3 bench/join.py stencil "$work/stencil.json" "$work"/stencil-?.json &&
     report "$work/stencil.json" '5\^3 \| 3 \| pack, alltoallv, unpack' '4\^3 \| 2 \| hand-written'
 result "stencil's report"
 
-cpu() {   # PROGRAM PATTERN: 4 sizes of a kernel in host memory, and their report
-    bench "$1" --ms 0.5 --only "stencil y" --least 4096 --most 262144 "$work/$1-1.json" &&
+# shellcheck disable=SC2086
+cpu() {   # PROGRAM PATTERN [ARGUMENT]: 4 sizes of a kernel in host memory, and their report
+    bench "$1" ${3:-} --ms 0.5 --only "stencil y" --least 4096 --most 262144 "$work/$1-1.json" &&
         grep -q ': 4 cases, 0 wrong' "$work/out" && python3 bench/cpu.py "$work/$1.json" "$work/$1-1.json" >>"$work/out" 2>&1 &&
         [ "$(grep -cE "$2" "$work/$1.md")" -eq 4 ]
 }
@@ -105,4 +106,6 @@ result "packing in host memory"
 ranks=2
 cpu cpu_pingpong '÷ stridec: .* behind in [0-4] of [1-4]\.'
 result "messages in host memory"
+cpu cpu_pingpong '÷ stridec: .* behind in [0-4] of [1-4]\.' --self
+result "messages to oneself in host memory"
 exit $failed
