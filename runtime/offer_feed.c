@@ -11,8 +11,9 @@
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
-#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a sector; longer ones go quicker by
-                                             pieces (two H200s, 64 MiB of 8 B blocks: 326 us, with marks 358; of 32 B: 223, 207) */
+#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a sector, and twice as many from half
+                                             a sector on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks: 326 us,
+                                             with marks 358; of 16 B: 240, 526, and 16 MiB of these 100, 82; of 32 B 223, 207) */
 #define UNFOLLOWED 16                     /* messages that are not marked for a receiver that could not follow: for its kernels may
                                              come yet */
 
@@ -26,12 +27,17 @@ static uint64_t next_mark(void)
     return atomic_fetch_add(&last, 1) + 1;
 }
 
+static int64_t marked_most(int64_t block)
+{
+    return block >= SECTOR ? INT64_MAX : block >= SECTOR / 2 ? 2 * MARKED_MOST : MARKED_MOST;
+}
+
 /* Two kernels of different processes would take turns on one GPU. */
 static bool goes_in_step(const struct offer *o)
 {
     const struct parcel *p = o->parcel;
     if (o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(p->device)) return false;
-    if (p->bytes > MARKED_MOST && p->layout->block < SECTOR) return false;
+    if (p->bytes > marked_most(p->layout->block)) return false;
     return !node_leaves_out(&o->peer->unfollowed);
 }
 

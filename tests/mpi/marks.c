@@ -36,6 +36,14 @@ static MPI_Datatype sectors(int blocks)
     return t;
 }
 
+/* Of 16. */
+static MPI_Datatype halves(int blocks)
+{
+    MPI_Datatype t;
+    MPI_Type_create_hvector(blocks / 4, 4, 80, MPI_INT, &t);
+    return t;
+}
+
 /* Two elements, the second one far from where the first would go on. */
 static MPI_Datatype pairs(int blocks)
 {
@@ -204,6 +212,8 @@ int main(int argc, char **argv)
         takes(0, apart, sectors, sectors, 9 << 18, apart ? "whole sectors are packed to go in step" : "or are read in place");
         takes(0, 0, sectors, sectors, 7 << 18, "fewer sectors are read in place");
         if (apart) {
+            takes(0, 1, halves, halves, 10 << 18, "halves of sectors go in step to 16 MiB ...");
+            takes(0, 5, halves, halves, 17 << 18, "... and no further");
             takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs in one piece ...");
             takes(0, 4, every_other, touching, 5 << 18, "... but by pieces for who can't go in step");
         }
