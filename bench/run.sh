@@ -13,7 +13,7 @@
 # and, as root with Open MPI, on one GPU or more:
 #   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
-# names; QUICK=1: fewer layouts in pingpong and choice, which take some 7 and 25 minutes else; TRANSPORTS: those of
+# names; QUICK=1: fewer layouts in pingpong and choice, which take some 3 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
 # NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
 # QUICK pingpong, halo, stencil and choice take at most some 90, 60, 90 and 250 seconds, nodes 60 for each run.
