@@ -3,8 +3,9 @@
 # itself, with the MPI of each built tree; writes OUT_DIR/cpu-{pack,pingpong,self}.{json,md,png}. Needs no GPU; python3
 # (matplotlib for the plot) and, for the counts of instructions, valgrind. Variables: MOST: the largest size (16777216);
 # COUNT_MOST: the largest whose instructions are counted (65536);
-# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes; PACK=0, PINGPONG=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th
-# tree, where it is not mpicc, or mpicc.mpich of a folder mpich.
+# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes;
+# PACK=0, PINGPONG=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th tree, where it is not mpicc, or mpicc.mpich
+# of a folder mpich.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD

@@ -4,8 +4,9 @@
  * usage: mpirun -n 2 stridec run -- cpu_pingpong [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--self] [RESULTS.json]
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4, its type at both ends. Times are of half
- * a round trip; with --self of an MPI_Sendrecv of each rank with itself. The ways take turns of some round trips each, so that they share the machine's mood; told are the
- * median and the least of the turns, and the median of the ratios within each. All bytes are compared first. */
+ * a round trip; with --self of an MPI_Sendrecv of each rank with itself. The ways take turns of some round trips each,
+ * so that they share the machine's mood; told are the median and the least of the turns, and the median of the ratios
+ * within each. All bytes are compared first. */
 #include "cpu_common.h"
 #include "library.h"
 #include "timing.h"
@@ -86,37 +87,37 @@ static void bounce(const struct work *w, int way, int trips)
     }
 }
 
+/* By the MPI. */
+static void pack(const struct work *w, const char *from, char *to)
+{
+    mpi.pack(from, 1, w->k->type, to, (int)w->k->packed_bytes, &(int){ 0 }, MPI_COMM_SELF);
+}
+
 static bool same_bytes_here(const struct work *w, int way)
 {
-    int position = 0, room = (int)w->k->packed_bytes;
-
     random_bytes(w->user, w->k->span_bytes, 7);
     random_bytes(w->target, w->k->span_bytes, 99);
     exchange(w, way);
-    mpi.pack(w->user, 1, w->k->type, w->packed, room, &position, MPI_COMM_SELF);
-    position = 0;
-    mpi.pack(w->target, 1, w->k->type, w->other, room, &position, MPI_COMM_SELF);
+    pack(w, w->user, w->packed);
+    pack(w, w->target, w->other);
     return !memcmp(w->packed, w->other, w->k->packed_bytes);
 }
 
 /* Both ends see what the other one had: what is there after a trip is packed by the MPI and compared. */
 static bool same_bytes(const struct work *w, int way)
 {
-    int position = 0, room = (int)w->k->packed_bytes;
     bool same = true;
 
     for (int from = 0; from < 2; from++) {
         random_bytes(w->user, w->k->span_bytes, 7u + (unsigned)from);
-        position = 0;
-        mpi.pack(w->user, 1, w->k->type, w->other, room, &position, MPI_COMM_SELF);
+        pack(w, w->user, w->other);
         if (run.rank == from) {
             send(w, way);
             continue;
         }
         random_bytes(w->user, w->k->span_bytes, 99);
         receive(w, way);
-        position = 0;
-        mpi.pack(w->user, 1, w->k->type, w->packed, room, &position, MPI_COMM_SELF);
+        pack(w, w->user, w->packed);
         same = !memcmp(w->packed, w->other, w->k->packed_bytes);
     }
     return same;
@@ -131,18 +132,24 @@ static void warm(const struct work *w)
     bounce(w, WAY_PROGRAM, WARM);
 }
 
+/* In one trip. */
+static int messages(const struct work *w)
+{
+    return w->target ? 1 : 2;
+}
+
 static double turn(const struct work *w, int way, int trips)
 {
     PMPI_Barrier(MPI_COMM_WORLD);
     double start = now_us();
     bounce(w, way, trips);
-    return (now_us() - start) / trips / (w->target ? 1 : 2);
+    return (now_us() - start) / trips / messages(w);
 }
 
 static void measure(const struct work *w, struct times t[WAYS])
 {
     static double sample[WAYS][TURNS_MAX];
-    double each = turn(w, WAY_MPI, 2) * (w->target ? 1 : 2);
+    double each = turn(w, WAY_MPI, 2) * messages(w);
     int plan[2] = { 1 + (int)(TURN_US / each), 0 };
 
     plan[1] = (int)(run.wish.us / (plan[0] * each) / WAYS * 1.5);

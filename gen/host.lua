@@ -310,11 +310,9 @@ function emit.seq(way, node, lines)
   for i, part in ipairs(node.part) do
     local packed = varies and "p" or moved("p", start)
     add(lines, "    %s", all_call(way, part, other(way, literal(part.off), packed), moved("u", part.off)))
-    if way == "copy" then
-      varies = false
-    elseif part.size and not varies then
+    if part.size and not varies then
       start = start + part.size
-    elseif i < #node.part then
+    elseif i < #node.part and way ~= "copy" then
       add(lines, "    p += %s%s;", not varies and start ~= 0 and literal(start) .. " + " or "", size(part))
       varies = true
     end

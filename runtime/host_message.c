@@ -137,8 +137,7 @@ struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype dat
 
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
-    bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
-    if (seen_direct(datatype)) return NULL;
+    bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL || seen_direct(datatype);
     struct layout *l = none ? NULL : seen_packed(datatype, count);
     if (!l && !none) return brief(buf, count, datatype, comm);
     return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;

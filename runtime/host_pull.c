@@ -5,7 +5,6 @@
 #include "import.h"
 #include "native.h"
 #include "room.h"
-#include "scatter.h"
 #include <string.h>
 
 #define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
@@ -33,15 +32,6 @@ static bool follow(const struct peer *peer, struct slot *s, struct parcel *p, ch
     return room != NULL;
 }
 
-/* What the MPI has to unpack goes as a whole. */
-static bool follow_whole(const struct peer *peer, struct slot *s, struct parcel *p, int64_t bytes)
-{
-    struct block *b = block_get(bytes);
-    bool ok = b && follow(peer, s, p, b->memory, bytes) && scatter_move(p, b->memory, 0, bytes, false);
-    block_put(b);
-    return ok;
-}
-
 static bool read_in_place(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
     struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
@@ -52,16 +42,14 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
         from.tree = l.tree, from.extent = s->extent, from.count = s->count;
     }
     if (packed) return attach_copy(peer, &from, &to, bytes);
-    if (own->tree && (own->run >= SHORT || layout_contiguous(own, p->count))) {
+    if (own->run >= SHORT || layout_contiguous(own, p->count)) {
         to.user = (uint64_t)(uintptr_t)p->user;
         to.tree = own->tree, to.extent = own->extent, to.count = p->count;
         return attach_copy(peer, &from, &to, bytes);
     }
     struct block *b = block_get(bytes);
     to.user = b ? (uint64_t)(uintptr_t)b->memory : 0;
-    bool ok = b && attach_copy(peer, &from, &to, bytes);
-    if (ok && own->tree) ok = native_unpack(own, p->count, p->user, b->memory, 0, bytes);
-    else if (ok) ok = scatter_move(p, b->memory, 0, bytes, false);
+    bool ok = b && attach_copy(peer, &from, &to, bytes) && native_unpack(own, p->count, p->user, b->memory, 0, bytes);
     block_put(b);
     return ok;
 }
@@ -71,13 +59,6 @@ static bool copy_own(const struct slot *s, struct parcel *p, char *packed, int64
 {
     struct layout *from = (struct layout *)(uintptr_t)s->layout;
     char *user = (char *)(uintptr_t)s->user;
-    if (!packed && !p->layout->tree) {
-        struct block *b = from ? block_get(bytes) : NULL;
-        bool ok = !from || (b && native_pack(from, s->count, user, b->memory, 0, bytes));
-        ok = ok && scatter_move(p, from ? b->memory : user, 0, bytes, false);
-        block_put(b);
-        return ok;
-    }
     if (!from) return write_out(p, packed, user, 0, bytes);
     if (packed) return native_pack(from, s->count, user, packed, 0, bytes);
     return native_copy(from, s->count, user, p->layout, p->count, p->user, bytes);
@@ -87,5 +68,5 @@ bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *
 {
     if (peer->self) return copy_own(s, p, packed, bytes);
     if (s->memory != SLOT_ROOM) return read_in_place(peer, s, p, packed, bytes);
-    return packed || p->layout->tree ? follow(peer, s, p, packed, bytes) : follow_whole(peer, s, p, bytes);
+    return follow(peer, s, p, packed, bytes);
 }

@@ -51,14 +51,14 @@ bool native_pending(struct kernel *k)
     return m && module_stage(m) == STAGE_PENDING;
 }
 
-static bool by_code(struct layout *l, enum kernel_direction direction, struct stridec_host *a)
+bool native_by_code(struct layout *l, int way, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
     struct module *m = native_code(k);
     if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
     a->user += (uint64_t)l->tree->off;
     a->wrap = launch_wraps(k->tree, l->extent, a->end);
-    m->host[direction](a);
+    m->host[way](a);
     return true;
 }
 
@@ -69,7 +69,7 @@ static bool move(struct layout *l, enum kernel_direction direction, const void *
     if (!l->kernel || begin >= end) return true;
     uintptr_t at = (uintptr_t)user;
     struct stridec_host a = {.packed = packed, .user = at, .extent = l->extent, .begin = begin, .end = end};
-    if (by_code(l, direction, &a)) return true;
+    if (native_by_code(l, direction, &a)) return true;
     if (direction == KERNEL_PACK) tree_pack(l->tree, packed, at, l->extent, begin, end);
     else tree_unpack(l->tree, packed, at, l->extent, begin, end);
     return true;

@@ -2,6 +2,7 @@
 #ifndef STRIDEC_NATIVE_INNER_H
 #define STRIDEC_NATIVE_INNER_H
 #include "kernel_inner.h"
+#include "layout.h"
 #include "native_quick.h"
 
 /* Of one direction and power of two of bytes (native_race.c). */
@@ -23,6 +24,9 @@ const struct stridec_host_list *native_lists(struct kernel *k);
 /* k's code, if that is ready; asks for it where nobody has. And whether it may still come. */
 struct module *native_code(struct kernel *k);
 bool native_pending(struct kernel *k);
+/* Runs l's code, if that is ready: a->user is element 0's origin, a->wrap and a->list are found here. `way`: by
+ * kernel_direction, or GEN_HOST_COPY. */
+bool native_by_code(struct layout *l, int way, struct stridec_host *a);
 
 /* native_load.c: module_load for a module without a device, and its end. */
 enum stage native_load(struct gen **gen, struct module *m);

@@ -74,8 +74,9 @@ const struct descriptor *offer_descriptor(const struct offer *o)
 
 int offer_descriptor_count(const struct offer *o, MPI_Datatype *type)
 {
+    if (o->host) return host_offer_count(o->peer, type);
     *type = MPI_BYTE;
-    return o->host ? host_offer_count(o->peer, type) : o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
+    return o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
 }
 
 static uint32_t state_of(const struct offer *o)

@@ -6,8 +6,9 @@
 #define SECTOR 32
 #define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
 #define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
-                                             take 1.4 times what contiguous bytes take; and where the receiver's kernel */
-#define LONG_IN_STEP ((int64_t)8 << 20)   /* goes in step: 12 MiB of 32 B 53 us, read in place 58; of 48 B 57 and 63 */
+                                             take 1.4 times what contiguous bytes take */
+#define LONG_IN_STEP ((int64_t)8 << 20)   /* the same where the receiver's kernel goes in step: 12 MiB of 32 B 53 us, read in
+                                             place 58; of 48 B 57 and 63 */
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */

@@ -239,7 +239,7 @@ static bool deliver(struct parcel *to, char *payload, int64_t bytes)
 static bool from_host(struct pull *p)
 {
     int64_t bytes = p->bytes;
-    if (!p->parcel->device) return host_pull(p->peer, p->slot, p->parcel, NULL, bytes);
+    if (!p->parcel->device && p->parcel->layout->tree) return host_pull(p->peer, p->slot, p->parcel, NULL, bytes);
     struct block *b = block_get(bytes);
     bool ok = b && host_pull(p->peer, p->slot, p->parcel, b->memory, bytes) && deliver(p->parcel, b->memory, bytes);
     block_put(b);

@@ -80,8 +80,9 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
 
 int standing_descriptor_count(const struct standing *s, MPI_Datatype *type)
 {
+    if (!s->parcel->device) return host_offer_count(s->peer, type);
     *type = MPI_BYTE;
-    return s->parcel->device ? (int)DESCRIPTOR_BYTES : host_offer_count(s->peer, type);
+    return (int)DESCRIPTOR_BYTES;
 }
 
 bool standing_flows(const struct standing *s)

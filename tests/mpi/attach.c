@@ -14,7 +14,6 @@
  */
 #include "check.h"
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,7 +314,7 @@ static void brief_runs(void)
 
 static struct layout *of_threads;
 
-static void *in_thread(void *comm)
+static void *one_thread(void *comm)
 {
     for (int i = 0; i < ROUNDS; i++)
         try(i % 3 ? NONBLOCKING : EXCHANGE, &of_threads[1 + i % 5], &of_threads[i % 6], *(MPI_Comm *)comm, (uint64_t)i);
@@ -324,13 +323,8 @@ static void *in_thread(void *comm)
 
 static void threads(struct layout layouts[])
 {
-    pthread_t thread[THREADS];
-    MPI_Comm comm[THREADS];
     of_threads = layouts;
-    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
-    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, in_thread, &comm[i]);
-    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
-    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comm[i]);
+    in_threads(THREADS, one_thread);
     report("threads");
 }
 

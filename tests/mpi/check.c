@@ -165,6 +165,16 @@ void note(const char *format, ...)
     fflush(stdout);
 }
 
+void in_threads(int n, void *work(void *comm))
+{
+    pthread_t thread[8];
+    MPI_Comm comm[8];
+    for (int i = 0; i < n; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    for (int i = 0; i < n; i++) pthread_create(&thread[i], NULL, work, &comm[i]);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < n; i++) MPI_Comm_free(&comm[i]);
+}
+
 bool within(double *since, double seconds)
 {
     double now = MPI_Wtime();

@@ -33,6 +33,8 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Collective: a note from rank 0 for what this machine cannot test. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Runs `work` in n threads (8 at most), each on a duplicate of MPI_COMM_WORLD of its own, and ends when all have. */
+void in_threads(int n, void *work(void *comm));
 /* True while less than `seconds` have passed since *since (0 starts the clock). */
 bool within(double *since, double seconds);
 

@@ -10,7 +10,6 @@
  */
 #include "check.h"
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,7 +169,7 @@ static void too_short(const struct layout *l)
 
 static struct layout *of_threads;
 
-static void *in_thread(void *comm)
+static void *one_thread(void *comm)
 {
     for (int i = 0; i < 4 * WAYS; i++)
         try((enum way)(i % WAYS), &of_threads[1 + i % 5], &of_threads[i % 5], *(MPI_Comm *)comm, (uint64_t)i);
@@ -179,13 +178,8 @@ static void *in_thread(void *comm)
 
 static void threads(struct layout layouts[])
 {
-    pthread_t thread[THREADS];
-    MPI_Comm comm[THREADS];
     of_threads = layouts;
-    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
-    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, in_thread, &comm[i]);
-    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
-    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comm[i]);
+    in_threads(THREADS, one_thread);
     report("threads");
 }
 

@@ -9,13 +9,6 @@ enum { BYTES = 1 << 22, SMALL = 4096 };
 static struct peer *self;
 static unsigned char *theirs, *own;
 
-/* Blocks of `block` bytes, `step` apart. */
-static struct tree *blocks(int64_t n, int64_t block, int64_t step)
-{
-    struct reason why;
-    return tree_stride(0, n, step, tree_dense(0, block, &why), &why);
-}
-
 static struct attach_side side(unsigned char *at, struct tree *t, int64_t count, int64_t extent)
 {
     return (struct attach_side){.user = (uint64_t)(uintptr_t)at, .tree = t, .count = count, .extent = extent};
@@ -72,7 +65,7 @@ static int end(void **state)
 static void test_again(void **state)
 {
     (void)state;
-    struct tree *few = blocks(60, 40, 100), *many = blocks(2400, 20, 24), *pairs = blocks(3000, 8, 24);
+    struct tree *few = parsed("s(60,100,d(40))"), *many = parsed("s(2400,24,d(20))"), *pairs = parsed("s(3000,24,d(8))");
     struct attach_side a = side(theirs, few, 20, 6000), b = side(own, many, 1, 0), flat = side(own, NULL, 0, 0);
     struct attach_side c = side(theirs + 5, pairs, 2, 80000);
     const struct { struct attach_side from, to; } of[] = {{a, b}, {a, flat}, {c, b}, {c, flat}};
@@ -91,7 +84,7 @@ static void test_again(void **state)
 static void test_others(void **state)
 {
     (void)state;
-    struct tree *t = blocks(100, 10, 20), *like = blocks(100, 10, 20);
+    struct tree *t = parsed("s(100,20,d(10))"), *like = parsed("s(100,20,d(10))");
     const struct attach_side base = side(theirs, t, 2, 4000), to = side(own, NULL, 0, 0);
     struct attach_side from[] = {base, base, base, base, base};
     from[1].user += 8, from[2].extent = 4004, from[3].tree = like, from[4].count = 3;
@@ -106,7 +99,7 @@ static void test_others(void **state)
 static void test_bounds(void **state)
 {
     (void)state;
-    struct tree *t = blocks(100, 10, 20), *long_one = blocks(150000, 4, 8), *big = blocks(100000, 4, 8);
+    struct tree *t = parsed("s(100,20,d(10))"), *long_one = parsed("s(150000,8,d(4))"), *big = parsed("s(100000,8,d(4))");
     struct attach_side to = side(own, NULL, 0, 0);
     attach_lists_drop();
     for (int i = 0; i < 64; i++) {
@@ -137,7 +130,7 @@ static void test_bounds(void **state)
 static void test_gone(void **state)
 {
     (void)state;
-    struct tree *t = blocks(SMALL / 2, 4, 8);
+    struct tree *t = parsed("s(2048,8,d(4))");
     unsigned char *at = mmap(NULL, 4 * SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct attach_side from = side(at, t, 1, 0), to = side(own, NULL, 0, 0);
     assert_true(at != MAP_FAILED);
