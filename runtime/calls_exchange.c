@@ -1,10 +1,13 @@
 /* calls_exchange.c: MPI_Sendrecv and MPI_Sendrecv_replace. */
 #include "aside.h"
+#include "attach.h"
 #include "host_message.h"
 #include "message.h"
 #include "next.h"
 #include "offer.h"
 #include "outflow.h"
+#include "seen.h"
+#include "watch.h"
 #include "write_type.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -20,7 +23,9 @@ struct forms {
 /* Either side may be the MPI's own: what goes down for a parcel, or for the call's buffer. */
 struct half {
     struct parcel *parcel;
-    struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
+    struct parcel *watch;   /* or this, of a receive that the MPI makes itself; */
+    struct watch brought;   /* or that, where `watched` */
+    bool watched;
     struct offer *offer;    /* or this, of a send */
     struct outflow *outflow;   /* or this; then that, when its descriptor is under way by `told` */
     struct outflow *flown;
@@ -44,7 +49,7 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
     struct leaving l;
-    if (h->parcel) return MPI_SUCCESS;
+    if (h->parcel || (driver_absent() && seen_send_ignores(h->type, h->count))) return MPI_SUCCESS;
     if (!message_leaves(&l, h->offers, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
@@ -88,6 +93,12 @@ static bool half_apart(struct half *h, int dest, MPI_Comm comm)
 static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
+    h->watched = watch_wants(h->count, h->type, source);
+    if (h->watched) {
+        h->brought = watch_of(h->buf, h->count, h->type);
+        attach_poll();
+        return MPI_SUCCESS;
+    }
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
     h->watch = pull_watch(h->buf, h->count, h->type, source, comm, false);
@@ -162,6 +173,7 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     if (led) aside_fix(&at, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
     if (rc != MPI_SUCCESS && !sent(rc)) return rc;
+    if (rc == MPI_SUCCESS && r->watched && watch_hit(&r->brought, st)) rc = watch_arrived(&r->brought, st, comm);
     if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
     if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
         rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
@@ -169,15 +181,15 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     return rc;
 }
 
-static int sendrecv(struct forms next, struct half s, int dest, int sendtag, struct half r, int source, int recvtag,
+static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
                     MPI_Comm comm, MPI_Status *status)
 {
-    int rc = half_send(&s, dest, comm);
-    if (rc == MPI_SUCCESS) rc = half_receive(&r, source, comm);
-    if (rc == MPI_SUCCESS) rc = half_flow(&s, &dest, sendtag, comm);
-    if (rc == MPI_SUCCESS) rc = exchange(next, &s, dest, sendtag, &r, source, recvtag, comm, status);
-    half_flown(&s);
-    half_close(&s), half_close(&r);
+    int rc = half_send(s, dest, comm);
+    if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);
+    if (rc == MPI_SUCCESS) rc = half_flow(s, &dest, sendtag, comm);
+    if (rc == MPI_SUCCESS) rc = exchange(next, s, dest, sendtag, r, source, recvtag, comm, status);
+    half_flown(s);
+    half_close(s), half_close(r);
     record_poll();
     return rc;
 }
@@ -185,7 +197,10 @@ static int sendrecv(struct forms next, struct half s, int dest, int sendtag, str
 /* After an exchange that the MPI made itself. */
 static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
 {
-    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm, false) : NULL;
+    struct watch w = watch_of(buf, count, datatype);
+    bool here = watch_wants(count, datatype, source);
+    struct parcel *p = here || rc != MPI_SUCCESS ? NULL : pull_watch(buf, count, datatype, source, comm, false);
+    if (here && rc == MPI_SUCCESS && watch_hit(&w, status)) rc = watch_arrived(&w, status, comm);
     if (p) rc = message_arrived(p, status, comm);
     parcel_close(p);
     record_poll();
@@ -199,7 +214,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
     { \
         struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
         struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
-        return sendrecv((struct forms){.form = next->name}, s, dest, sendtag, r, source, recvtag, comm, status); \
+        return sendrecv((struct forms){.form = next->name}, &s, dest, sendtag, &r, source, recvtag, comm, status); \
     }
 /* With a parcel the packed copy is apart from the buffer anyway, so that a plain exchange does. */
 #define SENDRECV_REPLACE(name, plain, form, number) \
@@ -212,7 +227,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
             int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
             return watched(rc, buf, count, datatype, source, comm, st); \
         } \
-        return sendrecv((struct forms){.form = next->plain}, s, dest, sendtag, h, source, recvtag, comm, status); \
+        return sendrecv((struct forms){.form = next->plain}, &s, dest, sendtag, &h, source, recvtag, comm, status); \
     }
 
 SENDRECV(Sendrecv, small, int)

@@ -152,7 +152,7 @@ static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype dat
 static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                            MPI_Comm comm, MPI_Status *status)
 {
-    struct watch w = {buf, count, datatype, host_type_plain(datatype), MPI_SUCCESS};
+    struct watch w = watch_of(buf, count, datatype);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
     int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
@@ -164,7 +164,7 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
-    if (watch_wants(count, datatype, source, true)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
+    if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -190,10 +190,10 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct parcel *p;
     struct wire w;
     int rc;
-    if (watch_wants(count, datatype, source, false)) {
+    if (watch_wants(count, datatype, source)) {
         attach_poll();
         rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
-        if (rc != MPI_SUCCESS || watch_add(*request, &(struct watch){buf, count, datatype, true, MPI_SUCCESS})) return rc;
+        if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype))) return rc;
         p = pull_watch(buf, count, datatype, source, comm, false);
         if (p) record_add(*request, p, true);
         return rc;

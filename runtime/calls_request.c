@@ -15,6 +15,7 @@ static int wait_watched(const struct next *next, MPI_Request *request, MPI_Statu
     if (!request || !watch_take(*request, &w)) return next->Wait(request, status);
     int rc = next->Wait(request, s);
     if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, MPI_COMM_WORLD);
+    watch_end(&w);
     return rc;
 }
 
@@ -33,10 +34,13 @@ static int waitall_watched(const struct next *next, int count, MPI_Request reque
     for (int i = 0; i < n; i++) {
         MPI_Status *status = &s[at[i]];
         int error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
-        if (error == MPI_ERR_PENDING) watch_add(of[i], &w[i]);
-        if (error != MPI_SUCCESS || !watch_hit(&w[i], status)) continue;
-        w[i].error = watch_arrived(&w[i], status, MPI_COMM_WORLD);
+        if (error == MPI_ERR_PENDING) {
+            watch_return(of[i], &w[i]);
+            continue;
+        }
+        if (error == MPI_SUCCESS && watch_hit(&w[i], status)) w[i].error = watch_arrived(&w[i], status, MPI_COMM_WORLD);
         failed |= w[i].error != MPI_SUCCESS;
+        watch_end(&w[i]);
     }
     for (int i = 0; i < count && failed && rc == MPI_SUCCESS; i++) s[i].MPI_ERROR = MPI_SUCCESS;
     for (int i = 0; i < n && failed; i++)

@@ -67,9 +67,9 @@ static struct record *watched(MPI_Request request)
 {
     struct watch w;
     if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !watch_take(request, &w)) return NULL;
-    struct layout *l = layout_of(w.type);
-    struct parcel *p = l ? parcel_bare(l, NULL, w.buf, w.count) : NULL;
+    struct parcel *p = watch_parcel(&w);
     if (!p) abort();   /* what it brings would be lost without a word */
+    watch_end(&w);
     return record_new((struct record){.request = request, .parcel = p, .receive = true, .active = true});
 }
 

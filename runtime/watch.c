@@ -26,15 +26,19 @@ static struct place *places_of(MPI_Request request)
     return places[hash_place((uintptr_t)request, BITS)];
 }
 
-bool watch_wants(int64_t count, MPI_Datatype type, int source, bool blocking)
+bool watch_wants(int64_t count, MPI_Datatype type, int source)
 {
-    bool wants = (host_type_plain(type) || (blocking && seen_direct(type))) && source != MPI_PROC_NULL && !driver_get() &&
-                 !aside_any();
+    bool wants = (host_type_plain(type) || seen_direct(type)) && source != MPI_PROC_NULL && !driver_get() && !aside_any();
     if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
     return wants;
 }
 
-bool watch_add(MPI_Request request, const struct watch *w)
+struct watch watch_of(void *buf, int64_t count, MPI_Datatype type)
+{
+    return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type)};
+}
+
+static bool add(MPI_Request request, const struct watch *w)
 {
     struct place *p = places_of(request);
     for (int i = 0; i < WAYS; i++) {
@@ -50,6 +54,16 @@ bool watch_add(MPI_Request request, const struct watch *w)
     return false;
 }
 
+bool watch_add(MPI_Request request, struct watch w)
+{
+    struct layout *l = w.plain ? NULL : layout_of(w.type);
+    if (!w.plain && (!l || !l->tree)) return false;
+    if (l) w.layout = layout_ref(l);
+    bool added = add(request, &w);
+    if (!added) watch_end(&w);
+    return added;
+}
+
 bool watch_take(MPI_Request request, struct watch *w)
 {
     struct place *p = places_of(request);
@@ -63,17 +77,35 @@ bool watch_take(MPI_Request request, struct watch *w)
     return false;
 }
 
+void watch_return(MPI_Request request, const struct watch *w)
+{
+    if (add(request, w)) return;
+    record_add(request, watch_parcel(w), true);
+    layout_unref(w->layout);
+}
+
+void watch_end(struct watch *w)
+{
+    layout_unref(w->layout);
+    w->layout = NULL;
+}
+
 bool watch_alone(void)
 {
     return !atomic_load_explicit(&request_records, memory_order_acquire);
+}
+
+struct parcel *watch_parcel(const struct watch *w)
+{
+    struct layout *l = w->layout ? w->layout : layout_of(w->type);
+    return l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
 }
 
 int watch_arrived(const struct watch *w, MPI_Status *status, MPI_Comm comm)
 {
     int cancelled = 0;
     PMPI_Test_cancelled(status, &cancelled);
-    struct layout *l = cancelled ? NULL : layout_of(w->type);
-    struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    struct parcel *p = cancelled ? NULL : watch_parcel(w);
     int rc = p ? message_arrived(p, status, comm) : MPI_SUCCESS;
     parcel_close(p);
     return rc;
