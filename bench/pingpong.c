@@ -1,6 +1,6 @@
 /* pingpong.c: half the round trip of a message between two ranks' GPU memory, layout by layout.
  *
- * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--least BYTES] [--span BYTES]
+ * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--cold] [--least BYTES] [--span BYTES]
  *                                               [--only NAME] [--limit SECONDS] [OUT.json]
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
@@ -8,7 +8,8 @@
  * four are compared with what the MPI makes of the same bytes in host memory, gaps included, when the type is new and
  * again when all kernels that it takes are there; only then is it timed. Exit status 1 where a byte was wrong.
  * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
- * forms; --least leaves out layouts of fewer bytes, --span those that reach further, --only those whose names don't hold
+ * forms; --cold has both ranks write COLD bytes of device memory before each round trip, so that nothing of it is in their
+ * caches; --least leaves out layouts of fewer bytes, --span those that reach further, --only those whose names don't hold
  * NAME; no layout is begun when --limit has passed. All layouts use the same memory: an MPI keeps mappings of what it has
  * sent from, and looks in vain for those of memory that was freed. STRIDEC_TRANSPORT, where set, is noted in the
  * results. */
@@ -21,6 +22,8 @@
 #define TAG 7
 #define GAP 0xa5          /* what a buffer holds before a message arrives */
 #define TRIPS_LEAST 20
+#define TRIPS_COLD 51
+#define COLD ((size_t)256 << 20)
 
 struct message {
     const void *from;
@@ -167,14 +170,34 @@ static bool check(struct side *s)
 /* What the command line asks for. */
 struct wish {
     const char *out, *transport, *only;
-    bool check_only, quick, send_only;
+    bool check_only, quick, send_only, cold;
     size_t least, span_max;
     double end_us;
 };
 
-static double half_us(struct side *s, void (*run)(void *), double budget_us)
+/* Round trips, each after the caches of both ranks' GPUs have been filled with other data. */
+static double cold_us(void (*run)(void *), struct side *s)
+{
+    static void *other;
+    double sample[TRIPS_COLD], begun;
+
+    if (!other)
+        other = device_new(COLD);
+    for (int i = 0; i < TRIPS_COLD; i++) {
+        device_set(other, i, COLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        begun = now_us();
+        run(s);
+        sample[i] = now_us() - begun;
+    }
+    return median_of(sample, TRIPS_COLD);
+}
+
+static double half_us(struct side *s, void (*run)(void *), const struct wish *wish, double budget_us)
 {
     together_warm(run, s, budget_us / 2);
+    if (wish->cold)
+        return cold_us(run, s) / 2;
     return median_us(run, s, 0, together_calls(run, s, budget_us, TRIPS_LEAST)) / 2;
 }
 
@@ -183,7 +206,7 @@ static void measure(FILE *f, struct side *s, const struct wish *wish, const char
                     bool ok)
 {
     double budget_us = wish->quick ? 0.08e6 : 0.3e6;
-    double us = half_us(s, typed, budget_us), contiguous_us = half_us(s, contiguous, budget_us);
+    double us = half_us(s, typed, wish, budget_us), contiguous_us = half_us(s, contiguous, wish, budget_us);
     static bool any;
 
     if (!f)
@@ -291,6 +314,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.quick = true;
         else if (!strcmp(argv[i], "--send"))
             wish.send_only = true;
+        else if (!strcmp(argv[i], "--cold"))
+            wish.cold = true;
         else if (!strcmp(argv[i], "--least") && i + 1 < argc)
             wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)

@@ -44,6 +44,17 @@ stridec_@(m.way)_marked(const struct stridec_launch a)
     typedef stridec_marked<stridec_way_@(m.way)<@(m.each)>> way;
 @   if m.way == "unpack" then
     bool late = false;
+@     if plan.marked.touched > 0 then
+    if (a.end - a.begin <= @(plan.marked.touched)) {
+        for (long long chunk = blockIdx.x; chunk * a.chunk < a.end - a.begin; chunk += gridDim.x) {
+            const struct stridec_launch part = stridec_chunk(a, chunk);
+            if (part.wrap)
+                stridec_touch<stridec_layout_w@(m.width)<true>, way>(part);
+            else
+                stridec_touch<stridec_layout_w@(m.width)<false>, way>(part);
+        }
+    }
+@     end
 @   end
     for (long long chunk = blockIdx.x; chunk * a.chunk < a.end - a.begin; chunk += gridDim.x) {
         const struct stridec_launch part = stridec_chunk(a, chunk);

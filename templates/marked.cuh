@@ -1,6 +1,8 @@
 /* Moves a range in chunks, in their order, each by one block: packing marks those that are there, and unpacking, on another
  * GPU, waits for the marks. A block that waits for one longer than `patience` waits for no other: `done` then becomes
- * `ticket`, which tells all blocks that have to wait, and what is moved is worth nothing. */
+ * `ticket`, which tells all blocks that have to wait, and what is moved is worth nothing. Of short messages each block first
+ * reads what it will overwrite (plan.lua): parts of sectors are stored at once where the L2 cache has the rest, and there is
+ * time until the first mark. */
 template <class WAY> struct stridec_marked : WAY {
     static const int THREADS = @(plan.marked.threads);
     static __device__ __forceinline__ unsigned int block() { return 0; }
@@ -57,6 +59,15 @@ static __device__ __forceinline__ void stridec_await(const struct stridec_launch
     __syncthreads();
 }
 
+@ if plan.marked.touched > 0 then
+template <class LAYOUT, class WAY> static __device__ __forceinline__ void stridec_touch(const struct stridec_launch &a)
+{
+    const typename LAYOUT::index words = stridec_words<LAYOUT>(a), skipped = stridec_skipped<LAYOUT>(a);
+    for (typename LAYOUT::index i = threadIdx.x; i < words; i += WAY::THREADS)
+        (void)*((const volatile char *)a.user + LAYOUT::place(skipped + i, a));
+}
+
+@ end
 static __device__ __forceinline__ struct stridec_launch stridec_chunk(const struct stridec_launch &a, long long chunk)
 {
     struct stridec_launch part = a;

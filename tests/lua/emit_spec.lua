@@ -105,6 +105,8 @@ describe("emit", function()
     local text = source(stride(3, 128, dense(8)))
     assert.truthy(text:find("typedef stridec_marked<stridec_way_pack<1>> way;", 1, true))
     assert.matches("stridec_unpack_marked%(const struct stridec_launch a%).-stridec_await%(a, chunk, late%);.-stridec_move<stridec_layout_w8<true>, way>%(part%);", text)
+    assert.matches("stridec_unpack_marked.-stridec_touch<stridec_layout_w8<false>, way>%(part%);.-stridec_await", text)
+    assert.falsy(source(stride(3, 128, dense(32))):find("stridec_touch", 1, true))
     assert.falsy(source(stride(3, 128, dense(64))):find("_marked(", 1, true))
   end)
 
