@@ -23,9 +23,7 @@ struct forms {
 /* Either side may be the MPI's own: what goes down for a parcel, or for the call's buffer. */
 struct half {
     struct parcel *parcel;
-    struct parcel *watch;   /* or this, of a receive that the MPI makes itself; */
-    struct watch brought;   /* or that, where `watched` */
-    bool watched;
+    struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
     struct offer *offer;    /* or this, of a send */
     struct outflow *outflow;   /* or this; then that, when its descriptor is under way by `told` */
     struct outflow *flown;
@@ -49,7 +47,7 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
     struct leaving l;
-    if (h->parcel || (driver_absent() && seen_send_ignores(h->type, h->count))) return MPI_SUCCESS;
+    if (h->parcel) return MPI_SUCCESS;
     if (!message_leaves(&l, h->offers, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
@@ -93,12 +91,6 @@ static bool half_apart(struct half *h, int dest, MPI_Comm comm)
 static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
-    h->watched = watch_wants(h->count, h->type, source);
-    if (h->watched) {
-        h->brought = watch_of(h->buf, h->count, h->type);
-        attach_poll();
-        return MPI_SUCCESS;
-    }
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
     h->watch = pull_watch(h->buf, h->count, h->type, source, comm, false);
@@ -173,7 +165,6 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     if (led) aside_fix(&at, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
     if (rc != MPI_SUCCESS && !sent(rc)) return rc;
-    if (rc == MPI_SUCCESS && r->watched && watch_hit(&r->brought, st)) rc = watch_arrived(&r->brought, st, comm);
     if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
     if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
         rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
@@ -194,13 +185,20 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
     return rc;
 }
 
-/* After an exchange that the MPI made itself. */
-static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
+/* After an exchange that the MPI made itself, of a receive that watch.h is for, */
+static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, MPI_Status *status)
 {
     struct watch w = watch_of(buf, count, datatype);
-    bool here = watch_wants(count, datatype, source);
-    struct parcel *p = here || rc != MPI_SUCCESS ? NULL : pull_watch(buf, count, datatype, source, comm, false);
-    if (here && rc == MPI_SUCCESS && watch_hit(&w, status)) rc = watch_arrived(&w, status, comm);
+    if (rc == MPI_SUCCESS && watch_hit(&w, status)) rc = watch_arrived(&w, status, comm);
+    record_poll();
+    return rc;
+}
+
+/* or of any. */
+static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
+{
+    if (watch_wants(count, datatype, source)) return watched(rc, buf, count, datatype, comm, status);
+    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm, false) : NULL;
     if (p) rc = message_arrived(p, status, comm);
     parcel_close(p);
     record_poll();
@@ -212,6 +210,13 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
                     int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
                     MPI_Comm comm, MPI_Status *status) \
     { \
+        if (driver_absent() && seen_send_ignores(sendtype, sendcount) && watch_wants(recvcount, recvtype, source)) { \
+            MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
+            attach_poll(); \
+            int rc = next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, \
+                                comm, st); \
+            return watched(rc, recvbuf, recvcount, recvtype, comm, st); \
+        } \
         struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
         struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
         return sendrecv((struct forms){.form = next->name}, &s, dest, sendtag, &r, source, recvtag, comm, status); \
@@ -225,7 +230,7 @@ static int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, in
         if (!parcel_taken(buf, count, datatype, comm) && !half_apart(&s, dest, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
             int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
-            return watched(rc, buf, count, datatype, source, comm, st); \
+            return replaced(rc, buf, count, datatype, source, comm, st); \
         } \
         return sendrecv((struct forms){.form = next->plain}, &s, dest, sendtag, &h, source, recvtag, comm, status); \
     }
