@@ -172,9 +172,29 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     return rc;
 }
 
+/* Brief messages both. */
+static int sendrecv_brief(struct forms next, struct half *s, const struct layout *packs, int64_t out, int dest, int sendtag,
+                          struct half *r, struct layout *unpacks, int64_t in, int source, int recvtag, MPI_Comm comm,
+                          MPI_Status *status)
+{
+    _Alignas(64) char leaves[HOST_BRIEF_MOST], comes[HOST_BRIEF_MOST];
+    MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
+    struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE}, from = {.buf = comes, .count = in, .type = MPI_BYTE};
+    host_brief_leaves(packs, s->buf, s->count, leaves, out);
+    attach_poll();
+    int rc = exchange_down(next, &to, dest, sendtag, &from, source, recvtag, comm, st);
+    if (rc == MPI_SUCCESS) rc = message_brief(unpacks, r->buf, r->count, comes, st, comm);
+    record_poll();
+    return rc;
+}
+
 static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
                     MPI_Comm comm, MPI_Status *status)
 {
+    int64_t out, in;
+    struct layout *packs = s->offers ? host_brief(s->type, s->count, &out) : NULL;
+    struct layout *unpacks = packs && !aside_any() ? host_brief(r->type, r->count, &in) : NULL;
+    if (unpacks) return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
     int rc = half_send(s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);
     if (rc == MPI_SUCCESS) rc = half_flow(s, &dest, sendtag, comm);

@@ -1,7 +1,7 @@
 /* calls_p2p.c: sends and receives. What a parcel does not take goes down as it came. */
 #include "aside.h"
 #include "attach.h"
-#include "host.h"
+#include "host_message.h"
 #include "message.h"
 #include "next.h"
 #include "offer.h"
@@ -44,11 +44,22 @@ static int flowed(struct outflow *o, int rc, MPI_Comm comm)
     return rc;
 }
 
+static int send_brief(struct send_forms next, const struct layout *l, const void *buf, int64_t count, int64_t bytes, int dest,
+                      int tag, MPI_Comm comm)
+{
+    _Alignas(64) char packed[HOST_BRIEF_MOST];
+    host_brief_leaves(l, buf, count, packed, bytes);
+    return DOWN(next, packed, bytes, MPI_BYTE, dest, tag, comm);
+}
+
 static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm)
 {
     struct leaving l;
     int rc;
+    int64_t bytes;
+    struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
+    if (brief) return send_brief(next, brief, buf, count, bytes, dest, tag, comm);
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (l.offer) {
@@ -78,11 +89,25 @@ static int flowing(struct outflow *o, int rc, MPI_Comm comm, MPI_Request request
     return rc;
 }
 
+static int isend_brief(struct isend_forms next, struct layout *l, const void *buf, int64_t count, struct block *b, int64_t bytes,
+                       int dest, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    host_brief_leaves(l, buf, count, b->memory, bytes);
+    int rc = DOWN(next, b->memory, bytes, MPI_BYTE, dest, tag, comm, request);
+    if (rc == MPI_SUCCESS) watch_leaves(*request, l, count, b);
+    else block_put(b);
+    return rc;
+}
+
 static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request *request)
 {
     struct leaving l;
     int rc;
+    int64_t bytes;
+    struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
+    struct block *b = brief ? block_get(bytes) : NULL;
+    if (b) return isend_brief(next, brief, buf, count, b, bytes, dest, tag, comm, request);
     if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (l.offer) {
@@ -161,10 +186,25 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
     return rc;
 }
 
+static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MPI_Count count, int64_t bytes, int source,
+                         int tag, MPI_Comm comm, MPI_Status *status)
+{
+    _Alignas(64) char packed[HOST_BRIEF_MOST];
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    attach_poll();
+    int rc = DOWN(next, packed, bytes, MPI_BYTE, source, tag, comm, s);
+    if (rc == MPI_SUCCESS) rc = message_brief(l, buf, count, packed, s, comm);
+    record_poll();
+    return rc;
+}
+
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
     if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
+    int64_t bytes;
+    struct layout *brief = aside_any() ? NULL : host_brief(datatype, count, &bytes);
+    if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -196,6 +236,16 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
         if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype))) return rc;
         p = pull_watch(buf, count, datatype, source, comm, false);
         if (p) record_add(*request, p, true);
+        return rc;
+    }
+    int64_t bytes;
+    struct layout *brief = aside_any() || source == MPI_PROC_NULL ? NULL : host_brief(datatype, count, &bytes);
+    struct block *b = brief ? block_get(bytes) : NULL;
+    if (b) {
+        attach_poll();
+        rc = DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request);
+        if (rc == MPI_SUCCESS) watch_comes(*request, brief, buf, count, b);
+        else block_put(b);
         return rc;
     }
     struct road road = road_of(source, tag, comm);

@@ -8,7 +8,7 @@
 #include "seen.h"
 #include "write_type.h"
 
-#define SAVES_LEAST 250   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
+#define SAVES_LEAST 40   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
 /* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
@@ -35,9 +35,10 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
 
 static atomic_long noted;
 
+/* May miss one. */
 void host_note_packed(void)
 {
-    atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed);
+    atomic_store_explicit(&noted, atomic_load_explicit(&noted, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 EXPORT long stridec_host_packed(void)
@@ -122,6 +123,7 @@ static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatyp
     if (ready < 0) seen_settle(datatype, INT64_MAX);
     struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
+    if (p && saved >= SAVES_LEAST) native_trust(l, p->bytes);
     if (!p || saved >= SAVES_LEAST) return p;
     if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
     parcel_close(p);
@@ -133,6 +135,18 @@ struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype dat
     struct parcel *p = brief(buf, count, datatype, comm);
     if (p) native_pack(p->layout, count, buf, p->address, 0, p->bytes), host_note_packed();
     return p;
+}
+
+void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes)
+{
+    native_run(l, KERNEL_PACK, buf, count, packed, bytes);
+    host_note_packed();
+}
+
+void host_brief_arrived(const struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
+{
+    if (bytes > 0) native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+    host_note_packed();
 }
 
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)

@@ -2,8 +2,10 @@
  * own code where that beats the MPI's engine. */
 #ifndef STRIDEC_HOST_MESSAGE_H
 #define STRIDEC_HOST_MESSAGE_H
+#include "native.h"
 #include "offer.h"
 #include "parcel.h"
+#include "seen.h"
 
 /* Of a buffer that parcel_wants has left: its layout where stridec may send it; else NULL. */
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
@@ -28,6 +30,18 @@ struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* The same of what host_sends has left, of fewer bytes. */
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* The same of a call that blocks, where all is known: the layout of a message that native_run may pack into so many *bytes,
+ * HOST_BRIEF_MOST at most; NULL where more questions are to be asked. */
+#define HOST_BRIEF_MOST 4096
+static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *bytes)
+{
+    struct layout *l = t == MPI_DATATYPE_NULL || host_type_plain(t) || !driver_absent() ? NULL : layout_of(t);
+    *bytes = l ? native_trusts(l, count) : 0;
+    return *bytes && *bytes <= HOST_BRIEF_MOST && *bytes < atomic_load_explicit(&seen_least, memory_order_relaxed) ? l : NULL;
+}
+/* What it has brought, or taken away. */
+void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
+void host_brief_arrived(const struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
 /* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
 /* After such a receive of so many bytes. */

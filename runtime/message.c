@@ -5,6 +5,8 @@
 #include "import.h"
 #include "offer.h"
 #include "outflow.h"
+#include "watch.h"
+#include <string.h>
 
 /* What failed leaves no parcel. */
 static bool settled(struct parcel **p, int rc)
@@ -79,4 +81,16 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
     if (rc == MPI_ERR_TRUNCATE) return raise_error(comm, rc, "a message is longer than its receive");
     if (rc != MPI_SUCCESS || failed) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
     return MPI_SUCCESS;
+}
+
+int message_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
+{
+    int64_t bytes = watch_bytes(status);
+    if (!descriptor_fits(bytes) || !descriptor_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
+    struct parcel *p = host_block(l, buf, count);
+    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message");
+    memcpy((void *)(uintptr_t)p->address, packed, (size_t)bytes);
+    int rc = message_arrived(p, status, comm);
+    parcel_close(p);
+    return rc;
 }

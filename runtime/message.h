@@ -24,5 +24,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
 /* After a receive: unpacks what arrived, or pulls what its descriptor offers. p may be one that the MPI has received
  * into itself. MPI_SUCCESS, or an error raised on comm. */
 int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm);
+/* The same of a brief message (host_brief) that was received packed. */
+int message_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm);
 
 #endif

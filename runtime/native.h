@@ -36,6 +36,8 @@ bool native_copy(struct layout *from, int64_t from_count, const void *source, st
  * are taken here and now, once for each layout and power of two of bytes; `packed` has room for them. INT64_MIN where there
  * is no code yet, or nothing to be saved; INT64_MAX where STRIDEC_HOST is on. */
 int64_t native_saves(struct layout *l, MPI_Datatype type, int64_t count, const void *user, void *packed, MPI_Comm comm);
+/* From now on messages of about so many bytes are packed by code that is there, without more questions (native_trusts). */
+void native_trust(struct layout *l, int64_t bytes);
 
 /* One call of MPI_Pack or MPI_Unpack, which begin and end enclose; begin returns true if native_move serves it. */
 struct native_race;
@@ -149,6 +151,24 @@ HOST_INLINE void native_count(struct layout *l)
     unsigned n = atomic_load_explicit(&l->host_served, memory_order_relaxed);
     atomic_store_explicit(&l->host_served, n + 1, memory_order_relaxed);
 }
+/* By code that is known to be there, packed bytes [0, bytes) of count elements. */
+HOST_INLINE void native_run(const struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed,
+                            int64_t bytes)
+{
+    const struct native_quick *q = &l->quick;
+    q->code[d](&(struct stridec_host){.packed = (char *)(uintptr_t)packed,
+                                      .user = (uint64_t)(uintptr_t)user + q->origin,
+                                      .extent = l->extent, .end = bytes, .wrap = count > 1 && !q->continues,
+                                      .list = q->lists});
+}
+/* The packed bytes of a message that native_trust has been told of; 0 of others. */
+static inline int64_t native_trusts(const struct layout *l, int64_t count)
+{
+    uint32_t messages = atomic_load_explicit(&l->quick.messages, memory_order_acquire);
+    if (!messages || count <= 0 || count >= l->quick.most) return 0;
+    int64_t bytes = count * l->size;
+    return messages >> native_class(bytes) & 1 ? bytes : 0;
+}
 /* Of buffers in host memory, after native_ignores: serves a call of which all is known. Returns the packed bytes; 0,
  * and nothing is moved, where more questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
 HOST_INLINE int64_t native_quick(enum kernel_direction d, MPI_Datatype t, const void *user, int64_t count,
@@ -162,10 +182,7 @@ HOST_INLINE int64_t native_quick(enum kernel_direction d, MPI_Datatype t, const 
     int64_t bytes = count * l->size;
     if (!(wins >> native_class(bytes) & 1) || bytes > room - at) return 0;
     native_count(l);
-    q->code[d](&(struct stridec_host){.packed = (char *)(uintptr_t)packed + at,
-                                      .user = (uint64_t)(uintptr_t)user + q->origin,
-                                      .extent = l->extent, .end = bytes, .wrap = count > 1 && !q->continues,
-                                      .list = q->lists});
+    native_run(l, d, user, count, (const char *)packed + at, bytes);
     return bytes;
 }
 /* The handle is about to be freed. */

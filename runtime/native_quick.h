@@ -13,6 +13,7 @@
 
 struct native_quick {
     _Atomic uint32_t wins[2];               /* by kernel_direction: a bit for each class; the rest is set before */
+    _Atomic uint32_t messages;              /* the same for messages (native_trust) */
     stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
     const struct stridec_host_list *lists;
     uint64_t origin;                        /* offset of the tree's root */

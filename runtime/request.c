@@ -67,10 +67,7 @@ static struct record *watched(MPI_Request request)
 {
     struct watch w;
     if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !watch_take(request, &w)) return NULL;
-    struct parcel *p = watch_parcel(&w);
-    if (!p) abort();   /* what it brings would be lost without a word */
-    watch_end(&w);
-    return record_new((struct record){.request = request, .parcel = p, .receive = true, .active = true});
+    return watch_record(request, &w);
 }
 
 struct record *record_take(MPI_Request request)

@@ -6,7 +6,7 @@
 
 #define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
 #define WORTH 8
-#define BRIEF ((int64_t)512)   /* packed bytes of the least of brief messages */
+#define BRIEF ((int64_t)256)   /* packed bytes of the least of brief messages */
 
 struct seen seen_types[1 << SEEN_BITS];
 _Atomic int64_t seen_least = INT64_MAX;

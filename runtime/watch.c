@@ -6,7 +6,7 @@
 #include "host.h"
 #include "interpose.h"
 #include "message.h"
-#include "parcel.h"
+#include "request_inner.h"
 #include "seen.h"
 
 #define BITS 8
@@ -38,9 +38,12 @@ struct watch watch_of(void *buf, int64_t count, MPI_Datatype type)
     return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type)};
 }
 
+/* False where there is no room, or another message of this handle. */
 static bool add(MPI_Request request, const struct watch *w)
 {
     struct place *p = places_of(request);
+    for (int i = 0; i < WAYS; i++)
+        if (atomic_load_explicit(&p[i].request, memory_order_relaxed) == request) return false;
     for (int i = 0; i < WAYS; i++) {
         MPI_Request none = EMPTY;
         if (atomic_load_explicit(&p[i].request, memory_order_relaxed) != EMPTY ||
@@ -77,17 +80,50 @@ bool watch_take(MPI_Request request, struct watch *w)
     return false;
 }
 
-void watch_return(MPI_Request request, const struct watch *w)
+void watch_return(MPI_Request request, struct watch *w)
 {
-    if (add(request, w)) return;
-    record_add(request, watch_parcel(w), true);
-    layout_unref(w->layout);
+    if (!add(request, w)) record_keep(watch_record(request, w));
+}
+
+void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b)
+{
+    struct watch w = {.buf = buf, .count = count, .layout = layout_ref(l), .block = b};
+    watch_return(request, &w);
+}
+
+void watch_leaves(MPI_Request request, struct layout *l, int64_t count, struct block *b)
+{
+    struct watch w = {.count = count, .sends = true, .layout = layout_ref(l), .block = b};
+    int sent = 0;
+    if (add(request, &w)) return;
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (sent) watch_end(&w);
+    else record_keep(watch_record(request, &w));
+}
+
+static struct parcel *parcel_of(struct watch *w)
+{
+    struct layout *l = w->layout ? w->layout : layout_of(w->type);
+    struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    if (!p || !w->block) return p;
+    p->block = w->block, p->address = w->block->memory;
+    w->block = NULL;
+    return p;
+}
+
+struct record *watch_record(MPI_Request request, struct watch *w)
+{
+    struct parcel *p = parcel_of(w);
+    if (!p) abort();   /* what it brings would be lost without a word */
+    struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true});
+    watch_end(w);
+    return r;
 }
 
 void watch_end(struct watch *w)
 {
-    layout_unref(w->layout);
-    w->layout = NULL;
+    layout_unref(w->layout), block_put(w->block);
+    w->layout = NULL, w->block = NULL;
 }
 
 bool watch_alone(void)
@@ -95,17 +131,13 @@ bool watch_alone(void)
     return !atomic_load_explicit(&request_records, memory_order_acquire);
 }
 
-struct parcel *watch_parcel(const struct watch *w)
-{
-    struct layout *l = w->layout ? w->layout : layout_of(w->type);
-    return l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
-}
-
-int watch_arrived(const struct watch *w, MPI_Status *status, MPI_Comm comm)
+int watch_arrived(struct watch *w, MPI_Status *status, MPI_Comm comm)
 {
     int cancelled = 0;
     PMPI_Test_cancelled(status, &cancelled);
-    struct parcel *p = cancelled ? NULL : watch_parcel(w);
+    if (cancelled) return MPI_SUCCESS;
+    if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
+    struct parcel *p = parcel_of(w);
     int rc = p ? message_arrived(p, status, comm) : MPI_SUCCESS;
     parcel_close(p);
     return rc;

@@ -1,5 +1,6 @@
 /* lifetimes.c: requests freed or cancelled while active, 500 at once, and of two threads a rank.
  *
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2

@@ -4,6 +4,7 @@
  * TYPES over all ranks (200), each tried at once, by the interpreter or copies mostly, in groups that stay committed.
  * Of some groups the kernels are waited for, SECONDS in all (2), and the whole group is tried again.
  *
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 400 3 --host
  * run: -n 2 160 3
  * run: SIMGPU_NVRTC_FAIL=1 -n 2 400 0
  */

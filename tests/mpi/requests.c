@@ -1,5 +1,6 @@
 /* requests.c: every Wait and Test over mixes of derived device messages, host messages and idle requests.
  *
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: -n 2
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2

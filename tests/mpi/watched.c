@@ -1,25 +1,37 @@
-/* watched.c: receives in host memory by types that stridec leaves to the MPI (long runs): what comes is an offer all the
- * same where the sender's type has short ones. By every call that completes them, with the type freed before, many at once,
- * and such as are too short. Every byte is compared.
+/* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec leaves to the
+ * MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief messages, which are sent
+ * and received packed. By every call that completes them, with the type freed before, many at once, shorter than the receive
+ * and too long for it. Every byte is compared.
  *
- * usage: watched [ordinary]: nothing is offered
+ * usage: watched [ordinary | threads]: nothing is stridec's
  *
- * run: STRIDEC_HOST=on -n 2
- * run: STRIDEC_HOST=off -n 2 --host ordinary
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
+ * run: STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
  */
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>
 
-enum { TAG = 3, AT_ONCE = 40, TURNS = 3, THREADS = 3, BYTES = 64 << 10 };
+enum { TAG = 3, AT_ONCE = 40, TURNS = 4, THREADS = 3, BYTES = 64 << 10, BRIEF = 1024 };
 enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TESTSOME, STATUS, WAYS };
 static const char *const names[WAYS] = {"Recv",    "Sendrecv", "Sendrecv_replace", "Wait",     "Test",
                                         "Waitany", "Testany",  "Waitsome",         "Testsome", "Request_get_status"};
 
-static struct layout cells, rows, fewer;   /* the same bytes in short and in long runs; too few of them */
+enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, KINDS };
+static struct layout layouts[KINDS];
+static const struct { int runs, run, pitch; } shapes[KINDS] = {
+    [CELLS] = {BYTES / 8, 8, 16},   [ROWS] = {BYTES / 2048, 2048, 3000}, [FEW_ROWS] = {BYTES / 4096, 2048, 3000},
+    [BITS] = {BRIEF / 8, 8, 24},    [PIECES] = {BRIEF / 16, 16, 40},
+    [FEW_BITS] = {BRIEF / 16, 8, 24}, [FEW_PIECES] = {BRIEF / 32, 16, 40},
+};
+/* What is sent into what. */
+static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}};
 static int peer;
-static long (*offers)(int in_place);
-static bool ordinary;
+static bool ordinary, threads;
+static long (*offers)(int in_place), (*packed)(void);
+static int (*ready)(MPI_Datatype, int);
 
 static void complete(enum way way, MPI_Request *r, MPI_Status *s)
 {
@@ -47,12 +59,11 @@ static void free_type(MPI_Datatype type)
 static void receive(enum way way, void *to, MPI_Datatype type, bool frees, MPI_Comm comm, MPI_Status *s)
 {
     MPI_Request r;
-    if (way == RECV) MPI_Recv(to, rows.count, type, peer, TAG, comm, s);
-    else if (way == SENDRECV)
-        MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, TAG, to, rows.count, type, peer, TAG, comm, s);
-    else if (way == REPLACED) MPI_Sendrecv_replace(to, rows.count, type, MPI_PROC_NULL, TAG, peer, TAG, comm, s);
+    if (way == RECV) MPI_Recv(to, 1, type, peer, TAG, comm, s);
+    else if (way == SENDRECV) MPI_Sendrecv(to, 0, type, MPI_PROC_NULL, TAG, to, 1, type, MPI_ANY_SOURCE, TAG, comm, s);
+    else if (way == REPLACED) MPI_Sendrecv_replace(to, 1, type, MPI_PROC_NULL, TAG, peer, TAG, comm, s);
     else {
-        MPI_Irecv(to, rows.count, type, peer, TAG, comm, &r);
+        MPI_Irecv(to, 1, type, peer, TAG, comm, &r);
         if (frees) free_type(type);
         complete(way, &r, s);
         return;
@@ -60,111 +71,169 @@ static void receive(enum way way, void *to, MPI_Datatype type, bool frees, MPI_C
     if (frees) free_type(type);
 }
 
-/* From rank 0 to rank 1, the type known to stridec from the second message on. */
-static void each(enum way way, bool frees, MPI_Comm comm)
+static void send(int turn, const void *from, MPI_Datatype type, bool frees, MPI_Comm comm)
 {
+    MPI_Request r;
+    if (turn == 0) MPI_Send(from, 1, type, peer, TAG, comm);
+    else if (turn == 1) MPI_Ssend(from, 1, type, peer, TAG, comm);
+    else {
+        (turn == 2 ? MPI_Isend : MPI_Issend)(from, 1, type, peer, TAG, comm, &r);
+        if (frees) free_type(type);
+        complete(turn == 2 ? WAIT : TEST, &r, MPI_STATUS_IGNORE);
+        return;
+    }
+    if (frees) free_type(type);
+}
+
+/* From rank 0 to rank 1, the types known to stridec from the first messages on. */
+static void each(enum way way, const struct pair *p, bool frees, MPI_Comm comm)
+{
+    const struct layout *from = &layouts[p->from], *to = &layouts[p->to];
     MPI_Datatype type;
-    MPI_Type_dup(rows.type, &type);
+    MPI_Type_dup(my_rank ? to->type : from->type, &type);
     for (int turn = 0; turn < TURNS; turn++) {
-        struct buf out, in;
+        struct buf b;
         MPI_Status s;
         int n = -1;
-        buf_make(&out, MEM_HOST, &cells, turn, 10 + (uint64_t)turn);
-        buf_make(&in, MEM_HOST, &rows, 0, 20);
-        if (my_rank == 0) MPI_Send(out.origin, cells.count, cells.type, peer, TAG, comm);
+        bool freed = frees && turn + 1 == TURNS;
+        buf_make(&b, MEM_HOST, my_rank ? to : from, turn, my_rank ? 20 : 10 + (uint64_t)turn);
+        if (my_rank == 0) send(turn, b.origin, type, freed, comm);
         else {
-            receive(way, in.origin, type, frees && turn + 1 == TURNS, comm, &s);
-            buf_expect_from(&in, &rows, &cells, 10 + (uint64_t)turn);
+            receive(way, b.origin, type, freed, comm, &s);
+            buf_expect_from(&b, to, from, 10 + (uint64_t)turn);
             MPI_Get_elements(&s, MPI_BYTE, &n);
-            expect_equal(n, cells.bytes, "the bytes received");
+            expect_equal(n, from->bytes, "the bytes received");
             expect_equal(s.MPI_SOURCE, peer, "the source");
+            expect_equal(s.MPI_TAG, TAG, "the tag");
         }
-        buf_check(&in, names[way]);
-        buf_free(&out), buf_free(&in);
+        buf_check(&b, names[way]);
+        buf_free(&b);
     }
-    if (!frees || my_rank == 0) MPI_Type_free(&type);
+    if (!frees) MPI_Type_free(&type);
 }
 
 static void all_ways(void)
 {
     for (int way = 0; way < WAYS; way++) {
-        each((enum way)way, false, MPI_COMM_WORLD);
-        each((enum way)way, true, MPI_COMM_WORLD);
+        for (size_t i = 0; i < 2 * sizeof pairs / sizeof *pairs; i++) each((enum way)way, &pairs[i / 2], i % 2, MPI_COMM_WORLD);
         report("%s", names[way]);
     }
 }
 
-/* More than one call takes to its stack, every fifth of them too short; both ranks send. */
-static void at_once(int n)
+/* Both ways in one call. */
+static void exchanged(const struct pair *p)
+{
+    const struct layout *from = &layouts[p->from], *to = &layouts[p->to];
+    struct buf out, in;
+    MPI_Status s;
+    buf_make(&out, MEM_HOST, from, 0, 70 + (uint64_t)my_rank), buf_make(&in, MEM_HOST, to, 3, 80);
+    MPI_Sendrecv(out.origin, 1, from->type, peer, TAG, in.origin, 1, to->type, peer, TAG, MPI_COMM_WORLD, &s);
+    buf_expect_from(&in, to, from, 70 + (uint64_t)peer);
+    buf_check(&in, "what was received"), buf_check(&out, "what was sent");
+    MPI_Sendrecv_replace(out.origin, 1, from->type, peer, TAG, peer, TAG, MPI_COMM_WORLD, &s);
+    buf_expect_from(&out, from, from, 70 + (uint64_t)peer);
+    buf_check(&out, "what was replaced");
+    buf_free(&out), buf_free(&in);
+}
+
+/* More than one call takes to its stack, every fifth of them too short; both ranks send. Not with threads: under
+ * MPI_THREAD_MULTIPLE Open MPI 4.1 waits for ever in MPI_Waitall where a receive has failed before, without stridec too. */
+static void at_once(int n, enum layouts sent, enum layouts received, enum layouts fewer)
 {
     MPI_Request r[2 * AT_ONCE];
     MPI_Status s[2 * AT_ONCE];
     struct buf out, in[AT_ONCE];
     bool fail_some = n > 4;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    buf_make(&out, MEM_HOST, &cells, 0, 5);
+    buf_make(&out, MEM_HOST, &layouts[sent], 0, 5);
     for (int i = 0; i < n; i++) {
-        const struct layout *l = i % 5 == 4 ? &fewer : &rows;
+        const struct layout *l = &layouts[i % 5 == 4 ? fewer : received];
         buf_make(&in[i], MEM_HOST, l, 0, 30 + (uint64_t)i);
-        MPI_Irecv(in[i].origin, l->count, l->type, peer, TAG + i, MPI_COMM_WORLD, &r[i]);
+        MPI_Irecv(in[i].origin, 1, l->type, peer, TAG + i, MPI_COMM_WORLD, &r[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < n; i++) MPI_Isend(out.origin, cells.count, cells.type, peer, TAG + i, MPI_COMM_WORLD, &r[n + i]);
+    for (int i = 0; i < n; i++)
+        (i % 2 ? MPI_Isend : MPI_Issend)(out.origin, 1, layouts[sent].type, peer, TAG + i, MPI_COMM_WORLD, &r[n + i]);
     int class = error_class(MPI_Waitall(2 * n, r, s));
     expect(class == (fail_some ? MPI_ERR_IN_STATUS : MPI_SUCCESS), "Waitall gives %s", error_name(class));
     for (int i = 0; i < n; i++) {
-        const struct layout *l = i % 5 == 4 ? &fewer : &rows;
+        const struct layout *l = &layouts[i % 5 == 4 ? fewer : received];
         int error = fail_some ? error_class(s[i].MPI_ERROR) : MPI_SUCCESS;
-        for (int tries = 0; error == MPI_ERR_PENDING && tries < 1; tries++) error = error_class(MPI_Wait(&r[i], &s[i]));
-        expect(error == (l == &fewer ? MPI_ERR_TRUNCATE : MPI_SUCCESS), "receive %d: %s", i, error_name(error));
-        if (l == &rows) buf_expect_from(&in[i], l, &cells, 5), buf_check(&in[i], "one of many");
+        if (error == MPI_ERR_PENDING) error = error_class(MPI_Wait(&r[i], &s[i]));
+        expect(error == (i % 5 == 4 ? MPI_ERR_TRUNCATE : MPI_SUCCESS), "receive %d: %s", i, error_name(error));
+        if (i % 5 != 4) buf_expect_from(&in[i], l, &layouts[sent], 5), buf_check(&in[i], "one of many");
         buf_free(&in[i]);
     }
     for (int i = n; i < 2 * n; i++)
         if (r[i] != MPI_REQUEST_NULL) MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+    buf_check(&out, "what was sent");
     buf_free(&out);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    report("%d at once", n);
+    report("%d of %d B at once", n, layouts[sent].bytes);
+}
+
+/* A receive that is cancelled leaves its buffer as it is. */
+static void cancelled(void)
+{
+    struct buf in;
+    MPI_Request r;
+    MPI_Status s;
+    int gone = 0;
+    buf_make(&in, MEM_HOST, &layouts[PIECES], 0, 3);
+    MPI_Irecv(in.origin, 1, layouts[PIECES].type, peer, TAG + 100, MPI_COMM_WORLD, &r);
+    MPI_Cancel(&r);
+    MPI_Wait(&r, &s);
+    MPI_Test_cancelled(&s, &gone);
+    expect(gone, "a receive can't be cancelled");
+    buf_check(&in, "a cancelled receive");
+    buf_free(&in);
+    report("cancelled");
 }
 
 static void *one_thread(void *comm)
 {
-    for (int i = 0; i < 3 * WAYS; i++) each((enum way)(i % WAYS), i % 2, *(MPI_Comm *)comm);
+    for (int i = 0; i < 4 * WAYS; i++) each((enum way)(i % WAYS), &pairs[i / WAYS], i % 2, *(MPI_Comm *)comm);
     return NULL;
 }
 
-/* That there were offers: nothing above would have shown it. */
+/* That they went as they should: nothing above would have shown it. */
 static void took_the_way(void)
 {
-    long sent = offers ? offers(0) + offers(1) : 0;
-    if (!offers) {
+    long offered = offers ? offers(0) + offers(1) : 0, brief = packed ? packed() : 0;
+    if (!offers || !packed) {
         note("stridec is not there");
         return;
     }
-    expect(my_rank || (ordinary ? !sent : sent > 2 * WAYS * TURNS), "%ld messages were offered", sent);
+    expect(my_rank || (ordinary ? !offered : offered > WAYS * TURNS), "%ld messages were offered", offered);
+    expect(ordinary ? !brief : brief > WAYS * TURNS, "%ld messages were packed", brief);
     report("they went the way that they should");
 }
 
 int main(int argc, char **argv)
 {
-    MPI_Datatype type;
-    for (int i = 1; i < argc; i++) ordinary |= !strcmp(argv[i], "ordinary");
-    int level = check_start(&argc, &argv, MPI_THREAD_MULTIPLE);
+    for (int i = 1; i < argc; i++) ordinary |= !strcmp(argv[i], "ordinary"), threads |= !strcmp(argv[i], "threads");
+    int level = check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
     *(void **)&offers = dlsym(RTLD_DEFAULT, "stridec_host_offers");
+    *(void **)&packed = dlsym(RTLD_DEFAULT, "stridec_host_packed");
+    *(void **)&ready = dlsym(RTLD_DEFAULT, "stridec_host_ready");
     peer = 1 - my_rank;
-    MPI_Type_vector(BYTES / 8, 8, 16, MPI_BYTE, &type);
-    type_commit(&type), layout_of(&cells, type, 1, "runs of 8 B");
-    MPI_Type_vector(BYTES / 2048, 2048, 3000, MPI_BYTE, &type);
-    type_commit(&type), layout_of(&rows, type, 1, "runs of 2 KiB");
-    MPI_Type_vector(BYTES / 4096, 2048, 3000, MPI_BYTE, &type);
-    type_commit(&type), layout_of(&fewer, type, 1, "half as many runs of 2 KiB");
+    for (int i = 0; i < KINDS; i++) {
+        MPI_Datatype type;
+        MPI_Type_vector(shapes[i].runs, shapes[i].run, shapes[i].pitch, MPI_BYTE, &type);
+        type_commit(&type);
+        layout_of(&layouts[i], type, 1, "runs");
+        if (ready && !ordinary) ready(type, 1);
+    }
     all_ways();
-    at_once(4), at_once(15), at_once(AT_ONCE);
-    if (level == MPI_THREAD_MULTIPLE) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) exchanged(&pairs[i]), exchanged(&pairs[i]);
+    report("exchanged");
+    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
+    cancelled();
+    if (threads && level == MPI_THREAD_MULTIPLE) {
         in_threads(THREADS, one_thread);
         report("threads");
     }
     took_the_way();
-    layout_free(&cells), layout_free(&rows), layout_free(&fewer);
+    for (int i = 0; i < KINDS; i++) layout_free(&layouts[i]);
     return check_finish();
 }
