@@ -201,10 +201,10 @@ static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MP
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
-    if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     int64_t bytes;
     struct layout *brief = aside_any() ? NULL : host_brief(datatype, count, &bytes);
     if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
+    if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     struct road road = road_of(source, tag, comm);
@@ -230,14 +230,6 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct parcel *p;
     struct wire w;
     int rc;
-    if (watch_wants(count, datatype, source)) {
-        attach_poll();
-        rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
-        if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype))) return rc;
-        p = pull_watch(buf, count, datatype, source, comm, false);
-        if (p) record_add(*request, p, true);
-        return rc;
-    }
     int64_t bytes;
     struct layout *brief = aside_any() || source == MPI_PROC_NULL ? NULL : host_brief(datatype, count, &bytes);
     struct block *b = brief ? block_get(bytes) : NULL;
@@ -246,6 +238,14 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
         rc = DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request);
         if (rc == MPI_SUCCESS) watch_comes(*request, brief, buf, count, b);
         else block_put(b);
+        return rc;
+    }
+    if (watch_wants(count, datatype, source)) {
+        attach_poll();
+        rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
+        if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype))) return rc;
+        p = pull_watch(buf, count, datatype, source, comm, false);
+        if (p) record_add(*request, p, true);
         return rc;
     }
     struct road road = road_of(source, tag, comm);

@@ -24,6 +24,8 @@ int64_t host_collects_least(void);
 bool host_collects_bytes(int64_t bytes);
 /* True of layouts that are sent packed where they are not offered. */
 bool host_packs_short(const struct layout *l);
+/* The same of brief messages, where that pays. */
+bool host_briefs(const struct layout *l);
 /* A parcel with memory for its packed bytes, not filled; NULL without. */
 struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 /* Packed, to be sent as plain bytes, or NULL. */
@@ -35,7 +37,7 @@ struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype dat
 #define HOST_BRIEF_MOST 4096
 static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *bytes)
 {
-    struct layout *l = t == MPI_DATATYPE_NULL || host_type_plain(t) || !driver_absent() ? NULL : layout_of(t);
+    struct layout *l = seen_may_be_brief(t, count) && driver_absent() ? layout_of(t) : NULL;
     *bytes = l ? native_trusts(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST && *bytes < atomic_load_explicit(&seen_least, memory_order_relaxed) ? l : NULL;
 }

@@ -27,9 +27,9 @@ int64_t host_offer_least_of(const struct layout *l)
     const char *file;
     const struct tune_table *t = choose_table(&file);
     const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
-    if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_MIN + 1;
+    if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_LEAST;
     int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
-    return least > HOST_OFFER_MIN ? least : HOST_OFFER_MIN + 1;
+    return least > HOST_OFFER_LEAST ? least : HOST_OFFER_LEAST;
 }
 
 bool host_offer_allowed(void)

@@ -66,7 +66,7 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->full[0], elements(least, l->size));
-        aim(s, least == INT64_MAX || !host_packs_short(l) ? INT64_MAX : atomic_load(&s->brief));
+        aim(s, least == INT64_MAX || !host_briefs(l) ? INT64_MAX : atomic_load(&s->brief));
         atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
@@ -121,7 +121,7 @@ struct layout *seen_brief(MPI_Datatype t, int64_t count)
     if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
     struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, 1) : NULL;
-    return l && host_packs_short(l) && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
+    return l && host_briefs(l) && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
 }
 
 void seen_settle(MPI_Datatype t, int64_t elements)

@@ -47,6 +47,13 @@ HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t
            && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
 }
+/* False of messages of which no brief one comes. */
+HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)
+{
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t && t != MPI_DATATYPE_NULL
+           && count >= atomic_load_explicit(&s->brief, memory_order_relaxed);
+}
 /* Of a buffer of a collective. */
 HOST_INLINE bool seen_collective_ignores(MPI_Datatype t, MPI_Count count)
 {

@@ -50,7 +50,7 @@ static void start(void)
     atomic_store(&descriptors_least, least[offers]);
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_MIN : INT64_MAX, host_collects_least());
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least());
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 

@@ -28,7 +28,8 @@ static struct place *places_of(MPI_Request request)
 
 bool watch_wants(int64_t count, MPI_Datatype type, int source)
 {
-    bool wants = (host_type_plain(type) || seen_direct(type)) && source != MPI_PROC_NULL && !driver_get() && !aside_any();
+    bool known = host_type_plain(type) || (seen_direct(type) && !seen_may_be_brief(type, count));
+    bool wants = known && source != MPI_PROC_NULL && !driver_get() && !aside_any();
     if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
     return wants;
 }
