@@ -19,15 +19,15 @@ enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TES
 static const char *const names[WAYS] = {"Recv",    "Sendrecv", "Sendrecv_replace", "Wait",     "Test",
                                         "Waitany", "Testany",  "Waitsome",         "Testsome", "Request_get_status"};
 
-enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, KINDS };
+enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, HALVES, KINDS };
 static struct layout layouts[KINDS];
 static const struct { int runs, run, pitch; } shapes[KINDS] = {
     [CELLS] = {BYTES / 8, 8, 16},   [ROWS] = {BYTES / 2048, 2048, 3000}, [FEW_ROWS] = {BYTES / 4096, 2048, 3000},
     [BITS] = {BRIEF / 8, 8, 24},    [PIECES] = {BRIEF / 16, 16, 40},
-    [FEW_BITS] = {BRIEF / 16, 8, 24}, [FEW_PIECES] = {BRIEF / 32, 16, 40},
+    [FEW_BITS] = {BRIEF / 16, 8, 24}, [FEW_PIECES] = {BRIEF / 32, 16, 40}, [HALVES] = {2, BRIEF / 2, 700},
 };
 /* What is sent into what. */
-static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}};
+static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}, {BITS, HALVES}, {HALVES, PIECES}};
 static int peer;
 static bool ordinary, threads;
 static long (*offers)(int in_place), (*packed)(void);
