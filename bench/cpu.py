@@ -120,10 +120,16 @@ def report(runs):
     return "\n".join(out)
 
 
+FORMS = {
+    "trip": ("Messages between two ranks of a node, in host memory", "Half a round trip of Send and Recv, the"),
+    "both": ("Messages both ways at once between two ranks of a node, in host memory", "Irecv, Isend and Waitall, the"),
+    "self": ("Messages of a rank to itself, in host memory", "MPI_Sendrecv, the"),
+}
+
+
 def trip_report(runs):
     first = runs[0]
-    title, what = (("Messages of a rank to itself, in host memory", "MPI_Sendrecv, the") if first.get("self") else
-                   ("Messages between two ranks of a node, in host memory", "Half a round trip of Send and Recv, the"))
+    title, what = FORMS[first["form"]]
     out = [f"# {title}", "",
            f"{first['machine']['cpu']}; compiler {first['versions']['compiler']}. {what} "
            "type at both ends. Medians in microseconds; ratios are the medians of those within each turn, as the ways "

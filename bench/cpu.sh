@@ -1,10 +1,11 @@
 #!/bin/sh
-# cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, messages between two ranks of a node and of a rank to
-# itself, with the MPI of each built tree; writes OUT_DIR/cpu-{pack,pingpong,self}.{json,md,png}. Needs no GPU; python3
-# (matplotlib for the plot) and, for the counts of instructions, valgrind. Variables: MOST: the largest size (16777216);
+# cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, messages between two ranks of a node, one after the
+# other and both ways at once, and of a rank to itself, with the MPI of each built tree; writes
+# OUT_DIR/cpu-{pack,pingpong,both,self}.{json,md,png}. Needs no GPU; python3 (matplotlib for the plot) and, for the counts
+# of instructions, valgrind. Variables: MOST: the largest size (16777216);
 # COUNT_MOST: the largest whose instructions are counted (65536);
 # MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes;
-# PACK=0, PINGPONG=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th tree, where it is not mpicc, or mpicc.mpich
+# PACK=0, PINGPONG=0, BOTH=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th tree, where it is not mpicc, or mpicc.mpich
 # of a folder mpich.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -14,21 +15,19 @@ shift
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
-i=0 runs= trips= own=
+messages() {   # FORM [ARGUMENT]
+    (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
+        ${2:-} --ms "${MS:-12}" --most "${MOST:-16777216}" "$1-$i.json")
+}
+
+i=0 runs=
 for build; do
     i=$((i + 1)) build=$(cd "$build" && pwd) || exit 1
     case $build in *mpich) mpicc=mpicc.mpich ;; *) mpicc=mpicc ;; esac
     eval "mpicc=\${MPICC_OF_$i:-$mpicc}"
-    if [ "${PINGPONG:-1}" != 0 ]; then
-        (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
-            --ms "${MS:-12}" --most "${MOST:-16777216}" "trip-$i.json") || exit 1
-        trips="$trips $scratch/trip-$i.json"
-    fi
-    if [ "${SELF:-1}" != 0 ]; then
-        (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
-            --self --ms "${MS:-12}" --most "${MOST:-16777216}" "self-$i.json") || exit 1
-        own="$own $scratch/self-$i.json"
-    fi
+    if [ "${PINGPONG:-1}" != 0 ]; then messages trip || exit 1; fi
+    if [ "${BOTH:-1}" != 0 ]; then messages both --both || exit 1; fi
+    if [ "${SELF:-1}" != 0 ]; then messages self --self || exit 1; fi
     [ "${PACK:-1}" != 0 ] || continue
     # Alone, an MPI's program needs no mpirun.
     (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-12}" --most "${MOST:-16777216}" \
@@ -41,9 +40,11 @@ for build; do
         runs="$runs:$scratch/count-$i"
     fi
 done
-# shellcheck disable=SC2086
-[ -z "$trips" ] || python3 "$here/bench/cpu.py" "$out/cpu-pingpong.json" $trips
-# shellcheck disable=SC2086
-[ -z "$own" ] || python3 "$here/bench/cpu.py" "$out/cpu-self.json" $own
+for form in trip both self; do
+    set -- "$scratch/$form"-*.json
+    name=$form
+    [ $form = trip ] && name=pingpong
+    [ ! -e "$1" ] || python3 "$here/bench/cpu.py" "$out/cpu-$name.json" "$@"
+done
 # shellcheck disable=SC2086
 [ -z "$runs" ] || python3 "$here/bench/cpu.py" "$out/cpu-pack.json" $runs

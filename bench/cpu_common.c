@@ -65,7 +65,9 @@ static void read_arguments(struct wish *w, int argc, char **argv)
         if (!strcmp(argv[i], "--count"))
             w->count = true;
         else if (!strcmp(argv[i], "--self"))
-            w->self = true;
+            w->self = true, w->form = "self";
+        else if (!strcmp(argv[i], "--both"))
+            w->both = true, w->form = "both";
         else if (!strcmp(argv[i], "--least") && i + 1 < argc)
             w->least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--most") && i + 1 < argc)
@@ -105,8 +107,9 @@ static void write_head(const struct run *r, int argc, char **argv)
     json_mpi(r->f);
     fprintf(r->f, ", \"compiler\": \"%s\"},\n", __VERSION__);
     json_run(r->f, argc, argv);
-    fprintf(r->f, "\"self\": %s,\n\"preloaded\": %s,\n\"cases\": [\n", r->wish.self ? "true" : "false",
-            stridec_ready ? "true" : "false");
+    if (r->wish.form)
+        fprintf(r->f, "\"form\": \"%s\",\n", r->wish.form);
+    fprintf(r->f, "\"preloaded\": %s,\n\"cases\": [\n", stridec_ready ? "true" : "false");
 }
 
 void run_begin(struct run *r, int argc, char **argv)

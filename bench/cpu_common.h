@@ -26,7 +26,8 @@ struct wish {
     size_t least, most;
     double us;
     const char *only, *out;
-    bool self;              /* messages of each rank to itself */
+    bool self, both;        /* messages of each rank to itself; of both to each other at once; */
+    const char *form;       /* "self", "both", or what the program calls others; NULL: it sends none */
     bool count;             /* calls are counted, not timed: there are no results */
 };
 

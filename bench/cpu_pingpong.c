@@ -1,10 +1,12 @@
 /* cpu_pingpong.c: messages between two ranks of one node, from host memory to host memory: as the program sends them
  * (by stridec where it is preloaded), by the MPI's own library, and packed, sent and unpacked by hand-written loops.
  *
- * usage: mpirun -n 2 stridec run -- cpu_pingpong [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--self] [RESULTS.json]
+ * usage: mpirun -n 2 stridec run -- cpu_pingpong [--least BYTES] [--most BYTES] [--ms MS] [--only NAME] [--self | --both]
+ *                                                   [RESULTS.json]
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4, its type at both ends. Times are of half
- * a round trip; with --self of an MPI_Sendrecv of each rank with itself. The ways take turns of some round trips each,
+ * a round trip; with --self of an MPI_Sendrecv of each rank with itself, with --both of MPI_Irecv, MPI_Isend and MPI_Waitall
+ * of both ranks at once. The ways take turns of some round trips each,
  * so that they share the machine's mood; told are the median and the least of the turns, and the median of the ratios
  * within each. All bytes are compared first. */
 #include "cpu_common.h"
@@ -21,16 +23,19 @@ static struct {
     int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
     int (*recv)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
     int (*sendrecv)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
+    int (*irecv)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+    int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+    int (*waitall)(int, MPI_Request *, MPI_Status *);
     int (*pack)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
 } mpi;
 
 struct work {
     struct cpu_kernel *k;
     char *user, *packed, *other;
-    char *target;   /* of messages to itself: where they go */
+    char *target;   /* of messages to itself, and both ways at once: where they go */
 };
 
-static struct run run = { .benchmark = "cpu-pingpong", .wish = { .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
+static struct run run = { .benchmark = "cpu-pingpong", .wish = { .form = "trip", .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
 
 static void find_calls(void)
 {
@@ -39,6 +44,9 @@ static void find_calls(void)
     *(void **)&mpi.send = dlsym(library, "PMPI_Send");
     *(void **)&mpi.recv = dlsym(library, "PMPI_Recv");
     *(void **)&mpi.sendrecv = dlsym(library, "PMPI_Sendrecv");
+    *(void **)&mpi.irecv = dlsym(library, "PMPI_Irecv");
+    *(void **)&mpi.isend = dlsym(library, "PMPI_Isend");
+    *(void **)&mpi.waitall = dlsym(library, "PMPI_Waitall");
     *(void **)&mpi.pack = dlsym(library, "PMPI_Pack");
 }
 
@@ -63,7 +71,24 @@ static void receive(const struct work *w, int way)
     }
 }
 
-static void exchange(const struct work *w, int way)
+static void both_ways(const struct work *w, int way)
+{
+    int count = way == WAY_HAND ? (int)w->k->packed_bytes : 1;
+    MPI_Datatype type = way == WAY_HAND ? MPI_BYTE : w->k->type;
+    MPI_Request r[2];
+
+    if (way == WAY_HAND)
+        w->k->hand(w->k, false, w->packed, w->user);
+    (way == WAY_PROGRAM ? MPI_Irecv : mpi.irecv)(way == WAY_HAND ? w->other : w->target, count, type, !run.rank, TAG,
+                                                 MPI_COMM_WORLD, &r[0]);
+    (way == WAY_PROGRAM ? MPI_Isend : mpi.isend)(way == WAY_HAND ? w->packed : w->user, count, type, !run.rank, TAG,
+                                                 MPI_COMM_WORLD, &r[1]);
+    (way == WAY_PROGRAM ? MPI_Waitall : mpi.waitall)(2, r, MPI_STATUSES_IGNORE);
+    if (way == WAY_HAND)
+        w->k->hand(w->k, true, w->other, w->target);
+}
+
+static void with_itself(const struct work *w, int way)
 {
     int bytes = (int)w->k->packed_bytes;
 
@@ -76,6 +101,11 @@ static void exchange(const struct work *w, int way)
         (way == WAY_MPI ? mpi.sendrecv : MPI_Sendrecv)(w->user, 1, w->k->type, run.rank, TAG, w->target, 1, w->k->type,
                                                        run.rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
+}
+
+static void exchange(const struct work *w, int way)
+{
+    (run.wish.both ? both_ways : with_itself)(w, way);
 }
 
 static void bounce(const struct work *w, int way, int trips)
@@ -93,6 +123,7 @@ static void pack(const struct work *w, const char *from, char *to)
     mpi.pack(from, 1, w->k->type, to, (int)w->k->packed_bytes, &(int){ 0 }, MPI_COMM_SELF);
 }
 
+/* Both ranks have the same. */
 static bool same_bytes_here(const struct work *w, int way)
 {
     random_bytes(w->user, w->k->span_bytes, 7);
@@ -169,7 +200,7 @@ static void measure(const struct work *w, struct times t[WAYS])
 static bool one(FILE *f, struct cpu_kernel *k, bool first)
 {
     struct work w = { k, room(k->span_bytes), room(k->packed_bytes), room(k->packed_bytes),
-                      run.wish.self ? room(k->span_bytes) : NULL };
+                      run.wish.self || run.wish.both ? room(k->span_bytes) : NULL };
     struct times t[WAYS];
     int ok = 1, all;
 

@@ -106,6 +106,8 @@ result "packing in host memory"
 ranks=2
 cpu cpu_pingpong '÷ stridec: .* behind in [0-4] of [1-4]\.'
 result "messages in host memory"
+cpu cpu_pingpong '÷ stridec: .* behind in [0-4] of [1-4]\.' --both
+result "messages both ways at once in host memory"
 cpu cpu_pingpong '÷ stridec: .* behind in [0-4] of [1-4]\.' --self
 result "messages to oneself in host memory"
 exit $failed
