@@ -38,7 +38,7 @@ static inline bool interpose_enter(enum when when)
     if (when == WHEN_PENDING && !interpose_pending()) return false;
     if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;
-    if (when == WHEN_RECEIVE && !driver_get() && !descriptors_armed()) return false;
+    if (when == WHEN_RECEIVE && !descriptors_armed() && !driver_get()) return false;
     interpose_depth++;
     return true;
 }

@@ -15,21 +15,21 @@
 /* EMPTY, BUSY for a moment, or a request. A handle is one thread's from the return of its receive to its completion. */
 #define EMPTY ((MPI_Request)0)
 #define BUSY ((MPI_Request)1)
-static struct place {
-    _Atomic(MPI_Request) request;
-    struct watch watch;
-} places[1 << BITS][WAYS];
+static struct places {
+    _Atomic(MPI_Request) request[WAYS];   /* all in one line of the cache */
+    struct watch watch[WAYS];
+} places[1 << BITS];
 atomic_int request_watches;
 
-static struct place *places_of(MPI_Request request)
+static struct places *places_of(MPI_Request request)
 {
-    return places[hash_place((uintptr_t)request, BITS)];
+    return &places[hash_place((uintptr_t)request, BITS)];
 }
 
 bool watch_wants(int64_t count, MPI_Datatype type, int source)
 {
     bool known = host_type_plain(type) || (seen_direct(type) && !seen_may_be_brief(type, count));
-    bool wants = known && source != MPI_PROC_NULL && !driver_get() && !aside_any();
+    bool wants = known && source != MPI_PROC_NULL && (driver_absent() || !driver_get()) && !aside_any();
     if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
     return wants;
 }
@@ -42,16 +42,16 @@ struct watch watch_of(void *buf, int64_t count, MPI_Datatype type)
 /* False where there is no room, or another message of this handle. */
 static bool add(MPI_Request request, const struct watch *w)
 {
-    struct place *p = places_of(request);
+    struct places *p = places_of(request);
     for (int i = 0; i < WAYS; i++)
-        if (atomic_load_explicit(&p[i].request, memory_order_relaxed) == request) return false;
+        if (atomic_load_explicit(&p->request[i], memory_order_relaxed) == request) return false;
     for (int i = 0; i < WAYS; i++) {
         MPI_Request none = EMPTY;
-        if (atomic_load_explicit(&p[i].request, memory_order_relaxed) != EMPTY ||
-            !atomic_compare_exchange_strong(&p[i].request, &none, BUSY))
+        if (atomic_load_explicit(&p->request[i], memory_order_relaxed) != EMPTY ||
+            !atomic_compare_exchange_strong(&p->request[i], &none, BUSY))
             continue;
-        p[i].watch = *w;
-        atomic_store_explicit(&p[i].request, request, memory_order_release);
+        p->watch[i] = *w;
+        atomic_store_explicit(&p->request[i], request, memory_order_release);
         atomic_fetch_add_explicit(&request_watches, 1, memory_order_release);
         return true;
     }
@@ -70,11 +70,11 @@ bool watch_add(MPI_Request request, struct watch w)
 
 bool watch_take(MPI_Request request, struct watch *w)
 {
-    struct place *p = places_of(request);
+    struct places *p = places_of(request);
     for (int i = 0; i < WAYS; i++) {
-        if (atomic_load_explicit(&p[i].request, memory_order_acquire) != request) continue;
-        *w = p[i].watch;
-        atomic_store_explicit(&p[i].request, EMPTY, memory_order_release);
+        if (atomic_load_explicit(&p->request[i], memory_order_acquire) != request) continue;
+        *w = p->watch[i];
+        atomic_store_explicit(&p->request[i], EMPTY, memory_order_release);
         atomic_fetch_sub_explicit(&request_watches, 1, memory_order_release);
         return true;
     }
