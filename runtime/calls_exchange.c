@@ -48,7 +48,7 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
     int rc;
     struct leaving l;
     if (h->parcel) return MPI_SUCCESS;
-    if (!message_leaves(&l, h->offers, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
+    if (!message_leaves(&l, h->offers ? LEAVES_LATER : LEAVES_BUFFERED, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
     if (!h->offer) return rc;

@@ -60,7 +60,7 @@ static int send(struct send_forms next, bool offers, const void *buf, MPI_Count 
     int64_t bytes;
     struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
     if (brief) return send_brief(next, brief, buf, count, bytes, dest, tag, comm);
-    if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, offers ? LEAVES_BLOCKING : LEAVES_BUFFERED, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (l.offer) {
         count = offer_descriptor_count(l.offer, &datatype);
@@ -108,7 +108,7 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
     struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return isend_brief(next, brief, buf, count, b, bytes, dest, tag, comm, request);
-    if (!message_leaves(&l, offers, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, offers ? LEAVES_LATER : LEAVES_BUFFERED, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (l.offer) {
         count = offer_descriptor_count(l.offer, &datatype);

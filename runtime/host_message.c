@@ -8,7 +8,7 @@
 #include "seen.h"
 #include "write_type.h"
 
-#define SAVES_LEAST 40   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
+#define SAVES_LEAST 80   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
 #ifdef OPEN_MPI
 #define BRIEF_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
 #define TYPED_NS 0        /* what one costs as it is, beside what packing it takes the MPI: */
@@ -97,10 +97,11 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
     return usable(l, buf, count, datatype, comm) ? l : NULL;
 }
 
-struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm)
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
 {
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
-    return peer ? host_offer_to(peer, l, buf, count, false) : NULL;
+    if (!peer || (later && host_offer_floods(peer, l, count))) return NULL;
+    return host_offer_to(peer, l, buf, count, false);
 }
 
 struct parcel *host_block(struct layout *l, const void *buf, int64_t count)

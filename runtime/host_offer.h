@@ -18,6 +18,9 @@ bool host_offer_allowed(void);
 struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
+/* True where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
+ * pass through memory instead of the caches. */
+bool host_offer_floods(const struct peer *p, const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);
 

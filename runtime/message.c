@@ -18,25 +18,27 @@ static bool settled(struct parcel **p, int rc)
 }
 
 /* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
-static bool host_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                         MPI_Comm comm, int *rc)
 {
+    bool offers = how != LEAVES_BUFFERED;
     struct layout *l = offers ? host_sends(buf, count, datatype, comm) : NULL;
-    if (l && (to->offer = host_offers(l, buf, count, dest, comm))) return true;
+    if (l && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
     to->parcel = l ? host_packs(l, buf, count) : offers ? host_packs_brief(buf, count, datatype, comm) : NULL;
     if (!to->parcel) return false;
     *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
 }
 
-bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc)
 {
     struct where w;
+    bool offers = how != LEAVES_BUFFERED;
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
     *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
-    if (!l) return dest != MPI_PROC_NULL && host_leaves(to, offers, buf, count, datatype, dest, comm, rc);
+    if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
     if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;

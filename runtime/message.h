@@ -11,9 +11,12 @@ struct leaving {
     struct parcel *parcel;
     struct wire wire;
 };
+/* Whose the buffer is when the call returns: the MPI has a copy; the receiver has had it; or it stays as it is until the send
+ * has ended. */
+enum leaves { LEAVES_BUFFERED, LEAVES_BLOCKING, LEAVES_LATER };
 /* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it goes
- * down as it came. offers: the buffer stays as it is until the send has ended. */
-bool message_leaves(struct leaving *to, bool offers, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+ * down as it came. */
+bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc);
 /* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered) gives its
  * buffers back at once and needs no record. */
