@@ -86,10 +86,12 @@ static const struct answer *offered(const struct layout *l, int64_t count, int d
 static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     const struct layout *l = layout_of(datatype);
+    int64_t bytes;
     if (layout_contiguous(l, count)) return (struct answer){STRIDEC_PATH_MPI, "host memory, in one piece"};
     if (atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX)
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
     if (!seen_again(datatype)) return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
+    if (host_brief(datatype, count, &bytes)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
     if (!(l = host_sends(buf, count, datatype, comm)))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
     const struct answer *offer = offered(l, count, dest, comm);

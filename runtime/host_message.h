@@ -32,8 +32,8 @@ struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* The same of what host_sends has left, of fewer bytes. */
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* The same of a call that blocks, where all is known: the layout of a message that native_run may pack into so many *bytes,
- * HOST_BRIEF_MOST at most; NULL where more questions are to be asked. */
+/* The same where all is known: the layout of a message that native_run may pack into so many *bytes, HOST_BRIEF_MOST at most;
+ * NULL where more questions are to be asked. */
 #define HOST_BRIEF_MOST 4096
 static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *bytes)
 {

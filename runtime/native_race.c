@@ -79,7 +79,7 @@ static bool usable(const struct layout *l, int64_t count, int64_t bytes)
            && !layout_contiguous(l, count);
 }
 
-/* Calls of about so many bytes need no more questions: native_quick serves them. */
+/* Calls of about so many bytes need no more questions: native_quick serves them. No classes: only what serves is set. */
 static void make_quick(struct layout *l, enum kernel_direction direction, uint32_t classes)
 {
     struct native_quick *q = &l->quick;
@@ -104,7 +104,7 @@ void native_trust(struct layout *l, int64_t bytes)
 {
     uint32_t class = (uint32_t)1 << native_class(bytes);
     if (atomic_load_explicit(&l->quick.messages, memory_order_relaxed) & class) return;
-    make_quick(l, KERNEL_PACK, class);
+    make_quick(l, KERNEL_PACK, 0);
     if (l->quick.most) atomic_fetch_or_explicit(&l->quick.messages, class, memory_order_release);
 }
 

@@ -11,6 +11,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
  */
 #include "check.h"
+#include "../../runtime/stridec.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -206,6 +207,14 @@ static void took_the_way(void)
     }
     expect(my_rank || (ordinary ? !offered : offered > WAYS * TURNS), "%ld messages were offered", offered);
     expect(ordinary ? !brief : brief > WAYS * TURNS, "%ld messages were packed", brief);
+    /* Under the simulated GPU all processes have a driver, and brief messages records. */
+    if (!ordinary && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
+        static char memory[3 * BRIEF];
+        enum stridec_path path;
+        char why[200];
+        int rc = stridec_query(memory, 1, layouts[BITS].type, peer, MPI_COMM_WORLD, &path, why, sizeof why);
+        expect(rc == STRIDEC_OK && path == STRIDEC_PATH_PACKED, "a brief message goes %s: %s", rc ? "?" : stridec_path_name(path), why);
+    }
     report("they went the way that they should");
 }
 
