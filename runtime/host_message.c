@@ -8,7 +8,8 @@
 #include "seen.h"
 #include "write_type.h"
 
-#define SAVES_LEAST 80   /* nanoseconds of packing that a brief message must save: what taking it up costs, and more */
+#define SAVES_LEAST 80     /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
+#define SAVES_DRIVER 250   /* the same in a process with a driver, where host_brief knows none */
 #ifdef OPEN_MPI
 #define BRIEF_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
 #define TYPED_NS 0        /* what one costs as it is, beside what packing it takes the MPI: */
@@ -136,9 +137,10 @@ static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatyp
     if (ready < 0) seen_settle(datatype, INT64_MAX);
     struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
+    int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
     if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
-    if (p && saved >= SAVES_LEAST) native_trust(l, p->bytes);
-    if (!p || saved >= SAVES_LEAST) return p;
+    if (p && saved >= least) native_trust(l, p->bytes);
+    if (!p || saved >= least) return p;
     if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
     parcel_close(p);
     return NULL;
