@@ -8,7 +8,7 @@
 #include "seen.h"
 #include "write_type.h"
 
-#define SAVES_LEAST 80     /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
+#define SAVES_LEAST 100    /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
 #define SAVES_DRIVER 250   /* the same in a process with a driver, where host_brief knows none */
 #ifdef OPEN_MPI
 #define BRIEF_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
