@@ -2,11 +2,10 @@
 # cpu.sh: `bench/cpu.sh OUT_DIR BUILD_DIR...`: packing in host memory, messages between two ranks of a node, one after the
 # other and both ways at once, and of a rank to itself, with the MPI of each built tree; writes
 # OUT_DIR/cpu-{pack,pingpong,both,self}.{json,md,png}. Needs no GPU; python3 (matplotlib for the plot) and, for the counts
-# of instructions, valgrind. Variables: MOST: the largest size (16777216);
-# COUNT_MOST: the largest whose instructions are counted (65536);
-# MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes;
-# PACK=0, PINGPONG=0, BOTH=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th tree, where it is not mpicc, or mpicc.mpich
-# of a folder mpich.
+# of instructions, valgrind. Variables: MOST: the largest size (16777216); COUNT_MOST: the largest whose instructions are
+# counted (65536); MS: milliseconds for each case and direction (12): packing with two MPIs then takes two to four minutes;
+# PACK=0, PINGPONG=0, BOTH=0, SELF=0: leave that out; MPICC_OF_n: the mpicc of the n-th tree, where it is not mpicc, or
+# mpicc.mpich of a folder mpich.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
@@ -15,7 +14,7 @@ shift
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
-messages() {   # FORM [ARGUMENT]
+messages() {   # NAME [ARGUMENT]
     (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
         ${2:-} --ms "${MS:-12}" --most "${MOST:-16777216}" "$1-$i.json")
 }
@@ -25,7 +24,7 @@ for build; do
     i=$((i + 1)) build=$(cd "$build" && pwd) || exit 1
     case $build in *mpich) mpicc=mpicc.mpich ;; *) mpicc=mpicc ;; esac
     eval "mpicc=\${MPICC_OF_$i:-$mpicc}"
-    if [ "${PINGPONG:-1}" != 0 ]; then messages trip || exit 1; fi
+    if [ "${PINGPONG:-1}" != 0 ]; then messages pingpong || exit 1; fi
     if [ "${BOTH:-1}" != 0 ]; then messages both --both || exit 1; fi
     if [ "${SELF:-1}" != 0 ]; then messages self --self || exit 1; fi
     [ "${PACK:-1}" != 0 ] || continue
@@ -40,10 +39,8 @@ for build; do
         runs="$runs:$scratch/count-$i"
     fi
 done
-for form in trip both self; do
-    set -- "$scratch/$form"-*.json
-    name=$form
-    [ $form = trip ] && name=pingpong
+for name in pingpong both self; do
+    set -- "$scratch/$name"-*.json
     [ ! -e "$1" ] || python3 "$here/bench/cpu.py" "$out/cpu-$name.json" "$@"
 done
 # shellcheck disable=SC2086

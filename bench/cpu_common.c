@@ -65,9 +65,9 @@ static void read_arguments(struct wish *w, int argc, char **argv)
         if (!strcmp(argv[i], "--count"))
             w->count = true;
         else if (!strcmp(argv[i], "--self"))
-            w->self = true, w->form = "self";
+            w->form = FORM_SELF;
         else if (!strcmp(argv[i], "--both"))
-            w->both = true, w->form = "both";
+            w->form = FORM_BOTH;
         else if (!strcmp(argv[i], "--least") && i + 1 < argc)
             w->least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--most") && i + 1 < argc)
@@ -96,6 +96,8 @@ static void processor(char *name, size_t size)
         fclose(f);
 }
 
+static const char *const forms[] = { [FORM_TRIP] = "trip", [FORM_BOTH] = "both", [FORM_SELF] = "self" };
+
 static void write_head(const struct run *r, int argc, char **argv)
 {
     char cpu[200];
@@ -107,8 +109,8 @@ static void write_head(const struct run *r, int argc, char **argv)
     json_mpi(r->f);
     fprintf(r->f, ", \"compiler\": \"%s\"},\n", __VERSION__);
     json_run(r->f, argc, argv);
-    if (r->wish.form)
-        fprintf(r->f, "\"form\": \"%s\",\n", r->wish.form);
+    if (r->wish.form != FORM_NONE)
+        fprintf(r->f, "\"form\": \"%s\",\n", forms[r->wish.form]);
     fprintf(r->f, "\"preloaded\": %s,\n\"cases\": [\n", stridec_ready ? "true" : "false");
 }
 

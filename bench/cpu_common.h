@@ -26,8 +26,7 @@ struct wish {
     size_t least, most;
     double us;
     const char *only, *out;
-    bool self, both;        /* messages of each rank to itself; of both to each other at once; */
-    const char *form;       /* "self", "both", or what the program calls others; NULL: it sends none */
+    enum { FORM_NONE, FORM_TRIP, FORM_BOTH, FORM_SELF } form;   /* of messages */
     bool count;             /* calls are counted, not timed: there are no results */
 };
 

@@ -6,9 +6,8 @@
  *
  * Every kernel of cpu_kernels.h at sizes from 1 KiB to 16 MiB by powers of 4, its type at both ends. Times are of half
  * a round trip; with --self of an MPI_Sendrecv of each rank with itself, with --both of MPI_Irecv, MPI_Isend and MPI_Waitall
- * of both ranks at once. The ways take turns of some round trips each,
- * so that they share the machine's mood; told are the median and the least of the turns, and the median of the ratios
- * within each. All bytes are compared first. */
+ * of both ranks at once. The ways take turns of some round trips each, so that they share the machine's mood; told are the
+ * median and the least of the turns, and the median of the ratios within each. All bytes are compared first. */
 #include "cpu_common.h"
 #include "library.h"
 #include "timing.h"
@@ -35,7 +34,7 @@ struct work {
     char *target;   /* of messages to itself, and both ways at once: where they go */
 };
 
-static struct run run = { .benchmark = "cpu-pingpong", .wish = { .form = "trip", .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
+static struct run run = { .benchmark = "cpu-pingpong", .wish = { .form = FORM_TRIP, .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
 
 static void find_calls(void)
 {
@@ -71,41 +70,28 @@ static void receive(const struct work *w, int way)
     }
 }
 
-static void both_ways(const struct work *w, int way)
-{
-    int count = way == WAY_HAND ? (int)w->k->packed_bytes : 1;
-    MPI_Datatype type = way == WAY_HAND ? MPI_BYTE : w->k->type;
-    MPI_Request r[2];
-
-    if (way == WAY_HAND)
-        w->k->hand(w->k, false, w->packed, w->user);
-    (way == WAY_PROGRAM ? MPI_Irecv : mpi.irecv)(way == WAY_HAND ? w->other : w->target, count, type, !run.rank, TAG,
-                                                 MPI_COMM_WORLD, &r[0]);
-    (way == WAY_PROGRAM ? MPI_Isend : mpi.isend)(way == WAY_HAND ? w->packed : w->user, count, type, !run.rank, TAG,
-                                                 MPI_COMM_WORLD, &r[1]);
-    (way == WAY_PROGRAM ? MPI_Waitall : mpi.waitall)(2, r, MPI_STATUSES_IGNORE);
-    if (way == WAY_HAND)
-        w->k->hand(w->k, true, w->other, w->target);
-}
-
-static void with_itself(const struct work *w, int way)
-{
-    int bytes = (int)w->k->packed_bytes;
-
-    if (way == WAY_HAND) {
-        w->k->hand(w->k, false, w->packed, w->user);
-        mpi.sendrecv(w->packed, bytes, MPI_BYTE, run.rank, TAG, w->other, bytes, MPI_BYTE, run.rank, TAG, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        w->k->hand(w->k, true, w->other, w->target);
-    } else {
-        (way == WAY_MPI ? mpi.sendrecv : MPI_Sendrecv)(w->user, 1, w->k->type, run.rank, TAG, w->target, 1, w->k->type,
-                                                       run.rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
-}
-
+/* Of each rank with itself, or both ways at once. */
 static void exchange(const struct work *w, int way)
 {
-    (run.wish.both ? both_ways : with_itself)(w, way);
+    bool own = way == WAY_PROGRAM, hand = way == WAY_HAND;
+    const char *from = hand ? w->packed : w->user;
+    char *to = hand ? w->other : w->target;
+    int count = hand ? (int)w->k->packed_bytes : 1;
+    MPI_Datatype type = hand ? MPI_BYTE : w->k->type;
+    MPI_Request r[2];
+
+    if (hand)
+        w->k->hand(w->k, false, w->packed, w->user);
+    if (run.wish.form == FORM_SELF) {
+        (own ? MPI_Sendrecv : mpi.sendrecv)(from, count, type, run.rank, TAG, to, count, type, run.rank, TAG, MPI_COMM_WORLD,
+                                            MPI_STATUS_IGNORE);
+    } else {
+        (own ? MPI_Irecv : mpi.irecv)(to, count, type, !run.rank, TAG, MPI_COMM_WORLD, &r[0]);
+        (own ? MPI_Isend : mpi.isend)(from, count, type, !run.rank, TAG, MPI_COMM_WORLD, &r[1]);
+        (own ? MPI_Waitall : mpi.waitall)(2, r, MPI_STATUSES_IGNORE);
+    }
+    if (hand)
+        w->k->hand(w->k, true, w->other, w->target);
 }
 
 static void bounce(const struct work *w, int way, int trips)
@@ -200,7 +186,7 @@ static void measure(const struct work *w, struct times t[WAYS])
 static bool one(FILE *f, struct cpu_kernel *k, bool first)
 {
     struct work w = { k, room(k->span_bytes), room(k->packed_bytes), room(k->packed_bytes),
-                      run.wish.self || run.wish.both ? room(k->span_bytes) : NULL };
+                      run.wish.form != FORM_TRIP ? room(k->span_bytes) : NULL };
     struct times t[WAYS];
     int ok = 1, all;
 

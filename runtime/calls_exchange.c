@@ -209,7 +209,7 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
 static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, MPI_Status *status)
 {
     struct watch w = watch_of(buf, count, datatype);
-    if (rc == MPI_SUCCESS && watch_hit(&w, status)) rc = watch_arrived(&w, status, comm);
+    if (rc == MPI_SUCCESS) rc = watch_done(&w, status, comm);
     record_poll();
     return rc;
 }

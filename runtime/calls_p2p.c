@@ -181,7 +181,7 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
     int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
-    if (rc == MPI_SUCCESS && watch_hit(&w, s)) rc = watch_arrived(&w, s, comm);
+    if (rc == MPI_SUCCESS) rc = watch_done(&w, s, comm);
     record_poll();
     return rc;
 }

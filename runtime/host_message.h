@@ -34,12 +34,12 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* The same where all is known: the layout of a message that native_run may pack into so many *bytes, HOST_BRIEF_MOST at most;
  * NULL where more questions are to be asked. */
-#define HOST_BRIEF_MOST 4096
+#define HOST_BRIEF_MOST (HOST_OFFER_LEAST - 1)
 static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *bytes)
 {
     struct layout *l = seen_may_be_brief(t, count) && driver_absent() ? layout_of(t) : NULL;
     *bytes = l ? native_trusts(l, count) : 0;
-    return *bytes && *bytes <= HOST_BRIEF_MOST && *bytes < atomic_load_explicit(&seen_least, memory_order_relaxed) ? l : NULL;
+    return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }
 /* What it has brought, or taken away. */
 void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);

@@ -21,7 +21,7 @@ struct watch {
 };
 /* True of receives that are for here: the call goes down first. */
 bool watch_wants(int64_t count, MPI_Datatype type, int source);
-/* Of one of these, that blocks. */
+/* One of these; it holds nothing of the type. */
 struct watch watch_of(void *buf, int64_t count, MPI_Datatype type);
 /* The bytes that a receive brought, modulo 2^31. The status is read as the MPI's header lays it out, where that is known. */
 static inline int64_t watch_bytes(const MPI_Status *status)

@@ -117,6 +117,8 @@ void buf_expect(struct buf *b, const struct layout *l, const unsigned char *pack
 bool buf_check(const struct buf *b, const char *what);
 /* The same, but for [from, to) of the span. */
 bool buf_check_but(const struct buf *b, size_t from, size_t to, const char *what);
+/* A receive that nobody answers can be cancelled, and leaves its buffer as it is. */
+void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, int tag, MPI_Comm comm);
 /* The packed bytes of a buffer filled with pattern(salt), malloc'd. */
 unsigned char *layout_packed(const struct layout *l, uint64_t salt);
 /* What a receive into b must leave: the packed bytes of `sent` filled with `salt`. */

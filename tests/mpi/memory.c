@@ -146,3 +146,19 @@ void buf_expect_from(struct buf *b, const struct layout *l, const struct layout 
     buf_expect(b, l, p, sent->bytes);
     free(p);
 }
+
+void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, int tag, MPI_Comm comm)
+{
+    struct buf b;
+    MPI_Request r;
+    MPI_Status s;
+    int gone = 0;
+    buf_make(&b, kind, l, 0, 1);
+    MPI_Irecv(b.origin, l->count, l->type, source, tag, comm, &r);
+    MPI_Cancel(&r);
+    MPI_Wait(&r, &s);
+    MPI_Test_cancelled(&s, &gone);
+    expect(gone, "a receive is not cancelled");
+    buf_check(&b, "a cancelled receive");
+    buf_free(&b);
+}

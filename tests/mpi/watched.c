@@ -173,24 +173,6 @@ static void at_once(int n, enum layouts sent, enum layouts received, enum layout
     report("%d of %d B at once", n, layouts[sent].bytes);
 }
 
-/* A receive that is cancelled leaves its buffer as it is. */
-static void cancelled(void)
-{
-    struct buf in;
-    MPI_Request r;
-    MPI_Status s;
-    int gone = 0;
-    buf_make(&in, MEM_HOST, &layouts[PIECES], 0, 3);
-    MPI_Irecv(in.origin, 1, layouts[PIECES].type, peer, TAG + 100, MPI_COMM_WORLD, &r);
-    MPI_Cancel(&r);
-    MPI_Wait(&r, &s);
-    MPI_Test_cancelled(&s, &gone);
-    expect(gone, "a receive can't be cancelled");
-    buf_check(&in, "a cancelled receive");
-    buf_free(&in);
-    report("cancelled");
-}
-
 static void *one_thread(void *comm)
 {
     for (int i = 0; i < 4 * WAYS; i++) each((enum way)(i % WAYS), &pairs[i / WAYS], i % 2, *(MPI_Comm *)comm);
@@ -237,7 +219,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) exchanged(&pairs[i]), exchanged(&pairs[i]);
     report("exchanged");
     for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
-    cancelled();
+    expect_cancelled(MEM_HOST, &layouts[PIECES], peer, TAG + 100, MPI_COMM_WORLD);
+    report("cancelled");
     if (threads && level == MPI_THREAD_MULTIPLE) {
         in_threads(THREADS, one_thread);
         report("threads");
