@@ -90,7 +90,7 @@ bool edge_goes_plain(const struct edge *e)
 {
     const struct layout *l = e->layout;
     if (!e->bytes || !e->where.device) return true;
-    return mpi_cuda_aware() && (!l->tree || (!e->where.parts && layout_contiguous(l, e->count)));
+    return parcel_native(l, e->buf, e->count, e->where);
 }
 
 static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)

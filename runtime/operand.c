@@ -178,13 +178,19 @@ bool takes_devices(const struct operands *o)
     return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == OPERANDS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
+/* MPI_Reduce_scatter_block in place: Open MPI 4.1 brings the part that comes back to the host, not all that is reduced. */
+static bool reads_part(const struct operands *o, const struct operand *p)
+{
+    return o->how == OPERANDS_STAGED && p->flags & OPERAND_OUT && p->flags & OPERAND_GROUP;
+}
+
 /* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but for
  * absolute addresses. */
 enum taken { ON_HOST, AS_IT_IS, CARRIED };
 static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
 {
     int n = operand_pieces(o, p, g);
-    bool device = false;
+    bool device = false, takes = takes_devices(o) && !reads_part(o, p);
     struct piece_of piece;
     for (int i = 0; i < n; i++) {
         if (!operand_piece(o, p, g, i, &piece)) continue;
@@ -194,8 +200,7 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
             device |= w.device != NULL;
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
-        if (device && (!takes_devices(o) || (piece.layout->tree && !layout_contiguous(piece.layout, piece.count))))
-            return CARRIED;
+        if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, (struct where){0}))) return CARRIED;
     }
     return device ? AS_IT_IS : ON_HOST;
 }

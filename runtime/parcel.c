@@ -130,11 +130,15 @@ struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatyp
     struct layout *l = layout_of(datatype);
     if (!l || l->size == 0 || layout_bytes(l, count) < 0) return NULL;
     /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
-    if (mpi_cuda_aware() && buf != MPI_BOTTOM && layout_contiguous(l, count)) return NULL;
+    if (mpi_cuda_aware() && !l->low && layout_contiguous(l, count)) return NULL;
     *w = where_of(l, buf, count);
-    if (!w->device) return NULL;
-    bool native = !l->tree || (!w->parts && layout_contiguous(l, count));
-    return mpi_cuda_aware() && native ? NULL : l;
+    return w->device && !parcel_native(l, buf, count, *w) ? l : NULL;
+}
+
+bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w)
+{
+    if (!mpi_cuda_aware() || !l->tree) return mpi_cuda_aware();
+    return !w.parts && layout_contiguous(l, count) && (!l->low || device_of(buf));
 }
 
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)

@@ -14,6 +14,9 @@ int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype 
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* The layout of a buffer that parcel_open takes, and where it lies; NULL for one that it does not. */
 struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
+/* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a buffer's own
+ * address is, not its first byte's: by absolute addresses, at MPI_BOTTOM, they take device memory for the host's. */
+bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w);
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
 struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);

@@ -5,7 +5,7 @@
  * run: -n 3
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: STRIDEC_TRANSPORT=oneshot -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
+ * run: LD_PRELOAD=@ADDRESS SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
  */
 #include "jobs.h"
 
