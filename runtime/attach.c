@@ -2,6 +2,7 @@
 #include "attach.h"
 #include "log.h"
 #include "room.h"
+#include "xpmem.h"
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 unsigned attach_known(const struct peer *p)
 {
     unsigned reached = atomic_load_explicit(&node_reaches(p->file)[node_own()->rank], memory_order_acquire);
-    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)REACH_MEMORY : reached;
+    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)(REACH_MEMORY | REACH_MAPPED) : reached;
 }
 
 unsigned attach_reached(struct peer *p)
@@ -21,6 +22,7 @@ unsigned attach_reached(struct peer *p)
     int own = node_own()->rank;
     unsigned reached = attach_known(p);
     if (!reached && !atomic_exchange(&p->asked, true) && rooms_start()) {
+        atomic_store_explicit(&node_own()->segment, xpmem_segment(), memory_order_release);
         atomic_store(&node_asks(p->file)[own], 1);
         atomic_fetch_add(&p->file->asked, 1);
     }
@@ -47,7 +49,9 @@ static void try(int rank)
 {
     struct peer *p = node_world_peer(rank);
     if (!p || p->self) return;
-    unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0) | (reads(p) ? REACH_MEMORY : 0);
+    unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0);
+    if (!atomic_load(&p->file->leaving) && xpmem_reaches(p)) reached |= REACH_MEMORY | REACH_MAPPED;
+    else if (reads(p)) reached |= REACH_MEMORY;
     atomic_store_explicit(&node_reaches(node_own())[rank], (uint8_t)reached, memory_order_release);
 }
 

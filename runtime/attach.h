@@ -1,5 +1,5 @@
 /* attach.h: reading the host memory of another process of the node: what may be read, found out once a peer, and the
- * reading itself (process_vm_readv).
+ * reading itself (process_vm_readv; by XPMEM: xpmem.h).
  *
  * A rank that wants to offer host memory asks the peer to try (node_asks). The peer does so at its next receive, and says
  * what it could: map the rank's rooms, read its memory. Until then, and where it could nothing, messages go their
@@ -10,7 +10,7 @@
 #include "node.h"
 
 /* Bits of node_reaches. */
-enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4 };
+enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4, REACH_MAPPED = 8 };   /* mapped: memory, by XPMEM */
 
 /* The sender's: what p has shown that it can reach of the own memory; asks it to try, the first time. */
 unsigned attach_reached(struct peer *p);

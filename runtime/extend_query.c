@@ -75,11 +75,12 @@ static const struct answer *offered(const struct layout *l, int64_t count, int d
     static const struct answer
         own = {STRIDEC_PATH_ZEROCOPY, "host memory, to the rank itself"},
         placed = {STRIDEC_PATH_ZEROCOPY, "host memory that the receiver reads, under STRIDEC_TRANSPORT=zerocopy"},
+        mapped = {STRIDEC_PATH_ZEROCOPY, "host memory that the receiver maps (XPMEM), which was measured to be quicker"},
         shared = {STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (!peer || peer->self) return peer ? &own : NULL;
     unsigned reached = attach_known(peer);
-    if (reached & REACH_MEMORY && env_get()->transport == ENV_ZEROCOPY) return &placed;
+    if (host_offer_places(l, layout_bytes(l, count), reached)) return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
     return reached & REACH_ROOMS ? &shared : NULL;
 }
 

@@ -22,14 +22,31 @@ static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-int64_t host_offer_least_of(const struct layout *l)
+static const struct tune_table *table(void)
 {
     const char *file;
-    const struct tune_table *t = choose_table(&file);
+    return choose_table(&file);
+}
+
+int64_t host_offer_least_of(const struct layout *l)
+{
+    const struct tune_table *t = table();
     const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
     if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_LEAST;
     int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
     return least > HOST_OFFER_LEAST ? least : HOST_OFFER_LEAST;
+}
+
+/* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
+static bool better_mapped(const struct layout *l, int64_t bytes, unsigned reached)
+{
+    const struct tune_table *t = reached & REACH_MAPPED ? table() : NULL;
+    return t && bytes >= tune_offers_least(&t->maps, l->run);
+}
+
+bool host_offer_places(const struct layout *l, int64_t bytes, unsigned reached)
+{
+    return reached & REACH_MEMORY && (env_get()->transport == ENV_ZEROCOPY || better_mapped(l, bytes, reached));
 }
 
 bool host_offer_allowed(void)
@@ -167,11 +184,20 @@ static bool into_room(struct offer *o)
     return true;
 }
 
-static bool in_place(struct offer *o)
+/* XPMEM can't map what drivers have mapped into a process: a read of that would end the receiver. */
+static bool mappable(const struct parcel *p)
+{
+    int64_t first, past;
+    layout_span(p->layout, p->count, &first, &past);
+    return driver_absent() || (host_surely(p->user + first) && host_surely(p->user + past - 1));
+}
+
+static bool in_place(struct offer *o, unsigned reached)
 {
     const struct parcel *p = o->parcel;
     uint64_t layout = attend_start(offer_serve) ? export_layout(p->layout) : 0;
-    if (layout) describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
+    enum slot_memory memory = reached & REACH_MAPPED && mappable(p) ? SLOT_MAPPED : SLOT_PROCESS;
+    if (layout) describe(o, memory, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
     return layout != 0;
 }
 
@@ -184,13 +210,14 @@ static bool stay(struct offer *o)
     return true;
 }
 
-static bool place(struct offer *o, unsigned reached)
+static bool place(struct offer *o, unsigned reached, enum host_way way)
 {
     if (o->peer->self) return stay(o);
-    bool first = env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY;
-    if (first && in_place(o)) return true;
+    bool first = way == HOST_ANY ? host_offer_places(o->parcel->layout, o->parcel->bytes, reached)
+                                 : way == HOST_PLACE && reached & REACH_MEMORY;
+    if (first && in_place(o, reached)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
-    return reached & REACH_MEMORY && o->promised && in_place(o);
+    return reached & REACH_MEMORY && o->promised && in_place(o, reached);
 }
 
 bool host_offer_sure(struct peer *peer)
@@ -198,7 +225,7 @@ bool host_offer_sure(struct peer *peer)
     return peer->self ? gap_make() : attach_reached(peer) & REACH_MEMORY;
 }
 
-struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
+struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
 {
     unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
@@ -206,7 +233,7 @@ struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf
     struct offer *o = offer_new();
     if (!o) return NULL;
     o->host = true, o->peer = peer, o->promised = promised;
-    if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached)) {
+    if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached, way)) {
         offer_publish(o);
         atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
         return o;
@@ -230,7 +257,7 @@ bool host_offer_move(struct offer *o)
     p->block = block_get(p->bytes);
     if (!p->block) return false;
     native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
-    describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
+    describe(o, attach_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
     return true;
 }
 

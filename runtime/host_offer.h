@@ -3,7 +3,7 @@
  * The payload is packed into a room (room.h) while the receiver, who has that mapped, unpacks behind: both copies go
  * through the caches, by code made for the layouts, at the same time, and the buffer is the application's again without
  * waiting for anybody. Or it stays where it is and the receiver reads it there (attach.h): one copy, but page by page
- * through the kernel. */
+ * through the kernel, or, where there is XPMEM, of memory that it has mapped. */
 #ifndef STRIDEC_HOST_OFFER_H
 #define STRIDEC_HOST_OFFER_H
 #include "offer.h"
@@ -15,7 +15,14 @@ int64_t host_offer_least_of(const struct layout *l);
 bool host_offer_allowed(void);
 /* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
  * message goes another way. promised: as offer_site.promised. */
-struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
+enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };   /* as settings and the table say; what is tried first */
+struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
+static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
+{
+    return host_offer_by(HOST_ANY, peer, l, buf, count, promised);
+}
+/* True if what is offered to a peer that reaches so much (attach.h) stays in place. */
+bool host_offer_places(const struct layout *l, int64_t bytes, unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
 /* True where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and

@@ -5,6 +5,7 @@
 #include "import.h"
 #include "native.h"
 #include "room.h"
+#include "xpmem.h"
 #include <string.h>
 
 #define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
@@ -54,19 +55,36 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
     return ok;
 }
 
-/* What lies in this process itself: of the sender's layout, or packed where the receiver came late. */
-static bool copy_own(const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+/* What this process can read itself: of the sender's layout, or packed where the receiver came late. */
+static bool from_here(struct layout *from, int64_t count, const char *user, struct parcel *p, char *packed, int64_t bytes)
 {
-    struct layout *from = (struct layout *)(uintptr_t)s->layout;
-    char *user = (char *)(uintptr_t)s->user;
     if (!from) return write_out(p, packed, user, 0, bytes);
-    if (packed) return native_pack(from, s->count, user, packed, 0, bytes);
-    return native_copy(from, s->count, user, p->layout, p->count, p->user, bytes);
+    if (packed) return native_pack(from, count, user, packed, 0, bytes);
+    return native_copy(from, count, user, p->layout, p->count, p->user, bytes);
+}
+
+/* By way of XPMEM. False where that can't be: nothing has been written. */
+static bool copy_mapped(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+{
+    struct import_layout l = {0};
+    struct layout from = {.extent = s->extent};
+    int64_t first = 0, past = bytes;
+    uint64_t shift;
+    if (s->memory != SLOT_MAPPED || (s->layout && !import_layout(peer, s->layout, &l))) return false;
+    if (s->layout) {
+        from.tree = l.tree, from.kernel = l.kernel, from.size = l.tree->size, from.low = l.tree->low, from.high = l.tree->high;
+        layout_span(&from, s->count, &first, &past);
+    }
+    struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
+    if (!w) return false;
+    bool ok = from_here(s->layout ? &from : NULL, s->count, (const char *)(uintptr_t)(s->user + shift), p, packed, bytes);
+    xpmem_close(w);
+    return ok;
 }
 
 bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
-    if (peer->self) return copy_own(s, p, packed, bytes);
-    if (s->memory != SLOT_ROOM) return read_in_place(peer, s, p, packed, bytes);
+    if (peer->self) return from_here((struct layout *)(uintptr_t)s->layout, s->count, (char *)(uintptr_t)s->user, p, packed, bytes);
+    if (s->memory != SLOT_ROOM) return copy_mapped(peer, s, p, packed, bytes) || read_in_place(peer, s, p, packed, bytes);
     return follow(peer, s, p, packed, bytes);
 }

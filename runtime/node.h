@@ -25,6 +25,7 @@ enum slot_state {
 enum slot_memory {
     SLOT_DEVICE,    /* an address in device memory */
     SLOT_PROCESS,   /* in the owner's own host memory (attach.h) */
+    SLOT_MAPPED,    /* the same, which may be mapped (xpmem.h) */
     SLOT_ROOM       /* a place among the owner's rooms (room.h) */
 };
 struct slot {
@@ -66,6 +67,7 @@ struct node_file {
     _Atomic uint64_t gpu;       /* on which the owner last read messages (device_gpu); 0: on none */
     int32_t pid;
     uint64_t proof;             /* address of a copy of the cookie in the owner's own memory */
+    _Atomic int64_t segment;    /* all of that, to be mapped (xpmem.h); 0: not told, or it can't be */
     _Atomic uint32_t asked;     /* how often a rank has begun to ask (node_asks) */
     struct slot slot[SLOTS];
     _Atomic uint64_t arena;     /* bytes used of it */
@@ -86,6 +88,7 @@ struct peer {
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
+    _Atomic int64_t access;     /* to its segment; 0: none */
 };
 
 /* True of so many messages as are left out, one less each time. */

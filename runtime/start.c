@@ -18,6 +18,7 @@
 #include "team.h"
 #include "which_mpi.h"
 #include "world.h"
+#include "xpmem.h"
 #include <pthread.h>
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
@@ -69,7 +70,7 @@ static void finish(void)
     record_finish();
     atomic_store(&descriptors_least, INT64_MAX);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
-    edges_finish(), import_finish(), export_finish(), aside_finish(), rooms_finish(), node_finish(), team_finish();
+    edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
     kernel_finish();
     if (driver_get()) device_finish();

@@ -1,5 +1,5 @@
-/* tune_host.c: timing messages in host memory for `stridec tune`, between ranks 0 and 1: the MPI's own way, and through
- * memory that the receiver has mapped (host_offer.h). */
+/* tune_host.c: timing messages in host memory for `stridec tune`, between ranks 0 and 1: the MPI's own way, through
+ * memory that the receiver has mapped (host_offer.h), and, where there is XPMEM, read in place. */
 #include "attach.h"
 #include "host_offer.h"
 #include "native.h"
@@ -13,10 +13,13 @@
 #define ROUNDS 1000     /* of trying each other's memory */
 #define CALLS_US 0.2    /* what a message that is offered costs besides: looking at its type and buffer */
 
+/* ORDER WAY */
+enum way { OWN, ROOM, PLACE, WAYS };
+#define LENGTHS 9
 /* The quick ones are a few of these. */
 static const struct {
     int runs, lengths;
-    int64_t run[7], length[9];
+    int64_t run[7], length[LENGTHS];
 } points[2] = {
     {7, 9, {8, 64, 256, 1024, 2048, 8192, 65536}, {1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}},
     {2, 2, {8, 1024}, {1 << 13, 1 << 16}},
@@ -29,12 +32,12 @@ struct column {
     struct layout *layout;   /* of the point; NULL where it can't be had */
     MPI_Datatype type;
     char *user;
-    bool offered;
+    enum way way;
 };
 
 static struct offer *offer(struct column *c)
 {
-    return host_offer_to(c->peer, c->layout, c->user, 1, false);
+    return host_offer_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, false);
 }
 
 /* Until each rank has shown that it can read what the other offers. */
@@ -78,30 +81,32 @@ static bool take_offer(struct column *c)
 static bool give(void *column)
 {
     struct column *c = column;
-    if (c->offered) return give_offer(c);
+    if (c->way != OWN) return give_offer(c);
     return PMPI_Send(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
 static bool take(void *column)
 {
     struct column *c = column;
-    if (c->offered) return take_offer(c);
+    if (c->way != OWN) return take_offer(c);
     return PMPI_Recv(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* Half a round trip each of both ways, which take turns. False where one failed. */
-static bool exchange(struct column *c, double us[2])
+/* Half a round trip each of all ways, which take turns. False where one failed. */
+static bool exchange(struct column *c, int ways, double us[WAYS])
 {
-    double took[2][TUNE_REPEATS_MAX];
+    double took[WAYS][TUNE_REPEATS_MAX];
     int n = tune_message_repeats((double)c->layout->size);
     bool ok = true;
-    for (int i = -6; i < 2 * n; i++) {
-        c->offered = i & 1;
-        double trip = tune_trip(c->rank, give, take, c);
-        ok &= trip >= 0;
-        if (i >= 0) took[c->offered][i / 2] = trip;
+    for (int i = -3; i < n; i++) {
+        for (int way = 0; way < ways; way++) {
+            c->way = (enum way)way;
+            double trip = tune_trip(c->rank, give, take, c);
+            ok &= trip >= 0;
+            if (i >= 0) took[way][i] = trip;
+        }
     }
-    for (int way = 0; way < 2; way++) us[way] = tune_median(took[way], n);
+    for (int way = 0; way < ways; way++) us[way] = tune_median(took[way], n);
     return tune_both(c->rank, ok);
 }
 
@@ -123,33 +128,52 @@ static void column_close(struct column *c)
     c->layout = NULL, c->user = NULL;
 }
 
-/* From which of the lengths on offers are best: where what they cost and save from there on, as factors, is the least. */
-static int64_t threshold(struct column *c, int64_t run, const int64_t length[], int n)
+/* From which of the lengths on a way is best: where what it costs and saves from there on, as factors, is the least. */
+static int64_t threshold(const double factor[], const int64_t length[], int n)
 {
     double sum = 0, least_sum = 0;
     int64_t least = INT64_MAX;
-    for (int i = n - 1; i >= 0 && length[i] >= 2 * run; i--) {
-        double us[2];
-        column_open(c, run, length[i]);
-        bool ok = acquainted(c) && exchange(c, us);
-        column_close(c);
-        if (!ok) return 0;
-        sum += log((us[1] + CALLS_US) / us[0]);
+    for (int i = n - 1; i >= 0; i--) {
+        sum += log(factor[i]);
         if (sum < least_sum) least_sum = sum, least = length[i];
     }
     return least;
 }
 
+/* Of runs of a length: from where on messages are offered, and from where on in place. False where something failed. */
+static bool thresholds(struct column *c, int64_t run, const int64_t length[], int n, int64_t *offers, int64_t *maps)
+{
+    double us[LENGTHS][WAYS], factor[LENGTHS];
+    bool mapped = false;
+    int first = 0;
+    while (first < n && length[first] < 2 * run) first++;
+    for (int i = first; i < n; i++) {
+        column_open(c, run, length[i]);
+        bool ok = acquainted(c);
+        mapped = ok && tune_both(c->rank, attach_known(c->peer) & REACH_MAPPED);
+        ok = ok && exchange(c, mapped ? WAYS : PLACE, us[i]);
+        column_close(c);
+        if (!ok) return false;
+        factor[i] = mapped ? us[i][PLACE] / us[i][ROOM] : 1;
+    }
+    *maps = threshold(factor + first, length + first, n - first);
+    for (int i = first; i < n; i++) factor[i] = (us[i][length[i] < *maps ? ROOM : PLACE] + CALLS_US) / us[i][OWN];
+    *offers = threshold(factor + first, length + first, n - first);
+    return true;
+}
+
 bool tune_host(struct tune_table *t, bool quick, int rank)
 {
     struct column c = {.rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
-    t->offers.rows = 0;
+    t->offers.rows = t->maps.rows = 0;
     if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
     for (int i = 0; i < points[quick].runs; i++) {
-        int64_t run = points[quick].run[i], last = tune_offers_least(&t->offers, run);
-        int64_t least = threshold(&c, run, points[quick].length, points[quick].lengths);
-        if (!least) return t->offers.rows = 0, false;
-        if (i == 0 || least != last) tune_offers_add(&t->offers, i ? run : 1, least);
+        int64_t run = points[quick].run[i], first = i ? run : 1, offers, maps;
+        if (!thresholds(&c, run, points[quick].length, points[quick].lengths, &offers, &maps))
+            return t->offers.rows = t->maps.rows = 0, false;
+        /* A row where another threshold begins. */
+        if (i == 0 || offers != tune_offers_least(&t->offers, run)) tune_offers_add(&t->offers, first, offers);
+        if (maps != tune_offers_least(&t->maps, run)) tune_offers_add(&t->maps, first, maps);
     }
     return true;
 }

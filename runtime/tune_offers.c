@@ -17,10 +17,10 @@ const struct tune_offers tune_offers_usual = {
 
 const char *tune_offers_add(struct tune_offers *o, int64_t run, int64_t least)
 {
-    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers";
+    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers, or of maps";
     if (run < 1 || run > LARGEST || least < 1 || (least > LARGEST && least != INT64_MAX))
-        return "an offer is a length of runs and a number of bytes, or `never`";
-    if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers must ascend";
+        return "an offer, or a map, is a length of runs and a number of bytes, or `never`";
+    if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers, and of maps, must ascend";
     o->row[o->rows].run = run, o->row[o->rows].least = least;
     o->rows++;
     return NULL;
@@ -37,11 +37,11 @@ const char *tune_offers_read(struct tune_offers *o, const char *rest)
     return tune_offers_add(o, run, least);
 }
 
-void tune_offers_write(const struct tune_offers *o, FILE *f)
+void tune_offers_write(const struct tune_offers *o, const char *word, const char *what, FILE *f)
 {
-    if (o->rows) fprintf(f, "\n# Messages in host memory go through shared memory: of runs of so many bytes, from so many packed bytes on.\n");
+    if (o->rows) fprintf(f, "\n# %s: of runs of so many bytes, from so many packed bytes on.\n", what);
     for (int i = 0; i < o->rows; i++) {
-        fprintf(f, "offer %lld ", (long long)o->row[i].run);
+        fprintf(f, "%s %lld ", word, (long long)o->row[i].run);
         if (o->row[i].least == INT64_MAX) fprintf(f, "never\n");
         else fprintf(f, "%lld\n", (long long)o->row[i].least);
     }

@@ -161,6 +161,12 @@ static bool read_offer(struct parser *p, const char *rest)
     return wrong ? fail(p, wrong, "") : true;
 }
 
+static bool read_map(struct parser *p, const char *rest)
+{
+    const char *wrong = tune_offers_read(&p->table->maps, rest);
+    return wrong ? fail(p, wrong, "") : true;
+}
+
 static bool read_knobs(struct parser *p, const char *rest)
 {
     const char *wrong = tune_knobs_read(p->table, rest, p->line);
@@ -173,7 +179,7 @@ static const struct {
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
     {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
-    {"pipeline", read_pipeline}, {"host", read_host}, {"offer", read_offer},
+    {"pipeline", read_pipeline}, {"host", read_host}, {"offer", read_offer},     {"map", read_map},
     {"stridec", read_stridec}, {"cuda", read_cuda}, {"jobs", read_jobs},
 };
 
@@ -276,7 +282,8 @@ void tune_write(const struct tune_table *t, FILE *f)
         if (t->grid[c].blocks && !t->borrowed) write_grid(t, (enum tune_curve)c, f);
     tune_pipeline_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
-    tune_offers_write(&t->offers, f);
+    tune_offers_write(&t->offers, "offer", "Messages in host memory go through shared memory", f);
+    tune_offers_write(&t->maps, "map", "Of these XPMEM reads in place", f);
     tune_knobs_write(t, f);
 }
 

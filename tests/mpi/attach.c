@@ -1,12 +1,16 @@
 /* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in place,
- * and on their ordinary way where reading is refused or fails. Every byte is compared.
+ * by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
  *
- * usage: attach [shared | placed | refused | failing | ordinary | apart]: what becomes of them
+ * usage: attach [shared | placed | mapped | both | refused | failing | ordinary | apart]: what becomes of them
  * What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on what is quicker here.
  *
  * run: STRIDEC_HOST=on -n 2 --host shared
  * run: STRIDEC_HOST=on -n 2 shared
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 placed
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing
  * run: STRIDEC_HOST=off -n 2 --host ordinary
@@ -312,6 +316,29 @@ static void brief_runs(void)
     report("brief messages of short runs");
 }
 
+/* From places far apart, there and back: more windows than are kept (runtime/xpmem.c). */
+static void far_apart(void)
+{
+    enum { PLACES = 70, APART = 4 << 20, DOUBLES = 2000 };
+    char *all = mem_alloc(MEM_HOST, (size_t)PLACES * APART + 2 * DOUBLES * sizeof(double));
+    double in[DOUBLES];
+    MPI_Datatype type;
+    int wrong = 0;
+    MPI_Type_vector(DOUBLES, 1, 2, MPI_DOUBLE, &type);
+    MPI_Type_commit(&type);
+    for (int i = 0; i < 2 * PLACES; i++) {
+        double *at = (double *)(all + (size_t)(i < PLACES ? i : 2 * PLACES - 1 - i) * APART);
+        for (int k = 0; k < DOUBLES; k++) at[2 * k] = 1e4 * i + k;
+        if (my_rank == 0) MPI_Send(at, 1, type, 1, TAG, MPI_COMM_WORLD);
+        else MPI_Recv(in, DOUBLES, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int k = 0; k < DOUBLES && my_rank == 1; k++) wrong += in[k] != 1e4 * i + k;
+    }
+    expect(!wrong, "%d doubles", wrong);
+    MPI_Type_free(&type);
+    mem_free(MEM_HOST, all);
+    report("from places far apart");
+}
+
 static struct layout *of_threads;
 
 static void *one_thread(void *comm)
@@ -334,6 +361,13 @@ static long number(const char *name)
     return n ? *n : -1;
 }
 
+static long mapped(void)
+{
+    long (*count)(void) = NULL;
+    *(void **)&count = dlsym(RTLD_DEFAULT, "stridec_host_mapped");
+    return count ? count() : -1;
+}
+
 /* That it went as it should: nothing above would have shown it. */
 static void took_the_way(void)
 {
@@ -346,6 +380,11 @@ static void took_the_way(void)
     if (is("shared")) expect(shared > 50 && !placed, "%ld messages were shared, %ld offered in place", shared, placed);
     if (is("placed")) expect(placed > 50 && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
     if (is("placed")) expect(number("attach_calls") > 50, "%ld calls of process_vm_readv", number("attach_calls"));
+    if (is("mapped")) expect(mapped() > 50 && placed > 50 && !shared, "%ld messages were mapped, %ld shared", mapped(), shared);
+    if (is("mapped")) expect(number("xpmem_sim_attached") < mapped(), "%ld windows", number("xpmem_sim_attached"));
+    if (is("mapped") && my_rank == 1) expect(number("xpmem_sim_detached") > 0, "no window was given up");
+    if (is("both") && my_rank == 1) expect(mapped() > 10 && number("attach_calls") > 20, "%ld mapped, %ld read", mapped(), number("attach_calls"));
+    if (is("placed")) expect(mapped() == 0, "%ld messages were mapped", mapped());
     if (is("refused")) expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
     if (is("failing")) expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures", shared, placed, number("attach_failures"));
     if (is("ordinary")) expect(!placed && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
@@ -384,6 +423,7 @@ int main(int argc, char **argv)
     short_runs();
     brief_runs();
     past_the_ring();
+    far_apart();
     if (level == MPI_THREAD_MULTIPLE) threads(layouts);
     took_the_way();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
