@@ -8,6 +8,7 @@
  * some messages are up to 64 MiB long. `make soak` runs a million.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 1500 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 800 2 --host
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 600 1
  * run: STRIDEC_TRANSPORT=zerocopy -n 3 500 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 4 500 1

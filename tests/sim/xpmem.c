@@ -1,6 +1,6 @@
 /* xpmem.c: a simulated XPMEM, as a library to be preloaded. No process can map what is another's alone; so it hands out memory
- * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Once it
- * maps a copy of some other pages.
+ * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Of
+ * other pages of a process it maps a copy, once.
  * XPMEM_FAIL: version, make or get fails; or after how many windows no more are mapped. */
 #include <errno.h>
 #include <fcntl.h>
@@ -117,14 +117,15 @@ static int map_shared(int theirs, const struct head *h, char *at, uint64_t first
 
 static int copy_pages(pid_t pid, char *at, uint64_t first, uint64_t past)
 {
-    static pid_t copied;   /* once: what is copied is old some time */
-    int any = 0;
-    if (copied == pid || past - first > COPIED_MOST || mprotect(at, past - first, PROT_READ | PROT_WRITE)) return 0;
+    static pid_t copied[64];   /* of each once: what is copied is old some time */
+    int any = 0, n = 0;
+    while (n < 63 && copied[n] && copied[n] != pid) n++;
+    if (copied[n] || past - first > COPIED_MOST || mprotect(at, past - first, PROT_READ | PROT_WRITE)) return 0;
     for (uint64_t page = first; page < past; page += PAGE) {
         struct iovec own = {at + (page - first), PAGE}, from = {(void *)(uintptr_t)page, PAGE};
         any |= process_vm_readv(pid, &own, 1, &from, 1, 0) == (ssize_t)PAGE;
     }
-    if (any) copied = pid;
+    if (any) copied[n] = pid;
     return any;
 }
 

@@ -120,7 +120,7 @@ static void offers(void **state)
     struct reason why;
     char *text = NULL;
     size_t bytes;
-    struct tune_table *t = parse("offer 8 8192\noffer  256\t32768\noffer 4096 never\n", &why), *none = parse("", &why);
+    struct tune_table *t = parse("offer 8 8192\noffer  256\t32768\noffer 4096 never\nmap 64 65536\n", &why), *none = parse("", &why);
     assert_int_equal(none->offers.rows, 0);
     FILE *f = open_memstream(&text, &bytes);
     tune_write(t, f);
@@ -131,6 +131,9 @@ static void offers(void **state)
     assert_int_equal(tune_offers_least(&again->offers, 255), 8192);
     assert_int_equal(tune_offers_least(&again->offers, 4095), 32768);
     assert_int_equal(tune_offers_least(&again->offers, 1 << 20), INT64_MAX);
+    assert_int_equal(tune_offers_least(&again->maps, 63), INT64_MAX);
+    assert_int_equal(tune_offers_least(&again->maps, 64), 65536);
+    assert_int_equal(tune_offers_least(&none->maps, 64), INT64_MAX);
     assert_true(tune_offers_least(&tune_offers_usual, 1) < 1 << 20);
     free(t), free(none), free(again), free(text);
 }
