@@ -72,10 +72,10 @@ end
 -- Shorter blocks are packed before they go to another GPU (runtime/offer_feed.c), long messages in chunks.
 local MARKED = 64
 
--- Of blocks shorter than a sector, what so few words and bytes will overwrite is read before it is waited for. Two H200s, half
--- a round trip without an MPI, 128 MiB written on both before it: 1 MiB of 4 B blocks 31 us, not 42; 2 MiB of 8 B 30, 39, of
--- 16 B 24, 27; more of 8 B no sooner, and in a warm cache later.
-local SECTOR, TOUCHED_WORDS, TOUCHED_BYTES = 32, 1 << 18, 2 << 20
+-- Of blocks shorter than a sector, what so few words and bytes will overwrite is read before it is waited for. Half a round
+-- trip of 1 MiB on two H200s, with cold caches (bench/pingpong --cold): of 8 B blocks 25.4 us, not 28.7; in warm ones both 21.
+-- Of 4 B blocks 32.1, not 34.2, but in warm caches 28.9, not 27.9; more of 8 B no sooner.
+local SECTOR, TOUCHED_LEAST, TOUCHED_WORDS, TOUCHED_BYTES = 32, 8, 1 << 18, 2 << 20
 
 -- The mean length of the innermost blocks; nil where a list decides.
 local function block(node)
@@ -89,7 +89,8 @@ end
 local function marked(p, tree)
   local length = p.family ~= "contiguous" and block(tree)
   if not length or length >= MARKED or p.way.pack.move == "tile" or p.way.unpack.move == "tile" then return nil end
-  local touched = length < SECTOR and math.min(TOUCHED_BYTES, TOUCHED_WORDS * p.way.unpack.word) or 0
+  local sparse = length >= TOUCHED_LEAST and length < SECTOR
+  local touched = sparse and math.min(TOUCHED_BYTES, TOUCHED_WORDS * p.way.unpack.word) or 0
   return { each = p.gathers and p.way.pack.each or 1, threads = 256, touched = touched }
 end
 
