@@ -1,5 +1,7 @@
 /* attach.c: what host memory of another process may be read. */
 #include "attach.h"
+#include "choose.h"
+#include "env.h"
 #include "log.h"
 #include "room.h"
 #include "xpmem.h"
@@ -11,10 +13,24 @@
 uint32_t attach_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static bool measures;
+
+void attach_measure(void)
+{
+    measures = true;
+}
+
+static bool wants_mapping(void)
+{
+    const char *file;
+    const struct tune_table *t = choose_table(&file);
+    return measures || env_get()->transport == ENV_ZEROCOPY || (t && t->maps.rows);
+}
+
 unsigned attach_known(const struct peer *p)
 {
     unsigned reached = atomic_load_explicit(&node_reaches(p->file)[node_own()->rank], memory_order_acquire);
-    return atomic_load_explicit(&p->refused, memory_order_relaxed) ? reached & ~(unsigned)(REACH_MEMORY | REACH_MAPPED) : reached;
+    return reached & ~atomic_load_explicit(&p->refused, memory_order_relaxed);
 }
 
 unsigned attach_reached(struct peer *p)
@@ -22,16 +38,16 @@ unsigned attach_reached(struct peer *p)
     int own = node_own()->rank;
     unsigned reached = attach_known(p);
     if (!reached && !atomic_exchange(&p->asked, true) && rooms_start()) {
-        atomic_store_explicit(&node_own()->segment, xpmem_segment(), memory_order_release);
+        if (wants_mapping()) atomic_store_explicit(&node_own()->segment, xpmem_segment(), memory_order_release);
         atomic_store(&node_asks(p->file)[own], 1);
         atomic_fetch_add(&p->file->asked, 1);
     }
     return reached;
 }
 
-void attach_refused(struct peer *p)
+void attach_refused(struct peer *p, unsigned reached)
 {
-    if (!atomic_exchange(&p->refused, true))
+    if (reached & ~atomic_fetch_or(&p->refused, reached))
         log_write(LOG_INFO, "rank %d can't read this process any more: messages to it are packed", p->rank);
 }
 
@@ -50,8 +66,8 @@ static void try(int rank)
     struct peer *p = node_world_peer(rank);
     if (!p || p->self) return;
     unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0);
-    if (!atomic_load(&p->file->leaving) && xpmem_reaches(p)) reached |= REACH_MEMORY | REACH_MAPPED;
-    else if (reads(p)) reached |= REACH_MEMORY;
+    if (reads(p)) reached |= REACH_MEMORY;
+    if (!atomic_load(&p->file->leaving) && xpmem_reaches(p)) reached |= REACH_MAPPED;
     atomic_store_explicit(&node_reaches(node_own())[rank], (uint8_t)reached, memory_order_release);
 }
 

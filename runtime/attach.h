@@ -10,14 +10,17 @@
 #include "node.h"
 
 /* Bits of node_reaches. */
-enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4, REACH_MAPPED = 8 };   /* mapped: memory, by XPMEM */
+enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4, REACH_MAPPED = 8 };   /* mapped: by XPMEM */
 
 /* The sender's: what p has shown that it can reach of the own memory; asks it to try, the first time. */
 unsigned attach_reached(struct peer *p);
 /* The same without asking. */
 unsigned attach_known(const struct peer *p);
-/* The peer refused after all: its memory is not offered to it any more. */
-void attach_refused(struct peer *p);
+/* The peer refused after all what it had reached: that is not offered to it any more. */
+void attach_refused(struct peer *p, unsigned reached);
+/* Whether XPMEM is tried: where a setting or the table have something read by it, or it is to be measured, which the first
+ * asks for. Before any rank is asked. */
+void attach_measure(void);
 /* The receiver's: tries what has been asked for. Cheap when that is nothing. */
 extern uint32_t attach_answered;
 void attach_answer(void);

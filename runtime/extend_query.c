@@ -70,7 +70,7 @@ struct answer {
 };
 
 /* What place of host_offer.c does; NULL: nothing. */
-static const struct answer *offered(const struct layout *l, int64_t count, int dest, MPI_Comm comm)
+static const struct answer *offered(const struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm)
 {
     static const struct answer
         own = {STRIDEC_PATH_ZEROCOPY, "host memory, to the rank itself"},
@@ -80,7 +80,7 @@ static const struct answer *offered(const struct layout *l, int64_t count, int d
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (!peer || peer->self) return peer ? &own : NULL;
     unsigned reached = attach_known(peer);
-    if (host_offer_places(l, layout_bytes(l, count), reached)) return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
+    if (host_offer_memory(l, buf, count, reached) != SLOT_ROOM) return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
     return reached & REACH_ROOMS ? &shared : NULL;
 }
 
@@ -95,7 +95,7 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     if (host_brief(datatype, count, &bytes)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
     if (!(l = host_sends(buf, count, datatype, comm)))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
-    const struct answer *offer = offered(l, count, dest, comm);
+    const struct answer *offer = offered(l, buf, count, dest, comm);
     if (offer) return *offer;
     if (host_packs_short(l)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, in short runs"};
     return (struct answer){STRIDEC_PATH_MPI, "host memory, to a rank that does not share any, or in long runs"};

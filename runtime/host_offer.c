@@ -17,6 +17,7 @@
 #define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it */
 #define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
 #define SPINS_A_LOOK 64
+#define MOVED 16                          /* messages that go through rooms after one that its receiver came late for */
 
 static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
@@ -37,16 +38,32 @@ int64_t host_offer_least_of(const struct layout *l)
     return least > HOST_OFFER_LEAST ? least : HOST_OFFER_LEAST;
 }
 
-/* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
-static bool better_mapped(const struct layout *l, int64_t bytes, unsigned reached)
+/* XPMEM can't map what drivers have mapped into a process. */
+static bool mappable(const struct layout *l, const void *buf, int64_t count)
 {
-    const struct tune_table *t = reached & REACH_MAPPED ? table() : NULL;
-    return t && bytes >= tune_offers_least(&t->maps, l->run);
+    int64_t first, past;
+    layout_span(l, count, &first, &past);
+    return !driver_get() || (host_surely((const char *)buf + first) && host_surely((const char *)buf + past - 1));
 }
 
-bool host_offer_places(const struct layout *l, int64_t bytes, unsigned reached)
+enum slot_memory host_offer_mapped(const struct layout *l, const void *buf, int64_t count, unsigned reached)
 {
-    return reached & REACH_MEMORY && (env_get()->transport == ENV_ZEROCOPY || better_mapped(l, bytes, reached));
+    return reached & REACH_MAPPED && mappable(l, buf, count) ? SLOT_MAPPED : SLOT_ROOM;
+}
+
+/* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
+static bool better_mapped(const struct layout *l, int64_t bytes)
+{
+    const struct tune_table *t = table();
+    return t && t->maps.rows && bytes >= tune_offers_least(&t->maps, l->run);
+}
+
+enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached)
+{
+    bool zerocopy = env_get()->transport == ENV_ZEROCOPY;
+    if (!zerocopy && !better_mapped(l, layout_bytes(l, count))) return SLOT_ROOM;
+    enum slot_memory memory = host_offer_mapped(l, buf, count, reached);
+    return memory == SLOT_ROOM && zerocopy && reached & REACH_MEMORY ? SLOT_PROCESS : memory;
 }
 
 bool host_offer_allowed(void)
@@ -79,6 +96,7 @@ bool host_offer_floods(const struct peer *p, const struct layout *l, int64_t cou
 {
     const struct env *e = env_get();
     if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return false;
+    if (better_mapped(l, layout_bytes(l, count)) && attach_known(p) & REACH_MAPPED) return false;
     return l->run >= FLOOD_RUN && layout_bytes(l, count) > FLOOD;
 }
 
@@ -184,19 +202,10 @@ static bool into_room(struct offer *o)
     return true;
 }
 
-/* XPMEM can't map what drivers have mapped into a process: a read of that would end the receiver. */
-static bool mappable(const struct parcel *p)
-{
-    int64_t first, past;
-    layout_span(p->layout, p->count, &first, &past);
-    return driver_absent() || (host_surely(p->user + first) && host_surely(p->user + past - 1));
-}
-
-static bool in_place(struct offer *o, unsigned reached)
+static bool in_place(struct offer *o, enum slot_memory memory)
 {
     const struct parcel *p = o->parcel;
     uint64_t layout = attend_start(offer_serve) ? export_layout(p->layout) : 0;
-    enum slot_memory memory = reached & REACH_MAPPED && mappable(p) ? SLOT_MAPPED : SLOT_PROCESS;
     if (layout) describe(o, memory, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
     return layout != 0;
 }
@@ -212,12 +221,16 @@ static bool stay(struct offer *o)
 
 static bool place(struct offer *o, unsigned reached, enum host_way way)
 {
+    const struct parcel *p = o->parcel;
     if (o->peer->self) return stay(o);
-    bool first = way == HOST_ANY ? host_offer_places(o->parcel->layout, o->parcel->bytes, reached)
-                                 : way == HOST_PLACE && reached & REACH_MEMORY;
-    if (first && in_place(o, reached)) return true;
+    enum slot_memory mapped = host_offer_mapped(p->layout, p->user, p->count, reached);
+    enum slot_memory memory = way == HOST_ANY ? host_offer_memory(p->layout, p->user, p->count, reached)
+                                              : way == HOST_PLACE ? mapped : SLOT_ROOM;
+    bool stays = memory == SLOT_PROCESS || (memory == SLOT_MAPPED && !node_leaves_out(&o->peer->moved));
+    if (stays && in_place(o, memory)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
-    return reached & REACH_MEMORY && o->promised && in_place(o, reached);
+    return o->promised && (mapped == SLOT_MAPPED || reached & REACH_MEMORY) &&
+           in_place(o, mapped == SLOT_MAPPED ? mapped : SLOT_PROCESS);
 }
 
 bool host_offer_sure(struct peer *peer)
@@ -258,7 +271,14 @@ bool host_offer_move(struct offer *o)
     if (!p->block) return false;
     native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
     describe(o, attach_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
+    if (env_get()->transport != ENV_ZEROCOPY) atomic_store(&o->peer->moved, MOVED);
     return true;
+}
+
+/* Where mapping failed, reading was tried too. */
+void host_offer_refused(const struct offer *o)
+{
+    attach_refused(o->peer, o->slot->memory == SLOT_MAPPED ? REACH_MAPPED | REACH_MEMORY : REACH_MEMORY);
 }
 
 void host_offer_leave(struct offer *o)

@@ -21,8 +21,10 @@ static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, c
 {
     return host_offer_by(HOST_ANY, peer, l, buf, count, promised);
 }
-/* True if what is offered to a peer that reaches so much (attach.h) stays in place. */
-bool host_offer_places(const struct layout *l, int64_t bytes, unsigned reached);
+/* What is offered to a peer that reaches so much (attach.h): SLOT_PROCESS or SLOT_MAPPED where it stays in place, by settings
+ * and table; else SLOT_ROOM. And SLOT_MAPPED where XPMEM could read it there. */
+enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
+enum slot_memory host_offer_mapped(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
 /* True where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
@@ -34,8 +36,9 @@ bool host_offer_sure(struct peer *peer);
 /* What goes down for the descriptor of one to p: so many of a type. */
 int host_offer_count(const struct peer *p, MPI_Datatype *type);
 
-/* offer.c's: fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
+/* offer.c's: the receiver has refused. Fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
  * room to the receiver. Ends all. */
+void host_offer_refused(const struct offer *o);
 int host_offer_feed(struct offer *o);
 bool host_offer_move(struct offer *o);
 void host_offer_leave(struct offer *o);

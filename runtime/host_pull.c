@@ -2,6 +2,7 @@
 #include "host_pull.h"
 #include "attach.h"
 #include "block.h"
+#include "guard.h"
 #include "import.h"
 #include "native.h"
 #include "room.h"
@@ -63,23 +64,40 @@ static bool from_here(struct layout *from, int64_t count, const char *user, stru
     return native_copy(from, count, user, p->layout, p->count, p->user, bytes);
 }
 
-/* By way of XPMEM. False where that can't be: nothing has been written. */
+/* By way of XPMEM. */
+struct mapped_read {
+    struct layout from;
+    int64_t count, bytes;
+    const char *user;
+    struct parcel *to;
+    char *packed;
+    bool ok;
+};
+
+static void read_mapped(void *mapped)
+{
+    struct mapped_read *m = mapped;
+    m->ok = from_here(m->from.tree ? &m->from : NULL, m->count, m->user, m->to, m->packed, m->bytes);
+}
+
+/* False where that can't be; some may have been written. */
 static bool copy_mapped(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
+    struct mapped_read m = {.from.extent = s->extent, .count = s->count, .bytes = bytes, .to = p, .packed = packed};
     struct import_layout l = {0};
-    struct layout from = {.extent = s->extent};
     int64_t first = 0, past = bytes;
     uint64_t shift;
     if (s->memory != SLOT_MAPPED || (s->layout && !import_layout(peer, s->layout, &l))) return false;
-    if (s->layout) {
-        from.tree = l.tree, from.kernel = l.kernel, from.size = l.tree->size, from.low = l.tree->low, from.high = l.tree->high;
-        layout_span(&from, s->count, &first, &past);
+    if (l.tree) {
+        m.from.tree = l.tree, m.from.kernel = l.kernel, m.from.size = l.tree->size, m.from.low = l.tree->low, m.from.high = l.tree->high;
+        layout_span(&m.from, s->count, &first, &past);
     }
     struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
     if (!w) return false;
-    bool ok = from_here(s->layout ? &from : NULL, s->count, (const char *)(uintptr_t)(s->user + shift), p, packed, bytes);
+    m.user = (const char *)(uintptr_t)(s->user + shift);
+    bool there = guard_run(read_mapped, &m, m.user + first, (size_t)(past - first));
     xpmem_close(w);
-    return ok;
+    return there && m.ok;
 }
 
 bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)

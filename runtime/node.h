@@ -84,9 +84,10 @@ struct peer {
     atomic_bool waited;         /* a persistent send has given it time to try the own ones (standing.c) */
     atomic_bool offers;         /* its last long message was a descriptor */
     atomic_bool asked;          /* to try the own host memory (attach.h) */
-    atomic_bool refused;        /* it could read that once, and can't any more */
+    _Atomic uint32_t refused;   /* what it could reach of that once, and can't any more: bits as node_reaches */
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
+    _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
     _Atomic int64_t access;     /* to its segment; 0: none */
 };

@@ -171,7 +171,7 @@ static void spill(struct offer *o)
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
         spin(spins);
     }
-    if (o->host) attach_refused(o->peer);
+    if (o->host) host_offer_refused(o);
     else export_refuse(o->slot->id, o->peer);
     bool lost = ready < 0 || spill_out(o->parcel, o->descriptor.slot);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_SPILLED);

@@ -192,15 +192,16 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
     int n = operand_pieces(o, p, g);
     bool device = false, takes = takes_devices(o) && !reads_part(o, p);
     struct piece_of piece;
+    struct where w = {0};
     for (int i = 0; i < n; i++) {
         if (!operand_piece(o, p, g, i, &piece)) continue;
         if (!device || p->buf == MPI_BOTTOM) {
-            struct where w = where_of(piece.layout, piece.buf, piece.count);
+            w = where_of(piece.layout, piece.buf, piece.count);
             if (w.parts) return CARRIED;
             device |= w.device != NULL;
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
-        if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, (struct where){0}))) return CARRIED;
+        if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
     }
     return device ? AS_IT_IS : ON_HOST;
 }

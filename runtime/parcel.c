@@ -137,8 +137,8 @@ struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatyp
 
 bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w)
 {
-    if (!mpi_cuda_aware() || !l->tree) return mpi_cuda_aware();
-    return !w.parts && layout_contiguous(l, count) && (!l->low || device_of(buf));
+    if (!mpi_cuda_aware() || (l->tree && (w.parts || !layout_contiguous(l, count)))) return false;
+    return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
 }
 
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)

@@ -5,6 +5,7 @@
 #include "native.h"
 #include "pull.h"
 #include "tune_measure.h"
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,20 +145,20 @@ static int64_t threshold(const double factor[], const int64_t length[], int n)
 static bool thresholds(struct column *c, int64_t run, const int64_t length[], int n, int64_t *offers, int64_t *maps)
 {
     double us[LENGTHS][WAYS], factor[LENGTHS];
-    bool mapped = false;
+    bool mapped[LENGTHS];
     int first = 0;
     while (first < n && length[first] < 2 * run) first++;
     for (int i = first; i < n; i++) {
         column_open(c, run, length[i]);
         bool ok = acquainted(c);
-        mapped = ok && tune_both(c->rank, attach_known(c->peer) & REACH_MAPPED);
-        ok = ok && exchange(c, mapped ? WAYS : PLACE, us[i]);
+        mapped[i] = ok && tune_both(c->rank, host_offer_mapped(c->layout, c->user, 1, attach_known(c->peer)) == SLOT_MAPPED);
+        ok = ok && exchange(c, mapped[i] ? WAYS : PLACE, us[i]);
         column_close(c);
         if (!ok) return false;
-        factor[i] = mapped ? us[i][PLACE] / us[i][ROOM] : 1;
+        factor[i] = mapped[i] ? us[i][PLACE] / us[i][ROOM] : 1;
     }
     *maps = threshold(factor + first, length + first, n - first);
-    for (int i = first; i < n; i++) factor[i] = (us[i][length[i] < *maps ? ROOM : PLACE] + CALLS_US) / us[i][OWN];
+    for (int i = first; i < n; i++) factor[i] = (us[i][mapped[i] && length[i] >= *maps ? PLACE : ROOM] + CALLS_US) / us[i][OWN];
     *offers = threshold(factor + first, length + first, n - first);
     return true;
 }
@@ -166,6 +167,8 @@ bool tune_host(struct tune_table *t, bool quick, int rank)
 {
     struct column c = {.rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
     t->offers.rows = t->maps.rows = 0;
+    attach_measure();
+    mallopt(M_MMAP_MAX, 0);   /* what lies in the heap XPMEM can map whatever drivers are there */
     if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
     for (int i = 0; i < points[quick].runs; i++) {
         int64_t run = points[quick].run[i], first = i ? run : 1, offers, maps;

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #define SONAME "libxpmem.so.0"
-#define WINDOWS 64
+#define WINDOWS 256
 #define ALIGNED ((uint64_t)2 << 20)   /* windows begin and end there, so that near buffers share one; */
 #define PAGE ((uint64_t)4096)         /* or there: the last ones of the address space */
 #define SPAN_MOST ((uint64_t)1 << 40)
@@ -90,6 +90,12 @@ static bool holds(const struct xpmem_window *w, int64_t access, uint64_t first, 
     return w->base && w->access == access && w->first <= first && past <= w->past;
 }
 
+static void drop(struct xpmem_window *w)
+{
+    lib.detach(w->base);
+    w->base = NULL;
+}
+
 /* With the lock held: a free entry, or that of the window without users that was used least. */
 static struct xpmem_window *free_entry(void)
 {
@@ -98,7 +104,7 @@ static struct xpmem_window *free_entry(void)
         if (!w->base) return w;
         if (!w->users && (!out || w->used < out->used)) out = w;
     }
-    if (out) lib.detach(out->base), out->base = NULL;
+    if (out) drop(out);
     return out;
 }
 
@@ -146,19 +152,30 @@ void xpmem_close(struct xpmem_window *w)
     pthread_mutex_unlock(&lock);
 }
 
+/* Its window is given back: what messages read lies elsewhere, most of the time. */
+static bool proven(const struct peer *p, int64_t access)
+{
+    uint64_t proof = p->file->proof, shift;
+    struct xpmem_window *w = open_window(access, proof, proof + sizeof p->file->cookie, &shift);
+    bool same = w && !memcmp((void *)(uintptr_t)(proof + shift), &p->file->cookie, sizeof p->file->cookie);
+    pthread_mutex_lock(&lock);
+    if (w && !--w->users) drop(w);
+    if (!same) lib.release(access);
+    pthread_mutex_unlock(&lock);
+    return same;
+}
+
 bool xpmem_reaches(struct peer *p)
 {
     int64_t theirs = atomic_load_explicit(&p->file->segment, memory_order_acquire), access = 0;
-    uint64_t proof = p->file->proof, shift;
+    if (!theirs) return false;
     pthread_mutex_lock(&lock);
-    if (theirs && is_there()) access = lib.get(theirs, READ_WRITE, BY_MODE, OWNER);
+    bool here = is_there();
+    if (here) access = lib.get(theirs, READ_WRITE, BY_MODE, OWNER);
     pthread_mutex_unlock(&lock);
-    struct xpmem_window *w = access > 0 ? open_window(access, proof, proof + sizeof p->file->cookie, &shift) : NULL;
-    bool same = w && !memcmp((void *)(uintptr_t)(proof + shift), &p->file->cookie, sizeof p->file->cookie);
-    if (w) xpmem_close(w);
+    bool same = access > 0 && proven(p, access);
     if (same) atomic_store_explicit(&p->access, access, memory_order_release);
-    if (theirs && there)
-        log_write(LOG_INFO, "host memory of rank %d is %s by XPMEM", p->rank, same ? "read" : "out of reach");
+    if (here) log_write(LOG_INFO, "host memory of rank %d is %s by XPMEM", p->rank, same ? "read" : "out of reach");
     return same;
 }
 
@@ -166,6 +183,6 @@ void xpmem_finish(void)
 {
     pthread_mutex_lock(&lock);
     for (struct xpmem_window *w = windows; w < windows + WINDOWS; w++)
-        if (w->base) lib.detach(w->base), w->base = NULL;
+        if (w->base) drop(w);
     pthread_mutex_unlock(&lock);
 }

@@ -4,8 +4,8 @@
  *
  * A process makes all of its memory a segment when it first wants a peer to read there, and tells of it in its file
  * (node.h). A peer maps windows of that, and keeps them for the messages that follow. Pages come into a window as they
- * are read; the kernel takes out what their owner unmaps. So a read of what is not there, or of a process that has
- * ended, is a signal (SIGBUS): nothing is read but what a message consists of, while its sender waits. */
+ * are read; the kernel takes out what their owner unmaps. So a read of what is not there, of a process that has ended, or of
+ * what can't be shared (memory of devices, what is mapped by XPMEM itself) is a signal, SIGBUS: guard.h. */
 #ifndef STRIDEC_XPMEM_H
 #define STRIDEC_XPMEM_H
 #include "node.h"

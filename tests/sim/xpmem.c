@@ -1,7 +1,7 @@
 /* xpmem.c: a simulated XPMEM, as a library to be preloaded. No process can map what is another's alone; so it hands out memory
  * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Of
  * other pages of a process it maps a copy, once.
- * XPMEM_FAIL: version, make or get fails; or after how many windows no more are mapped. */
+ * XPMEM_FAIL: version, make or get fails; bus: what is shared can't be read, though it is mapped; or after how many windows no more are mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -111,7 +111,8 @@ static int map_shared(int theirs, const struct head *h, char *at, uint64_t first
 {
     uint64_t from = first > h->base ? first : h->base, to = past < h->base + ARENA ? past : h->base + ARENA;
     if (from >= to) return 0;
-    void *m = mmap(at + (from - first), to - from, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, theirs, (off_t)(from - h->base));
+    off_t place = fails("bus") ? (off_t)(2 * ARENA) : (off_t)(from - h->base);   /* past its end */
+    void *m = mmap(at + (from - first), to - from, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, theirs, place);
     return m != MAP_FAILED;
 }
 
