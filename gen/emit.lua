@@ -71,7 +71,7 @@ end
 local function marked(p)
   local list = {}
   for _, way in ipairs(p.marked and { "pack", "unpack" } or {}) do
-    list[#list + 1] = { way = way, width = p.way[way].word, mover = p.gathers and "gather" or "move", each = p.marked.each }
+    list[#list + 1] = { way = way, width = p.marked[way], mover = p.gathers and "gather" or "move", each = p.marked.each }
   end
   return list
 end

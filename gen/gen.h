@@ -45,9 +45,8 @@ struct gen_plan {
     int index_bits;              /* 32: one launch may cover at most 2^31 - 1 words, `begin` reduced below one
                                     element's packed size included; 64: no limit */
     struct {
-        int threads, words_per_thread;
-    } marked;                    /* of stridec_pack_marked and stridec_unpack_marked, words being those of their ways;
-                                    zeros: there are none */
+        int threads, words_per_thread, word[2];
+    } marked;                    /* of stridec_pack_marked and stridec_unpack_marked; zeros: there are none */
 };
 
 struct gen_kernel {

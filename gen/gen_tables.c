@@ -117,6 +117,8 @@ void gen_read_plan(lua_State *L, int plan, struct gen_plan *out)
     if (lua_istable(L, -1)) {
         out->marked.threads = plan_number(L, lua_gettop(L), "threads");
         out->marked.words_per_thread = plan_number(L, lua_gettop(L), "each");
+        out->marked.word[GEN_PACK] = plan_number(L, lua_gettop(L), "pack");
+        out->marked.word[GEN_UNPACK] = plan_number(L, lua_gettop(L), "unpack");
     }
     lua_pop(L, 1);
 }

@@ -25,7 +25,7 @@ static struct module *marked(struct kernel *k, struct device *d)
 /* In one launch. The job begins in its first element. */
 static bool suits(const struct module *m, const struct kernel *k, const struct kernel_job *job, int64_t chunk)
 {
-    int word = m->plan.way[job->direction].word;
+    int word = m->plan.marked.word[job->direction];
     uint64_t all = job->packed | job->user | (uint64_t)job->begin | (uint64_t)job->end | (uint64_t)chunk |
                    (launch_wraps(k->tree, job->extent, job->end) ? (uint64_t)job->extent : 0);
     return all % (uint64_t)word == 0 && launch_end(&m->plan, word, k->size, job->end) == job->end;
@@ -35,7 +35,8 @@ int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job
 {
     struct module *m = marked(k, d);
     if (!m) return 0;
-    int pack = m->plan.way[GEN_PACK].word, unpack = m->plan.way[GEN_UNPACK].word, word = pack > unpack ? pack : unpack;
+    const int *of = m->plan.marked.word;
+    int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
     int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;
     while (job->end / chunk >= MARKS || (job->end > LONG && chunk < LONG_CHUNK)) chunk *= 2;
     return chunk <= CHUNK_MOST && suits(m, k, job, chunk) ? chunk : 0;
@@ -64,6 +65,6 @@ int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, con
     if (job.direction == KERNEL_UNPACK && !(a.done = stream_late(d, s, &ticket))) return 1;
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;
-    form_numbers(k->form, m->plan.way[job.direction].word, a.number);
+    form_numbers(k->form, m->plan.marked.word[job.direction], a.number);
     return launch_enqueue(m, job.direction, ENTRY_MARKED, blocks_of(m, &job, marks->chunk), &a, s, false, launches);
 }

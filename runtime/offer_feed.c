@@ -11,7 +11,9 @@
                                              place 58; of 48 B 57 and 63 */
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
                                              its receiver begins soon; each other one has as many as have gone before, */
-#define PIECE_MOST ((int64_t)16 << 20)    /* but no more than these */
+#define PIECE_MOST ((int64_t)4 << 20)     /* but no more than these: 64 MiB of 8 B blocks 300 us, by 16 MiB 329, by 2 MiB 334; of
+                                             4 B 490, 510, 509; of 16 B 234, 240, 271. On one GPU, where each piece is a turn, */
+#define TURN_MOST ((int64_t)16 << 20)     /* these */
 #define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a sector, and twice as many from half
                                              a sector on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks: 326 us,
                                              with marks 358; of 16 B: 240, 526, and 16 MiB of these 100, 82; of 32 B 223, 207) */
@@ -33,11 +35,16 @@ static int64_t marked_most(int64_t block)
     return block >= SECTOR ? INT64_MAX : block >= SECTOR / 2 ? 2 * MARKED_MOST : MARKED_MOST;
 }
 
-/* Two kernels of different processes would take turns on one GPU. */
+/* Kernels of different processes take turns on one GPU. */
+static bool takes_turns(const struct offer *o)
+{
+    return o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(o->parcel->device);
+}
+
 static bool goes_in_step(const struct offer *o)
 {
     const struct parcel *p = o->parcel;
-    if (o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(p->device)) return false;
+    if (takes_turns(o)) return false;
     if (p->bytes > marked_most(p->layout->block)) return false;
     return !node_leaves_out(&o->peer->unfollowed);
 }
@@ -93,9 +100,9 @@ static int feed_pieces(struct offer *o, struct stream *s[2])
 {
     struct parcel *p = o->parcel;
     uint64_t to = p->wire->address;
-    int64_t end = 0, last = 0;
+    int64_t end = 0, last = 0, most = takes_turns(o) ? TURN_MOST : PIECE_MOST;
     for (int i = 0; end < p->bytes; i++, last = end) {
-        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < PIECE_MOST ? end : PIECE_MOST;
+        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < most ? end : most;
         end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
         if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, to + (uint64_t)last, last, end)) return -1;
         if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;

@@ -314,7 +314,7 @@ static void compare_ranges(struct check c)
         c.grid = grids[draw(0, 3)];
         c.marked = false;
         compare(&c);
-        c.marked = c.s->kernel[c.setting].plan.marked.threads && c.width == way->word;
+        c.marked = c.width == c.s->kernel[c.setting].plan.marked.word[c.direction];
         if (c.marked) compare(&c);
     }
 }
