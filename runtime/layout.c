@@ -14,6 +14,9 @@
 #define SIGNATURE_RUNS 4096
 
 static int layout_key = MPI_KEYVAL_INVALID;
+/* Named types that have a layout: MPICH never deletes their attributes. */
+static MPI_Datatype named[128];
+static int named_count;
 
 struct layout *layout_ref(struct layout *l)
 {
@@ -108,6 +111,7 @@ int layout_start(void)
 void layout_finish(void)
 {
     atomic_fetch_add_explicit(&gone, 1, memory_order_release);   /* a later session begins anew */
+    while (named_count > 0) PMPI_Type_delete_attr(named[--named_count], layout_key);
     if (layout_key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&layout_key);
 }
 
@@ -163,11 +167,11 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     return false;
 }
 
-static bool is_plain(const struct layout *l, MPI_Datatype datatype)
+static bool is_named(MPI_Datatype datatype)
 {
     int integers, addresses, types, combiner = MPI_UNDEFINED;
     PMPI_Type_get_envelope(datatype, &integers, &addresses, &types, &combiner);
-    return combiner == MPI_COMBINER_NAMED && layout_contiguous(l, 2) && l->low == 0;
+    return combiner == MPI_COMBINER_NAMED;
 }
 
 struct layout *layout_new(void)
@@ -187,7 +191,7 @@ static struct layout *layout_make(MPI_Datatype datatype)
     struct reason why = {""};
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
-    if (is_plain(l, datatype)) l->plain = datatype;
+    if (layout_contiguous(l, 2) && l->low == 0 && is_named(datatype)) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;
 }
@@ -205,9 +209,12 @@ static struct layout *layout_attach(MPI_Datatype datatype)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     struct layout *l = layout_get(datatype);
+    bool met = l != NULL;
     if (!l && (l = layout_make(datatype)) && PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) {
         layout_unref(l);
         l = NULL;
+    } else if (l && !met && named_count < (int)(sizeof named / sizeof *named) && is_named(datatype)) {
+        named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);
     return l;

@@ -73,8 +73,10 @@ static struct native_slot *slot_new(MPI_Datatype t)
     return s;
 }
 
+/* 0 is no type, but what an erroneous program may free, and empty slots hold. */
 void native_forget(MPI_Datatype t)
 {
+    if (t == (MPI_Datatype)0) return;
     pthread_mutex_lock(&slot_lock);
     for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
     pthread_mutex_unlock(&slot_lock);

@@ -191,6 +191,26 @@ static void wrong_arguments(void)
     MPI_Type_free(&uncommitted);
 }
 
+/* A handle that is none, as in a structure of zeros: an error, as without stridec. */
+static void free_none(void)
+{
+    MPI_Datatype none = (MPI_Datatype)0;
+    expect_equal(error_class(MPI_Type_free(&none)), MPI_ERR_TYPE, "the class of freeing no type");
+    report("freeing no type");
+}
+
+/* A named type with a gap; what stridec makes for it goes with it: MPICH tells at its end of types that were not freed. */
+static void pairs(void)
+{
+    struct {
+        double d;
+        int i;
+    } out[2] = {{1, 2}, {3, 4}}, in[2] = {{0, 0}, {0, 0}};
+    MPI_Sendrecv(out, 2, MPI_DOUBLE_INT, 0, 0, in, 2, MPI_DOUBLE_INT, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    expect(in[0].i == 2 && in[1].d == 3 && in[1].i == 4, "pairs to the rank itself");
+    report("pairs");
+}
+
 /* ---- truncation ---- */
 
 /* Receives of fewer elements than are sent, in one of truncation()'s ways. Memory past what the receive may touch
@@ -327,6 +347,8 @@ int main(int argc, char **argv)
     truncation();
     in_status();
     still_works();
+    free_none();
+    pairs();
     layout_free(&vector);
     void *detached;
     int n;
