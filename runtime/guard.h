@@ -4,8 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Runs read(arg), which has to leave nothing behind where it is ended. False where it was, by a SIGBUS at one of the `bytes` at
- * `memory`. The handler for that is made at the first call; all other SIGBUS are for whom they were for. Any thread. */
+/* Runs read(arg), which may be ended anywhere: it holds no lock, nor anything else that is to be given back. False where it was
+ * ended, by a SIGBUS at one of the `bytes` at `memory`. The handler for that is made at the first call, and hands all other
+ * SIGBUS to the one before it. Any thread. */
 bool guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes);
 
 #endif

@@ -13,9 +13,10 @@ int64_t host_offer_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool host_offer_allowed(void);
+/* As settings and the table say; or what is tried first. */
+enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };
 /* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
  * message goes another way. promised: as offer_site.promised. */
-enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };   /* as settings and the table say; what is tried first */
 struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised);
 static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
 {
@@ -36,8 +37,8 @@ bool host_offer_sure(struct peer *peer);
 /* What goes down for the descriptor of one to p: so many of a type. */
 int host_offer_count(const struct peer *p, MPI_Datatype *type);
 
-/* offer.c's: the receiver has refused. Fills the room; 0. Moves the payload to memory of stridec's own, the slot being held. Leaves one that lies in a
- * room to the receiver. Ends all. */
+/* offer.c's: the receiver has refused. Fills the room; 0. Moves the payload to memory of stridec's own, the slot being held.
+ * Leaves one that lies in a room to the receiver. Ends all. */
 void host_offer_refused(const struct offer *o);
 int host_offer_feed(struct offer *o);
 bool host_offer_move(struct offer *o);

@@ -89,7 +89,8 @@ static bool copy_mapped(const struct peer *peer, const struct slot *s, struct pa
     uint64_t shift;
     if (s->memory != SLOT_MAPPED || (s->layout && !import_layout(peer, s->layout, &l))) return false;
     if (l.tree) {
-        m.from.tree = l.tree, m.from.kernel = l.kernel, m.from.size = l.tree->size, m.from.low = l.tree->low, m.from.high = l.tree->high;
+        m.from.tree = l.tree, m.from.kernel = l.kernel, m.from.size = l.tree->size;
+        m.from.low = l.tree->low, m.from.high = l.tree->high;
         layout_span(&m.from, s->count, &first, &past);
     }
     struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
@@ -102,7 +103,8 @@ static bool copy_mapped(const struct peer *peer, const struct slot *s, struct pa
 
 bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
-    if (peer->self) return from_here((struct layout *)(uintptr_t)s->layout, s->count, (char *)(uintptr_t)s->user, p, packed, bytes);
-    if (s->memory != SLOT_ROOM) return copy_mapped(peer, s, p, packed, bytes) || read_in_place(peer, s, p, packed, bytes);
-    return follow(peer, s, p, packed, bytes);
+    char *user = (char *)(uintptr_t)s->user;
+    if (peer->self) return from_here((struct layout *)(uintptr_t)s->layout, s->count, user, p, packed, bytes);
+    if (s->memory == SLOT_ROOM) return follow(peer, s, p, packed, bytes);
+    return copy_mapped(peer, s, p, packed, bytes) || read_in_place(peer, s, p, packed, bytes);
 }

@@ -1,4 +1,5 @@
-/* message.h: the two ends of a message that a parcel carries: what calls_send.c, calls_receive.c, calls_exchange.c and calls_isendrecv.c share. */
+/* message.h: the two ends of a message that a parcel carries: what calls_send.c, calls_receive.c, calls_exchange.c and
+ * calls_isendrecv.c share. */
 #ifndef STRIDEC_MESSAGE_H
 #define STRIDEC_MESSAGE_H
 #include "request.h"

@@ -1,7 +1,8 @@
 /* xpmem.c: a simulated XPMEM, as a library to be preloaded. No process can map what is another's alone; so it hands out memory
- * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Of
- * other pages of a process it maps a copy, once.
- * XPMEM_FAIL: version, make or get fails; bus: what is shared can't be read, though it is mapped; or after how many windows no more are mapped. */
+ * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Of other
+ * pages of a process it maps a copy, once.
+ * XPMEM_FAIL: version, make or get fails; bus: what is shared can't be read, though it is mapped; or after how many windows
+ * no more are mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -149,7 +150,8 @@ static void *attach(struct place p, size_t bytes)
     at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return at;
     theirs = open(name, O_RDWR | O_CLOEXEC);
-    if (theirs >= 0 && pread(theirs, &h, sizeof h, 0) == (ssize_t)sizeof h) mapped = map_shared(theirs, &h, at, first, first + bytes);
+    if (theirs >= 0 && pread(theirs, &h, sizeof h, 0) == (ssize_t)sizeof h)
+        mapped = map_shared(theirs, &h, at, first, first + bytes);
     if (theirs >= 0) close(theirs);
     if (!mapped && !copy_pages((pid_t)(p.access >> 16), at, first, first + bytes)) return munmap(at, bytes), (void *)-1;
     windows[slot].at = at, windows[slot].bytes = bytes;
