@@ -213,7 +213,7 @@ int main(int argc, char **argv)
         takes(0, 0, sectors, sectors, 7 << 18, "fewer sectors are read in place");
         if (apart) {
             takes(0, 1, halves, halves, 10 << 18, "halves of sectors go in step to 16 MiB ...");
-            takes(0, 5, halves, halves, 17 << 18, "... and no further");
+            takes(0, 6, halves, halves, 17 << 18, "... and no further");
             takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs in one piece ...");
             takes(0, 4, every_other, touching, 5 << 18, "... but by pieces for who can't go in step");
         }
