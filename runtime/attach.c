@@ -12,7 +12,6 @@
 
 uint32_t attach_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 static bool measures;
 
 void attach_measure(void)
@@ -22,8 +21,7 @@ void attach_measure(void)
 
 static bool wants_mapping(void)
 {
-    const char *file;
-    const struct tune_table *t = choose_table(&file);
+    const struct tune_table *t = choose_table(NULL);
     return measures || env_get()->transport == ENV_ZEROCOPY || (t && t->maps.rows);
 }
 

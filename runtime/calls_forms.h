@@ -1,7 +1,7 @@
 /* calls_forms.h: functions that MPI-4.0 has twice, with counts of int and of MPI_Count. */
 #ifndef STRIDEC_CALLS_FORMS_H
 #define STRIDEC_CALLS_FORMS_H
-#include <mpi.h>
+#include "next.h"
 
 /* The way down: MPI_X, or MPI_X_c for a call that came in by that one. */
 #define FORMS(name, buffer, ...) \
@@ -11,5 +11,12 @@
     }
 #define DOWN(forms, buf, count, ...) \
     ((forms).large ? (forms).large(buf, count, __VA_ARGS__) : (forms).small(buf, (int)(count), __VA_ARGS__))
+
+/* list(suffix of the name, form, type of the counts), once a form; those of MPI-4.0 came all at once. */
+#ifdef HAVE_Send_c
+#define EACH_FORM(list) list(, small, int) list(_c, large, MPI_Count)
+#else
+#define EACH_FORM(list) list(, small, int)
+#endif
 
 #endif

@@ -4,7 +4,6 @@
 #include "calls_forms.h"
 #include "host_message.h"
 #include "message.h"
-#include "next.h"
 #include "watch.h"
 #include "write_type.h"
 
@@ -224,14 +223,10 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
         return imreceive((struct imrecv_forms){.form = next->name}, buf, count, datatype, message, request); \
     }
 
-RECV(Recv, small, int)
-IRECV(Irecv, small, int)
-MRECV(Mrecv, small, int)
-IMRECV(Imrecv, small, int)
+#define RECEIVES(c, form, number) \
+    RECV(Recv##c, form, number) \
+    IRECV(Irecv##c, form, number) \
+    MRECV(Mrecv##c, form, number) \
+    IMRECV(Imrecv##c, form, number)
 
-#ifdef HAVE_Send_c   /* they came with MPI-4.0, all at once */
-RECV(Recv_c, large, MPI_Count)
-IRECV(Irecv_c, large, MPI_Count)
-MRECV(Mrecv_c, large, MPI_Count)
-IMRECV(Imrecv_c, large, MPI_Count)
-#endif
+EACH_FORM(RECEIVES)

@@ -2,7 +2,6 @@
 #include "calls_forms.h"
 #include "host_message.h"
 #include "message.h"
-#include "next.h"
 #include "offer.h"
 #include "outflow.h"
 #include "watch.h"
@@ -129,22 +128,15 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
     { \
         return isend((struct isend_forms){.form = next->name}, offers, buf, count, datatype, dest, tag, comm, request); \
     }
-SEND(Send, small, int, true)
-SEND(Ssend, small, int, true)
-SEND(Rsend, small, int, true)
-SEND(Bsend, small, int, false)
-ISEND(Isend, small, int, true)
-ISEND(Issend, small, int, true)
-ISEND(Irsend, small, int, true)
-ISEND(Ibsend, small, int, false)
 
-#ifdef HAVE_Send_c   /* they came with MPI-4.0, all at once */
-SEND(Send_c, large, MPI_Count, true)
-SEND(Ssend_c, large, MPI_Count, true)
-SEND(Rsend_c, large, MPI_Count, true)
-SEND(Bsend_c, large, MPI_Count, false)
-ISEND(Isend_c, large, MPI_Count, true)
-ISEND(Issend_c, large, MPI_Count, true)
-ISEND(Irsend_c, large, MPI_Count, true)
-ISEND(Ibsend_c, large, MPI_Count, false)
-#endif
+#define SENDS(c, form, number) \
+    SEND(Send##c, form, number, true) \
+    SEND(Ssend##c, form, number, true) \
+    SEND(Rsend##c, form, number, true) \
+    SEND(Bsend##c, form, number, false) \
+    ISEND(Isend##c, form, number, true) \
+    ISEND(Issend##c, form, number, true) \
+    ISEND(Irsend##c, form, number, true) \
+    ISEND(Ibsend##c, form, number, false)
+
+EACH_FORM(SENDS)

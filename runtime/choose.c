@@ -43,7 +43,7 @@ void choose_finish(void)
 
 const struct tune_table *choose_table(const char **file)
 {
-    *file = table_file ? table_file : "built-in";
+    if (file) *file = table_file ? table_file : "built-in";
     return table;
 }
 

@@ -8,7 +8,8 @@
  * rank reads for itself, so that ranks without stridec in the same job are waited for by nobody. */
 void choose_start(void);
 void choose_finish(void);
-/* The table between those two, and its file ("built-in" for the figures that come with the library); NULL outside. */
+/* The table between those two, and its file ("built-in" for the figures that come with the library), which NULL does not
+ * ask for; NULL outside. */
 const struct tune_table *choose_table(const char **file);
 
 /* Why a message that went from memory to memory did, or one that was packed. */

@@ -88,9 +88,8 @@ void exchange_open(struct exchange *x, struct edge_side *s, const struct operand
 
 bool edge_goes_plain(const struct edge *e)
 {
-    const struct layout *l = e->layout;
     if (!e->bytes || !e->where.device) return true;
-    return parcel_native(l, e->buf, e->count, e->where);
+    return parcel_native(e->layout, e->buf, e->count, e->where);
 }
 
 static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)

@@ -23,38 +23,27 @@ static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct tune_table *table(void)
-{
-    const char *file;
-    return choose_table(&file);
-}
-
 int64_t host_offer_least_of(const struct layout *l)
 {
-    const struct tune_table *t = table();
+    const struct tune_table *t = choose_table(NULL);
     const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
     if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_LEAST;
     int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
     return least > HOST_OFFER_LEAST ? least : HOST_OFFER_LEAST;
 }
 
-/* XPMEM can't map what drivers have mapped into a process. */
-static bool mappable(const struct layout *l, const void *buf, int64_t count)
+bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached)
 {
     int64_t first, past;
+    if (!(reached & REACH_MAPPED) || !driver_get()) return reached & REACH_MAPPED;
     layout_span(l, count, &first, &past);
-    return !driver_get() || (host_surely((const char *)buf + first) && host_surely((const char *)buf + past - 1));
-}
-
-enum slot_memory host_offer_mapped(const struct layout *l, const void *buf, int64_t count, unsigned reached)
-{
-    return reached & REACH_MAPPED && mappable(l, buf, count) ? SLOT_MAPPED : SLOT_ROOM;
+    return host_surely((const char *)buf + first) && host_surely((const char *)buf + past - 1);
 }
 
 /* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
 static bool better_mapped(const struct layout *l, int64_t bytes)
 {
-    const struct tune_table *t = table();
+    const struct tune_table *t = choose_table(NULL);
     return t && t->maps.rows && bytes >= tune_offers_least(&t->maps, l->run);
 }
 
@@ -62,8 +51,8 @@ enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int6
 {
     bool zerocopy = env_get()->transport == ENV_ZEROCOPY;
     if (!zerocopy && !better_mapped(l, layout_bytes(l, count))) return SLOT_ROOM;
-    enum slot_memory memory = host_offer_mapped(l, buf, count, reached);
-    return memory == SLOT_ROOM && zerocopy && reached & REACH_MEMORY ? SLOT_PROCESS : memory;
+    if (host_offer_maps(l, buf, count, reached)) return SLOT_MAPPED;
+    return zerocopy && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_ROOM;
 }
 
 bool host_offer_allowed(void)
@@ -96,8 +85,8 @@ bool host_offer_floods(const struct peer *p, const struct layout *l, int64_t cou
 {
     const struct env *e = env_get();
     if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return false;
-    if (better_mapped(l, layout_bytes(l, count)) && attach_known(p) & REACH_MAPPED) return false;
-    return l->run >= FLOOD_RUN && layout_bytes(l, count) > FLOOD;
+    int64_t bytes = layout_bytes(l, count);
+    return l->run >= FLOOD_RUN && bytes > FLOOD && !(attach_known(p) & REACH_MAPPED && better_mapped(l, bytes));
 }
 
 static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
@@ -219,18 +208,24 @@ static bool stay(struct offer *o)
     return true;
 }
 
+/* What is tried first. */
+static enum slot_memory first_of(enum host_way way, const struct parcel *p, unsigned reached)
+{
+    if (way == HOST_ANY) return host_offer_memory(p->layout, p->user, p->count, reached);
+    return way == HOST_PLACE && host_offer_maps(p->layout, p->user, p->count, reached) ? SLOT_MAPPED : SLOT_ROOM;
+}
+
 static bool place(struct offer *o, unsigned reached, enum host_way way)
 {
     const struct parcel *p = o->parcel;
     if (o->peer->self) return stay(o);
-    enum slot_memory mapped = host_offer_mapped(p->layout, p->user, p->count, reached);
-    enum slot_memory memory = way == HOST_ANY ? host_offer_memory(p->layout, p->user, p->count, reached)
-                                              : way == HOST_PLACE ? mapped : SLOT_ROOM;
+    enum slot_memory memory = first_of(way, p, reached);
     bool stays = memory == SLOT_PROCESS || (memory == SLOT_MAPPED && !node_leaves_out(&o->peer->moved));
     if (stays && in_place(o, memory)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
-    return o->promised && (mapped == SLOT_MAPPED || reached & REACH_MEMORY) &&
-           in_place(o, mapped == SLOT_MAPPED ? mapped : SLOT_PROCESS);
+    if (!o->promised) return false;
+    if (host_offer_maps(p->layout, p->user, p->count, reached)) return in_place(o, SLOT_MAPPED);
+    return reached & REACH_MEMORY && in_place(o, SLOT_PROCESS);
 }
 
 bool host_offer_sure(struct peer *peer)

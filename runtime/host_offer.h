@@ -23,9 +23,10 @@ static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, c
     return host_offer_by(HOST_ANY, peer, l, buf, count, promised);
 }
 /* What is offered to a peer that reaches so much (attach.h): SLOT_PROCESS or SLOT_MAPPED where it stays in place, by settings
- * and table; else SLOT_ROOM. And SLOT_MAPPED where XPMEM could read it there. */
+ * and table; else SLOT_ROOM. */
 enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
-enum slot_memory host_offer_mapped(const struct layout *l, const void *buf, int64_t count, unsigned reached);
+/* True where XPMEM could read it there: not what drivers have mapped into this process. */
+bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
 /* True where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and

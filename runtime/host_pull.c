@@ -56,17 +56,9 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, struct 
     return ok;
 }
 
-/* What this process can read itself: of the sender's layout, or packed where the receiver came late. */
-static bool from_here(struct layout *from, int64_t count, const char *user, struct parcel *p, char *packed, int64_t bytes)
-{
-    if (!from) return write_out(p, packed, user, 0, bytes);
-    if (packed) return native_pack(from, count, user, packed, 0, bytes);
-    return native_copy(from, count, user, p->layout, p->count, p->user, bytes);
-}
-
-/* By way of XPMEM. */
-struct mapped_read {
-    struct layout from;
+/* What this process can read itself: of the sender's layout, or, without one, packed, where the receiver came late. */
+struct reading {
+    struct layout *from;
     int64_t count, bytes;
     const char *user;
     struct parcel *to;
@@ -74,37 +66,44 @@ struct mapped_read {
     bool ok;
 };
 
-static void read_mapped(void *mapped)
+static void read_here(void *reading)
 {
-    struct mapped_read *m = mapped;
-    m->ok = from_here(m->from.tree ? &m->from : NULL, m->count, m->user, m->to, m->packed, m->bytes);
+    struct reading *r = reading;
+    struct parcel *p = r->to;
+    if (!r->from) r->ok = write_out(p, r->packed, r->user, 0, r->bytes);
+    else if (r->packed) r->ok = native_pack(r->from, r->count, r->user, r->packed, 0, r->bytes);
+    else r->ok = native_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
 }
 
-/* False where that can't be; some may have been written. */
-static bool copy_mapped(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+/* By way of XPMEM. False where that can't be; some may have been written. */
+static bool copy_mapped(const struct peer *peer, const struct slot *s, struct reading *r)
 {
-    struct mapped_read m = {.from.extent = s->extent, .count = s->count, .bytes = bytes, .to = p, .packed = packed};
-    struct import_layout l = {0};
-    int64_t first = 0, past = bytes;
+    struct import_layout l;
+    struct layout from = {.extent = s->extent};
+    int64_t first = 0, past = r->bytes;
     uint64_t shift;
     if (s->memory != SLOT_MAPPED || (s->layout && !import_layout(peer, s->layout, &l))) return false;
-    if (l.tree) {
-        m.from.tree = l.tree, m.from.kernel = l.kernel, m.from.size = l.tree->size;
-        m.from.low = l.tree->low, m.from.high = l.tree->high;
-        layout_span(&m.from, s->count, &first, &past);
+    if (s->layout) {
+        from.tree = l.tree, from.kernel = l.kernel, from.size = l.tree->size, from.low = l.tree->low, from.high = l.tree->high;
+        layout_span(&from, s->count, &first, &past);
+        r->from = &from;
     }
     struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
     if (!w) return false;
-    m.user = (const char *)(uintptr_t)(s->user + shift);
-    bool there = guard_run(read_mapped, &m, m.user + first, (size_t)(past - first));
+    r->user = (const char *)(uintptr_t)(s->user + shift);
+    bool there = guard_run(read_here, r, r->user + first, (size_t)(past - first));
     xpmem_close(w);
-    return there && m.ok;
+    return there && r->ok;
 }
 
 bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
 {
-    char *user = (char *)(uintptr_t)s->user;
-    if (peer->self) return from_here((struct layout *)(uintptr_t)s->layout, s->count, user, p, packed, bytes);
+    struct reading r = {.count = s->count, .bytes = bytes, .to = p, .packed = packed};
+    if (peer->self) {
+        r.from = (struct layout *)(uintptr_t)s->layout, r.user = (const char *)(uintptr_t)s->user;
+        read_here(&r);
+        return r.ok;
+    }
     if (s->memory == SLOT_ROOM) return follow(peer, s, p, packed, bytes);
-    return copy_mapped(peer, s, p, packed, bytes) || read_in_place(peer, s, p, packed, bytes);
+    return copy_mapped(peer, s, &r) || read_in_place(peer, s, p, packed, bytes);
 }

@@ -191,7 +191,8 @@ static struct layout *layout_make(MPI_Datatype datatype)
     struct reason why = {""};
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
-    if (layout_contiguous(l, 2) && l->low == 0 && is_named(datatype)) l->plain = datatype;
+    l->named = is_named(datatype);
+    if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;
 }
@@ -209,12 +210,9 @@ static struct layout *layout_attach(MPI_Datatype datatype)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     struct layout *l = layout_get(datatype);
-    bool met = l != NULL;
-    if (!l && (l = layout_make(datatype)) && PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) {
-        layout_unref(l);
-        l = NULL;
-    } else if (l && !met && named_count < (int)(sizeof named / sizeof *named) && is_named(datatype)) {
-        named[named_count++] = datatype;
+    if (!l && (l = layout_make(datatype))) {
+        if (PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) layout_unref(l), l = NULL;
+        else if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);
     return l;

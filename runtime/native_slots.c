@@ -155,8 +155,7 @@ void native_gone(const struct layout *l)
 
 void native_start(void)
 {
-    const char *file;
-    const struct tune_table *t = choose_table(&file);
+    const struct tune_table *t = choose_table(NULL);
     int64_t least = t ? t->host_least : INT64_MAX;
     enum env_host host = env_get()->host;
     atomic_store(&native_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);

@@ -151,7 +151,7 @@ static bool thresholds(struct column *c, int64_t run, const int64_t length[], in
     for (int i = first; i < n; i++) {
         column_open(c, run, length[i]);
         bool ok = acquainted(c);
-        mapped[i] = ok && tune_both(c->rank, host_offer_mapped(c->layout, c->user, 1, attach_known(c->peer)) == SLOT_MAPPED);
+        mapped[i] = ok && tune_both(c->rank, host_offer_maps(c->layout, c->user, 1, attach_known(c->peer)));
         ok = ok && exchange(c, mapped[i] ? WAYS : PLACE, us[i]);
         column_close(c);
         if (!ok) return false;

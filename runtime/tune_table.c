@@ -155,16 +155,20 @@ static bool read_host(struct parser *p, const char *rest)
     return true;
 }
 
+static bool read_threshold(struct parser *p, struct tune_offers *rows, const char *rest)
+{
+    const char *wrong = tune_offers_read(rows, rest);
+    return wrong ? fail(p, wrong, "") : true;
+}
+
 static bool read_offer(struct parser *p, const char *rest)
 {
-    const char *wrong = tune_offers_read(&p->table->offers, rest);
-    return wrong ? fail(p, wrong, "") : true;
+    return read_threshold(p, &p->table->offers, rest);
 }
 
 static bool read_map(struct parser *p, const char *rest)
 {
-    const char *wrong = tune_offers_read(&p->table->maps, rest);
-    return wrong ? fail(p, wrong, "") : true;
+    return read_threshold(p, &p->table->maps, rest);
 }
 
 static bool read_knobs(struct parser *p, const char *rest)

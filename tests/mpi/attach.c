@@ -236,22 +236,34 @@ static void cancelled(const struct layout *l)
     report("a cancelled send");
 }
 
+/* What a counter of stridec's says; -1 without it. */
+static long counted(const char *name)
+{
+    long (*count)(void) = NULL;
+    *(void **)&count = dlsym(RTLD_DEFAULT, name);
+    return count ? count() : -1;
+}
+
 /* How often something was packed or unpacked without an offer; -1 where that is not told, or not fixed. */
 static long packings(void)
 {
-    long (*count)(void) = NULL;
-    if (getenv("STRIDEC_HOST")) *(void **)&count = dlsym(RTLD_DEFAULT, "stridec_host_packed");
-    return count ? count() : -1;
+    return getenv("STRIDEC_HOST") ? counted("stridec_host_packed") : -1;
+}
+
+/* So many doubles, `step` apart. */
+static void doubles(struct layout *l, int n, int step)
+{
+    MPI_Datatype type;
+    MPI_Type_vector(n, 1, step, MPI_DOUBLE, &type);
+    type_commit(&type), layout_of(l, type, 1, "doubles");
 }
 
 /* Short runs, in a call that doesn't offer: packed both ways, or not at all. */
 static void short_runs(void)
 {
-    MPI_Datatype type;
     struct layout l;
     struct buf b;
-    MPI_Type_vector(2048, 1, 2, MPI_DOUBLE, &type);
-    type_commit(&type), layout_of(&l, type, 1, "a vector");
+    doubles(&l, 2048, 2);
     long before = packings();
     buf_make(&b, MEM_HOST, &l, 0, 60 + (uint64_t)my_rank);
     MPI_Sendrecv_replace(b.origin, l.count, l.type, peer, TAG, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -267,12 +279,10 @@ static void short_runs(void)
 /* Longer than the ring of a room (runtime/room.h): to a receiver who keeps up, and to one who has not begun. */
 static void past_the_ring(void)
 {
-    MPI_Datatype type;
     MPI_Request sent;
     struct layout l;
     struct buf out, in;
-    MPI_Type_vector(400000, 1, 2, MPI_DOUBLE, &type);
-    type_commit(&type), layout_of(&l, type, 1, "a long vector");
+    doubles(&l, 400000, 2);
     buf_make(&out, MEM_HOST, &l, 0, 50 + (uint64_t)my_rank);
     for (int round = 0; round < 6; round++) {
         buf_make(&in, MEM_HOST, &l, 0, 52 + (uint64_t)my_rank);
@@ -298,13 +308,11 @@ static void brief_runs(void)
     int (*ready)(MPI_Datatype, int) = NULL;
     *(void **)&ready = dlsym(RTLD_DEFAULT, "stridec_host_ready");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        MPI_Datatype type;
         MPI_Request sent;
         struct layout l;
         struct buf out, in;
-        MPI_Type_vector(runs[i], 1, 3, MPI_DOUBLE, &type);
-        type_commit(&type), layout_of(&l, type, 1, "a short vector");
-        bool code = ready && ready(type, 1) == 1;
+        doubles(&l, runs[i], 3);
+        bool code = ready && ready(l.type, 1) == 1;
         long before = packings();
         buf_make(&out, MEM_HOST, &l, 0, 80 + (uint64_t)my_rank), buf_make(&in, MEM_HOST, &l, 0, 90 + (uint64_t)my_rank);
         MPI_Isend(out.origin, l.count, l.type, peer, TAG, MPI_COMM_WORLD, &sent);
@@ -345,21 +353,17 @@ static void far_apart(void)
 
 static long mapped(void)
 {
-    long (*count)(void) = NULL;
-    *(void **)&count = dlsym(RTLD_DEFAULT, "stridec_host_mapped");
-    return count ? count() : -1;
+    return counted("stridec_host_mapped");
 }
 
 /* Started again and again, while code for the type comes: it goes the same way before and after. */
 static void many_starts(void)
 {
     enum { STARTS = 100 };
-    MPI_Datatype type;
     MPI_Request r;
     struct layout l;
     struct buf b;
-    MPI_Type_vector(5000, 1, 3, MPI_DOUBLE, &type);
-    type_commit(&type), layout_of(&l, type, 1, "a vector");
+    doubles(&l, 5000, 3);
     long before = mapped();
     buf_make(&b, MEM_HOST, &l, 0, 70 + (uint64_t)my_rank);
     if (my_rank == 0) MPI_Send_init(b.origin, l.count, l.type, 1, TAG, MPI_COMM_WORLD, &r);
