@@ -10,7 +10,7 @@ struct entry {
     MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
     union {
         struct descriptor descriptor;
-        unsigned char bytes[HOST_OFFER_MIN];
+        char bytes[HOST_OFFER_MIN];
     };
     int64_t payload;
     MPI_Request sent;

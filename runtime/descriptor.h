@@ -13,11 +13,14 @@
  * longer message, which has as many bytes, is too long for them as well. */
 #define OFFER_MIN 512
 #define BRIEF_MIN 32
-/* The same of payloads in host memory, whose descriptors are padded: few messages there are as long, and those that are
- * take long enough not to feel the look. MPIs still send so many bytes at once. */
+/* The same of payloads in host memory, whose descriptors are as long: few messages there are, and those that are take long
+ * enough not to feel the look. MPIs still send so many bytes at once. Most of them are the payload's first, where that is packed
+ * (room.h). */
 #define HOST_OFFER_MIN 3968
+#define HEAD_AT 64
+#define HEAD_BYTES (HOST_OFFER_MIN - HEAD_AT)
 /* Payloads that are offered have more: what MPIs send at once is sooner there packed (4080 bytes of 40 B runs 0.6 us, not 0.8). */
-#define HOST_OFFER_LEAST 4097
+#define HOST_OFFER_LEAST 4097   /* more than HEAD_BYTES */
 #define HOST_OFFER_GAP 8   /* bytes amid a rank's descriptors to itself (host_offer.c) */
 
 /* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
@@ -38,7 +41,13 @@ struct descriptor {
 };
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 #define BRIEF_BYTES ((int64_t)offsetof(struct descriptor, other))
-#define DESCRIPTOR_TOLD ((int64_t)offsetof(struct descriptor, rest))   /* what follows is zeros */
+#define DESCRIPTOR_TOLD ((int64_t)offsetof(struct descriptor, rest))   /* what follows tells nothing */
+_Static_assert(HEAD_AT >= offsetof(struct descriptor, rest), "a head lies behind what a descriptor tells");
+/* One of a payload in host memory, as it is sent. */
+union host_descriptor {
+    struct descriptor descriptor;
+    char bytes[HOST_OFFER_MIN + HOST_OFFER_GAP];
+};
 _Static_assert(offsetof(struct descriptor, other) <= BRIEF_MIN, "a brief descriptor is no longer than its payload");
 /* False where what lies at `from`, 8 bytes or more, is no descriptor. */
 static inline bool descriptor_begins(const void *from)

@@ -5,6 +5,7 @@
 #include "guard.h"
 #include "import.h"
 #include "native.h"
+#include "pull.h"
 #include "room.h"
 #include "xpmem.h"
 #include <string.h>
@@ -13,22 +14,31 @@
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */
-static bool write_out(struct parcel *p, char *packed, const char *from, int64_t at, int64_t end)
+static bool write_out(const struct host_side *to, const char *from, int64_t at, int64_t end)
 {
-    if (packed) return memcpy(packed + at, from, (size_t)(end - at)) != NULL;
+    struct parcel *p = to->parcel;
+    if (to->packed) return memcpy(to->packed + at, from, (size_t)(end - at)) != NULL;
     return native_unpack(p->layout, p->count, p->user, from, at, end);
 }
 
-/* Behind the sender, who is packing. False where it has ended. */
-static bool follow(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+/* What came with the descriptor. */
+static bool write_head(const struct host_side *to, int64_t bytes)
 {
-    const char *room = room_of(peer, s->user, bytes);
+    char room[HOST_OFFER_MIN];
+    const char *came = pull_head(to->parcel, to->came, room, HEAD_AT + bytes);
+    return came && write_out(to, came + HEAD_AT, 0, bytes);
+}
+
+/* Behind the sender, who is packing. False where it has ended. */
+static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
+{
+    const char *room = s->head <= HEAD_BYTES && write_head(to, s->head) ? room_of(peer, s->user, bytes) : NULL;
     int64_t ready, run;
-    for (int64_t at = 0; room && at < bytes; at += run) {
+    for (int64_t at = s->head; room && at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
         int64_t place = room_place(at, turn, end, &run);
-        if (!write_out(p, packed, room + place, at, at + run)) return false;
+        if (!write_out(to, room + place, at, at + run)) return false;
         atomic_store_explicit(&s->eaten, at + run, memory_order_release);
     }
     return room != NULL;
@@ -61,17 +71,16 @@ struct reading {
     struct layout *from;
     int64_t count, bytes;
     const char *user;
-    struct parcel *to;
-    char *packed;
+    const struct host_side *to;
     bool ok;
 };
 
 static void read_here(void *reading)
 {
     struct reading *r = reading;
-    struct parcel *p = r->to;
-    if (!r->from) r->ok = write_out(p, r->packed, r->user, 0, r->bytes);
-    else if (r->packed) r->ok = native_pack(r->from, r->count, r->user, r->packed, 0, r->bytes);
+    const struct parcel *p = r->to->parcel;
+    if (!r->from) r->ok = write_out(r->to, r->user, 0, r->bytes);
+    else if (r->to->packed) r->ok = native_pack(r->from, r->count, r->user, r->to->packed, 0, r->bytes);
     else r->ok = native_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
 }
 
@@ -96,14 +105,14 @@ static bool copy_mapped(const struct peer *peer, const struct slot *s, struct re
     return there && r->ok;
 }
 
-bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    struct reading r = {.count = s->count, .bytes = bytes, .to = p, .packed = packed};
+    struct reading r = {.count = s->count, .bytes = bytes, .to = to};
     if (peer->self) {
         r.from = (struct layout *)(uintptr_t)s->layout, r.user = (const char *)(uintptr_t)s->user;
         read_here(&r);
         return r.ok;
     }
-    if (s->memory == SLOT_ROOM) return follow(peer, s, p, packed, bytes);
-    return copy_mapped(peer, s, &r) || read_in_place(peer, s, p, packed, bytes);
+    if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
+    return copy_mapped(peer, s, &r) || read_in_place(peer, s, to->parcel, to->packed, bytes);
 }

@@ -4,9 +4,14 @@
 #include "node.h"
 #include "parcel.h"
 
-/* Brings the payload of a taken slot into the buffer of p, or, where that is not host memory of a layout that stridec can read,
- * packed, to `packed`, which is NULL else.
- * False where it can't be read. */
-bool host_pull(const struct peer *peer, struct slot *s, struct parcel *p, char *packed, int64_t bytes);
+/* Where a payload goes: into the parcel's buffer, or, where that is not host memory of a layout that stridec can read, packed, to
+ * `packed`, which is NULL else. `came`: where its descriptor lies, as pull_wanted was told. */
+struct host_side {
+    struct parcel *parcel;
+    char *packed;
+    const void *came;
+};
+/* Brings the payload of a taken slot there. False where it can't be read. */
+bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes);
 
 #endif

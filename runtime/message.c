@@ -78,7 +78,7 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
         if (p->block) host_arrived(p, wire_received(status));
         return p->transport ? parcel_unpack(p, wire_received(status), comm) : MPI_SUCCESS;
     }
-    int rc = pull_add(&ps, &d, p, status);
+    int rc = pull_add(&ps, &d, p->address, p, status);
     bool failed = pulls_run(&ps) != 0;
     if (rc == MPI_ERR_TRUNCATE) return raise_error(comm, rc, "a message is longer than its receive");
     if (rc != MPI_SUCCESS || failed) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");

@@ -45,6 +45,7 @@ struct slot {
     uint64_t mark, gpu;         /* with this value, on this GPU (device_gpu) */
     _Atomic uint32_t unfollowed;   /* where they are: the receiver could not wait for marks, and read piece by piece */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
+    int64_t head;               /* of those: the first so many came with the descriptor */
 };
 
 #define SLOTS 512

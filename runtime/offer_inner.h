@@ -17,8 +17,10 @@ struct offer {
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */
     struct offer *next;
     bool pinned;               /* it lies in pinned memory; so for good */
-    struct descriptor descriptor;
-    unsigned char padding[HOST_OFFER_MIN + HOST_OFFER_GAP - sizeof(struct descriptor)];   /* zeros */
+    union {
+        struct descriptor descriptor;
+        union host_descriptor sent;
+    };
 };
 
 /* offer_store.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is best;

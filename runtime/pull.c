@@ -26,6 +26,7 @@ struct pull {
     struct slot *slot;
     int64_t bytes;
     struct parcel *parcel;      /* the caller's */
+    const void *packed;         /* where the descriptor came, as pull_wanted was told */
     struct device *device;      /* that reads */
     struct import *import;
     struct buffer *bounce;      /* packed bytes on their way to host memory */
@@ -52,7 +53,7 @@ static void tell(struct slot *s, enum slot_state state)
     atomic_store_explicit(&s->state, state, memory_order_release);
 }
 
-int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI_Status *status)
+int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
 {
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
@@ -65,7 +66,7 @@ int pull_add(struct pulls *ps, const struct descriptor *d, struct parcel *p, MPI
         if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .bytes = d->bytes, .parcel = p};
+    *pull = (struct pull){.peer = peer, .slot = s, .bytes = d->bytes, .parcel = p, .packed = packed};
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -239,9 +240,11 @@ static bool deliver(struct parcel *to, char *payload, int64_t bytes)
 static bool from_host(struct pull *p)
 {
     int64_t bytes = p->bytes;
-    if (!p->parcel->device && p->parcel->layout->tree) return host_pull(p->peer, p->slot, p->parcel, NULL, bytes);
+    struct host_side to = {.parcel = p->parcel, .came = p->packed};
+    if (!p->parcel->device && p->parcel->layout->tree) return host_pull(p->peer, p->slot, &to, bytes);
     struct block *b = block_get(bytes);
-    bool ok = b && host_pull(p->peer, p->slot, p->parcel, b->memory, bytes) && deliver(p->parcel, b->memory, bytes);
+    if (b) to.packed = b->memory;
+    bool ok = b && host_pull(p->peer, p->slot, &to, bytes) && deliver(p->parcel, b->memory, bytes);
     block_put(b);
     return ok;
 }

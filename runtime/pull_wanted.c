@@ -27,16 +27,16 @@ struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype,
 }
 
 /* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
-static bool head_on(struct device *on, struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+static bool head_on(struct device *on, struct parcel *p, const void *packed, char *room, int64_t bytes)
 {
     if (device_enter(on)) return false;
     struct stream *s = stream_get(on);
-    struct buffer *to = buffer_get(on, BUFFER_PINNED, sizeof *d);
+    struct buffer *to = buffer_get(on, BUFFER_PINNED, (size_t)bytes);
     bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
                                                                       stream_use(s))
                                    : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
     if (s && stream_wait(on, s)) read = false;
-    if (read) memcpy(d, to->host, (size_t)bytes);
+    if (read) memcpy(room, to->host, (size_t)bytes);
     buffer_put(to);
     if (s) stream_put(on, s);
     device_leave(on);
@@ -50,11 +50,18 @@ static struct device *device_beneath(const struct parcel *p, const void *packed)
     return hosted ? NULL : device_of(packed);
 }
 
-static bool head(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t bytes)
 {
     struct device *on = packed ? device_beneath(p, packed) : p->device;
-    if (on) return head_on(on, p, packed, d, bytes);
-    return packed ? memcpy(d, packed, (size_t)bytes) != NULL : scatter_move(p, (char *)d, 0, bytes, true);
+    if (packed && !on) return packed;
+    return (on ? head_on(on, p, packed, room, bytes) : scatter_move(p, room, 0, bytes, true)) ? room : NULL;
+}
+
+static bool told(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+{
+    const char *at = pull_head(p, packed, (char *)d, bytes);
+    if (at && at != (char *)d) memcpy(d, at, (size_t)bytes);
+    return at != NULL;
 }
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
@@ -63,7 +70,7 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     int64_t came = descriptors_armed() ? wire_received(status) : 0;
     if (!descriptor_fits(came)) return false;
     bool brief = came == BRIEF_BYTES;
-    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES) || !head(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return false;
+    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES) || !told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return false;
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&

@@ -49,7 +49,7 @@ static void receive_done(struct completion *c, struct record *r, MPI_Status *sta
     }
     int64_t bytes = brought(r, status, error);
     if (bytes && p && pull_wanted(p, packed, status, &d)) {
-        int rc = pull_add(&c->pulls, &d, p, status);
+        int rc = pull_add(&c->pulls, &d, packed, p, status);
         if (rc == MPI_SUCCESS) r->pulled = d.bytes;
         const char *why = rc == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
         if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(MPI_COMM_WORLD, rc, why);

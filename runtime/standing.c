@@ -6,6 +6,7 @@
 #include "parcel.h"
 #include "pipeline.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define PATIENCE_NS 2000000
 
@@ -14,8 +15,10 @@ struct standing {
     int way;                        /* ... this way */
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
-    struct descriptor descriptor;
-    unsigned char padding[HOST_OFFER_MIN + HOST_OFFER_GAP - sizeof(struct descriptor)];   /* zeros */
+    union {
+        struct descriptor descriptor;
+        union host_descriptor sent;
+    };
 };
 
 static struct offer *offer(struct standing *s, struct offer_site *site)
@@ -111,7 +114,7 @@ struct offer *standing_start(struct standing *s, struct offer_site *site)
     if (s->parcel->device && !asked && export_stands(&s->allocation)) site->allocation = s->allocation;
     site->promised = true;
     struct offer *o = offer(s, site);
-    if (o) s->descriptor = *offer_descriptor(o);
+    if (o) memcpy(&s->sent, offer_descriptor(o), s->parcel->device ? sizeof s->descriptor : HOST_OFFER_MIN);
     if (o && !s->parcel->device) offer_feed(o);
     return o;
 }

@@ -72,7 +72,7 @@ static bool take_chunks(struct link *l)
     MPI_Status status;
     struct parcel *p = parcel(l);
     PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
-    bool ok = p && pipeline_named(&d) && pull_add(&pulls, &d, p, &status) == MPI_SUCCESS;
+    bool ok = p && pipeline_named(&d) && pull_add(&pulls, &d, NULL, p, &status) == MPI_SUCCESS;
     if (pulls_run(&pulls)) ok = false;
     parcel_close(p);
     return ok;

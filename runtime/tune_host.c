@@ -66,15 +66,12 @@ static bool give_offer(struct column *c)
 
 static bool take_offer(struct column *c)
 {
-    union {
-        struct descriptor d;
-        char bytes[HOST_OFFER_MIN];
-    } came;
+    union host_descriptor came;
     struct pulls pulls = {0};
     MPI_Status status;
     PMPI_Recv(&came, HOST_OFFER_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD, &status);
-    struct parcel *p = came.d.bytes ? parcel_bare(c->layout, NULL, c->user, 1) : NULL;
-    bool ok = p && pull_add(&pulls, &came.d, p, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
+    struct parcel *p = came.descriptor.bytes ? parcel_bare(c->layout, NULL, c->user, 1) : NULL;
+    bool ok = p && pull_add(&pulls, &came.descriptor, came.bytes, p, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
     parcel_close(p);
     return ok;
 }
