@@ -29,9 +29,9 @@ enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int6
 bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
-/* True where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
- * pass through memory instead of the caches. */
-bool host_offer_floods(const struct peer *p, const struct layout *l, int64_t count);
+/* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
+ * what is long pass through memory instead of the caches. */
+bool host_offer_waits(const struct peer *p, const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);
 

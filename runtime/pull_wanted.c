@@ -1,6 +1,7 @@
 /* pull_wanted.c: which receives may bring a descriptor, and whether one has come. */
 #include "block.h"
 #include "brief.h"
+#include "native.h"
 #include "pipeline.h"
 #include "pull.h"
 #include "scatter.h"
@@ -54,7 +55,9 @@ const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t 
 {
     struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (packed && !on) return packed;
-    return (on ? head_on(on, p, packed, room, bytes) : scatter_move(p, room, 0, bytes, true)) ? room : NULL;
+    if (on) return head_on(on, p, packed, room, bytes) ? room : NULL;
+    bool read = native_pack(p->layout, p->count, p->user, room, 0, bytes) || scatter_move(p, room, 0, bytes, true);
+    return read ? room : NULL;
 }
 
 static bool told(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
