@@ -101,7 +101,7 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
 struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
 {
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
-    if (!peer || (later && !host_offer_waits(peer, l, count))) return NULL;
+    if (!peer || (later && !host_offer_later(peer, l, count))) return NULL;
     return host_offer_to(peer, l, buf, count, false);
 }
 

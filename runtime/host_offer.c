@@ -5,20 +5,13 @@
 #include "block.h"
 #include "choose.h"
 #include "env.h"
+#include "host_fill.h"
 #include "interpose.h"
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"
-#include "spin.h"
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define PIECE_FIRST ((int64_t)16 << 10)   /* of a room that is filled while it is read: before the receiver is told, */
-#define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it; */
-#define PIECE_SHORT ((int64_t)8 << 10)    /* of one that would take no more than that, where the receiver is told first */
-#define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
-#define SPINS_A_LOOK 64
 #define MOVED 16                          /* messages that go through rooms after one that its receiver came late for */
 
 static atomic_long shared, placed;   /* offers in rooms, and in place */
@@ -87,7 +80,7 @@ bool host_offer_wants(const struct layout *l, int64_t count)
 #define TRICKLE 0
 #endif
 
-bool host_offer_waits(const struct peer *p, const struct layout *l, int64_t count)
+bool host_offer_later(const struct peer *p, const struct layout *l, int64_t count)
 {
     const struct env *e = env_get();
     if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return true;
@@ -157,81 +150,13 @@ static void harvest(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it then. */
-static bool eaten_past(const struct slot *s, int64_t past)
-{
-    int64_t eaten, last = -1, since = 0;
-    for (unsigned spins = 0; (eaten = atomic_load_explicit(&s->eaten, memory_order_acquire)) < past; spins++) {
-        if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
-        if (eaten != last) last = eaten, since = stats_now();
-        else if (spins % SPINS_A_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
-        spin(spins);
-    }
-    return true;
-}
-
-/* Where the payload ends, if so large a piece leaves little of it. */
-static int64_t end_of(const struct parcel *p, int64_t at, int64_t piece)
-{
-    return p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
-}
-
-/* Blocks that are no multiple of 16 bytes: written where the receiver's cache holds the lines, they take up to three times as
- * long as written elsewhere first and then copied (16 KiB of 72 B blocks 21 and 13 us). So far; of others and of longer messages
- * the copy costs up to a fifth. */
-#define ASIDE_RUN 36
-#define ASIDE_RUN_MOST 512
-#define ASIDE_MOST ((int64_t)512 << 10)
-#define ASIDE_PIECE 4096
-static bool goes_aside(const struct parcel *p)
-{
-    int64_t run = p->layout->run;
-    return run % 16 && run >= ASIDE_RUN && run < ASIDE_RUN_MOST && p->bytes <= ASIDE_MOST;
-}
-
-static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t end)
-{
-    _Alignas(64) char aside[ASIDE_PIECE];
-    if (!goes_aside(p)) {
-        native_pack(p->layout, p->count, p->user, room, at, end);
-        return;
-    }
-    for (int64_t past; at < end; at = past, room += ASIDE_PIECE) {
-        past = end - at < ASIDE_PIECE ? end : at + ASIDE_PIECE;
-        native_pack(p->layout, p->count, p->user, aside, at, past);
-        memcpy(room, aside, (size_t)(past - at));
-    }
-}
-
-/* The packed bytes from `at` on, to where the next piece ends. */
-static int64_t fill(struct offer *o, int64_t at, int64_t piece)
-{
-    const struct parcel *p = o->parcel;
-    struct slot *s = o->slot;
-    int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
-    int64_t end = end_of(p, at, piece);
-    int64_t place = room_place(at, turn, end, &run);
-    if (place < at && !eaten_past(s, at + run - ROOM_RING)) {
-        atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
-        place = room_place(at, turn, end, &run);
-    }
-    pack_into(p, room_address(o->room) + place, at, at + run);
-    atomic_store_explicit(&s->ready, at + run, memory_order_release);
-    return at + run;
-}
-
 static bool into_room(struct offer *o)
 {
-    const struct parcel *p = o->parcel;
-    o->descriptor.bytes = p->bytes;
-    o->room = room_take(p->bytes);
+    o->descriptor.bytes = o->parcel->bytes;
+    o->room = room_take(o->parcel->bytes);
     if (!o->room) return false;
     describe(o, SLOT_ROOM, o->room, 0);
-    atomic_store_explicit(&o->slot->eaten, 0, memory_order_relaxed);
-    atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
-    native_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
-    if (end_of(p, HEAD_BYTES, PIECE_FIRST) < p->bytes) fill(o, HEAD_BYTES, PIECE_FIRST);
-    o->hungry = true;
+    host_fill_begin(o);
     return true;
 }
 
@@ -292,17 +217,6 @@ struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout 
     }
     offer_withdraw(o);
     return NULL;
-}
-
-int host_offer_feed(struct offer *o)
-{
-    int64_t at = atomic_load_explicit(&o->slot->ready, memory_order_relaxed);
-    for (int64_t piece = at > HEAD_BYTES ? PIECE_FIRST : PIECE_SHORT; at < o->parcel->bytes;) {
-        at = fill(o, at, piece);
-        if (piece < PIECE_MOST) piece *= 2;
-    }
-    o->hungry = false;
-    return 0;
 }
 
 bool host_offer_move(struct offer *o)

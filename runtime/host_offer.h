@@ -31,17 +31,16 @@ bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, uns
 bool host_offer_wants(const struct layout *l, int64_t count);
 /* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
  * what is long pass through memory instead of the caches. */
-bool host_offer_waits(const struct peer *p, const struct layout *l, int64_t count);
+bool host_offer_later(const struct peer *p, const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);
 
 /* What goes down for the descriptor of one to p: so many of a type. */
 int host_offer_count(const struct peer *p, MPI_Datatype *type);
 
-/* offer.c's: the receiver has refused. Fills the room; 0. Moves the payload to memory of stridec's own, the slot being held.
+/* offer.c's: the receiver has refused. Moves the payload to memory of stridec's own, the slot being held.
  * Leaves one that lies in a room to the receiver. Ends all. */
 void host_offer_refused(const struct offer *o);
-int host_offer_feed(struct offer *o);
 bool host_offer_move(struct offer *o);
 void host_offer_leave(struct offer *o);
 void host_offer_finish(void);

@@ -1,6 +1,5 @@
 /* offer_feed.c: messages that the sender packs while the receiver reads. */
-#include "host_offer.h"
-#include "offer_inner.h"
+#include "host_fill.h"
 #include <string.h>
 
 #define SECTOR 32
@@ -124,7 +123,7 @@ int offer_feed(struct offer *o)
     struct device *d = o->parcel->device;
     int rc = -1;
     if (!o->hungry) return 0;
-    if (o->host) return host_offer_feed(o);
+    if (o->host) return host_fill_rest(o), 0;
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);

@@ -60,7 +60,7 @@ static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype da
 {
     struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
     *peer = l && host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
-    if (*peer && !host_offer_waits(*peer, l, count)) *peer = NULL;
+    if (*peer && !host_offer_later(*peer, l, count)) *peer = NULL;
     return *peer && host_offer_sure(*peer) ? l : NULL;
 }
 

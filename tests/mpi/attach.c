@@ -147,6 +147,22 @@ static void long_blocks(void)
     report("long blocks");
 }
 
+/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of a room,
+ * several, and what goes no way round (runtime/host_fill.c). */
+static void across_lines(void)
+{
+    static const int blocks[] = {57, 60, 200, 2000, 9000};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        MPI_Datatype type;
+        struct layout l;
+        MPI_Type_vector(blocks[i], 9, 11, MPI_DOUBLE, &type);
+        type_commit(&type), layout_of(&l, type, 1, "72 B blocks");
+        for (int k = 0; k < 6; k++) try(k % 2 ? NONBLOCKING : BLOCKING, &l, &l, MPI_COMM_WORLD, 3 * i + (uint64_t)k);
+        layout_free(&l);
+    }
+    report("blocks across lines");
+}
+
 static void random_types(void)
 {
     for (int i = 0; i < RANDOM_TYPES; i++) {
@@ -469,6 +485,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, COUNT);
     all_ways(layouts);
     long_blocks();
+    across_lines();
     random_types();
     too_short(&layouts[2]);
     late(&layouts[2]);

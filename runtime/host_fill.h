@@ -1,0 +1,11 @@
+/* host_fill.h: the sender packs an offer into its room (room.h), and into its descriptor, whose rest is the payload's head. */
+#ifndef STRIDEC_HOST_FILL_H
+#define STRIDEC_HOST_FILL_H
+#include "offer_inner.h"
+
+/* What the receiver finds when it is told: the head, and of a long payload the first piece. */
+void host_fill_begin(struct offer *o);
+/* The rest, while it reads. */
+void host_fill_rest(struct offer *o);
+
+#endif
