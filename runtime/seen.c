@@ -18,19 +18,6 @@ static int64_t elements(int64_t bytes, int64_t size)
     return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
-static int64_t least_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* What stubs ask for; under lock. */
-static void aim(struct seen *s, int64_t brief)
-{
-    atomic_store(&s->brief, brief);
-    atomic_store(&s->sends, least_of(brief, atomic_load(&s->full[0])));
-    atomic_store(&s->receives, least_of(brief, atomic_load(&s->full[1])));
-}
-
 /* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
 static struct seen *slot_of(MPI_Datatype t)
 {
@@ -40,9 +27,11 @@ static struct seen *slot_of(MPI_Datatype t)
     PMPI_Type_size_x(t, &size);
     pthread_mutex_lock(&lock);
     atomic_store(&s->type, (MPI_Datatype)0);
-    atomic_store(&s->full[0], elements(atomic_load(&seen_least), size));
-    atomic_store(&s->full[1], elements(descriptor_least(), size));
-    aim(s, atomic_load(&seen_least) == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
+    int64_t least = atomic_load(&seen_least);
+    atomic_store(&s->least[SEEN_SEND], elements(least, size));
+    atomic_store(&s->least[SEEN_RECEIVE], elements(descriptor_least(), size));
+    atomic_store(&s->brief, least == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
+    atomic_store(&s->past, elements(HOST_OFFER_LEAST, size));
     atomic_store(&s->collects, elements(atomic_load(&seen_collected), size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
@@ -65,8 +54,8 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
-        atomic_store(&s->full[0], elements(least, l->size));
-        aim(s, least == INT64_MAX || !host_briefs(l) ? INT64_MAX : atomic_load(&s->brief));
+        atomic_store(&s->least[SEEN_SEND], elements(least, l->size));
+        if (least == INT64_MAX || !host_briefs(l)) atomic_store(&s->brief, INT64_MAX);
         atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
@@ -111,7 +100,7 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count)
     int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
-    struct layout *l = count >= atomic_load_explicit(&s->full[0], memory_order_relaxed) ? due(s, t, WORTH) : NULL;
+    struct layout *l = count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, WORTH) : NULL;
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -128,7 +117,7 @@ void seen_settle(MPI_Datatype t, int64_t elements)
 {
     struct seen *s = seen_of(t);
     pthread_mutex_lock(&lock);
-    if (atomic_load(&s->type) == t && elements > atomic_load(&s->brief)) aim(s, elements);
+    if (atomic_load(&s->type) == t && elements > atomic_load(&s->brief)) atomic_store(&s->brief, elements);
     pthread_mutex_unlock(&lock);
 }
 
@@ -176,7 +165,7 @@ bool seen_collects(MPI_Datatype t)
 bool seen_receives(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
-    return count >= atomic_load_explicit(&slot_of(t)->full[1], memory_order_relaxed);
+    return count >= atomic_load_explicit(&slot_of(t)->least[SEEN_RECEIVE], memory_order_relaxed);
 }
 
 void seen_start(int64_t least, int64_t collected)

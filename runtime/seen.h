@@ -8,15 +8,14 @@
 #include "host.h"
 #include "layout.h"
 
-struct seen {
-    _Atomic(MPI_Datatype) type;
-    _Atomic int64_t sends;      /* fewer elements have nothing to gain; nor to bring when they are received: */
-    _Atomic int64_t receives;
-    _Atomic int64_t full[2];    /* the same without brief messages, */
-    _Atomic int64_t brief;      /* which have so many and more */
-    _Atomic int64_t collects;   /* the same of one count of a collective (operand_host.c) */
+enum seen_way { SEEN_SEND, SEEN_RECEIVE, SEEN_WAYS };
+struct seen {   /* one line of the cache */
+    _Alignas(64) _Atomic(MPI_Datatype) type;
+    _Atomic int64_t least[SEEN_WAYS];   /* fewer elements have nothing to gain, or to bring, but in brief messages: */
+    _Atomic int64_t brief, past;        /* these have so many and more, but fewer than those */
+    _Atomic int64_t collects;   /* fewer have nothing to gain as one count of a collective (operand_host.c) */
     atomic_uint uses;           /* messages of enough elements, before the type is read; brief ones count less */
-    atomic_bool known;          /* it has been read, and `sends` is of what is known of it */
+    atomic_bool known;          /* it has been read, and `least` is of what is known of it */
     atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
 };
 #define SEEN_BITS 8
@@ -30,29 +29,33 @@ HOST_INLINE struct seen *seen_of(MPI_Datatype t)
 {
     return &seen_types[hash_place(host_type_bits(t), SEEN_BITS)];
 }
+HOST_INLINE bool seen_ignores(enum seen_way way, MPI_Datatype t, int64_t count)
+{
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && count < atomic_load_explicit(&s->least[way], memory_order_relaxed)
+           && (count < atomic_load_explicit(&s->brief, memory_order_relaxed)
+               || count >= atomic_load_explicit(&s->past, memory_order_relaxed));
+}
 /* Of calls in a process without a driver: true where the call goes straight down. */
 HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
 {
     if (host_type_plain(t) || atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX) return true;
-    const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
-           && (int64_t)count < atomic_load_explicit(&s->sends, memory_order_relaxed);
+    return seen_ignores(SEEN_SEND, t, (int64_t)count);
 }
 HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
 {
     int64_t size = host_type_size(t), least = descriptor_least();
     if (size) return (int64_t)count * size < least;
-    if (least == INT64_MAX) return true;
-    const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
-           && (int64_t)count < atomic_load_explicit(&s->receives, memory_order_relaxed);
+    return least == INT64_MAX || seen_ignores(SEEN_RECEIVE, t, (int64_t)count);
 }
 /* False of messages of which no brief one comes. */
 HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)
 {
     const struct seen *s = seen_of(t);
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t && t != MPI_DATATYPE_NULL
-           && count >= atomic_load_explicit(&s->brief, memory_order_relaxed);
+           && count >= atomic_load_explicit(&s->brief, memory_order_relaxed)
+           && count < atomic_load_explicit(&s->past, memory_order_relaxed);
 }
 /* Of a buffer of a collective. */
 HOST_INLINE bool seen_collective_ignores(MPI_Datatype t, MPI_Count count)
