@@ -20,7 +20,6 @@ local host = {}
 local UNROLLED = 16         -- moves in the body of a loop
 local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
-local GATHERED = 12         -- bytes of blocks that are gathered word by word
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
@@ -139,31 +138,33 @@ local function unroll(node)
   return math.max(1, math.min(8, UNROLLED // n))
 end
 
--- Blocks in lines of their own, more than the first cache holds: unpacking some lengths goes better word by word (12 B), or
--- with no move across two lines, eight blocks read before the first is written (40 B). So many blocks; past that memory
--- decides, and moves as wide as can be are quicker by up to a third. Other lengths gain nothing (20 to 56 B).
-local SCATTERED = {
-  [12] = { by = "words", least = 512, most = 1 << 16 },
-  [40] = { by = "split", least = 256, most = 1 << 17 },
+-- Blocks of 40 bytes in lines of their own, more than the first cache holds: unpacking them goes better with no move across two
+-- lines, eight blocks read before the first is written. So many blocks; past that memory decides, and moves as wide as can be
+-- are quicker by up to a third. Other lengths gain nothing (12 to 56 B).
+local SPLIT = { length = 40, least = 256, most = 1 << 17 }
+local function is_split(way, node)
+  if way ~= "unpack" or not lines_between(node) or node.child.kind ~= "dense" then return false end
+  local blocks = blocks_in_all(node)
+  return node.child.count == SPLIT.length and math.abs(node.step) < FAR and blocks >= SPLIT.least and blocks <= SPLIT.most
+end
+
+-- Packing blocks that are no power of two word by word, of this C type: so the compiler puts several together before it stores
+-- them. While fewer stores wait for memory, more loads do. By bytes of a block; of 40 only while the second cache holds their
+-- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57).
+local GATHERED = {
+  [12] = { by = "word", words = 3, least = 1, most = math.maxinteger },
+  [40] = { by = "number", words = 5, least = 256, most = 1 << 12 },
 }
-local function scattered(way, node)
-  if way ~= "unpack" or not lines_between(node) or node.child.kind ~= "dense" then return nil end
-  local s, blocks = SCATTERED[node.child.count], blocks_in_all(node)
-  return s and math.abs(node.step) < FAR and blocks >= s.least and blocks <= s.most and s.by or nil
+local function gathered(way, node)
+  if way ~= "pack" or node.kind ~= "stride" or node.child.kind ~= "dense" or math.abs(node.step) >= FAR then return nil end
+  local g, blocks = GATHERED[node.child.count], blocks_in_all(node)
+  return g and blocks >= g.least and blocks <= g.most and g or nil
 end
 
--- Blocks that are no power of two, gathered word by word: so the compiler puts several together before it stores them.
--- While fewer stores wait for memory, more loads do.
-local function is_gathered(node)
-  return node.kind == "stride" and node.child.kind == "dense" and node.child.count == GATHERED
-    and math.abs(node.step) < FAR
-end
-
-local function gathered(node, lines)
-  local words = node.child.count // 4
+local function gather(g, node, lines)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
-  add(lines, "        const word *const from = (const word *)(u + %s);", moved(place(node, "(i + k)"), node.child.off))
-  add(lines, "        for (s64 j = 0; j < %d; j++) ((word *)p)[k * %d + j] = from[j];", words, words)
+  add(lines, "        const %s *const from = (const %s *)(u + %s);", g.by, g.by, moved(place(node, "(i + k)"), node.child.off))
+  add(lines, "        for (s64 j = 0; j < %d; j++) ((%s *)p)[k * %d + j] = from[j];", g.words, g.by, g.words)
   add(lines, "    }")
 end
 
@@ -189,9 +190,10 @@ end
 
 -- A loop over copies, straight on.
 local function straight(way, node, lines)
-  local child, by = node.child, scattered(way, node)
-  if way == "pack" and is_gathered(node) then return gathered(node, lines) end
-  if by == "split" then return split(node, lines) end
+  local child = node.child
+  local g = gathered(way, node)
+  if g then return gather(g, node, lines) end
+  if is_split(way, node) then return split(node, lines) end
   local far = child.kind == "dense" and child.count <= INLINE_MAX
     and node.kind == "stride" and math.abs(node.step) >= FAR
   local times = unroll(node)
@@ -200,11 +202,7 @@ local function straight(way, node, lines)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
   add(lines, "        char *const from = u + %s;", at)
-  if by == "words" then
-    add(lines, "        words_%d(from, p + k * %d);", child.count, child.count)
-  else
-    add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
-  end
+  add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
   if stays_apart(way, node) then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
 end
@@ -370,10 +368,10 @@ local function why(tree, all)
     lines[#lines + 1] = ("blocks of %d B: %s"):format(bytes, moves.words(bytes))
   end
   for _, node in ipairs(all.nodes) do
-    if is_gathered(node) then
-      lines[#lines + 1] = ("packing blocks of %d B: by words, several blocks before they are stored"):format(GATHERED)
+    if gathered("pack", node) then
+      lines[#lines + 1] = ("packing blocks of %d B: by words, several blocks before they are stored"):format(node.child.count)
     end
-    if scattered("unpack", node) then
+    if is_split("unpack", node) then
       lines[#lines + 1] = ("unpacking blocks of %d B that lie apart: none of the moves across two lines"):format(node.child.count)
     end
     if is_turned(node) then
@@ -392,22 +390,21 @@ end
 
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
-  local lengths, code, moved_by = {}, {}, {}
+  local lengths, code, splits = {}, {}, false
   for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
-      local by = scattered(way, node)
-      if by then moved_by[by] = true end
+      splits = splits or is_split(way, node)
       emit[node.kind](way, node, lines, p.tree)
     end
     elements(way, p.tree, lines)
     code[way] = lines
   end
   return require "template".render("templates/host.c", read, {
-    title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code, moved_by = moved_by,
+    title = title, family = p.family, lengths = lengths, sizes = size_lines(p.all, p.tree), code = code, splits = splits,
     whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })

@@ -22,6 +22,7 @@ struct stridec_host {
 };
 
 typedef int word __attribute__((may_alias, aligned(1)));
+typedef double number __attribute__((may_alias, aligned(1)));
 
 #define FAST static inline __attribute__((always_inline))
 #define PART static __attribute__((noinline))
@@ -30,24 +31,11 @@ typedef int word __attribute__((may_alias, aligned(1)));
 /* In a loop over a list: no vectors of gathered words, which are slower than loads. */
 #define ONE_BY_ONE __asm__ volatile("")
 
-@ if moved_by.words then
-/* Word by word. */
-FAST void words_12(char *to, const char *from)
-{
-#pragma GCC unroll 3
-    for (int i = 0; i < 3; i++) {
-        ((word *)to)[i] = ((const word *)from)[i];
-        ONE_BY_ONE;
-    }
-}
-
-@ end
-@ if moved_by.split then
+@ if splits then
 /* Eight blocks of five words, `step` bytes apart, all read before the first is written; two words at a time are written,
  * which lie in one line where the blocks begin at multiples of 16. */
 FAST void split_40(char *to, s64 step, const char *from)
 {
-    typedef double number __attribute__((may_alias, aligned(1)));
     typedef double pair __attribute__((vector_size(16), may_alias, aligned(1)));
     double a[8], b[8], c[8], d[8], e[8];
 #pragma GCC unroll 8

@@ -65,16 +65,25 @@ describe("host", function()
     assert.not_matches("builtin_prefetch", source(stride(30, 1 << 20, dense(4096))))
   end)
 
-  it("unpacks some lengths without a move across two lines where many blocks lie apart, and not from memory", function()
-    local function calls(text, name) return count(text:match "FAST void unpack_run_1.-\n}", name) end
-    assert.equal(1, calls(source(stride(600, 128, dense(12))), "words_12%("))
-    assert.equal(2, calls(source(stride(600, 720, dense(40))), "_40%("))
-    assert.equal(1, calls(source(stride(600, -720, dense(40))), "split_40%("))
-    for _, other in ipairs { stride(500, 128, dense(12)), stride(600, 16, dense(12)), stride(600, 4096, dense(12)),
-      stride(1 << 17, 128, dense(12)), stride(600, 128, dense(24)), stride(200, 720, dense(40)), stride(1 << 18, 720, dense(40)) } do
-      assert.equal(0, count(source(other), "words_12") + count(source(other), "split_40"))
+  local function loop(way, text) return text:match("FAST void " .. way .. "_run_1.-\n}") end
+
+  it("unpacks 40 bytes without a move across two lines where many blocks lie apart, and not from memory", function()
+    assert.equal(2, count(loop("unpack", source(stride(600, 720, dense(40)))), "_40%("))
+    assert.equal(1, count(loop("unpack", source(stride(600, -720, dense(40)))), "split_40%("))
+    for _, other in ipairs { stride(600, 16, dense(12)), stride(600, 128, dense(24)), stride(200, 720, dense(40)),
+      stride(600, 4096, dense(40)), stride(1 << 18, 720, dense(40)) } do
+      assert.equal(0, count(source(other), "split_40"))
     end
-    assert.equal(0, count(source(stride(600, 128, dense(12))):match "FAST void pack_run_1.-\n}", "words_12"))
+    assert.equal(0, count(loop("pack", source(stride(600, 720, dense(40)))), "split_40"))
+  end)
+
+  it("packs blocks of 12 bytes word by word, and those of 40 while the second cache holds their lines", function()
+    assert.equal(1, count(loop("pack", source(stride(10, 128, dense(12)))), "%(word %*%)p%)%[k %* 3 %+ j%]"))
+    assert.equal(1, count(loop("pack", source(stride(600, 720, dense(40)))), "%(number %*%)p%)%[k %* 5 %+ j%]"))
+    for _, other in ipairs { stride(10, 4096, dense(12)), stride(200, 720, dense(40)), stride(5000, 720, dense(40)) } do
+      assert.equal(0, count(loop("pack", source(other)), "j < "))
+    end
+    assert.equal(0, count(loop("unpack", source(stride(10, 128, dense(12)))), "j < "))
   end)
 
   it("turns columns that lie beside each other", function()
