@@ -43,18 +43,25 @@ static bool goes_aside(const struct parcel *p)
     return run % 16 && run >= ASIDE_RUN && run < ASIDE_RUN_MOST && p->bytes <= ASIDE_MOST;
 }
 
-static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t end)
+static void copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+/* `room` is a multiple of 16: pieces begin at multiples of 64 bytes. */
+static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t end, bool past_caches)
 {
     _Alignas(64) char aside[ASIDE_PIECE];
-    if (!goes_aside(p)) {
+    if (!past_caches && !goes_aside(p)) {
         native_pack(p->layout, p->count, p->user, room, at, end);
         return;
     }
     for (int64_t past; at < end; at = past, room += ASIDE_PIECE) {
         past = end - at < ASIDE_PIECE ? end : at + ASIDE_PIECE;
         native_pack(p->layout, p->count, p->user, aside, at, past);
-        memcpy(room, aside, (size_t)(past - at));
+        (past_caches ? bypass_copy : copy)(room, aside, (size_t)(past - at));
     }
+    if (past_caches) bypass_end();
 }
 
 /* The packed bytes from `at` on, to where the next piece ends. */
@@ -69,14 +76,27 @@ static int64_t fill(struct offer *o, int64_t at, int64_t piece)
         atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
         place = room_place(at, turn, end, &run);
     }
-    pack_into(p, room_address(o->room) + place, at, at + run);
+    int64_t start = o->turn.timed ? stats_now() : 0;
+    pack_into(p, room_address(o->room) + place, at, at + run, o->turn.past);
+    if (o->turn.timed) o->spent += stats_now() - start;
     atomic_store_explicit(&s->ready, at + run, memory_order_release);
     return at + run;
+}
+
+static struct bypass_turn turn_of(const struct offer *o)
+{
+    const struct parcel *p = o->parcel;
+    uint32_t size = (uint32_t)native_class(p->bytes);
+    uint64_t key = (uint64_t)(uintptr_t)p->layout * 4096 + (uint64_t)o->peer->rank * 64 + size + 1;
+    return bypass_next(bypass_row(key, atomic_load_explicit(&o->peer->past, memory_order_relaxed) >> size & 1));
 }
 
 void host_fill_begin(struct offer *o)
 {
     const struct parcel *p = o->parcel;
+    o->turn = turn_of(o);
+    o->slot->timed = o->turn.timed;
+    atomic_store_explicit(&o->slot->spent, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->eaten, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
     native_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
@@ -92,4 +112,14 @@ void host_fill_rest(struct offer *o)
         if (piece < PIECE_MOST) piece *= 2;
     }
     o->hungry = false;
+}
+
+void host_fill_read(const struct offer *o)
+{
+    int64_t spent = o->turn.timed ? atomic_load_explicit(&o->slot->spent, memory_order_relaxed) : 0, bytes = o->descriptor.bytes;
+    if (spent <= 0) return;
+    bypass_learn(o->turn, o->spent + spent, bytes - HEAD_BYTES);
+    uint32_t bit = (uint32_t)1 << native_class(bytes), past = atomic_load_explicit(&o->peer->past, memory_order_relaxed);
+    past = bypass_stays(o->turn.of) ? past | bit : past & ~bit;
+    atomic_store_explicit(&o->peer->past, past, memory_order_relaxed);
 }

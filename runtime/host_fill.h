@@ -7,5 +7,7 @@
 void host_fill_begin(struct offer *o);
 /* The rest, while it reads. */
 void host_fill_rest(struct offer *o);
+/* The receiver has read it. */
+void host_fill_read(const struct offer *o);
 
 #endif

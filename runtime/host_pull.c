@@ -33,14 +33,17 @@ static bool write_head(const struct host_side *to, int64_t bytes)
 static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
     const char *room = s->head <= HEAD_BYTES && write_head(to, s->head) ? room_of(peer, s->user, bytes) : NULL;
-    int64_t ready, run;
+    int64_t ready, run, start = 0, spent = 0;
     for (int64_t at = s->head; room && at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
         int64_t place = room_place(at, turn, end, &run);
+        if (s->timed) start = stats_now();
         if (!write_out(to, room + place, at, at + run)) return false;
+        if (s->timed) spent += stats_now() - start;
         atomic_store_explicit(&s->eaten, at + run, memory_order_release);
     }
+    if (s->timed) atomic_store_explicit(&s->spent, spent, memory_order_relaxed);
     return room != NULL;
 }
 

@@ -22,7 +22,7 @@
 
 #define FOLDER "/dev/shm/"
 #define LOOKS_A_PULSE 65536
-static const char magic[8] = "stridec5";
+static const char magic[8] = "stridec6";
 
 atomic_bool node_is_armed;
 static atomic_bool there;         /* the own file */

@@ -46,6 +46,8 @@ struct slot {
     _Atomic uint32_t unfollowed;   /* where they are: the receiver could not wait for marks, and read piece by piece */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
     int64_t head;               /* of those: the first so many came with the descriptor */
+    bool timed;                 /* the receiver tells what it needs for the rest (bypass.h), */
+    _Atomic int64_t spent;      /* in nanoseconds, without those that it waits; 0: not told */
 };
 
 #define SLOTS 512
@@ -89,6 +91,7 @@ struct peer {
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */
+    _Atomic uint32_t past;      /* powers of two of bytes of which messages to it were last found to go better past the caches */
     char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
     _Atomic int64_t access;     /* to its segment; 0: none */
 };

@@ -1,6 +1,7 @@
 /* offer_inner.h: what offer.c, offer_store.c, offer_feed.c and host_offer.c share. */
 #ifndef STRIDEC_OFFER_INNER_H
 #define STRIDEC_OFFER_INNER_H
+#include "bypass.h"
 #include "offer.h"
 #include "parcel.h"
 #include <stddef.h>
@@ -15,6 +16,8 @@ struct offer {
     bool hungry;               /* the wire, or the room, is to be filled by offer_feed */
     bool promised;             /* the slot is one that was promised, and is so again */
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */
+    struct bypass_turn turn;   /* how it gets there; */
+    int64_t spent;             /* where that is timed, the nanoseconds that it took */
     struct offer *next;
     bool pinned;               /* it lies in pinned memory; so for good */
     union {

@@ -1,5 +1,6 @@
 /* offer_store.c: offers and the slots of the own file that they take: what is free, promised or kept for the next message. */
 #include "brief.h"
+#include "host_fill.h"
 #include "latch.h"
 #include "offer_inner.h"
 #include "room.h"
@@ -103,6 +104,7 @@ void offer_withdraw(struct offer *o)
 {
     if (o->brief) brief_take_back(o->peer);
     parcel_close(o->parcel);
+    if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) host_fill_read(o);
     if (o->room) room_put(o->room, o->descriptor.bytes);
     latch_close(&latch);
     if (o->slot) {
