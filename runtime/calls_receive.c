@@ -82,11 +82,19 @@ static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MP
     return rc;
 }
 
+/* The layout of one of these, and its bytes; else NULL. */
+static struct layout *brief_of(int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, int64_t *bytes)
+{
+    if (source == MPI_PROC_NULL || aside_any()) return NULL;
+    struct layout *l = host_brief(datatype, count, bytes);
+    return l ? l : host_awaits_short(count, datatype, comm, bytes);
+}
+
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
     int64_t bytes;
-    struct layout *brief = aside_any() ? NULL : host_brief(datatype, count, &bytes);
+    struct layout *brief = brief_of(count, datatype, source, comm, &bytes);
     if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
     if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
@@ -137,7 +145,7 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct wire w;
     int rc;
     int64_t bytes;
-    struct layout *brief = aside_any() || source == MPI_PROC_NULL ? NULL : host_brief(datatype, count, &bytes);
+    struct layout *brief = brief_of(count, datatype, source, comm, &bytes);
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
     if (watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);

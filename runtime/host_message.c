@@ -159,9 +159,10 @@ void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, v
     host_note_packed();
 }
 
-void host_brief_arrived(const struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
+void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
 {
-    if (bytes > 0) native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+    if (bytes > 0 && native_trusts(l, count)) native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+    else if (bytes > 0) native_unpack(l, count, buf, packed, 0, bytes);
     host_note_packed();
 }
 
@@ -171,6 +172,14 @@ struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype
     struct layout *l = none || seen_direct(datatype) ? NULL : seen_packed(datatype, count);
     if (!l && !none) return brief(buf, count, datatype, comm);
     return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;
+}
+
+struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes)
+{
+    bool asks = count > 0 && comm != MPI_COMM_NULL && seen_short(datatype, count) && (driver_absent() || !driver_get());
+    struct layout *l = asks ? seen_packed(datatype, count) : NULL;
+    *bytes = l ? layout_bytes(l, count) : 0;
+    return l && *bytes <= HOST_BRIEF_MOST && parcel_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
 }
 
 void host_arrived(struct parcel *p, int64_t bytes)

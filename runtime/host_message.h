@@ -41,9 +41,12 @@ static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *
     *bytes = l ? native_trusts(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }
+/* The same of one that is to be received packed though none is sent so: it is too short for a payload that is offered, and long
+ * enough for a descriptor, which brings an error then. */
+struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes);
 /* What it has brought, or taken away. */
 void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
-void host_brief_arrived(const struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
+void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
 /* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
 /* After such a receive of so many bytes. */

@@ -57,6 +57,13 @@ HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)
            && count >= atomic_load_explicit(&s->brief, memory_order_relaxed)
            && count < atomic_load_explicit(&s->past, memory_order_relaxed);
 }
+/* True of messages that are too short to be offered, of types that the table holds. */
+HOST_INLINE bool seen_short(MPI_Datatype t, int64_t count)
+{
+    const struct seen *s = seen_of(t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t && t != MPI_DATATYPE_NULL
+           && count < atomic_load_explicit(&s->past, memory_order_relaxed);
+}
 /* Of a buffer of a collective. */
 HOST_INLINE bool seen_collective_ignores(MPI_Datatype t, MPI_Count count)
 {

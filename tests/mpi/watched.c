@@ -20,15 +20,18 @@ enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TES
 static const char *const names[WAYS] = {"Recv",    "Sendrecv", "Sendrecv_replace", "Wait",     "Test",
                                         "Waitany", "Testany",  "Waitsome",         "Testsome", "Request_get_status"};
 
-enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, HALVES, KINDS };
+/* WINDOW, MIXED: too short for an offer, and long enough for a descriptor. */
+enum layouts { CELLS, ROWS, FEW_ROWS, BITS, PIECES, FEW_BITS, FEW_PIECES, HALVES, WINDOW, MIXED, KINDS };
 static struct layout layouts[KINDS];
 static const struct { int runs, run, pitch; } shapes[KINDS] = {
     [CELLS] = {BYTES / 8, 8, 16},   [ROWS] = {BYTES / 2048, 2048, 3000}, [FEW_ROWS] = {BYTES / 4096, 2048, 3000},
     [BITS] = {BRIEF / 8, 8, 24},    [PIECES] = {BRIEF / 16, 16, 40},
     [FEW_BITS] = {BRIEF / 16, 8, 24}, [FEW_PIECES] = {BRIEF / 32, 16, 40}, [HALVES] = {2, BRIEF / 2, 700},
+    [WINDOW] = {4032 / 8, 8, 24},
 };
 /* What is sent into what. */
-static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}, {BITS, HALVES}, {HALVES, PIECES}};
+static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}, {BITS, HALVES}, {HALVES, PIECES},
+                                                              {BITS, WINDOW}, {WINDOW, WINDOW}, {MIXED, MIXED}};
 static int peer;
 static bool ordinary, threads;
 static long (*offers)(int in_place), (*packed)(void);
@@ -45,6 +48,19 @@ static void complete(enum way way, MPI_Request *r, MPI_Status *s)
     while (way == TEST && !done) MPI_Test(r, &done, s);
     while (way == TESTANY && !done) MPI_Testany(1, r, &at, &done, s);
     while (way == TESTSOME && !done) MPI_Testsome(1, r, &done, &at, s);
+}
+
+static MPI_Datatype type_made(enum layouts which)
+{
+    MPI_Datatype type, part[2];
+    if (which == MIXED) {   /* 4032 bytes of doubles and ints */
+        MPI_Type_vector(336, 1, 3, MPI_DOUBLE, &part[0]), MPI_Type_vector(336, 1, 2, MPI_INT, &part[1]);
+        MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, 8072}, part, &type);
+        for (int i = 0; i < 2; i++) MPI_Type_free(&part[i]);
+    } else {
+        MPI_Type_vector(shapes[which].runs, shapes[which].run, shapes[which].pitch, MPI_BYTE, &type);
+    }
+    return type;
 }
 
 /* Others are made where a freed one was. */
@@ -209,8 +225,7 @@ int main(int argc, char **argv)
     *(void **)&ready = dlsym(RTLD_DEFAULT, "stridec_host_ready");
     peer = 1 - my_rank;
     for (int i = 0; i < KINDS; i++) {
-        MPI_Datatype type;
-        MPI_Type_vector(shapes[i].runs, shapes[i].run, shapes[i].pitch, MPI_BYTE, &type);
+        MPI_Datatype type = type_made((enum layouts)i);
         type_commit(&type);
         layout_of(&layouts[i], type, 1, "runs");
         if (ready && !ordinary) ready(type, 1);
@@ -219,6 +234,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) exchanged(&pairs[i]), exchanged(&pairs[i]);
     report("exchanged");
     for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
+    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, CELLS, WINDOW), at_once(n, WINDOW, WINDOW, BITS);
     expect_cancelled(MEM_HOST, &layouts[PIECES], peer, TAG + 100, MPI_COMM_WORLD);
     report("cancelled");
     if (threads && level == MPI_THREAD_MULTIPLE) {
