@@ -247,13 +247,12 @@ void host_offer_leave(struct offer *o)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is in rooms stays readable for its receivers, who have them mapped. */
+/* The rooms and their slots go soon: what is there to be read is waited for. */
 void host_offer_finish(void)
 {
-    while (left) {
-        struct offer *o = left;
-        left = o->next;
-        offer_withdraw(o);
+    for (unsigned spins = 1; left; spins++) {
+        offer_linger(left, spins);
+        harvest();
     }
     gap_free();
 }

@@ -11,6 +11,7 @@
 #include "place.h"
 #include "spill.h"
 #include "spin.h"
+#include "world.h"
 #include <pthread.h>
 
 /* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
@@ -290,17 +291,24 @@ static bool in_vain(const struct offer *o)
     return atomic_load(&o->peer->file->leaving) || node_gone(o->peer);
 }
 
+void offer_linger(struct offer *o, unsigned spins)
+{
+    int flag;
+    if (spins % SPINS_A_PROGRESS == 0 && world_exists())
+        PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    if (o && spins % LOOKS_A_PULSE == 0 && in_vain(o)) atomic_store(&o->slot->state, SLOT_DONE);
+    spin(spins);
+}
+
 void offer_finish(void)
 {
     if (node_own()) atomic_store(&node_own()->leaving, 1);
-    for (unsigned spins = 0; atomic_load(&left_count); spins++) {
+    for (unsigned spins = 1; atomic_load(&left_count); spins++) {
         offer_poll();
-        struct offer *o = left;
-        if (o && spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && in_vain(o)) atomic_store(&o->slot->state, SLOT_DONE);
-        spin(spins);
+        offer_linger(left, spins);
     }
-    attend_finish();
     host_offer_finish();
+    attend_finish();
     offers_drop();
     attach_lists_drop();
 }

@@ -48,6 +48,9 @@ void offer_followed(const struct offer *o);
 /* What the slot says of packed bytes, or of the typed buffer. */
 void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout);
 void offer_publish(struct offer *o);
+/* offer.c. A turn of waiting for o's receiver at MPI_Finalize: the MPI goes on meanwhile, as what tells the receiver may not be out
+ * yet, and one that will not come counts as done. */
+void offer_linger(struct offer *o, unsigned spins);
 /* What of an offer has left the application's buffer lies in memory of stridec's own. */
 static inline bool offer_moved(const struct offer *o)
 {
