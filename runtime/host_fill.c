@@ -43,11 +43,6 @@ static bool goes_aside(const struct parcel *p)
     return run % 16 && run >= ASIDE_RUN && run < ASIDE_RUN_MOST && p->bytes <= ASIDE_MOST;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
-
 /* `room` is a multiple of 16: pieces begin at multiples of 64 bytes. */
 static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t end, bool past_caches)
 {
@@ -59,7 +54,8 @@ static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t en
     for (int64_t past; at < end; at = past, room += ASIDE_PIECE) {
         past = end - at < ASIDE_PIECE ? end : at + ASIDE_PIECE;
         native_pack(p->layout, p->count, p->user, aside, at, past);
-        (past_caches ? bypass_copy : copy)(room, aside, (size_t)(past - at));
+        if (past_caches) bypass_copy(room, aside, (size_t)(past - at));
+        else memcpy(room, aside, (size_t)(past - at));
     }
     if (past_caches) bypass_end();
 }
