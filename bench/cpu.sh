@@ -14,9 +14,13 @@ shift
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
+ranks() {   # RANKS PROGRAM...
+    n=$1
+    shift
+    MPICC=$mpicc "$here/tests/mpirun.sh" -n "$n" "$build/stridec" run -- "$@"
+}
 messages() {   # NAME [ARGUMENT]
-    (cd "$scratch" && MPICC=$mpicc "$here/tests/mpirun.sh" -n 2 "$build/stridec" run -- "$build/bench/cpu_pingpong" \
-        ${2:-} --ms "${MS:-12}" --most "${MOST:-16777216}" "$1-$i.json")
+    (cd "$scratch" && ranks 2 "$build/bench/cpu_pingpong" ${2:-} --ms "${MS:-12}" --most "${MOST:-16777216}" "$1-$i.json")
 }
 
 i=0 runs=
@@ -28,13 +32,13 @@ for build; do
     if [ "${BOTH:-1}" != 0 ]; then messages both --both || exit 1; fi
     if [ "${SELF:-1}" != 0 ]; then messages self --self || exit 1; fi
     [ "${PACK:-1}" != 0 ] || continue
-    # Alone, an MPI's program needs no mpirun.
-    (cd "$scratch" && "$build/stridec" run -- "$build/bench/cpu_pack" --ms "${MS:-12}" --most "${MOST:-16777216}" \
-        "run-$i.json") || exit 1
+    # Not without mpirun: alone, Open MPI looks at the machine by itself, and hwloc's plug-ins may load a GPU's driver, which is
+    # asked about addresses from then on.
+    (cd "$scratch" && ranks 1 "$build/bench/cpu_pack" --ms "${MS:-12}" --most "${MOST:-16777216}" "run-$i.json") || exit 1
     runs="$runs $scratch/run-$i.json"
     if command -v valgrind >/dev/null; then
         mkdir "$scratch/count-$i"
-        (cd "$scratch/count-$i" && "$build/stridec" run -- valgrind -q --tool=callgrind --instr-atstart=no \
+        (cd "$scratch/count-$i" && ranks 1 valgrind -q --tool=callgrind --instr-atstart=no \
             "$build/bench/cpu_pack-count" --count --most "${COUNT_MOST:-65536}") >"$scratch/log" 2>&1 || tail -3 "$scratch/log"
         runs="$runs:$scratch/count-$i"
     fi
