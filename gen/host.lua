@@ -197,13 +197,15 @@ local function straight(way, node, lines)
   local far = child.kind == "dense" and child.count <= INLINE_MAX
     and node.kind == "stride" and math.abs(node.step) >= FAR
   local times = unroll(node)
-  if times > 1 then add(lines, "#pragma GCC unroll %d", times) end
+  local listed = node.kind ~= "stride" and child.kind == "dense" and list.gathers(way, child.count)
+  if listed then add(lines, "    GATHERED(%d)", times)
+  elseif times > 1 then add(lines, "#pragma GCC unroll %d", times) end
   local at = moved(place(node, "(i + k)"), child.off)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
   add(lines, "        char *const from = u + %s;", at)
   add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
-  if stays_apart(way, node) then add(lines, "        ONE_BY_ONE;") end
+  if stays_apart(way, node) then add(lines, "        %s;", listed and "GATHERED_EACH" or "ONE_BY_ONE") end
   add(lines, "    }")
 end
 

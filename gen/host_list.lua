@@ -22,6 +22,9 @@ local list_count, at_type, start_type = list.count, list.at_type, list.start_typ
 -- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
 local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
 
+-- Words that are packed from listed places.
+function list.gathers(way, bytes) return way == "pack" and (bytes == 4 or bytes == 8) end
+
 -- Pieces lie at `at`.
 local function pieces(way, node, lines)
   add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 piece, s64 i, s64 n,", way, node.id)
@@ -32,12 +35,13 @@ local function pieces(way, node, lines)
   for _, bytes in ipairs(PIECES) do
     if bytes % node.unit == 0 then
       add(lines, "    case %d:", bytes)
-      add(lines, "#pragma GCC unroll 16")
+      local listed = list.gathers(way, bytes)
+      add(lines, listed and "        GATHERED(16)" or "#pragma GCC unroll 16")
       add(lines, "        for (s64 k = 0; k < n; k++) {")
       add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
       local other = way == "copy" and ("p + (s64)at[k] * %d"):format(node.unit) or ("p + k * %d"):format(bytes)
       add(lines, "            COPY(%s, %s, %d);", way == "unpack" and "from" or other, way == "unpack" and other or "from", bytes)
-      add(lines, "            ONE_BY_ONE;")
+      add(lines, "            %s;", listed and "GATHERED_EACH" or "ONE_BY_ONE")
       add(lines, "        }")
       add(lines, "        break;")
     end

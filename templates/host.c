@@ -28,8 +28,19 @@ typedef double number __attribute__((may_alias, aligned(1)));
 #define PART static __attribute__((noinline))
 #define COPY(to, from, n) __builtin_memcpy(to, from, n)
 
-/* In a loop over a list: no vectors of gathered words, which are slower than loads. */
+/* In a loop of short moves: no vectors built of several words, which are slower. */
 #define ONE_BY_ONE __asm__ volatile("")
+
+/* Before and in a loop that packs words from listed places, so many at a time: but for processors that gather quicker than they
+ * load, which are Intel's since Sapphire Rapids (lists of 4 KiB to 256 KiB 1.1 to 1.4 times; AMD's up to 2.2 times slower). */
+#ifdef __AVX512FP16__
+#define GATHERED(n)
+#define GATHERED_EACH (void)0
+#else
+#define PRAGMA(text) _Pragma(#text)
+#define GATHERED(n) PRAGMA(GCC unroll n)
+#define GATHERED_EACH ONE_BY_ONE
+#endif
 
 @ if splits then
 /* Eight blocks of five words, `step` bytes apart, all read before the first is written; two words at a time are written,

@@ -86,6 +86,21 @@ describe("host", function()
     assert.equal(0, count(loop("unpack", source(stride(10, 128, dense(12)))), "j < "))
   end)
 
+  it("lets the compiler gather words that are packed from listed places, on processors that do so quickly, and no others", function()
+    for bytes, gathered in pairs { [4] = 1, [8] = 1, [12] = 0, [16] = 0 } do
+      for _, tree in ipairs { trees.index({ 0, 24, 40 }, dense(bytes)), trees.list(0, dense(bytes)) } do
+        assert.equal(gathered, count(loop("pack", source(tree, "indexed")), "GATHERED_EACH"))
+        assert.equal(0, count(loop("unpack", source(tree, "indexed")), "GATHERED"))
+      end
+    end
+    local text = source(trees.blocks(8), "indexed")
+    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "GATHERED_EACH"))
+    assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "GATHERED"))
+    assert.equal(0, count(source(stride(600, 24, dense(8))), "GATHERED_EACH;"))
+    -- A child that repeats words is no word, however often.
+    assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "GATHERED"))
+  end)
+
   it("turns columns that lie beside each other", function()
     local plan = host.plan(trees.whole(stride(64, 16, stride(64, 8192, dense(16))), "strided"))
     assert.matches("8 at a time, row by row", table.concat(plan.why, "\n"))

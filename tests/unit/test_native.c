@@ -193,11 +193,13 @@ static const struct {
     {"s(2,300000,s(4100,72,d(8)))", 1, 0},
 };
 
-/* An index; blocks of any length; properties of scattered atoms, of 24 bytes each, then of 4, then of 8. */
-enum list { LIST_INDEX, LIST_BLOCKS, LIST_ATOMS, LISTS };
+/* Indices; blocks of any length; properties of scattered atoms, of 24 bytes each, then of 4, then of 8. */
+enum list { LIST_INDEX, LIST_WORDS, LIST_PAIRS, LIST_BLOCKS, LIST_ATOMS, LISTS };
+static const int64_t index_lengths[] = {[LIST_INDEX] = 12, [LIST_WORDS] = 4, [LIST_PAIRS] = 8};
 
 static int64_t list_length(enum list kind, int64_t i, int64_t n)
 {
+    if (kind < LIST_BLOCKS) return index_lengths[kind];
     if (kind == LIST_BLOCKS) return 4 * random_from(1, 60);
     return (i < n / 2 ? 24 : i < n * 3 / 4 ? 4 : 8) * random_from(1, 3);
 }
@@ -207,13 +209,13 @@ static struct tree *list_tree(int64_t n, enum list kind, int64_t far)
     struct tree *part[400];
     int64_t at[400], next = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t length = kind ? list_length(kind, i, n) : 12;
+        int64_t length = list_length(kind, i, n);
         at[i] = next;
-        part[i] = kind ? made(tree_dense(next, length, &trees_why)) : NULL;
+        part[i] = kind < LIST_BLOCKS ? NULL : made(tree_dense(next, length, &trees_why));
         next += length + 4 * random_from(0, far);
     }
-    if (kind) return made(tree_seq(8, n, part, &trees_why));
-    return made(tree_index(8, n, at, made(tree_dense(0, 12, &trees_why)), &trees_why));
+    if (kind >= LIST_BLOCKS) return made(tree_seq(8, n, part, &trees_why));
+    return made(tree_index(8, n, at, made(tree_dense(0, index_lengths[kind], &trees_why)), &trees_why));
 }
 
 static void compiled(struct tree *t, int64_t count, int64_t extent)
@@ -227,19 +229,25 @@ static void compiled(struct tree *t, int64_t count, int64_t extent)
     sample_free(&s);
 }
 
-static bool code_in_child(void)
+static bool lists_in_child(void)
 {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        compiled(parsed(shapes[i].tree), shapes[i].count, shapes[i].extent);
     for (enum list i = 0; i < LISTS; i++) {
         int n = i == LIST_ATOMS ? 330 : 120;
         compiled(list_tree(n, i, 30), 2, 80000);
         compiled(made(tree_stride(0, 3, 50000, list_tree(n - 30, i, 9), &trees_why)), 2, 160000);
-        struct tree *list = list_tree(50 + (int)i, i ? i : LIST_BLOCKS, 5);
+        struct tree *list = list_tree(50 + (int)i, i < LIST_BLOCKS ? LIST_BLOCKS : i, 5);
         struct tree *part[] = {parsed("d(12)"), made(tree_shift(list, 64, &trees_why)),
                                parsed("s(5,8,d(4))@30000")};
         compiled(made(tree_seq(0, 3, part, &trees_why)), 2, 40000);
     }
+    kernel_finish();
+    return true;
+}
+
+static bool code_in_child(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        compiled(parsed(shapes[i].tree), shapes[i].count, shapes[i].extent);
     kernel_finish();
     return true;
 }
@@ -434,13 +442,25 @@ static void in_code(bool (*body)(void), const char *name)
 static void code(void **state) { (void)state, in_code(code_in_child, "code"); }
 static void random_code(void **state) { (void)state, in_code(random_in_child, "random"); }
 
+/* Words of lists as processors get them that gather quickly (templates/host.c), and the others. */
+static void lists(void **state)
+{
+    (void)state;
+    begin("gathered");
+    write_compiler("exec cc -D__AVX512FP16__=1 \"$@\"");
+    in_child(false, setting, lists_in_child);
+    begin("loaded");
+    write_compiler("exec cc -U__AVX512FP16__ \"$@\"");
+    in_child(false, setting, lists_in_child);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(walks),            cmocka_unit_test(code),
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(hanging_compiler),
-        cmocka_unit_test(caches),
+        cmocka_unit_test(caches),           cmocka_unit_test(lists),
     };
     char remove[128];
     if (!mkdtemp(base)) return 1;
