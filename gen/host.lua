@@ -150,9 +150,9 @@ end
 
 -- Packing blocks that are no power of two word by word, of this C type: so the compiler puts several together before it stores
 -- them. While fewer stores wait for memory, more loads do. By bytes of a block; of 40 only while the second cache holds their
--- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57).
+-- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57). Some steps are hidden (templates/host.c).
 local GATHERED = {
-  [12] = { by = "word", words = 3, least = 1, most = math.maxinteger },
+  [12] = { by = "word", words = 3, least = 1, most = math.maxinteger, hides = true },
   [40] = { by = "number", words = 5, least = 256, most = 1 << 12 },
 }
 local function gathered(way, node)
@@ -162,8 +162,10 @@ local function gathered(way, node)
 end
 
 local function gather(g, node, lines)
+  local hidden = g.hides and "step" or literal(node.step)
+  if g.hides then add(lines, "    const s64 step = HIDDEN(%s);", literal(node.step)) end
   add(lines, "    for (s64 k = 0; k < n; k++) {")
-  add(lines, "        const %s *const from = (const %s *)(u + %s);", g.by, g.by, moved(place(node, "(i + k)"), node.child.off))
+  add(lines, "        const %s *const from = (const %s *)(u + %s);", g.by, g.by, moved("(i + k) * " .. hidden, node.child.off))
   add(lines, "        for (s64 j = 0; j < %d; j++) ((%s *)p)[k * %d + j] = from[j];", g.words, g.by, g.words)
   add(lines, "    }")
 end
@@ -198,14 +200,14 @@ local function straight(way, node, lines)
     and node.kind == "stride" and math.abs(node.step) >= FAR
   local times = unroll(node)
   local listed = node.kind ~= "stride" and child.kind == "dense" and list.gathers(way, child.count)
-  if listed then add(lines, "    GATHERED(%d)", times)
+  if listed then add(lines, "    LISTED(%d)", times)
   elseif times > 1 then add(lines, "#pragma GCC unroll %d", times) end
   local at = moved(place(node, "(i + k)"), child.off)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
   add(lines, "        char *const from = u + %s;", at)
   add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
-  if stays_apart(way, node) then add(lines, "        %s;", listed and "GATHERED_EACH" or "ONE_BY_ONE") end
+  if stays_apart(way, node) then add(lines, "        %s;", listed and "LISTED_EACH" or "ONE_BY_ONE") end
   add(lines, "    }")
 end
 

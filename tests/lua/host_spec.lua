@@ -79,7 +79,9 @@ describe("host", function()
 
   it("packs blocks of 12 bytes word by word, and those of 40 while the second cache holds their lines", function()
     assert.equal(1, count(loop("pack", source(stride(10, 128, dense(12)))), "%(word %*%)p%)%[k %* 3 %+ j%]"))
+    assert.equal(1, count(loop("pack", source(stride(10, -128, dense(12)))), "step = HIDDEN%(%-128LL%)"))
     assert.equal(1, count(loop("pack", source(stride(600, 720, dense(40)))), "%(number %*%)p%)%[k %* 5 %+ j%]"))
+    assert.equal(0, count(loop("pack", source(stride(600, 720, dense(40)))), "HIDDEN"))
     for _, other in ipairs { stride(10, 4096, dense(12)), stride(200, 720, dense(40)), stride(5000, 720, dense(40)) } do
       assert.equal(0, count(loop("pack", source(other)), "j < "))
     end
@@ -89,16 +91,16 @@ describe("host", function()
   it("lets the compiler gather words that are packed from listed places, on processors that do so quickly, and no others", function()
     for bytes, gathered in pairs { [4] = 1, [8] = 1, [12] = 0, [16] = 0 } do
       for _, tree in ipairs { trees.index({ 0, 24, 40 }, dense(bytes)), trees.list(0, dense(bytes)) } do
-        assert.equal(gathered, count(loop("pack", source(tree, "indexed")), "GATHERED_EACH"))
-        assert.equal(0, count(loop("unpack", source(tree, "indexed")), "GATHERED"))
+        assert.equal(gathered, count(loop("pack", source(tree, "indexed")), "LISTED_EACH"))
+        assert.equal(0, count(loop("unpack", source(tree, "indexed")), "LISTED"))
       end
     end
     local text = source(trees.blocks(8), "indexed")
-    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "GATHERED_EACH"))
-    assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "GATHERED"))
-    assert.equal(0, count(source(stride(600, 24, dense(8))), "GATHERED_EACH;"))
+    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "LISTED_EACH"))
+    assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "LISTED"))
+    assert.equal(0, count(source(stride(600, 24, dense(8))), "LISTED_EACH;"))
     -- A child that repeats words is no word, however often.
-    assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "GATHERED"))
+    assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
   end)
 
   it("turns columns that lie beside each other", function()
