@@ -113,14 +113,25 @@ local function collects(f)
   return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
 end
 
--- What serves a call that went through all questions before.
+-- What serves a call in host memory that went through all questions before.
 local QUICK = [[
-    const bool hosted = driver_absent() || %s;
-    const int64_t moved = hosted && position ? native_quick(%s, *position, comm) : 0;
+    const int64_t moved = position ? native_quick(%s, *position, comm) : 0;
     if (moved) {
         *position += (__typeof__(*position))moved;
         return MPI_SUCCESS;
     }
+]]
+
+-- The way of calls that have more to be asked, by the arguments as they came.
+local ASKS = [[
+ACT int ask_$name($declarations)
+{
+    return enter_$name(&next_mpi$pass);
+}
+ACT int ask_P$name($declarations)
+{
+    return enter_$name(&next_pmpi$pass);
+}
 ]]
 
 local first, listed   -- of a stub; below
@@ -129,15 +140,15 @@ local function each(template, chosen)
   for _, f in ipairs(present) do
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
-      emit(template, {
+      emit((template:gsub("%$asks", f.row.quick and ASKS or "")), {
         name = f.name, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_mpi", names),
-        pquick = f.row.quick and QUICK:format(f.row.hosted, f.row.quick) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and QUICK:format(f.row.quick) or listed(f, "next_mpi", names),
+        pquick = f.row.quick and QUICK:format(f.row.quick) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
         enter = f.row.quick and "ACT" or "static inline",
       })
     end
@@ -244,7 +255,9 @@ function first(f, next, names)
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
-  elseif f.row.hosted then check = ("(driver_absent() || %s) && %s"):format(f.row.hosted, f.row.unless)
+  elseif f.row.hosted then
+    return ("    if (!driver_absent() && !%s) return ask_%s%s(%s);\n    if (%s) return %s.%s(%s);\n"):format(f.row.hosted,
+      next == "next_pmpi" and "P" or "", f.name, names, f.row.unless, next, f.name, names)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif collects(f) then
@@ -432,7 +445,7 @@ $enter int enter_$name(const struct next *next$more)
     interpose_leave();
     return rc;
 }
-$act int act_$name($declarations)
+$asks$act int act_$name($declarations)
 {
 $quick    return enter_$name(&next_mpi$pass);
 }
