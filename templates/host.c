@@ -34,16 +34,19 @@ typedef double number __attribute__((may_alias, aligned(1)));
 /* What Intel's processors since Sapphire Rapids do quicker than others, and others quicker without.
  * LISTED, LISTED_EACH: before and in a loop that packs words from listed places, so many at a time: there the compiler
  * gathers (lists of 4 to 256 KiB 1.1 to 1.4 times as quick; on AMD's up to 2.2 times slower).
+ * FETCH_LISTED: fetches a piece ahead (1 MiB of 24 B pieces and words 1.05 times as quick; on AMD's nothing is won).
  * HIDDEN: a step that the compiler is not to know, so that it puts blocks of three words together word by word, not by shuffling
  * 16 bytes of each (4 to 64 KiB 1.1 times as quick; on AMD's 0.9). */
 #ifdef __AVX512FP16__
 #define LISTED(n)
 #define LISTED_EACH (void)0
+#define FETCH_LISTED(p) __builtin_prefetch(p)
 #define HIDDEN(n) ({ s64 hidden = n; __asm__("" : "+r"(hidden)); hidden; })
 #else
 #define PRAGMA(text) _Pragma(#text)
 #define LISTED(n) PRAGMA(GCC unroll n)
 #define LISTED_EACH ONE_BY_ONE
+#define FETCH_LISTED(p) (void)0
 #define HIDDEN(n) n
 #endif
 

@@ -62,7 +62,7 @@ describe("host", function()
   it("fetches short blocks ahead only where they lie far apart", function()
     assert.not_matches("pack_run_1.-builtin_prefetch", source(stride(30, 64, dense(8))))
     assert.matches("builtin_prefetch%(u %+ %(i %+ k %+ 16%) %* 4096LL, 0%)", source(stride(30, 4096, dense(8))))
-    assert.not_matches("builtin_prefetch", source(stride(30, 1 << 20, dense(4096))))
+    assert.not_matches("builtin_prefetch%(u", source(stride(30, 1 << 20, dense(4096))))
   end)
 
   local function loop(way, text) return text:match("FAST void " .. way .. "_run_1.-\n}") end
@@ -98,6 +98,8 @@ describe("host", function()
     local text = source(trees.blocks(8), "indexed")
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "LISTED_EACH"))
     assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "LISTED"))
+    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_LISTED%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
+    assert.equal(1 + 2, count(text, "FETCH_LISTED%("))   -- and what it is
     assert.equal(0, count(source(stride(600, 24, dense(8))), "LISTED_EACH;"))
     -- A child that repeats words is no word, however often.
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
