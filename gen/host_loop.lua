@@ -1,0 +1,175 @@
+-- host_loop.lua: the loops over a node's copies in code for host memory (host.lua): so many at a time, straight on or turned, by
+-- the moves that were quickest.
+local code = require "host_code"
+local index = require "index"
+local list = require "host_list"
+local moves = require "moves"
+local INLINE_MAX = moves.INLINE_MAX
+local literal = index.literal
+local add, all_call, moved, other, place, size = code.add, code.all_call, code.moved, code.other, code.place, code.size
+
+local loop = {}
+
+local UNROLLED = 16         -- moves in the body of a loop
+local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
+local AHEAD = 16            -- blocks that are fetched ahead
+local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
+local LINES = 128           -- ... and how much of such a row is moved at a time
+local TURN_MIN = 8          -- shorter columns are not worth turning
+
+-- Words that each have a line of their own, more lines than the first cache holds: the more of them that one turn of the loop
+-- moves, the more lines are on their way. Up to WHOLE in one turn, up to twice as many in two; past what the second cache holds,
+-- more than MANY at a time do not help, and what comes from memory goes better by FEW (4 MiB: 1.09 and 1.0 ms).
+local WHOLE, MANY, FEW, LINE, CACHED, FETCHED = 64, 32, 8, 64, 4096, 1 << 18
+local function words_at_once(count, all)
+  local turns = (count + WHOLE - 1) // WHOLE
+  return turns <= 2 and (count + turns - 1) // turns or all < FETCHED and MANY or FEW
+end
+
+-- Copies that lie in lines of their own.
+local function lines_between(node) return node.kind == "stride" and math.abs(node.step) >= LINE end
+-- Blocks of such a length in all of the tree.
+local function blocks_in_all(node) return (node.whole or 0) // node.child.count end
+
+-- A word is a power of two of bytes, 8 at most.
+local function are_lines(node)
+  local word = node.child.count
+  return lines_between(node) and word <= 8 and word & (word - 1) == 0 and blocks_in_all(node) >= CACHED
+end
+
+local function unroll(node)
+  local child = node.child
+  if child.kind ~= "dense" then return 1 end
+  if are_lines(node) then return words_at_once(node.count, blocks_in_all(node)) end
+  local n = child.count > INLINE_MAX and 1 or #moves.list(child.count)
+  return math.max(1, math.min(8, UNROLLED // n))
+end
+
+-- Blocks of 40 bytes in lines of their own, more than the first cache holds: unpacking them goes better with no move across two
+-- lines, eight blocks read before the first is written. So many blocks; past that memory decides, and moves as wide as can be
+-- are quicker by up to a third. Other lengths gain nothing (12 to 56 B).
+local SPLIT = { length = 40, least = 256, most = 1 << 17 }
+function loop.is_split(way, node)
+  if way ~= "unpack" or not lines_between(node) or node.child.kind ~= "dense" then return false end
+  local blocks = blocks_in_all(node)
+  return node.child.count == SPLIT.length and math.abs(node.step) < FAR and blocks >= SPLIT.least and blocks <= SPLIT.most
+end
+
+-- Packing blocks that are no power of two word by word, of this C type: so the compiler puts several together before it stores
+-- them. While fewer stores wait for memory, more loads do. By bytes of a block; of 40 only while the second cache holds their
+-- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57). Some steps are hidden (templates/host.c).
+local GATHERED = {
+  [12] = { by = "word", words = 3, least = 1, most = math.maxinteger, hides = true },
+  [40] = { by = "number", words = 5, least = 256, most = 1 << 12 },
+}
+local function gathered(way, node)
+  if way ~= "pack" or node.kind ~= "stride" or node.child.kind ~= "dense" or math.abs(node.step) >= FAR then return nil end
+  local g, blocks = GATHERED[node.child.count], blocks_in_all(node)
+  return g and blocks >= g.least and blocks <= g.most and g or nil
+end
+
+local function gather(g, node, lines)
+  local hidden = g.hides and "step" or literal(node.step)
+  if g.hides then add(lines, "    const s64 step = HIDDEN(%s);", literal(node.step)) end
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  add(lines, "        const %s *const from = (const %s *)(u + %s);", g.by, g.by, moved("(i + k) * " .. hidden, node.child.off))
+  add(lines, "        for (s64 j = 0; j < %d; j++) ((%s *)p)[k * %d + j] = from[j];", g.words, g.by, g.words)
+  add(lines, "    }")
+end
+
+-- Of blocks that are one word, or of a few that are written to memory, the compiler would build vectors by way of the stack,
+-- which takes longer than a move each.
+local function stays_apart(way, node)
+  local child = node.child
+  return node.kind == "table" or (child.kind == "dense" and child.count <= (way == "pack" and 8 or 16))
+end
+
+-- Unpacking 40 bytes: eight blocks at a time.
+local function split(node, lines)
+  local to = moved(("u + (i + k) * %s"):format(literal(node.step)), node.child.off)
+  add(lines, "    s64 k = 0;")
+  add(lines, "    for (; k + 8 <= n; k += 8) split_40(%s, %s, p + k * 40);", to, literal(node.step))
+  add(lines, "    for (; k < n; k++) copy_40(%s, p + k * 40);", to)
+end
+
+local function fetch_ahead(way, at, lines)
+  add(lines, "        __builtin_prefetch(u + %s, %d);", at, way == "unpack" and 1 or 0)
+  if way == "copy" then add(lines, "        __builtin_prefetch(p + %s, 1);", at) end
+end
+
+-- A loop over copies, straight on.
+local function straight(way, node, lines)
+  local child = node.child
+  local g = gathered(way, node)
+  if g then return gather(g, node, lines) end
+  if loop.is_split(way, node) then return split(node, lines) end
+  local far = child.kind == "dense" and child.count <= INLINE_MAX
+    and node.kind == "stride" and math.abs(node.step) >= FAR
+  local times = unroll(node)
+  local listed = node.kind ~= "stride" and child.kind == "dense" and list.gathers(way, child.count)
+  if listed then add(lines, "    LISTED(%d)", times)
+  elseif times > 1 then add(lines, "#pragma GCC unroll %d", times) end
+  local at = moved(place(node, "(i + k)"), child.off)
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
+  add(lines, "        char *const from = u + %s;", at)
+  add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
+  if stays_apart(way, node) then add(lines, "        %s;", listed and "LISTED_EACH" or "ONE_BY_ONE") end
+  add(lines, "    }")
+end
+
+-- A transposed layout: columns of short blocks that lie beside each other, so that each line of memory holds blocks of
+-- several columns. Moved a few columns at a time, row by row.
+local function is_turned(node)
+  local column = node.child
+  if node.kind ~= "stride" or column.kind ~= "stride" or column.child.kind ~= "dense" then return false end
+  local near, far = math.abs(node.step), math.abs(column.step)
+  return near > 0 and near <= NEAR_MAX and far >= 2 * near and far >= 64 and column.count >= TURN_MIN
+    and column.child.count <= near and node.count * near <= far
+end
+
+local function turned(way, node, lines)
+  local column, block = node.child, node.child.child
+  local wide = LINES // math.abs(node.step)
+  local at = moved(("(i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step)), column.off + block.off)
+  local function body(count)
+    add(lines, "        for (s64 j = 0; j < %s; j++) {", literal(column.count))
+    if math.abs(column.step) >= FAR then
+      fetch_ahead(way, ("(i + k) * %s + (j + %d) * %s"):format(literal(node.step), AHEAD, literal(column.step)), lines)
+    end
+    if count == wide then add(lines, "#pragma GCC unroll %d", wide) end
+    add(lines, "            for (s64 c = 0; c < %s; c++) {", count)
+    add(lines, "                char *const from = u + %s;", at)
+    add(lines, "                %s", all_call(way, block, other(way, at, ("p + (k + c) * %s + j * %s"):format(
+      literal(column.size), literal(block.size))), "from"))
+    add(lines, "            }")
+    add(lines, "        }")
+  end
+  add(lines, "    s64 k = 0;")
+  add(lines, "    for (; k + %d <= n; k += %d) {", wide, wide)
+  body(wide)
+  add(lines, "    }")
+  add(lines, "    if (k < n) {")
+  body("n - k")
+  add(lines, "    }")
+end
+
+-- Of the copies from the i'th on, as host.lua's WAY_run_N has them.
+function loop.emit(way, node, lines)
+  if is_turned(node) then turned(way, node, lines) else straight(way, node, lines) end
+end
+
+-- What of it a reader is told.
+function loop.why(node, lines)
+  if gathered("pack", node) then
+    add(lines, "packing blocks of %d B: by words, several blocks before they are stored", node.child.count)
+  end
+  if loop.is_split("unpack", node) then
+    add(lines, "unpacking blocks of %d B that lie apart: none of the moves across two lines", node.child.count)
+  end
+  if is_turned(node) then
+    add(lines, "columns %d B apart: %d at a time, row by row", node.step, LINES // math.abs(node.step))
+  end
+end
+
+return loop
