@@ -147,7 +147,7 @@ bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
 {
     struct link l = {.device = d, .rank = rank, .other = 1 - rank};
     struct tune_pipeline p = TUNE_PIPELINE_USUAL;
-    int64_t longest = quick ? 1 << 21 : 1 << 24, memory[2] = {0, 1};
+    int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
     int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);
     if (!pipeline_get()) return false;
     if (rank == 0) fprintf(stderr, "stridec tune: messages in chunks\n");

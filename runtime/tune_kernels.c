@@ -92,7 +92,7 @@ static struct row *plan(bool quick, int *n)
         for (int j = 0; j < LENGTH(sizes); j++)
             if (!quick || (i == 1 && j == 0)) rows[(*n)++] = (struct row){tune_column, blocks[i], sizes[j]};
     for (int i = 0; rows && i < LENGTH(others); i++)
-        if (!quick || others[i].bytes == sizes[0]) rows[(*n)++] = others[i];
+        if (!quick || (others[i].bytes == sizes[0] && i % 2 == 0)) rows[(*n)++] = others[i];
     return rows;
 }
 

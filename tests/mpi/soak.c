@@ -7,17 +7,17 @@
  * may not leave more in use than the first. SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1
  * some messages are up to 64 MiB long. `make soak` runs a million.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 1500 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 800 2 --host
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 600 1
- * run: STRIDEC_TRANSPORT=zerocopy -n 3 500 2
- * run: STRIDEC_TRANSPORT=zerocopy -n 4 500 1
- * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 250 2
- * run: STRIDEC_TRANSPORT=staged -n 2 250 2
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 300 2
- * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000,least=600 -n 3 300 1
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 250 1
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 300 1
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 480 2 --host
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 360 1
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 300 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 4 300 1
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 150 2
+ * run: STRIDEC_TRANSPORT=staged -n 2 150 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 180 2
+ * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000,least=600 -n 3 180 1
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 150 1
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 180 1
  */
 #include "check.h"
 #include "resources.h"
