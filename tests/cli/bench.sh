@@ -83,11 +83,11 @@ bench halo --warm 0.1 --n 6 "$work/halo-2.json"
 result "halo"
 bench stencil --warm 0.1 --n 5 --radius 3 "$work/stencil-2.json"
 result "stencil"
-ranks=4
-bench halo --warm 0.1 --n 4 --radius 1 "$work/halo-4.json" && bench stencil --warm 0.1 --n 4 "$work/stencil-4.json"
-result "halo and stencil of four ranks"
+ranks=3
+bench halo --warm 0.1 --n 4 --radius 1 "$work/halo-3.json" && bench stencil --warm 0.1 --n 4 "$work/stencil-3.json"
+result "halo and stencil of three ranks"
 python3 bench/join.py halo "$work/halo.json" "$work"/halo-?.json && rows "$work/halo.json" 8 us n radius gpus &&
-    report "$work/halo.json" '^\| 2 \| 4 \| 4\^3 \| 1 \| persistent \|' 'The link: '
+    report "$work/halo.json" '^\| 2 \| 3 \| 4\^3 \| 1 \| persistent \|' 'The link: '
 result "halo's report"
 python3 bench/join.py stencil "$work/stencil.json" "$work"/stencil-?.json &&
     rows "$work/stencil.json" 6 us n radius gpus &&

@@ -121,10 +121,15 @@ for name in "$@"; do
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
         case $line in
-        *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses is the same above both.
         *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         *@TOOL_FIRST*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first
+        esac
+        # MPICH's ranks never yield: three on two processors wait for the scheduler at each message. Groups of one pack nothing.
+        case $MPI_TEST_SECOND$(nproc)$name:$line in
+        *"--host packed" | *"--host some") ;;
+        1[12]collectives:* | 1[12]reductions:* | 1[12]neighbors:*) line=$(echo "$line" | sed 's/-n 3/-n 2/') ;;
         esac
         since=$(date +%s)
         # shellcheck disable=SC2086
