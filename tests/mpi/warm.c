@@ -5,8 +5,8 @@
  * (To exit without MPI_Finalize then is test_kernel.c's.) A child has no use for a sanitizer's search for leaks, which
  * takes its parent's threads for its own.
  *
- * run: STRIDEC_CACHE_DIR=@KEEP -n 4 cold
- * run: STRIDEC_CACHE_DIR=@KEEP -n 4 warm
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 3 cold
+ * run: STRIDEC_CACHE_DIR=@KEEP -n 3 warm
  * run: STRIDEC_CACHE_DIR=@KEEP -n 1 warm
  * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 LSAN_OPTIONS=detect_leaks=0 -n 1 fork
  * run: STRIDEC_CACHE_DIR=@NEW SIMGPU_NVRTC_DELAY_MS=300 -n 2 end
