@@ -34,7 +34,8 @@ static bool is_list(const struct form_node *n)
 /* ORDER host_list.lua's PIECES: the lengths that there is code for. */
 static const int pieces[] = {4, 8, 12, 16, 20, 24, 32, 40, 48, 64};
 #define PIECES_A_BLOCK 6   /* on average, at most */
-#define BATCH 64           /* blocks that have one length of pieces */
+#define BATCH 64           /* blocks that have one length of pieces: so many, ... */
+#define BATCH_MIN 16       /* ... and fewer, in a new section, where it would get shorter */
 
 struct survey {
     const struct form_node *node;
@@ -83,6 +84,14 @@ static void cut_batch(struct survey *s)
     s->blocks = s->bytes = s->common = 0;
 }
 
+/* The next block would make the pieces shorter, and those so far are worth a section or go on with the last one. */
+static bool ends_batch(const struct survey *s, int64_t common)
+{
+    int64_t piece = piece_of(s->common, s->node->unit);
+    bool goes_on = s->sections && s->section[s->sections - 1].piece == piece;
+    return piece_of(common, s->node->unit) < piece && (s->blocks >= BATCH_MIN || (s->blocks && goes_on));
+}
+
 static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct survey *s = arg;
@@ -90,7 +99,12 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     (void)packed;
     if (at / s->node->unit < s->low) s->low = at / s->node->unit;
     if (past / s->node->unit > s->high) s->high = past / s->node->unit;
-    s->common = divisor(s->common, len), s->bytes += len;
+    int64_t common = divisor(s->common, len);
+    if (common != s->common && ends_batch(s, common)) {
+        cut_batch(s);
+        common = len;
+    }
+    s->common = common, s->bytes += len;
     if (++s->blocks == BATCH) cut_batch(s);
     return s->whole;
 }

@@ -302,6 +302,43 @@ static void offsets_bound(void **state)
     }
 }
 
+/* In host memory: of runs of blocks of one length each, the sections of pieces; none: the blocks stay whole. */
+static const struct {
+    int64_t blocks[4], length[4];
+    int64_t sections, piece[2], count[2];
+} cut[] = {
+    {{98, 100}, {24, 4}, 2, {24, 4}, {98, 100}},      /* the second batch ends early */
+    {{74, 100}, {24, 4}, 2, {24, 4}, {74, 100}},      /* a few blocks go on with the first one's pieces, ... */
+    {{15, 100}, {24, 4}, 1, {4}, {15 * 6 + 100}},       /* ... and are worth no section of their own */
+    {{16, 100}, {24, 4}, 2, {24, 4}, {16, 100}},
+    {{64, 64}, {4, 24}, 2, {4, 24}, {64, 64}},
+    {{20, 1, 43}, {48, 24, 48}, 2, {48, 24}, {20, 1 + 43 * 2}},
+    {{40, 30}, {8, 9}, 0, {0}, {0}},                  /* 9 bytes are no pieces */
+};
+
+static void sections(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(cut); i++) {
+        struct tree *part[256];
+        int64_t n = 0, at = 0;
+        for (int r = 0; r < 4; r++)
+            for (int64_t k = 0; k < cut[i].blocks[r]; k++, at += cut[i].length[r] + 4 * random_from(1, 50))
+                part[n++] = made(tree_dense(at, cut[i].length[r], &trees_why));
+        struct listed l = listed_of(made(tree_seq(0, n, part, &trees_why)));
+        struct stridec_host_list *h = form_host_lists(l.form, &trees_why);
+        assert_non_null(h);
+        assert_int_equal(h->sections, cut[i].sections);
+        assert_true(!h->section == !cut[i].sections && !h->start == !!cut[i].sections);
+        for (int64_t k = 0; k < h->sections; k++) {
+            assert_int_equal(h->section[k].piece, cut[i].piece[k]);
+            assert_int_equal(h->section[k].count, cut[i].count[k]);
+        }
+        free(h);
+        listed_free(&l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +346,7 @@ int main(void)
         cmocka_unit_test(read_back),
         cmocka_unit_test(bounds),
         cmocka_unit_test(offsets_bound),
+        cmocka_unit_test(sections),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
