@@ -42,7 +42,7 @@ local function pieces(way, node, lines)
       add(lines, listed and "        LISTED(16)" or "#pragma GCC unroll 16")
       add(lines, "        for (s64 k = 0; k < n; k++) {")
       if way == "pack" and FETCHED[bytes] then
-        add(lines, "            FETCH_LISTED(u + (s64)at[k + %d] * %d);", FETCHED[bytes], node.unit)
+        add(lines, "            FETCH_INTEL(u + (s64)at[k + %d] * %d);", FETCHED[bytes], node.unit)
       end
       add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
       local other = way == "copy" and ("p + (s64)at[k] * %d"):format(node.unit) or ("p + k * %d"):format(bytes)

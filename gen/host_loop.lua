@@ -13,6 +13,18 @@ local loop = {}
 local UNROLLED = 16         -- moves in the body of a loop
 local FAR = 1024            -- bytes between short blocks, from which on the processor does not fetch ahead by itself
 local AHEAD = 16            -- blocks that are fetched ahead
+local FROM_MEMORY = 1 << 17 -- blocks in lines of their own, from which on memory decides
+
+-- Where the lines that blocks are written to are fetched ahead: lengths, bytes from one block to the next, and blocks in all of
+-- the tree, least and most of each; `by` says on which processors (templates/host.c). Intel's gain most where memory decides (16
+-- MiB of 8 to 64 B 1.1 to 2 times as quick), and lose with long blocks; what lies pages apart is quicker without everywhere, as
+-- pages are looked up for each fetch (64 KiB of 8 B, 4 KiB apart: 37 us, not 48, EPYC; 43, not 66, Xeon).
+local WRITTEN = {
+  { length = { 1, 32 }, step = { FAR, 2 * FAR - 1 }, by = "ANY" },
+  { length = { 33, 95 }, step = { FAR, 2 * FAR - 1 }, by = "OTHERS" },
+  { length = { 96, INLINE_MAX }, step = { FAR, math.maxinteger }, by = "OTHERS" },
+  { length = { 1, 64 }, step = { 128, FAR - 1 }, least = FROM_MEMORY, by = "INTEL" },
+}
 local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
 local LINES = 128           -- ... and how much of such a row is moved at a time
 local TURN_MIN = 8          -- shorter columns are not worth turning
@@ -48,7 +60,7 @@ end
 -- Blocks of 40 bytes in lines of their own, more than the first cache holds: unpacking them goes better with no move across two
 -- lines, eight blocks read before the first is written. So many blocks; past that memory decides, and moves as wide as can be
 -- are quicker by up to a third. Other lengths gain nothing (12 to 56 B).
-local SPLIT = { length = 40, least = 256, most = 1 << 17 }
+local SPLIT = { length = 40, least = 256, most = FROM_MEMORY }
 function loop.is_split(way, node)
   if way ~= "unpack" or not lines_between(node) or node.child.kind ~= "dense" then return false end
   local blocks = blocks_in_all(node)
@@ -57,7 +69,8 @@ end
 
 -- Packing blocks that are no power of two word by word, of this C type: so the compiler puts several together before it stores
 -- them. While fewer stores wait for memory, more loads do. By bytes of a block; of 40 only while the second cache holds their
--- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57). Some steps are hidden (templates/host.c).
+-- lines (64 KiB 1.93 us, not 2.05; 1 MiB 72, not 57). Some steps are hidden (templates/host.c): on some processors, and from
+-- memory on all (4 MiB of 12 B 2.7 ms, not 3.2, EPYC).
 local GATHERED = {
   [12] = { by = "word", words = 3, least = 1, most = math.maxinteger, hides = true },
   [40] = { by = "number", words = 5, least = 256, most = 1 << 12 },
@@ -70,7 +83,8 @@ end
 
 local function gather(g, node, lines)
   local hidden = g.hides and "step" or literal(node.step)
-  if g.hides then add(lines, "    const s64 step = HIDDEN(%s);", literal(node.step)) end
+  local hide = blocks_in_all(node) >= FROM_MEMORY and "HIDE" or "HIDDEN"
+  if g.hides then add(lines, "    const s64 step = %s(%s);", hide, literal(node.step)) end
   add(lines, "    for (s64 k = 0; k < n; k++) {")
   add(lines, "        const %s *const from = (const %s *)(u + %s);", g.by, g.by, moved("(i + k) * " .. hidden, node.child.off))
   add(lines, "        for (s64 j = 0; j < %d; j++) ((%s *)p)[k * %d + j] = from[j];", g.words, g.by, g.words)
@@ -92,9 +106,18 @@ local function split(node, lines)
   add(lines, "    for (; k < n; k++) copy_40(%s, p + k * 40);", to)
 end
 
-local function fetch_ahead(way, at, lines)
-  add(lines, "        __builtin_prefetch(u + %s, %d);", at, way == "unpack" and 1 or 0)
-  if way == "copy" then add(lines, "        __builtin_prefetch(p + %s, 1);", at) end
+-- Fetches ahead what is read from blocks or written to them, `at` from u (and p, of a copy).
+local function fetch_ahead(way, node, at, lines)
+  local child, step = node.child, node.kind == "stride" and math.abs(node.step) or 0
+  if child.kind ~= "dense" or child.count > INLINE_MAX then return end
+  local function within(range, n) return range[1] <= n and n <= range[2] end
+  if way ~= "unpack" and step >= FAR then add(lines, "        FETCH_ANY(u + %s);", at) end
+  if way == "pack" then return end
+  for _, w in ipairs(WRITTEN) do
+    if within(w.length, child.count) and within(w.step, step) and blocks_in_all(node) >= (w.least or 0) then
+      add(lines, "        FETCH_%s(%s + %s);", w.by, way == "copy" and "p" or "u", at)
+    end
+  end
 end
 
 -- A loop over copies, straight on.
@@ -103,15 +126,13 @@ local function straight(way, node, lines)
   local g = gathered(way, node)
   if g then return gather(g, node, lines) end
   if loop.is_split(way, node) then return split(node, lines) end
-  local far = child.kind == "dense" and child.count <= INLINE_MAX
-    and node.kind == "stride" and math.abs(node.step) >= FAR
   local times = unroll(node)
   local listed = node.kind ~= "stride" and child.kind == "dense" and list.gathers(way, child.count)
   if listed then add(lines, "    LISTED(%d)", times)
   elseif times > 1 then add(lines, "#pragma GCC unroll %d", times) end
   local at = moved(place(node, "(i + k)"), child.off)
   add(lines, "    for (s64 k = 0; k < n; k++) {")
-  if far then fetch_ahead(way, place(node, ("(i + k + %d)"):format(AHEAD)), lines) end
+  fetch_ahead(way, node, place(node, ("(i + k + %d)"):format(AHEAD)), lines)
   add(lines, "        char *const from = u + %s;", at)
   add(lines, "        %s", all_call(way, child, other(way, at, ("p + k * %s"):format(size(child))), "from"))
   if stays_apart(way, node) then add(lines, "        %s;", listed and "LISTED_EACH" or "ONE_BY_ONE") end
@@ -134,9 +155,7 @@ local function turned(way, node, lines)
   local at = moved(("(i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step)), column.off + block.off)
   local function body(count)
     add(lines, "        for (s64 j = 0; j < %s; j++) {", literal(column.count))
-    if math.abs(column.step) >= FAR then
-      fetch_ahead(way, ("(i + k) * %s + (j + %d) * %s"):format(literal(node.step), AHEAD, literal(column.step)), lines)
-    end
+    fetch_ahead(way, column, ("(i + k) * %s + (j + %d) * %s"):format(literal(node.step), AHEAD, literal(column.step)), lines)
     if count == wide then add(lines, "#pragma GCC unroll %d", wide) end
     add(lines, "            for (s64 c = 0; c < %s; c++) {", count)
     add(lines, "                char *const from = u + %s;", at)

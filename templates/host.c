@@ -34,19 +34,24 @@ typedef double number __attribute__((may_alias, aligned(1)));
 /* What Intel's processors since Sapphire Rapids do quicker than others, and others quicker without.
  * LISTED, LISTED_EACH: before and in a loop that packs words from listed places, so many at a time: there the compiler
  * gathers (lists of 4 to 256 KiB 1.1 to 1.4 times as quick; on AMD's up to 2.2 times slower).
- * FETCH_LISTED: fetches a piece ahead (1 MiB of 24 B pieces and words 1.05 times as quick; on AMD's nothing is won).
+ * FETCH_INTEL: fetches a line ahead there, FETCH_OTHERS elsewhere (host_loop.lua; of pieces of 24 B of a list, 1 MiB is packed
+ * 1.05 times as quick; on AMD's nothing is won).
  * HIDDEN: a step that the compiler is not to know, so that it puts blocks of three words together word by word, not by shuffling
  * 16 bytes of each (4 to 64 KiB 1.1 times as quick; on AMD's 0.9). */
+#define FETCH_ANY(p) __builtin_prefetch(p)
+#define HIDE(n) ({ s64 hidden = n; __asm__("" : "+r"(hidden)); hidden; })
 #ifdef __AVX512FP16__
 #define LISTED(n)
 #define LISTED_EACH (void)0
-#define FETCH_LISTED(p) __builtin_prefetch(p)
-#define HIDDEN(n) ({ s64 hidden = n; __asm__("" : "+r"(hidden)); hidden; })
+#define FETCH_INTEL(p) __builtin_prefetch(p)
+#define FETCH_OTHERS(p) (void)0
+#define HIDDEN(n) HIDE(n)
 #else
 #define PRAGMA(text) _Pragma(#text)
 #define LISTED(n) PRAGMA(GCC unroll n)
 #define LISTED_EACH ONE_BY_ONE
-#define FETCH_LISTED(p) (void)0
+#define FETCH_INTEL(p) (void)0
+#define FETCH_OTHERS(p) __builtin_prefetch(p)
 #define HIDDEN(n) n
 #endif
 

@@ -59,13 +59,26 @@ describe("host", function()
     assert.matches("copy_8%(from, p %+ k %* 8LL%);", text)
   end)
 
-  it("fetches short blocks ahead only where they lie far apart", function()
-    assert.not_matches("pack_run_1.-builtin_prefetch", source(stride(30, 64, dense(8))))
-    assert.matches("builtin_prefetch%(u %+ %(i %+ k %+ 16%) %* 4096LL, 0%)", source(stride(30, 4096, dense(8))))
-    assert.not_matches("builtin_prefetch%(u", source(stride(30, 1 << 20, dense(4096))))
-  end)
-
   local function loop(way, text) return text:match("FAST void " .. way .. "_run_1.-\n}") end
+
+  it("fetches short blocks ahead where they lie far apart, before it writes them only in so far as that is quicker", function()
+    local function fetches(way, tree) return loop(way, source(tree)):match("FETCH_%w+%([^;]*%)") end
+    local many = 1 << 17
+    for _, c in ipairs {
+      { stride(30, 64, dense(8)) }, { stride(30, -1024, dense(8)), "FETCH_ANY", "FETCH_ANY" },
+      { stride(30, 2048, dense(32)), "FETCH_ANY" }, { stride(30, 2047, dense(40)), "FETCH_ANY", "FETCH_OTHERS" },
+      { stride(30, 2048, dense(40)), "FETCH_ANY" }, { stride(30, 4096, dense(96)), "FETCH_ANY", "FETCH_OTHERS" },
+      { stride(many, 128, dense(64)), nil, "FETCH_INTEL" }, { stride(many - 1, 128, dense(64)) },
+      { stride(many, 128, dense(65)) }, { stride(many, 127, dense(8)) }, { stride(30, 1 << 20, dense(4096)) },
+    } do
+      for way, by in pairs { pack = c[2] or false, unpack = c[3] or false } do
+        local wanted = by and ("%s(u + (i + k + 16) * %dLL)"):format(by, c[1].step)
+        assert.equal(wanted or nil, fetches(way, c[1]))
+      end
+    end
+    assert.matches("FETCH_ANY%(u .-FETCH_ANY%(p ", loop("copy", source(stride(30, 1040, dense(8)))))
+    assert.not_matches("FETCH", loop("copy", source(stride(30, 512, dense(8)))))
+  end)
 
   it("unpacks 40 bytes without a move across two lines where many blocks lie apart, and not from memory", function()
     assert.equal(2, count(loop("unpack", source(stride(600, 720, dense(40)))), "_40%("))
@@ -81,6 +94,7 @@ describe("host", function()
     assert.equal(1, count(loop("pack", source(stride(10, 128, dense(12)))), "%(word %*%)p%)%[k %* 3 %+ j%]"))
     assert.equal(1, count(loop("pack", source(stride(10, -128, dense(12)))), "step = HIDDEN%(%-128LL%)"))
     assert.equal(1, count(loop("pack", source(stride(600, 720, dense(40)))), "%(number %*%)p%)%[k %* 5 %+ j%]"))
+    assert.equal(1, count(loop("pack", source(stride(1 << 17, 128, dense(12)))), "step = HIDE%(128LL%)"))
     assert.equal(0, count(loop("pack", source(stride(600, 720, dense(40)))), "HIDDEN"))
     for _, other in ipairs { stride(10, 4096, dense(12)), stride(200, 720, dense(40)), stride(5000, 720, dense(40)) } do
       assert.equal(0, count(loop("pack", source(other)), "j < "))
@@ -98,8 +112,8 @@ describe("host", function()
     local text = source(trees.blocks(8), "indexed")
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "LISTED_EACH"))
     assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "LISTED"))
-    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_LISTED%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
-    assert.equal(1 + 2, count(text, "FETCH_LISTED%("))   -- and what it is
+    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
+    assert.equal(1 + 2, count(text, "FETCH_INTEL%("))   -- and what it is
     assert.equal(0, count(source(stride(600, 24, dense(8))), "LISTED_EACH;"))
     -- A child that repeats words is no word, however often.
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
