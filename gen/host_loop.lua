@@ -4,6 +4,7 @@ local code = require "host_code"
 local index = require "index"
 local list = require "host_list"
 local moves = require "moves"
+local turn = require "host_turn"
 local INLINE_MAX = moves.INLINE_MAX
 local literal = index.literal
 local add, all_call, moved, other, place, size = code.add, code.all_call, code.moved, code.other, code.place, code.size
@@ -25,9 +26,6 @@ local WRITTEN = {
   { length = { 96, INLINE_MAX }, step = { FAR, math.maxinteger }, by = "OTHERS" },
   { length = { 1, 64 }, step = { 128, FAR - 1 }, least = FROM_MEMORY, by = "INTEL" },
 }
-local NEAR_MAX = 32         -- bytes: steps of a transposed layout that share lines ...
-local LINES = 128           -- ... and how much of such a row is moved at a time
-local TURN_MIN = 8          -- shorter columns are not worth turning
 
 -- Words that each have a line of their own, more lines than the first cache holds: the more of them that one turn of the loop
 -- moves, the more lines are on their way. Up to WHOLE in one turn, up to twice as many in two; past what the second cache holds,
@@ -139,43 +137,9 @@ local function straight(way, node, lines)
   add(lines, "    }")
 end
 
--- A transposed layout: columns of short blocks that lie beside each other, so that each line of memory holds blocks of
--- several columns. Moved a few columns at a time, row by row.
-local function is_turned(node)
-  local column = node.child
-  if node.kind ~= "stride" or column.kind ~= "stride" or column.child.kind ~= "dense" then return false end
-  local near, far = math.abs(node.step), math.abs(column.step)
-  return near > 0 and near <= NEAR_MAX and far >= 2 * near and far >= 64 and column.count >= TURN_MIN
-    and column.child.count <= near and node.count * near <= far
-end
-
-local function turned(way, node, lines)
-  local column, block = node.child, node.child.child
-  local wide = LINES // math.abs(node.step)
-  local at = moved(("(i + k + c) * %s + j * %s"):format(literal(node.step), literal(column.step)), column.off + block.off)
-  local function body(count)
-    add(lines, "        for (s64 j = 0; j < %s; j++) {", literal(column.count))
-    fetch_ahead(way, column, ("(i + k) * %s + (j + %d) * %s"):format(literal(node.step), AHEAD, literal(column.step)), lines)
-    if count == wide then add(lines, "#pragma GCC unroll %d", wide) end
-    add(lines, "            for (s64 c = 0; c < %s; c++) {", count)
-    add(lines, "                char *const from = u + %s;", at)
-    add(lines, "                %s", all_call(way, block, other(way, at, ("p + (k + c) * %s + j * %s"):format(
-      literal(column.size), literal(block.size))), "from"))
-    add(lines, "            }")
-    add(lines, "        }")
-  end
-  add(lines, "    s64 k = 0;")
-  add(lines, "    for (; k + %d <= n; k += %d) {", wide, wide)
-  body(wide)
-  add(lines, "    }")
-  add(lines, "    if (k < n) {")
-  body("n - k")
-  add(lines, "    }")
-end
-
 -- Of the copies from the i'th on, as host.lua's WAY_run_N has them.
 function loop.emit(way, node, lines)
-  if is_turned(node) then turned(way, node, lines) else straight(way, node, lines) end
+  if turn.suits(node) then turn.emit(way, node, lines) else straight(way, node, lines) end
 end
 
 -- What of it a reader is told.
@@ -186,9 +150,7 @@ function loop.why(node, lines)
   if loop.is_split("unpack", node) then
     add(lines, "unpacking blocks of %d B that lie apart: none of the moves across two lines", node.child.count)
   end
-  if is_turned(node) then
-    add(lines, "columns %d B apart: %d at a time, row by row", node.step, LINES // math.abs(node.step))
-  end
+  turn.why(node, lines)
 end
 
 return loop

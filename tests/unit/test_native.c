@@ -446,6 +446,12 @@ static bool words_in_child(void)
 {
     compiled(parsed("s(700,128,d(12))"), 1, 0);
     compiled(parsed("s(2,40000,s(301,-68,d(12)))@20500"), 2, 90000);
+    /* Columns beside each other, wholes of tiles and not. */
+    compiled(parsed("s(19,4,s(33,512,d(4)))"), 1, 0);
+    compiled(parsed("s(17,8,s(31,-2048,d(8)))@61440"), 2, 64000);
+    compiled(parsed("s(21,16,s(30,1040,d(12)))"), 1, 0);
+    compiled(parsed("s(8,-16,s(66,1024,d(16)))@112"), 1, 0);
+    compiled(parsed("s(9,32,s(12,4096,d(32)))"), 2, 50000);
     return lists_in_child();
 }
 
