@@ -36,6 +36,7 @@ typedef double number __attribute__((may_alias, aligned(1)));
  * gathers (lists of 4 to 256 KiB 1.1 to 1.4 times as quick; on AMD's up to 2.2 times slower).
  * FETCH_INTEL: fetches a line ahead there, FETCH_OTHERS elsewhere (host_loop.lua; of pieces of 24 B of a list, 1 MiB is packed
  * 1.05 times as quick; on AMD's nothing is won).
+ * WRITES_MEMORY: so many bytes of a list are written where it is worth fetching ahead.
  * HIDDEN: a step that the compiler is not to know, so that it puts blocks of three words together word by word, not by shuffling
  * 16 bytes of each (4 to 64 KiB 1.1 times as quick; on AMD's 0.9). */
 #define FETCH_ANY(p) __builtin_prefetch(p)
@@ -45,6 +46,7 @@ typedef double number __attribute__((may_alias, aligned(1)));
 #define LISTED_EACH (void)0
 #define FETCH_INTEL(p) __builtin_prefetch(p)
 #define FETCH_OTHERS(p) (void)0
+#define WRITES_MEMORY(n) ((n) >= 1 << 23)
 #define HIDDEN(n) HIDE(n)
 #else
 #define PRAGMA(text) _Pragma(#text)
@@ -52,6 +54,7 @@ typedef double number __attribute__((may_alias, aligned(1)));
 #define LISTED_EACH ONE_BY_ONE
 #define FETCH_INTEL(p) (void)0
 #define FETCH_OTHERS(p) __builtin_prefetch(p)
+#define WRITES_MEMORY(n) 0
 #define HIDDEN(n) n
 #endif
 

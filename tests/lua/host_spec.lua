@@ -113,7 +113,10 @@ describe("host", function()
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "LISTED_EACH"))
     assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "LISTED"))
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
-    assert.equal(1 + 2, count(text, "FETCH_INTEL%("))   -- and what it is
+    assert.not_matches("FETCH_INTEL%(u", text:match("PART void copy_pieces_1.-\n}"))
+    local unpacks = text:match("PART void unpack_pieces_1.-\n}")
+    assert.equal(count(unpacks, "case %d+:"), count(unpacks, "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 16%] %* 8%)"))
+    assert.equal(1, count(unpacks, "case 24:\n%s+if %(WRITES_MEMORY%(n %* 24%)%) {\n#pragma[^\n]+\n%s+for [^\n]+\n%s+FETCH_INTEL"))
     assert.equal(0, count(source(stride(600, 24, dense(8))), "LISTED_EACH;"))
     -- A child that repeats words is no word, however often.
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
