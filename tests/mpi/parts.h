@@ -77,6 +77,8 @@ static const struct given table[] = {
      {{0, 9000, 50, 12, INTS}, {1, 0, 50, 80, INTS}}, STRUCT, 0, 1, false, 0},
     {"an empty part first", {HOST, DEV0}, 3,
      {{0, 0, 0, 0, DOUBLES}, {1, 8, 4, 16, DOUBLES}, {0, 4, 9, 8, INTS}}, STRUCT, 0, 1, false, 0},
+    {"an empty part on a device, all else on the host", {HOST, DEV0}, 3,
+     {{1, 0, 0, 0, DOUBLES}, {0, 8, 4, 16, DOUBLES}, {0, 200, 9, 8, INTS}}, STRUCT, 0, 1, false, 0},
     {"an empty part first, all else on a device", {HOST, DEV0}, 3,
      {{0, 0, 0, 0, DOUBLES}, {1, 8, 4, 16, DOUBLES}, {1, 200, 9, 8, INTS}}, STRUCT, 0, 1, false, 0},
     {"relative, host first", {HOST, DEV0}, 2,
