@@ -131,6 +131,7 @@ for name in "$@"; do
         # MPICH's ranks never yield: three on two processors wait for the scheduler at each message. Groups of one pack nothing.
         case $MPI_TEST_SECOND$(nproc)$name:$line in
         *"--host packed" | *"--host some") ;;
+        1[12]halo:*"-n 3 one") continue ;;   # all neighbours' messages are there at once by luck alone
         1[12]collectives:* | 1[12]reductions:* | 1[12]neighbors:*) line=$(echo "$line" | sed 's/-n 3/-n 2/') ;;
         esac
         since=$(date +%s)
