@@ -169,7 +169,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = code.size_lines(p.all, p.tree),
-    code = functions, splits = splits,
+    code = functions, splits = splits, lists = p.all.lists > 0,
     whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })

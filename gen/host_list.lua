@@ -29,8 +29,24 @@ local FETCHED = { [24] = 24 }
 -- Words that are packed from listed places.
 function list.gathers(way, bytes) return way == "pack" and (bytes == 4 or bytes == 8) end
 
+-- A statement that moves n pieces from the places at `at`, ints, from u.
+function list.listed_call(way, bytes, u, at, unit)
+  return ("%s_listed(p, %s, %s, n, %d, %d);"):format(way, u, at, unit, bytes)
+end
+
+-- Pieces of one length, all that a table has.
+function list.is_listed(way, node)
+  local child = node.child
+  return way ~= "copy" and node.kind == "table" and child.kind == "dense" and child.count <= PIECES[#PIECES]
+    and at_type(node) == "int"
+end
+
 -- n pieces of one length, fetched so many ahead on Intel's, or not.
 local function loop(way, node, bytes, ahead, lines)
+  if way ~= "copy" and not ahead and at_type(node) == "int" then
+    add(lines, "        %s", list.listed_call(way, bytes, "u", "at", node.unit))
+    return
+  end
   local listed = list.gathers(way, bytes)
   add(lines, listed and "        LISTED(16)" or "#pragma GCC unroll 16")
   add(lines, "        for (s64 k = 0; k < n; k++) {")

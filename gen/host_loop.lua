@@ -89,6 +89,27 @@ local function gather(g, node, lines)
   add(lines, "    }")
 end
 
+-- Packing strided words of a type of C: two are put together before they are stored (1 to 4 KiB of 8 B 1.1 to 2.1 times as
+-- quick, of 4 B 1.0 to 1.9; 1 MiB of 8 B 1.2 on AMD). Not where each is fetched ahead, nor where all comes from memory.
+local PAIRED = { [4] = "word", [8] = "number" }
+local function paired(way, node)
+  return way == "pack" and node.kind == "stride" and node.child.kind == "dense" and math.abs(node.step) < FAR
+    and PAIRED[node.child.count] ~= nil and blocks_in_all(node) < FETCHED
+end
+
+local function pairs_of_words(node, times, lines)
+  local bytes, step = node.child.count, literal(node.step)
+  local at = moved(place(node, "(i + k)"), node.child.off)
+  add(lines, "    s64 k = 0;")
+  add(lines, "#pragma GCC unroll %d", math.max(1, times // 2))
+  add(lines, "    for (; k + 2 <= n; k += 2) {")
+  add(lines, "        const char *const from = u + %s;", at)
+  add(lines, "        two_%ss(p + k * %d, from, from + %s);", PAIRED[bytes], bytes, step)
+  add(lines, "        ONE_BY_ONE;")
+  add(lines, "    }")
+  add(lines, "    if (k < n) copy_%d(p + k * %d, u + %s);", bytes, bytes, at)
+end
+
 -- Of blocks that are one word, or of a few that are written to memory, the compiler would build vectors by way of the stack,
 -- which takes longer than a move each.
 local function stays_apart(way, node)
@@ -124,7 +145,12 @@ local function straight(way, node, lines)
   local g = gathered(way, node)
   if g then return gather(g, node, lines) end
   if loop.is_split(way, node) then return split(node, lines) end
+  if list.is_listed(way, node) then
+    local at = ("(const int *)a->list[%d].at + i"):format(node.list)
+    return add(lines, "    %s", list.listed_call(way, child.count, moved("u", child.off), at, node.unit))
+  end
   local times = unroll(node)
+  if paired(way, node) then return pairs_of_words(node, times, lines) end
   local listed = node.kind ~= "stride" and child.kind == "dense" and list.gathers(way, child.count)
   if listed then add(lines, "    LISTED(%d)", times)
   elseif times > 1 then add(lines, "#pragma GCC unroll %d", times) end

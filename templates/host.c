@@ -22,7 +22,11 @@ struct stridec_host {
 };
 
 typedef int word __attribute__((may_alias, aligned(1)));
+typedef unsigned unsigned_word __attribute__((may_alias, aligned(1)));
 typedef double number __attribute__((may_alias, aligned(1)));
+typedef int words __attribute__((vector_size(16), may_alias, aligned(1)));
+typedef double numbers __attribute__((vector_size(16), may_alias, aligned(1)));
+_Static_assert(sizeof(words) == 16 && sizeof(numbers) == 16, "a compiler without GNU C's vectors");
 
 #define FAST static inline __attribute__((always_inline))
 #define PART static __attribute__((noinline))
@@ -30,6 +34,22 @@ typedef double number __attribute__((may_alias, aligned(1)));
 
 /* In a loop of short moves: no vectors built of several words, which are slower. */
 #define ONE_BY_ONE __asm__ volatile("")
+
+/* Two words from their places, as one. */
+FAST void two_words(char *to, const char *first, const char *second)
+{
+    const u64 a = *(const unsigned_word *)first, b = *(const unsigned_word *)second;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    const u64 both = a | b << 32;
+#else
+    const u64 both = a << 32 | b;
+#endif
+    COPY(to, &both, 8);
+}
+FAST void two_numbers(char *to, const char *first, const char *second)
+{
+    *(numbers *)to = (numbers){*(const number *)first, *(const number *)second};
+}
 
 /* What Intel's processors since Sapphire Rapids do quicker than others, and others quicker without.
  * LISTED, LISTED_EACH: before and in a loop that packs words from listed places, so many at a time: there the compiler
@@ -63,7 +83,6 @@ typedef double number __attribute__((may_alias, aligned(1)));
  * which lie in one line where the blocks begin at multiples of 16. */
 FAST void split_40(char *to, s64 step, const char *from)
 {
-    typedef double pair __attribute__((vector_size(16), may_alias, aligned(1)));
     double a[8], b[8], c[8], d[8], e[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
@@ -73,8 +92,79 @@ FAST void split_40(char *to, s64 step, const char *from)
     __asm__ volatile("" ::: "memory");
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++, to += step)
-        *(pair *)to = (pair){a[i], b[i]}, *(pair *)(to + 16) = (pair){c[i], d[i]}, *(number *)(to + 32) = e[i];
+        *(numbers *)to = (numbers){a[i], b[i]}, *(numbers *)(to + 16) = (numbers){c[i], d[i]}, *(number *)(to + 32) = e[i];
 }
+
+@ end
+@ if lists then
+/* n pieces of `bytes` at the places `at`, which count in units. */
+#ifdef __AVX512FP16__
+FAST void pack_listed(char *restrict p, const char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+{
+    if (bytes == 4 || bytes == 8) {
+        for (s64 k = 0; k < n; k++) COPY(p + k * bytes, u + at[k] * unit, bytes);
+        return;
+    }
+#pragma GCC unroll 16
+    for (s64 k = 0; k < n; k++) {
+        COPY(p + k * bytes, u + at[k] * unit, bytes);
+        ONE_BY_ONE;
+    }
+}
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+{
+#pragma GCC unroll 16
+    for (s64 k = 0; k < n; k++) {
+        COPY(u + at[k] * unit, p + k * bytes, bytes);
+        ONE_BY_ONE;
+    }
+}
+#else
+/* Two places are read at a time, and words put together before they are stored (AMD: 4 B packed 1.4 to 1.7 times as quick up
+ * to 1 MiB, other lengths and unpacking 1.05 to 1.5). */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FORMER(two) (s64)(int)(two)
+#define LATTER(two) ((two) >> 32)
+#else
+#define FORMER(two) ((two) >> 32)
+#define LATTER(two) (s64)(int)(two)
+#endif
+#define TWO_AT(k) ({ s64 two; COPY(&two, at + (k), 8); two; })
+FAST void pack_listed(char *restrict p, const char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+{
+    s64 k = 0;
+    if (bytes == 4) {
+#pragma GCC unroll 2
+        for (; k + 4 <= n; k += 4) {
+            const s64 a = TWO_AT(k), b = TWO_AT(k + 2);
+#define WORD(place) *(const word *)(u + (place) * unit)
+            *(words *)(p + k * 4) = (words){WORD(FORMER(a)), WORD(LATTER(a)), WORD(FORMER(b)), WORD(LATTER(b))};
+            ONE_BY_ONE;
+        }
+    }
+#pragma GCC unroll 8
+    for (; k + 2 <= n; k += 2) {
+        const s64 a = TWO_AT(k);
+        const char *const first = u + FORMER(a) * unit, *const second = u + LATTER(a) * unit;
+        if (bytes == 8) two_numbers(p + k * 8, first, second);
+        else COPY(p + k * bytes, first, bytes), COPY(p + (k + 1) * bytes, second, bytes);
+        ONE_BY_ONE;
+    }
+    if (k < n) COPY(p + k * bytes, u + at[k] * unit, bytes);
+}
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+{
+    s64 k = 0;
+#pragma GCC unroll 8
+    for (; k + 2 <= n; k += 2) {
+        const s64 a = TWO_AT(k);
+        COPY(u + FORMER(a) * unit, p + k * bytes, bytes);
+        COPY(u + LATTER(a) * unit, p + (k + 1) * bytes, bytes);
+        ONE_BY_ONE;
+    }
+    if (k < n) COPY(u + at[k] * unit, p + k * bytes, bytes);
+}
+#endif
 
 @ end
 /* The packed byte of the list behind a section's last. */

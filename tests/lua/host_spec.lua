@@ -55,7 +55,7 @@ describe("host", function()
     assert.matches("void stridec_host_pack%(const struct stridec_host %*a%)", text)
     assert.matches("void stridec_host_copy%(const struct stridec_host %*a%)", text)
     assert.matches("void stridec_host_unpack%(const struct stridec_host %*a%)", text)
-    assert.matches("copy_8%(p %+ k %* 8LL, from%);", text)
+    assert.matches("two_numbers%(p %+ k %* 8, from, from %+ 16LL%);", text)
     assert.matches("copy_8%(from, p %+ k %* 8LL%);", text)
   end)
 
@@ -102,22 +102,44 @@ describe("host", function()
     assert.equal(0, count(loop("unpack", source(stride(10, 128, dense(12)))), "j < "))
   end)
 
-  it("lets the compiler gather words that are packed from listed places, on processors that do so quickly, and no others", function()
-    for bytes, gathered in pairs { [4] = 1, [8] = 1, [12] = 0, [16] = 0 } do
-      for _, tree in ipairs { trees.index({ 0, 24, 40 }, dense(bytes)), trees.list(0, dense(bytes)) } do
-        assert.equal(gathered, count(loop("pack", source(tree, "indexed")), "LISTED_EACH"))
-        assert.equal(0, count(loop("unpack", source(tree, "indexed")), "LISTED"))
-      end
+  it("puts two packed words together before it stores them, but where each is fetched ahead or all comes from memory", function()
+    local function pairs_of(tree) return loop("pack", source(tree)):match("two_(%l+)%(") end
+    assert.equal("words", pairs_of(stride(10, -128, dense(4))))
+    assert.equal("numbers", pairs_of(stride(10, 24, dense(8))))
+    assert.equal("numbers", pairs_of(stride((1 << 18) - 1, 64, dense(8))))
+    for _, other in ipairs { stride(10, 24, dense(16)), stride(10, 24, dense(2)), stride(10, 1024, dense(8)),
+      stride(1 << 18, 64, dense(8)) } do
+      assert.equal(nil, pairs_of(other))
     end
+    assert.equal(0, count(loop("unpack", source(stride(10, 24, dense(8)))), "two_"))
+    assert.equal(0, count(loop("copy", source(stride(10, 24, dense(8)))), "two_"))
+  end)
+
+  it("moves pieces of one length from listed places, ints, in a few ways by processor, and others one by one", function()
+    local long = trees.list(0, dense(8))
+    long.entry = 2
+    for bytes, gathered in pairs { [4] = 1, [8] = 1, [12] = 0, [16] = 0 } do
+      local apart = trees.index({ 0, 24, 40 }, dense(bytes))
+      assert.equal(gathered, count(loop("pack", source(apart, "indexed")), "LISTED_EACH"))
+      assert.equal(0, count(loop("unpack", source(apart, "indexed")), "LISTED"))
+      local text = source(trees.list(0, dense(bytes)), "indexed")
+      for _, way in ipairs { "pack", "unpack" } do
+        assert.matches(("%s_listed%%(p, u, %%(const int %%*%%)a%%->list%%[0%%].at %%+ i, n, 8, %d%%);"):format(way, bytes), loop(way, text))
+      end
+      assert.equal(0, count(loop("copy", text), "listed"))
+    end
+    assert.equal(1, count(loop("pack", source(long, "indexed")), "LISTED_EACH"))
+    assert.equal(0, count(loop("pack", source(trees.list(0, dense(65)), "indexed")), "pack_listed"))
     local text = source(trees.blocks(8), "indexed")
-    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "LISTED_EACH"))
-    assert.equal(0, count(text:match("PART void unpack_pieces_1.-\n}"), "LISTED"))
+    for _, way in ipairs { "pack", "unpack" } do
+      assert.equal(1, count(text:match("PART void " .. way .. "_pieces_1.-\n}"), way .. "_listed%(p, u, at, n, 8, 16%);"))
+    end
+    assert.not_matches("pack_listed", source(stride(600, 24, dense(8))))
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
     assert.not_matches("FETCH_INTEL%(u", text:match("PART void copy_pieces_1.-\n}"))
     local unpacks = text:match("PART void unpack_pieces_1.-\n}")
     assert.equal(count(unpacks, "case %d+:"), count(unpacks, "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 16%] %* 8%)"))
     assert.equal(1, count(unpacks, "case 24:\n%s+if %(WRITES_MEMORY%(n %* 24%)%) {\n#pragma[^\n]+\n%s+for [^\n]+\n%s+FETCH_INTEL"))
-    assert.equal(0, count(source(stride(600, 24, dense(8))), "LISTED_EACH;"))
     -- A child that repeats words is no word, however often.
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
   end)

@@ -452,6 +452,10 @@ static bool words_in_child(void)
     compiled(parsed("s(21,16,s(30,1040,d(12)))"), 1, 0);
     compiled(parsed("s(8,-16,s(66,1024,d(16)))@112"), 1, 0);
     compiled(parsed("s(9,32,s(12,4096,d(32)))"), 2, 50000);
+    /* Strided words, two at a time and one more. */
+    compiled(parsed("s(701,-12,d(4))@8400"), 1, 0);
+    compiled(parsed("s(37,512,s(5,24,d(8)))"), 2, 20000);
+    compiled(parsed("s(5000,64,d(8))"), 1, 0);
     return lists_in_child();
 }
 
