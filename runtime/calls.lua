@@ -54,10 +54,10 @@ row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!na
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
   { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)",
-    hosted = "native_hosted(datatype, inbuf, incount, outbuf)", quick = "KERNEL_PACK, datatype, inbuf, incount, outbuf, outsize" })
+    hosted = "native_hosted(datatype, inbuf, incount, outbuf)", quick = { way = "KERNEL_PACK", type = "datatype", user = "inbuf", count = "incount", packed = "outbuf", room = "outsize" } })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
   { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)",
-    hosted = "native_hosted(datatype, outbuf, outcount, inbuf)", quick = "KERNEL_UNPACK, datatype, outbuf, outcount, inbuf, insize" })
+    hosted = "native_hosted(datatype, outbuf, outcount, inbuf)", quick = { way = "KERNEL_UNPACK", type = "datatype", user = "outbuf", count = "outcount", packed = "inbuf", room = "insize" } })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",

@@ -169,21 +169,24 @@ static inline int64_t native_trusts(const struct layout *l, int64_t count)
     int64_t bytes = count * l->size;
     return messages >> native_class(bytes) & 1 ? bytes : 0;
 }
-/* Of buffers in host memory, after native_ignores: serves a call of which all is known. Returns the packed bytes; 0,
- * and nothing is moved, where more questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
-HOST_INLINE int64_t native_quick(enum kernel_direction d, MPI_Datatype t, const void *user, int64_t count,
-                                 const void *packed, int64_t room, int64_t at, MPI_Comm comm)
+/* Of buffers in host memory, after native_ignores: the layout whose code serves a call of which all is known; NULL where more
+ * questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
+HOST_INLINE struct layout *native_quick(enum kernel_direction d, MPI_Datatype t, int64_t count, const void *packed,
+                                        int64_t room, int64_t at, MPI_Comm comm)
 {
     struct layout *l = native_slot_layout(native_slot(t), t);
-    if (!l || at < 0 || !packed || comm == MPI_COMM_NULL) return 0;
+    if (!l || at < 0 || !packed || comm == MPI_COMM_NULL) return NULL;
     const struct native_quick *q = &l->quick;
     uint32_t wins = atomic_load_explicit(&q->wins[d], memory_order_acquire);
-    if (!wins || count <= 0 || count >= q->most) return 0;
+    if (!wins || count <= 0 || count >= q->most) return NULL;
     int64_t bytes = count * l->size;
-    if (!(wins >> native_class(bytes) & 1) || bytes > room - at) return 0;
+    return wins >> native_class(bytes) & 1 && bytes <= room - at ? l : NULL;
+}
+/* And serves it. */
+HOST_INLINE void native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
+{
     native_count(l);
-    native_run(l, d, user, count, (const char *)packed + at, bytes);
-    return bytes;
+    native_run(l, d, user, count, packed, count * l->size);
 }
 /* The handle is about to be freed. */
 void native_forget(MPI_Datatype t);

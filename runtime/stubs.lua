@@ -113,16 +113,21 @@ local function collects(f)
   return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
 end
 
--- What serves a call in host memory that went through all questions before.
+-- What serves a call in host memory that went through all questions before. Its place moves on first: then nothing is kept
+-- over the code that serves it, and registers need not be saved.
 local QUICK = [[
-    const int64_t moved = position ? native_quick(%s, *position, comm) : 0;
-    if (moved) {
-        *position += (__typeof__(*position))moved;
+    struct layout *const known = position ? native_quick($way, $type, $count, $packed, $room, *position, comm) : NULL;
+    if (known) {
+        const char *const at = (const char *)$packed + *position;
+        *position += (__typeof__(*position))($count * known->size);
+        native_serve(known, $way, $user, $count, at);
         return MPI_SUCCESS;
     }
 ]]
+local function quick(f) return (QUICK:gsub("%$(%w+)", f.row.quick)) end
 
--- The way of calls that have more to be asked, by the arguments as they came.
+-- The way of calls in a process with a driver, and of those that have more to be asked, by the arguments as they came: apart,
+-- so that a process without one saves no registers for it.
 local ASKS = [[
 ACT int ask_$name($declarations)
 {
@@ -132,6 +137,18 @@ ACT int ask_P$name($declarations)
 {
     return enter_$name(&next_pmpi$pass);
 }
+ACT_OFTEN int hosted_$name($handed)
+{
+    if (!$hosted) return ask_$name($names);
+    if ($unless) return next_mpi.$name($names);
+    return act_$name($names);
+}
+ACT_OFTEN int hosted_P$name($handed)
+{
+    if (!$hosted) return ask_P$name($names);
+    if ($unless) return next_pmpi.$name($names);
+    return act_P$name($names);
+}
 ]]
 
 local first, listed   -- of a stub; below
@@ -140,16 +157,16 @@ local function each(template, chosen)
   for _, f in ipairs(present) do
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
-      emit((template:gsub("%$asks", f.row.quick and ASKS or "")), {
+      emit((template:gsub("%$asks\n", f.row.quick and ASKS or "")), {
         name = f.name, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and QUICK:format(f.row.quick) or listed(f, "next_mpi", names),
-        pquick = f.row.quick and QUICK:format(f.row.quick) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
-        enter = f.row.quick and "ACT" or "static inline",
+        quick = f.row.quick and quick(f) or listed(f, "next_mpi", names),
+        pquick = f.row.quick and quick(f) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
+        enter = f.row.quick and "ACT" or "static inline", hosted = f.row.hosted, unless = f.row.unless,
       })
     end
   end
@@ -256,7 +273,7 @@ function first(f, next, names)
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
   elseif f.row.hosted then
-    return ("    if (!driver_absent() && !%s) return ask_%s%s(%s);\n    if (%s) return %s.%s(%s);\n"):format(f.row.hosted,
+    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n    if (%s) return %s.%s(%s);\n"):format(
       next == "next_pmpi" and "P" or "", f.name, names, f.row.unless, next, f.name, names)
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
@@ -445,7 +462,7 @@ $enter int enter_$name(const struct next *next$more)
     interpose_leave();
     return rc;
 }
-$asks$act int act_$name($declarations)
+$act int act_$name($declarations)
 {
 $quick    return enter_$name(&next_mpi$pass);
 }
@@ -453,6 +470,7 @@ $act int act_P$name($declarations)
 {
 $pquick    return enter_$name(&next_pmpi$pass);
 }
+$asks
 EXPORT int MPI_$name($handed)
 {
 $first    return act_$name($names);
