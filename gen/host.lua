@@ -58,7 +58,9 @@ local function repeating(way, node, lines)
   if node.kind == "index" then
     local text = {}
     for i, at in ipairs(node.at) do text[i] = literal(at) end
-    if way == "pack" then add(lines, "static const s64 at_%d[] = {%s};", node.id, table.concat(text, ", ")) end
+    if way == "pack" then
+      add(lines, "static const %s at_%d[] = {%s};", list.at_type(node), node.id, table.concat(text, ", "))
+    end
   end
   add(lines, "FAST void %s_run_%d(char *restrict p, char *restrict u, s64 i, s64 n, const struct stridec_host *a)", way,
     node.id)
@@ -154,14 +156,14 @@ end
 
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
-  local lengths, functions, splits = {}, {}, false
+  local lengths, functions, splits, listed = {}, {}, false, p.all.lists > 0
   for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
-      splits = splits or loop.is_split(way, node)
+      splits, listed = splits or loop.is_split(way, node), listed or node.kind == "index"
       emit[node.kind](way, node, lines, p.tree)
     end
     elements(way, p.tree, lines)
@@ -169,7 +171,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = code.size_lines(p.all, p.tree),
-    code = functions, splits = splits, lists = p.all.lists > 0,
+    code = functions, splits = splits, lists = listed,
     whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })

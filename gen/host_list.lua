@@ -9,8 +9,14 @@ end
 
 function list.count(node) return ("a->list[%d].count"):format(node.list) end
 
--- The type of a list's entries: gen/form_host.c writes them by the same rules.
+-- The type of a list's entries: gen/form_host.c writes them by the same rules. Few offsets stand in the code.
 function list.at_type(node)
+  if node.kind == "index" then
+    for _, at in ipairs(node.at) do
+      if at >= 1 << 31 or at < -(1 << 31) then return "s64" end
+    end
+    return "int"
+  end
   return (node.base == 4 and node.entry == 2 or node.base == 0 and node.entry == 4) and "int" or "s64"
 end
 function list.start_type(node, tree)
@@ -29,22 +35,27 @@ local FETCHED = { [24] = 24 }
 -- Words that are packed from listed places.
 function list.gathers(way, bytes) return way == "pack" and (bytes == 4 or bytes == 8) end
 
--- A statement that moves n pieces from the places at `at`, ints, from u.
-function list.listed_call(way, bytes, u, at, unit)
-  return ("%s_listed(p, %s, %s, n, %d, %d);"):format(way, u, at, unit, bytes)
+-- Packed bytes of a call from which on its places are taken to lie in more lines than the first cache holds: there, unpacking goes
+-- another way on Intel's (templates/host.c).
+local SPREAD = 8192
+
+-- A statement that moves n pieces between the places at `at`, ints, from u, and p.
+function list.listed_call(way, node, bytes, u, at)
+  local spread = way == "unpack" and (", a->end >= %d"):format(SPREAD) or ""
+  return ("%s_listed(p, %s, %s, n, %d, %d%s);"):format(way, u, at, node.unit or 1, bytes, spread)
 end
 
--- Pieces of one length, all that a table has.
+-- Pieces of one length, all that a node has.
 function list.is_listed(way, node)
   local child = node.child
-  return way ~= "copy" and node.kind == "table" and child.kind == "dense" and child.count <= PIECES[#PIECES]
-    and at_type(node) == "int"
+  return way ~= "copy" and (node.kind == "table" or node.kind == "index") and child.kind == "dense"
+    and child.count <= PIECES[#PIECES] and at_type(node) == "int"
 end
 
 -- n pieces of one length, fetched so many ahead on Intel's, or not.
 local function loop(way, node, bytes, ahead, lines)
   if way ~= "copy" and not ahead and at_type(node) == "int" then
-    add(lines, "        %s", list.listed_call(way, bytes, "u", "at", node.unit))
+    add(lines, "        %s", list.listed_call(way, node, bytes, "u", "at"))
     return
   end
   local listed = list.gathers(way, bytes)

@@ -146,8 +146,8 @@ local function straight(way, node, lines)
   if g then return gather(g, node, lines) end
   if loop.is_split(way, node) then return split(node, lines) end
   if list.is_listed(way, node) then
-    local at = ("(const int *)a->list[%d].at + i"):format(node.list)
-    return add(lines, "    %s", list.listed_call(way, child.count, moved("u", child.off), at, node.unit))
+    local at = node.kind == "index" and ("at_%d + i"):format(node.id) or ("(const int *)a->list[%d].at + i"):format(node.list)
+    return add(lines, "    %s", list.listed_call(way, node, child.count, moved("u", child.off), at))
   end
   local times = unroll(node)
   if paired(way, node) then return pairs_of_words(node, times, lines) end

@@ -97,7 +97,7 @@ FAST void split_40(char *to, s64 step, const char *from)
 
 @ end
 @ if lists then
-/* n pieces of `bytes` at the places `at`, which count in units. */
+/* n pieces of `bytes` at the places `at`, which count in units. `spread`: they lie in more lines than the first cache holds. */
 #ifdef __AVX512FP16__
 FAST void pack_listed(char *restrict p, const char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
 {
@@ -111,8 +111,25 @@ FAST void pack_listed(char *restrict p, const char *restrict u, const int *restr
         ONE_BY_ONE;
     }
 }
-FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+/* Spread out, words are scattered by the compiler (16 KiB to 256 KiB 1.1 times as quick), and three words written one by one: no
+ * move across two lines (1.03 times as quick). */
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, int spread)
 {
+    if (spread && bytes == 4 && 8 % unit == 0) {
+        for (s64 k = 0; k < n; k++) COPY(u + at[k] * unit, p + k * 4, 4);
+        return;
+    }
+    if (spread && bytes == 24) {
+        for (s64 k = 0; k < n; k++) {
+            number *const to = (number *)(u + at[k] * unit);
+#pragma GCC unroll 3
+            for (s64 j = 0; j < 3; j++) {
+                to[j] = ((const number *)p)[k * 3 + j];
+                ONE_BY_ONE;
+            }
+        }
+        return;
+    }
 #pragma GCC unroll 16
     for (s64 k = 0; k < n; k++) {
         COPY(u + at[k] * unit, p + k * bytes, bytes);
@@ -152,8 +169,9 @@ FAST void pack_listed(char *restrict p, const char *restrict u, const int *restr
     }
     if (k < n) COPY(p + k * bytes, u + at[k] * unit, bytes);
 }
-FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, int spread)
 {
+    (void)spread;
     s64 k = 0;
 #pragma GCC unroll 8
     for (; k + 2 <= n; k += 2) {

@@ -118,21 +118,25 @@ describe("host", function()
   it("moves pieces of one length from listed places, ints, in a few ways by processor, and others one by one", function()
     local long = trees.list(0, dense(8))
     long.entry = 2
-    for bytes, gathered in pairs { [4] = 1, [8] = 1, [12] = 0, [16] = 0 } do
-      local apart = trees.index({ 0, 24, 40 }, dense(bytes))
-      assert.equal(gathered, count(loop("pack", source(apart, "indexed")), "LISTED_EACH"))
-      assert.equal(0, count(loop("unpack", source(apart, "indexed")), "LISTED"))
-      local text = source(trees.list(0, dense(bytes)), "indexed")
-      for _, way in ipairs { "pack", "unpack" } do
-        assert.matches(("%s_listed%%(p, u, %%(const int %%*%%)a%%->list%%[0%%].at %%+ i, n, 8, %d%%);"):format(way, bytes), loop(way, text))
+    local far = trees.index({ 0, 24, 1 << 31 }, dense(8))
+    local LISTED = "%s_listed%%(p, u, %s %%+ i, n, %d, %d%s%%);"
+    for _, bytes in ipairs { 4, 8, 12, 16 } do
+      local few, many = source(trees.index({ 0, 24, 40 }, dense(bytes)), "indexed"), source(trees.list(0, dense(bytes)), "indexed")
+      for way, spread in pairs { pack = "", unpack = ", a%->end >= 8192" } do
+        assert.matches(LISTED:format(way, "%(const int %*%)a%->list%[0%].at", 8, bytes, spread), loop(way, many))
+        assert.matches(LISTED:format(way, "at_1", 1, bytes, spread), loop(way, few))
       end
-      assert.equal(0, count(loop("copy", text), "listed"))
+      assert.equal(0, count(loop("copy", few) .. loop("copy", many), "listed"))
+      assert.equal(1, count(few, "static const int at_1"))
     end
+    assert.equal(1, count(source(far, "indexed"), "static const s64 at_1"))
+    assert.equal(1, count(loop("pack", source(far, "indexed")), "LISTED_EACH"))
+    assert.equal(0, count(loop("unpack", source(far, "indexed")), "LISTED"))
     assert.equal(1, count(loop("pack", source(long, "indexed")), "LISTED_EACH"))
     assert.equal(0, count(loop("pack", source(trees.list(0, dense(65)), "indexed")), "pack_listed"))
     local text = source(trees.blocks(8), "indexed")
-    for _, way in ipairs { "pack", "unpack" } do
-      assert.equal(1, count(text:match("PART void " .. way .. "_pieces_1.-\n}"), way .. "_listed%(p, u, at, n, 8, 16%);"))
+    for way, spread in pairs { pack = "", unpack = ", a%->end >= 8192" } do
+      assert.equal(1, count(text:match("PART void " .. way .. "_pieces_1.-\n}"), way .. "_listed%(p, u, at, n, 8, 16" .. spread .. "%);"))
     end
     assert.not_matches("pack_listed", source(stride(600, 24, dense(8))))
     assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))

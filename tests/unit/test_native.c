@@ -456,6 +456,10 @@ static bool words_in_child(void)
     compiled(parsed("s(701,-12,d(4))@8400"), 1, 0);
     compiled(parsed("s(37,512,s(5,24,d(8)))"), 2, 20000);
     compiled(parsed("s(5000,64,d(8))"), 1, 0);
+    /* Listed ones, in more lines than the first cache holds: their places in the code, or with the call. */
+    compiled(parsed("s(150,300,i(d(4);0,12,16,28,40,48,60,72,84,96,104,116,128,140,152,164,176,188,200,212))"), 1, 0);
+    compiled(parsed("s(60,500,i(d(24);0,32,64,104,128,160,192,240,288))"), 2, 31000);
+    compiled(made(tree_stride(0, 30, 6000, list_tree(380, LIST_WORDS, 3), &trees_why)), 2, 180000);
     return lists_in_child();
 }
 
