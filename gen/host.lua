@@ -156,14 +156,15 @@ end
 
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
-  local lengths, functions, splits, listed = {}, {}, false, p.all.lists > 0
+  local lengths, functions, splits, quads, listed = {}, {}, false, false, p.all.lists > 0
   for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
-      splits, listed = splits or loop.is_split(way, node), listed or node.kind == "index"
+      splits, quads = splits or loop.is_split(way, node), quads or loop.has_quads(node)
+      listed = listed or node.kind == "index"
       emit[node.kind](way, node, lines, p.tree)
     end
     elements(way, p.tree, lines)
@@ -171,7 +172,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = code.size_lines(p.all, p.tree),
-    code = functions, splits = splits, lists = listed,
+    code = functions, splits = splits, quads = quads, lists = listed,
     whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })

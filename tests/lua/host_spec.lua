@@ -115,6 +115,25 @@ describe("host", function()
     assert.equal(0, count(loop("copy", source(stride(10, 24, dense(8)))), "two_"))
   end)
 
+  it("puts the words of short blocks together, where vectors are quicker, and elsewhere moves them as ever", function()
+    local function vectors(way, length, step, count)
+      return loop(way, source(trees.whole(stride(count or 100, step, dense(length)), "strided"))):match("#ifdef VECTORS\n(.-)#else\n.-#endif")
+    end
+    for _, step in ipairs { 32, 96, 720, -160 } do assert.matches("j < 3; j%+%+%) %(%(number %*%)p%)", vectors("pack", 24, step)) end
+    for _, step in ipairs { 28, 1024 } do assert.equal(nil, vectors("pack", 24, step)) end
+    assert.equal(nil, vectors("pack", 24, 720, 2000))
+    assert.matches("j < 3;", vectors("pack", 24, 96, 2000))
+    assert.matches("j < 5; j%+%+%) %(%(number %*%)p%)", vectors("pack", 40, 48))
+    assert.equal("    quads_40(p, u + i * 720LL, 720LL, n);\n", vectors("pack", 40, 720))
+    for _, length in ipairs { 12, 16, 32, 48 } do assert.equal(nil, vectors("pack", length, 96)) end
+    for _, way in ipairs { "unpack", "copy" } do
+      assert.equal(nil, vectors(way, 24, 96))
+      assert.equal(nil, vectors(way, 40, 96))
+    end
+    assert.equal(1, count(source(stride(100, 720, dense(40))), "FAST void quads_40"))
+    assert.equal(0, count(source(stride(100, 48, dense(40))), "quads_40"))
+  end)
+
   it("moves pieces of one length from listed places, ints, in a few ways by processor, and others one by one", function()
     local long = trees.list(0, dense(8))
     long.entry = 2

@@ -456,6 +456,14 @@ static bool words_in_child(void)
     compiled(parsed("s(701,-12,d(4))@8400"), 1, 0);
     compiled(parsed("s(37,512,s(5,24,d(8)))"), 2, 20000);
     compiled(parsed("s(5000,64,d(8))"), 1, 0);
+    /* Short blocks whose words are put together. */
+    compiled(parsed("s(2,40000,s(301,96,d(24)))"), 2, 90000);
+    compiled(parsed("s(103,-72,d(24)@3)@7400"), 1, 0);
+    compiled(parsed("s(3,90000,s(203,48,d(40)))"), 2, 280000);
+    compiled(parsed("s(407,-72,d(40)@3)@29300"), 2, 29500);
+    compiled(parsed("s(90,1040,d(40))"), 1, 0);
+    compiled(parsed("s(300,28,d(12))"), 1, 0);
+    compiled(parsed("s(300,64,d(12))"), 2, 20000);
     /* Listed ones, in more lines than the first cache holds: their places in the code, or with the call. */
     compiled(parsed("s(150,300,i(d(4);0,12,16,28,40,48,60,72,84,96,104,116,128,140,152,164,176,188,200,212))"), 1, 0);
     compiled(parsed("s(60,500,i(d(24);0,32,64,104,128,160,192,240,288))"), 2, 31000);
