@@ -8,13 +8,12 @@
 --   staged  made by stubs.lua: device buffers are copied to host memory of the same layout, which the MPI sees
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
 --   passed  no stub; why says why
--- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default) or "pending" (stridec holds
---   records of requests) or "node" (ranks of the node may be offered messages) or "window" (or of operations on windows) or "host" (not `unless`, an expression, with or without
---   a driver); otherwise the stub is a straight call.
+-- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default), "pending" (stridec holds records of
+--   requests), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not
+--   `unless`, an expression, or by `quick`; with or without a driver); otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
--- hosted, quick: of rows with `unless`, whether no device has a part in a call of a process with a driver, and what
---   native_quick (runtime/native.h) asks of it.
+-- quick: of rows that native_judge (runtime/native.h) knows about: their direction and the names of its arguments.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of MPI_Rget), "window" (until the next synchronisation) or "file" (until the
 --   call NAME with _end for _begin).
@@ -53,11 +52,9 @@ row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!na
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_PACK, datatype, incount, outsize)",
-    hosted = "native_hosted(datatype, inbuf, incount, outbuf)", quick = { way = "KERNEL_PACK", type = "datatype", user = "inbuf", count = "incount", packed = "outbuf", room = "outsize" } })
+  { large = true, when = "host", quick = { way = "KERNEL_PACK", user = "inbuf", count = "incount", packed = "outbuf", room = "outsize" } })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true, when = "host", unless = "native_ignores(KERNEL_UNPACK, datatype, outcount, insize)",
-    hosted = "native_hosted(datatype, outbuf, outcount, inbuf)", quick = { way = "KERNEL_UNPACK", type = "datatype", user = "outbuf", count = "outcount", packed = "inbuf", room = "insize" } })
+  { large = true, when = "host", quick = { way = "KERNEL_UNPACK", user = "outbuf", count = "outcount", packed = "inbuf", room = "insize" } })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",

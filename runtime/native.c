@@ -87,6 +87,13 @@ bool native_unpack(struct layout *l, int64_t count, void *user, const void *pack
     return move(l, KERNEL_UNPACK, user, (void *)(uintptr_t)packed, begin, end);
 }
 
+int native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
+{
+    native_count(l);
+    native_run(l, d, user, count, packed, count * l->size);
+    return MPI_SUCCESS;
+}
+
 int native_ready(struct layout *l, bool wait)
 {
     if (!l->kernel || native_code(l->kernel)) return l->kernel ? 1 : -1;

@@ -4,14 +4,14 @@
  *
  * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
  *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
- *     one): never. Such calls go straight down, without a look at the type: native_ignores.
+ *     one): never. Such calls go straight down, without a look at the type: NATIVE_DOWN.
  *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
  *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's
  *     first call is the MPI's: it knows about types that were not committed.
  *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
  *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
- *     a process without a driver, or of buffers that surely are the host's (host.h), such calls are served by some sixty
- *     instructions beside the code: native_quick.
+ *     a process without a driver, or of buffers that surely are the host's (host.h), such calls are served by some ninety
+ *     instructions beside the code: NATIVE_KNOWN.
  * STRIDEC_HOST=on serves all but contiguous data, without turns. */
 #ifndef STRIDEC_NATIVE_H
 #define STRIDEC_NATIVE_H
@@ -99,17 +99,6 @@ HOST_INLINE bool native_due(struct native_slot *s, uint64_t bytes)
     atomic_store_explicit(&s->worth, worth, memory_order_relaxed);
     return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed);
 }
-/* `room` is the size of the packed buffer. */
-HOST_INLINE bool native_ignores(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room)
-{
-    if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return true;
-    struct native_slot *s = native_slot(t);
-    if (atomic_load_explicit(&s->type, memory_order_relaxed) != t) return false;
-    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return true;
-    if (atomic_load_explicit(&s->layout, memory_order_relaxed)) return false;
-    uint64_t size = (uint64_t)atomic_load_explicit(&s->size, memory_order_relaxed);
-    return !native_due(s, (uint64_t)count * size);
-}
 /* True where the typed buffer, of count > 0 elements, and the packed one surely lie in host memory: all that a process with
  * a driver needs to know. Of a long one the first element's first byte is looked at and the last one's last, as where_of
  * does. False of types that the table does not hold. */
@@ -164,30 +153,34 @@ HOST_INLINE void native_run(const struct layout *l, enum kernel_direction d, con
 /* The packed bytes of a message that native_trust has been told of; 0 of others. */
 static inline int64_t native_trusts(const struct layout *l, int64_t count)
 {
-    uint32_t messages = atomic_load_explicit(&l->quick.messages, memory_order_acquire);
+    uint64_t messages = atomic_load_explicit(&l->quick.messages, memory_order_acquire);
     if (!messages || count <= 0 || count >= l->quick.most) return 0;
     int64_t bytes = count * l->size;
-    return messages >> native_class(bytes) & 1 ? bytes : 0;
+    return messages >> native_size_log(bytes) & 1 ? bytes : 0;
 }
-/* Of buffers in host memory, after native_ignores: the layout whose code serves a call of which all is known; NULL where more
- * questions are to be asked. `at` is the place in `packed`, which has `room` bytes. */
-HOST_INLINE struct layout *native_quick(enum kernel_direction d, MPI_Datatype t, int64_t count, const void *packed,
-                                        int64_t room, int64_t at, MPI_Comm comm)
+
+/* What a stub asks of a call whose buffers lie in host memory: whether it is nothing for stridec; or may be served by code of
+ * which all is known; or has more to be asked. */
+enum native_verdict { NATIVE_DOWN, NATIVE_KNOWN, NATIVE_ASK };
+/* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. */
+HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room,
+                                             struct layout **known)
 {
-    struct layout *l = native_slot_layout(native_slot(t), t);
-    if (!l || at < 0 || !packed || comm == MPI_COMM_NULL) return NULL;
-    const struct native_quick *q = &l->quick;
-    uint32_t wins = atomic_load_explicit(&q->wins[d], memory_order_acquire);
-    if (!wins || count <= 0 || count >= q->most) return NULL;
-    int64_t bytes = count * l->size;
-    return wins >> native_class(bytes) & 1 && bytes <= room - at ? l : NULL;
+    if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
+    struct native_slot *s = native_slot(t);
+    if (atomic_load_explicit(&s->type, memory_order_relaxed) != t) return NATIVE_ASK;
+    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
+    struct layout *l = *known = native_slot_layout(s, t);
+    if (!l) {
+        uint64_t size = (uint64_t)atomic_load_explicit(&s->size, memory_order_relaxed);
+        return native_due(s, (uint64_t)count * size) ? NATIVE_ASK : NATIVE_DOWN;
+    }
+    uint64_t wins = atomic_load_explicit(&l->quick.wins[d], memory_order_acquire);
+    if (!wins || count <= 0 || count >= l->quick.most) return NATIVE_ASK;
+    return wins >> native_size_log(count * l->size) & 1 ? NATIVE_KNOWN : NATIVE_ASK;
 }
-/* And serves it. */
-HOST_INLINE void native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
-{
-    native_count(l);
-    native_run(l, d, user, count, packed, count * l->size);
-}
+/* Serves it; MPI_SUCCESS. A function of its own: a stub that ends with it saves no registers. */
+int native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed);
 /* The handle is about to be freed. */
 void native_forget(MPI_Datatype t);
 /* In a process without a driver: the type's layout if the calls so far are worth that it is read; else NULL. */

@@ -1,5 +1,5 @@
 /* native_quick.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all of it
- * lies in its layout. Filled by native.c, read by native_quick of native.h. */
+ * lies in its layout. Filled by native_race.c, read by native_judge of native.h. */
 #ifndef STRIDEC_NATIVE_QUICK_H
 #define STRIDEC_NATIVE_QUICK_H
 #include "../gen/gen.h"
@@ -12,8 +12,8 @@
 #define NATIVE_CLASS_LEAST 6   /* log2 of bytes */
 
 struct native_quick {
-    _Atomic uint32_t wins[2];               /* by kernel_direction: a bit for each class; the rest is set before */
-    _Atomic uint32_t messages;              /* the same for messages (native_trust) */
+    _Atomic uint64_t wins[2];               /* by kernel_direction: bits of native_size_log; the rest is set before */
+    _Atomic uint64_t messages;              /* the same for messages (native_trust) */
     stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
     const struct stridec_host_list *lists;
     uint64_t origin;                        /* offset of the tree's root */
@@ -21,10 +21,23 @@ struct native_quick {
     bool continues;                         /* launch_continues */
 };
 
+/* log2 of bytes > 0. */
+static inline int native_size_log(int64_t bytes)
+{
+    return 63 - __builtin_clzll((uint64_t)bytes);
+}
 static inline int native_class(int64_t bytes)
 {
-    int class = 63 - __builtin_clzll((uint64_t)bytes | 1) - NATIVE_CLASS_LEAST;
+    int class = native_size_log(bytes | 1) - NATIVE_CLASS_LEAST;
     return class < 0 ? 0 : class < NATIVE_CLASSES ? class : NATIVE_CLASSES - 1;
+}
+
+/* A bit for each native_size_log of the class: a call tests one without a look at the classes' ends. */
+static inline uint64_t native_class_bits(int class)
+{
+    uint64_t bits = (uint64_t)1 << (class + NATIVE_CLASS_LEAST);
+    if (class == 0) bits |= bits - 1;
+    return class == NATIVE_CLASSES - 1 ? -bits : bits;
 }
 
 #endif

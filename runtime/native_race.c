@@ -10,7 +10,7 @@
 #define TURNS 5
 #define TURNS_MOST 25
 
-/* Spans past this are nothing for native_quick: nothing overflows below. */
+/* Spans past this are nothing for native_judge: nothing overflows below. */
 #define COUNTED ((int64_t)1 << 60)
 
 /* What a call that is ours costs beside what turns time. */
@@ -79,14 +79,14 @@ static bool usable(const struct layout *l, int64_t count, int64_t bytes)
            && !layout_contiguous(l, count);
 }
 
-/* Calls of about so many bytes need no more questions: native_quick serves them. No classes: only what serves is set. */
-static void make_quick(struct layout *l, enum kernel_direction direction, uint32_t classes)
+/* Calls of these sizes (native_class_bits) need no more questions: native_serve serves them. No sizes: only what serves is set. */
+static void make_quick(struct layout *l, enum kernel_direction direction, uint64_t sizes)
 {
     struct native_quick *q = &l->quick;
     struct module *m = env_get()->stats ? NULL : native_code(l->kernel);
     const struct stridec_host_list *lists = NULL;
     if (!m || (form_has_lists(l->kernel->form) && !(lists = native_lists(l->kernel)))) return;
-    if (atomic_load_explicit(&q->wins[direction], memory_order_relaxed) & classes) return;
+    if (atomic_load_explicit(&q->wins[direction], memory_order_relaxed) & sizes) return;
     pthread_mutex_lock(&race_lock);
     if (!q->most) {
         int64_t far = l->extent < 0 ? -l->extent : l->extent;
@@ -96,16 +96,16 @@ static void make_quick(struct layout *l, enum kernel_direction direction, uint32
         q->continues = launch_continues(l->kernel->tree, l->extent);
         q->most = COUNTED / (far > l->size ? far : l->size) + 1;
     }
-    atomic_fetch_or_explicit(&q->wins[direction], classes, memory_order_release);
+    atomic_fetch_or_explicit(&q->wins[direction], sizes, memory_order_release);
     pthread_mutex_unlock(&race_lock);
 }
 
 void native_trust(struct layout *l, int64_t bytes)
 {
-    uint32_t class = (uint32_t)1 << native_class(bytes);
-    if (atomic_load_explicit(&l->quick.messages, memory_order_relaxed) & class) return;
+    uint64_t sizes = native_class_bits(native_class(bytes));
+    if (atomic_load_explicit(&l->quick.messages, memory_order_relaxed) & sizes) return;
     make_quick(l, KERNEL_PACK, 0);
-    if (l->quick.most) atomic_fetch_or_explicit(&l->quick.messages, class, memory_order_release);
+    if (l->quick.most) atomic_fetch_or_explicit(&l->quick.messages, sizes, memory_order_release);
 }
 
 bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
@@ -116,13 +116,13 @@ bool native_begin(struct native_call *c, struct layout *l, enum kernel_direction
     atomic_fetch_add_explicit(&l->host_worth, native_worth((uint64_t)bytes), memory_order_relaxed);
     if (env_get()->host == ENV_HOST_ON) {
         c->ours = true;
-        make_quick(l, direction, UINT32_MAX);
+        make_quick(l, direction, UINT64_MAX);
     } else {
         struct native_race *r = race_of(l->kernel, direction, bytes);
         enum verdict v = r ? verdict_of(r, l->kernel) : THEIRS;
         c->ours = v == OURS;
         if (v == OURS && atomic_load_explicit(&r->compiled, memory_order_relaxed))
-            make_quick(l, direction, (uint32_t)1 << native_class(bytes));
+            make_quick(l, direction, native_class_bits(native_class(bytes)));
         if (v == RACING) take_turn(c, r);
         if (v == THEIRS && r && settled(l->kernel, r) && count < INT64_MAX) native_raise(type, direction, count + 1);
     }

@@ -113,41 +113,38 @@ local function collects(f)
   return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
 end
 
--- What serves a call in host memory that went through all questions before. Its place moves on first: then nothing is kept
--- over the code that serves it, and registers need not be saved.
+-- Calls that native_judge (runtime/native.h) knows about: nothing for stridec, served here, or by the long way. Their place moves
+-- on first: then nothing is kept over the code that serves it, and registers need not be saved.
 local QUICK = [[
-    struct layout *const known = position ? native_quick($way, $type, $count, $packed, $room, *position, comm) : NULL;
-    if (known) {
+    struct layout *known = NULL;
+    switch (native_judge($way, datatype, $count, $room, &known)) {
+    case NATIVE_DOWN:
+        return $next.$name($names);
+    case NATIVE_KNOWN:
+        if (!position || *position < 0 || !$packed || comm == MPI_COMM_NULL) break;
+        if (known->size * $count > (int64_t)$room - *position) break;
         const char *const at = (const char *)$packed + *position;
         *position += (__typeof__(*position))($count * known->size);
-        native_serve(known, $way, $user, $count, at);
-        return MPI_SUCCESS;
+        return native_serve(known, $way, $user, $count, at);
+    case NATIVE_ASK:
+        break;
     }
 ]]
-local function quick(f) return (QUICK:gsub("%$(%w+)", f.row.quick)) end
+local function quick(f, next, names)
+  return (QUICK:gsub("%$(%w+)", setmetatable({ next = next, name = f.name, names = names }, { __index = f.row.quick })))
+end
 
--- The way of calls in a process with a driver, and of those that have more to be asked, by the arguments as they came: apart,
--- so that a process without one saves no registers for it.
-local ASKS = [[
-ACT int ask_$name($declarations)
-{
-    return enter_$name(&next_mpi$pass);
-}
-ACT int ask_P$name($declarations)
-{
-    return enter_$name(&next_pmpi$pass);
-}
+-- Those in a process with a driver, by the arguments as they came: apart, so that a process without one saves no registers for it.
+local HOSTED = [[
 ACT_OFTEN int hosted_$name($handed)
 {
-    if (!$hosted) return ask_$name($names);
-    if ($unless) return next_mpi.$name($names);
-    return act_$name($names);
+    if (!native_hosted(datatype, $user, $count, $packed)) return act_$name($names);
+$quick    return act_$name($names);
 }
 ACT_OFTEN int hosted_P$name($handed)
 {
-    if (!$hosted) return ask_P$name($names);
-    if ($unless) return next_pmpi.$name($names);
-    return act_P$name($names);
+    if (!native_hosted(datatype, $user, $count, $packed)) return act_P$name($names);
+$pquick    return act_P$name($names);
 }
 ]]
 
@@ -157,16 +154,18 @@ local function each(template, chosen)
   for _, f in ipairs(present) do
     if chosen(f) then
       local declarations, names = join(f.args, "text"), join(f.args, "name")
-      emit((template:gsub("%$asks\n", f.row.quick and ASKS or "")), {
+      local moved = f.row.quick or {}
+      emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
         name = f.name, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
         first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        quick = f.row.quick and quick(f) or listed(f, "next_mpi", names),
-        pquick = f.row.quick and quick(f) or listed(f, "next_pmpi", names), act = (f.row.quick or listed(f, "", "") ~= "") and "ACT_OFTEN" or "ACT",
-        enter = f.row.quick and "ACT" or "static inline", hosted = f.row.hosted, unless = f.row.unless,
+        listed = listed(f, "next_mpi", names), plisted = listed(f, "next_pmpi", names),
+        act = listed(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
+        user = moved.user, count = moved.count, packed = moved.packed,
       })
     end
   end
@@ -272,9 +271,9 @@ function first(f, next, names)
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
-  elseif f.row.hosted then
-    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n    if (%s) return %s.%s(%s);\n"):format(
-      next == "next_pmpi" and "P" or "", f.name, names, f.row.unless, next, f.name, names)
+  elseif f.row.quick then
+    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n%s"):format(next == "next_pmpi" and "P" or "", f.name, names,
+      quick(f, next, names))
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif collects(f) then
@@ -455,7 +454,7 @@ elseif what == "stubs.c" then
   end
   each([[
 
-$enter int enter_$name(const struct next *next$more)
+static inline int enter_$name(const struct next *next$more)
 {
     if (!interpose_enter(WHEN_$upper)) return next->$name($names);
     int rc = call_$name(next$pass);
@@ -464,13 +463,13 @@ $enter int enter_$name(const struct next *next$more)
 }
 $act int act_$name($declarations)
 {
-$quick    return enter_$name(&next_mpi$pass);
+$listed    return enter_$name(&next_mpi$pass);
 }
 $act int act_P$name($declarations)
 {
-$pquick    return enter_$name(&next_pmpi$pass);
+$plisted    return enter_$name(&next_pmpi$pass);
 }
-$asks
+$hosted
 EXPORT int MPI_$name($handed)
 {
 $first    return act_$name($names);

@@ -483,6 +483,18 @@ static void words(void **state)
     in_child(false, setting, words_in_child);
 }
 
+/* What a call tests is what was found out for its class. */
+static void classes(void **state)
+{
+    (void)state;
+    for (int log = 0; log < 63; log++) {
+        const int64_t ends[] = {(int64_t)1 << log, (int64_t)(((uint64_t)1 << (log + 1)) - 1)};
+        for (int i = 0; i < 2; i++)
+            for (int class = 0; class < NATIVE_CLASSES; class++)
+                assert_int_equal(native_class_bits(class) >> native_size_log(ends[i]) & 1, native_class(ends[i]) == class);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +502,7 @@ int main(void)
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(hanging_compiler),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
+        cmocka_unit_test(classes),
     };
     char remove[128];
     if (!mkdtemp(base)) return 1;
