@@ -162,19 +162,22 @@ static inline int64_t native_trusts(const struct layout *l, int64_t count)
 /* What a stub asks of a call whose buffers lie in host memory: whether it is nothing for stridec; or may be served by code of
  * which all is known; or has more to be asked. */
 enum native_verdict { NATIVE_DOWN, NATIVE_KNOWN, NATIVE_ASK };
-/* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. */
+/* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. A slot that another type takes
+ * meanwhile may only send a call down. */
 HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room,
                                              struct layout **known)
 {
     if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
     struct native_slot *s = native_slot(t);
-    if (atomic_load_explicit(&s->type, memory_order_relaxed) != t) return NATIVE_ASK;
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return NATIVE_ASK;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
-    struct layout *l = *known = native_slot_layout(s, t);
+    struct layout *l = *known = atomic_load_explicit(&s->layout, memory_order_acquire);
     if (!l) {
         uint64_t size = (uint64_t)atomic_load_explicit(&s->size, memory_order_relaxed);
         return native_due(s, (uint64_t)count * size) ? NATIVE_ASK : NATIVE_DOWN;
     }
+    if (version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return NATIVE_ASK;
     uint64_t wins = atomic_load_explicit(&l->quick.wins[d], memory_order_acquire);
     if (!wins || count <= 0 || count >= l->quick.most) return NATIVE_ASK;
     return wins >> native_size_log(count * l->size) & 1 ? NATIVE_KNOWN : NATIVE_ASK;
