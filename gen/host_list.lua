@@ -55,40 +55,55 @@ end
 -- n pieces of one length, fetched so many ahead on Intel's, or not.
 local function loop(way, node, bytes, ahead, lines)
   if way ~= "copy" and not ahead and at_type(node) == "int" then
-    add(lines, "        %s", list.listed_call(way, node, bytes, "u", "at"))
+    add(lines, "    %s", list.listed_call(way, node, bytes, "u", "at"))
     return
   end
   local listed = list.gathers(way, bytes)
-  add(lines, listed and "        LISTED(16)" or "#pragma GCC unroll 16")
-  add(lines, "        for (s64 k = 0; k < n; k++) {")
-  if ahead then add(lines, "            FETCH_INTEL(u + (s64)at[k + %d] * %d);", ahead, node.unit) end
-  add(lines, "            char *const from = u + (s64)at[k] * %d;", node.unit)
+  add(lines, listed and "    LISTED(16)" or "#pragma GCC unroll 16")
+  add(lines, "    for (s64 k = 0; k < n; k++) {")
+  if ahead then add(lines, "        FETCH_INTEL(u + (s64)at[k + %d] * %d);", ahead, node.unit) end
+  add(lines, "        char *const from = u + (s64)at[k] * %d;", node.unit)
   local other = way == "copy" and ("p + (s64)at[k] * %d"):format(node.unit) or ("p + k * %d"):format(bytes)
-  add(lines, "            COPY(%s, %s, %d);", way == "unpack" and "from" or other, way == "unpack" and other or "from", bytes)
-  add(lines, "            %s;", listed and "LISTED_EACH" or "ONE_BY_ONE")
-  add(lines, "        }")
+  add(lines, "        COPY(%s, %s, %d);", way == "unpack" and "from" or other, way == "unpack" and other or "from", bytes)
+  add(lines, "        %s;", listed and "LISTED_EACH" or "ONE_BY_ONE")
+  add(lines, "    }")
+end
+
+-- The loop of each length: a function of its own, so that a short list pays for no register that another one needs.
+local function loops(way, node, lengths, lines)
+  for _, bytes in ipairs(lengths) do
+    add(lines, "PART void %s_pieces_%d_%d(char *restrict p, char *restrict u, const %s *restrict at, s64 n,", way, node.id, bytes,
+      at_type(node))
+    add(lines, "                       const struct stridec_host *a)")
+    add(lines, "{")
+    add(lines, "    (void)a;")
+    -- What pieces from memory are written to is fetched ahead (Xeon: 16 MiB 1.2 times as quick).
+    if way == "unpack" then
+      add(lines, "    if (WRITES_MEMORY(n * %d)) {", bytes)
+      loop(way, node, bytes, AHEAD, lines)
+      add(lines, "    } else {")
+      loop(way, node, bytes, nil, lines)
+      add(lines, "    }")
+    else
+      loop(way, node, bytes, way == "pack" and FETCHED[bytes], lines)
+    end
+    add(lines, "}")
+  end
 end
 
 -- Pieces lie at `at`.
 local function pieces(way, node, lines)
-  add(lines, "PART void %s_pieces_%d(char *restrict p, char *restrict u, s64 piece, s64 i, s64 n,", way, node.id)
-  add(lines, "                       const struct stridec_host *a)")
+  local lengths = {}
+  for _, bytes in ipairs(PIECES) do
+    if bytes % node.unit == 0 then lengths[#lengths + 1] = bytes end
+  end
+  loops(way, node, lengths, lines)
+  add(lines, "PART void %s_pieces_%d(char *p, char *u, s64 piece, s64 i, s64 n, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    const %s *const at = (const %s *)a->list[%d].at + i;", at_type(node), at_type(node), node.list)
   add(lines, "    switch (piece) {")
-  for _, bytes in ipairs(PIECES) do
-    if bytes % node.unit == 0 then
-      add(lines, "    case %d:", bytes)
-      -- What pieces from memory are written to is fetched ahead (Xeon: 16 MiB 1.2 times as quick).
-      if way == "unpack" then
-        add(lines, "        if (WRITES_MEMORY(n * %d)) {", bytes)
-        loop(way, node, bytes, AHEAD, lines)
-        add(lines, "            break;")
-        add(lines, "        }")
-      end
-      loop(way, node, bytes, way == "pack" and FETCHED[bytes], lines)
-      add(lines, "        break;")
-    end
+  for _, bytes in ipairs(lengths) do
+    add(lines, "    case %d: %s_pieces_%d_%d(p, u, at, n, a); break;", bytes, way, node.id, bytes)
   end
   add(lines, "    }")
   add(lines, "}")
@@ -135,13 +150,20 @@ function list.blocks(way, node, lines, tree)
   end
   add(lines, "    }")
   add(lines, "}")
-  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
+  add(lines, "PART void %s_sections_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    const struct stridec_section *s = a->list[%d].section, *past = s + a->list[%d].sections;", node.list,
     node.list)
   add(lines, "    if (!s) %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
   add(lines, "    for (; s != past; s++) %s_pieces_%d(%s, u, s->piece, s->first, s->count, a);", way, node.id,
     way == "copy" and "p" or "p + s->start")
+  add(lines, "}")
+  -- Most lists are of pieces of one length: for them no register is saved.
+  add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
+  add(lines, "{")
+  add(lines, "    const struct stridec_section *const s = a->list[%d].section;", node.list)
+  add(lines, "    if (a->list[%d].sections == 1) %s_pieces_%d(p, u, s->piece, s->first, s->count, a);", node.list, way, node.id)
+  add(lines, "    else %s_sections_%d(p, u, a);", way, node.id)
   add(lines, "}")
   if way == "copy" then return end
   add(lines, "PART void %s_part_%d(char *p, char *u, s64 begin, s64 end, const struct stridec_host *a)", way, node.id)

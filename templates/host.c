@@ -292,20 +292,25 @@ FAST void @(way)_bytes(char *p, char *u, s64 n)
 @   for _, line in ipairs(code[way]) do
 @(line)
 @   end
-__attribute__((visibility("default"))) void stridec_host_@(way)(const struct stridec_host *a)
+/* Apart, as it saves registers that one whole element has no need of. */
+PART void @(way)_range(const struct stridec_host *a)
 {
     char *p = a->packed, *u = (char *)a->user;
     if (a->begin >= a->end) return;
-@   if whole then
-    if (a->begin == 0 && a->end == @(whole)) {   /* one element: loops of constant counts */
-        @(way)_all_1(p, u, a);
-        return;
-    }
-@   end
     if (a->wrap)
         @(way)_part_elements(p, u, a->begin, a->end, a);
     else
         @(way)_part_1(p, u, a->begin, a->end, a);
+}
+__attribute__((visibility("default"))) void stridec_host_@(way)(const struct stridec_host *a)
+{
+@   if whole then
+    if (a->begin == 0 && a->end == @(whole)) {   /* one element: loops of constant counts */
+        @(way)_all_1(a->packed, (char *)a->user, a);
+        return;
+    }
+@   end
+    @(way)_range(a);
 }
 
 @ end

@@ -154,15 +154,22 @@ describe("host", function()
     assert.equal(1, count(loop("pack", source(long, "indexed")), "LISTED_EACH"))
     assert.equal(0, count(loop("pack", source(trees.list(0, dense(65)), "indexed")), "pack_listed"))
     local text = source(trees.blocks(8), "indexed")
+    local function pieces(way, bytes) return text:match(("PART void %s_pieces_1_%d%%(.-\n}"):format(way, bytes)) end
     for way, spread in pairs { pack = "", unpack = ", a%->end >= 8192" } do
-      assert.equal(1, count(text:match("PART void " .. way .. "_pieces_1.-\n}"), way .. "_listed%(p, u, at, n, 8, 16" .. spread .. "%);"))
+      assert.equal(1, count(pieces(way, 16), way .. "_listed%(p, u, at, n, 8, 16" .. spread .. "%);"))
     end
     assert.not_matches("pack_listed", source(stride(600, 24, dense(8))))
-    assert.equal(1, count(text:match("PART void pack_pieces_1.-\n}"), "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,"))
-    assert.not_matches("FETCH_INTEL%(u", text:match("PART void copy_pieces_1.-\n}"))
-    local unpacks = text:match("PART void unpack_pieces_1.-\n}")
-    assert.equal(count(unpacks, "case %d+:"), count(unpacks, "FETCH_INTEL%(u %+ %(s64%)at%[k %+ 16%] %* 8%)"))
-    assert.equal(1, count(unpacks, "case 24:\n%s+if %(WRITES_MEMORY%(n %* 24%)%) {\n#pragma[^\n]+\n%s+for [^\n]+\n%s+FETCH_INTEL"))
+    assert.matches("FETCH_INTEL%(u %+ %(s64%)at%[k %+ 24%] %* 8%);\n[^\n]+\n%s+COPY%(p %+ k %* 24,", pieces("pack", 24))
+    local lengths = { 8, 16, 24, 32, 40, 48, 64 }
+    for _, bytes in ipairs(lengths) do
+      assert.not_matches("FETCH_INTEL%(u", pieces("copy", bytes))
+      assert.matches(("if %%(WRITES_MEMORY%%(n %%* %d%%)%%) {\n#pragma[^\n]+\n%%s+for [^\n]+\n%%s+FETCH_INTEL%%(u %%+ %%(s64%%)at%%[k %%+ 16%%] %%* 8%%)"):format(bytes),
+        pieces("unpack", bytes))
+    end
+    for _, way in ipairs { "pack", "unpack", "copy" } do
+      assert.equal(#lengths, count(text, ("case %%d+: %s_pieces_1_%%d+%%(p, u, at, n, a%%); break;"):format(way)))
+      assert.equal(1, count(text, ("sections == 1%%) %s_pieces_1%%(p, u, s%%->piece, s%%->first, s%%->count, a%%);\n    else %s_sections_1%%("):format(way, way)))
+    end
     -- A child that repeats words is no word, however often.
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
   end)
