@@ -1,8 +1,9 @@
 /* form_host.c: a form's long lists for code in host memory (host.lua): plain arrays, of 4 or 8 bytes an entry as the
  * form's signature tells, in the form's units. An index is its offsets; a list of blocks is for each block where it
  * lies less its place in the packed stream, and that place, and at its end the place where the next block would be;
- * or its pieces' offsets, in sections of one length. */
+ * or its pieces' offsets, in sections (form_sections.h). */
 #include "form.h"
+#include "form_sections.h"
 #include "reason.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,105 +28,6 @@ static bool is_list(const struct form_node *n)
 }
 
 /*
- * Blocks that are short, and multiples of one length, are cut into pieces of that: then every copy is of a constant
- * length. What that length is may change on the way: where a list goes on with another property of the same atoms, say.
- */
-
-/* ORDER host_list.lua's PIECES: the lengths that there is code for. */
-static const int pieces[] = {4, 8, 12, 16, 20, 24, 32, 40, 48, 64};
-#define PIECES_A_BLOCK 6   /* on average, at most */
-#define BATCH 64           /* blocks that have one length of pieces: so many, ... */
-#define BATCH_MIN 16       /* ... and fewer, in a new section, where it would get shorter */
-
-struct survey {
-    const struct form_node *node;
-    int64_t low, high;         /* places of blocks, in units */
-    int64_t blocks, bytes;     /* of the batch so far */
-    int64_t common;            /* divisor of their lengths */
-    struct stridec_host_section *section;
-    int64_t sections, start, first;   /* of what was cut so far: packed bytes, pieces */
-    bool whole;                /* some can't be cut, or there is no memory */
-};
-
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
-/* The longest piece for lengths of this divisor, or 0. */
-static int64_t piece_of(int64_t common, int unit)
-{
-    int64_t piece = 0;
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
-        if (common % pieces[i] == 0 && pieces[i] % unit == 0) piece = pieces[i];
-    return piece;
-}
-
-/* The batch goes into the last section, or a new one. */
-static void cut_batch(struct survey *s)
-{
-    int64_t piece = piece_of(s->common, s->node->unit), n = s->sections;
-    struct stridec_host_section *last = n ? &s->section[n - 1] : NULL;
-    if (!s->bytes || s->whole || (s->whole = !piece)) return;
-    if (!last || last->piece != piece) {
-        /* At powers of two there is no room left. */
-        struct stridec_host_section *more = n & (n - 1) ? s->section
-                                                        : realloc(s->section, (size_t)(2 * n + 1) * sizeof *more);
-        if ((s->whole = !more)) return;
-        s->section = more, last = &more[s->sections++];
-        *last = (struct stridec_host_section){.piece = piece, .first = s->first, .start = s->start};
-    }
-    last->count += s->bytes / piece;
-    s->first += s->bytes / piece, s->start += s->bytes;
-    s->blocks = s->bytes = s->common = 0;
-}
-
-/* The next block would make the pieces shorter, and those so far are worth a section or go on with the last one. */
-static bool ends_batch(const struct survey *s, int64_t common)
-{
-    int64_t piece = piece_of(s->common, s->node->unit);
-    bool goes_on = s->sections && s->section[s->sections - 1].piece == piece;
-    return piece_of(common, s->node->unit) < piece && (s->blocks >= BATCH_MIN || (s->blocks && goes_on));
-}
-
-static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
-{
-    struct survey *s = arg;
-    int64_t at = user - s->node->tree->off, past = at + len;
-    (void)packed;
-    if (at / s->node->unit < s->low) s->low = at / s->node->unit;
-    if (past / s->node->unit > s->high) s->high = past / s->node->unit;
-    int64_t common = divisor(s->common, len);
-    if (common != s->common && ends_batch(s, common)) {
-        cut_batch(s);
-        common = len;
-    }
-    s->common = common, s->bytes += len;
-    if (++s->blocks == BATCH) cut_batch(s);
-    return s->whole;
-}
-
-/* The sections of a list of blocks, malloc'd; NULL: they stay whole. */
-static struct stridec_host_section *cut(const struct form_node *n, int64_t *sections)
-{
-    struct survey s = {.node = n};
-    if (n->kind != FORM_BLOCKS) return NULL;
-    tree_walk(n->tree, 1, 0, 0, n->tree->size, survey_run, &s);
-    cut_batch(&s);
-    bool fits = at_bytes(n) == 8 || (s.low >= INT32_MIN && s.high <= INT32_MAX);
-    if (fits && !s.whole && s.first <= PIECES_A_BLOCK * n->blocks) {
-        *sections = s.sections;
-        return s.section;
-    }
-    free(s.section);
-    return NULL;
-}
-
-/*
  * Filling.
  */
 
@@ -139,9 +41,12 @@ struct plan {
 static struct plan plan_of(const struct form *f, const struct form_node *n)
 {
     struct plan p = {.node = n, .at = at_bytes(n)};
-    p.section = cut(n, &p.sections);
-    const struct stridec_host_section *last = p.section ? &p.section[p.sections - 1] : NULL;
-    p.count = n->kind == FORM_TABLE ? n->tree->count : last ? last->first + last->count : n->blocks;
+    p.section = n->kind == FORM_BLOCKS ? form_sections(n, p.at == 4, &p.sections) : NULL;
+    p.count = n->kind == FORM_TABLE ? n->tree->count : p.section ? 0 : n->blocks;
+    for (int64_t i = 0; i < p.sections; i++) {
+        int64_t end = p.section[i].first + p.section[i].count;
+        if (end > p.count) p.count = end;
+    }
     if (n->kind == FORM_BLOCKS && !p.section) p.start = start_bytes(f, n);
     return p;
 }
@@ -164,8 +69,8 @@ static void put(const void *array, int entry, int64_t i, int64_t value)
 struct run_fill {
     const struct plan *plan;
     const struct stridec_host_list *list;
-    const struct stridec_host_section *section;   /* that entry i belongs to */
-    int64_t i;
+    const struct stridec_host_section *section;   /* that piece i belongs to */
+    int64_t i;                                    /* of the section; or a block */
 };
 
 static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
@@ -173,9 +78,9 @@ static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
     struct run_fill *r = arg;
     const struct plan *p = r->plan;
     int64_t unit = p->node->unit, at = user - p->node->tree->off;
-    if (p->section && r->i == r->section->first + r->section->count) r->section++;
+    if (p->section && r->i == r->section->count) r->section++, r->i = 0;
     for (int64_t done = 0; p->section && done < len; done += r->section->piece)
-        put(r->list->at, p->at, r->i++, (at + done) / unit);
+        put(r->list->at, p->at, r->section->first + r->i++, (at + done - r->section->origin) / r->section->step);
     if (p->section) return 0;
     put(r->list->at, p->at, r->i, (at - packed) / unit);
     put(r->list->start, p->start, r->i++, packed / unit);

@@ -115,11 +115,14 @@ struct stridec_host_list {
     int64_t sections;
     int64_t entry;      /* bytes of an entry of `at` */
 };
-/* Blocks that are cut into pieces of one length. */
+/* Blocks that are cut into pieces of one length. Piece k lies at origin + at[first + k] * step. A list's only section has no
+ * origin, and the list's units are its steps. */
 struct stridec_host_section {
     int64_t piece;      /* bytes */
-    int64_t first, count; /* pieces */
+    int64_t first, count; /* pieces; others may have the same entries */
     int64_t start;      /* where the first one lies in the packed bytes of the list */
+    int64_t origin;     /* bytes */
+    int64_t step;       /* bytes: the list's unit, or the piece */
 };
 /* templates/host.c declares the same structs. */
 struct stridec_host {

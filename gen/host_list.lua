@@ -28,6 +28,9 @@ local list_count, at_type, start_type = list.count, list.at_type, list.start_typ
 -- Lengths of the pieces of one length that short blocks are cut into (form_host.c chooses among the same).
 local PIECES = { 4, 8, 12, 16, 20, 24, 32, 40, 48, 64 }
 
+-- Of these there are loops, too, whose offsets count pieces and not units (form_share.c chooses among the same).
+local SHARED = { 4, 8, 12, 16, 24 }
+
 -- Pieces that are fetched so many ahead before they are packed, where that is quicker (templates/host.c); of other lengths it was
 -- not measured.
 local FETCHED = { [24] = 24 }
@@ -39,10 +42,10 @@ function list.gathers(way, bytes) return way == "pack" and (bytes == 4 or bytes 
 -- another way on Intel's (templates/host.c).
 local SPREAD = 8192
 
--- A statement that moves n pieces between the places at `at`, ints, from u, and p.
-function list.listed_call(way, node, bytes, u, at)
+-- A statement that moves n pieces between the places at `at`, ints that count `step` bytes, from u, and p.
+function list.listed_call(way, step, bytes, u, at)
   local spread = way == "unpack" and (", a->end >= %d"):format(SPREAD) or ""
-  return ("%s_listed(p, %s, %s, n, %d, %d%s);"):format(way, u, at, node.unit or 1, bytes, spread)
+  return ("%s_listed(p, %s, %s, n, %d, %d%s);"):format(way, u, at, step, bytes, spread)
 end
 
 -- Pieces of one length, all that a node has.
@@ -52,60 +55,79 @@ function list.is_listed(way, node)
     and child.count <= PIECES[#PIECES] and at_type(node) == "int"
 end
 
--- n pieces of one length, fetched so many ahead on Intel's, or not.
-local function loop(way, node, bytes, ahead, lines)
+-- n pieces of one length, fetched so many ahead on Intel's, or not. Offsets count `step` bytes.
+local function loop(way, node, step, bytes, ahead, lines)
   if way ~= "copy" and not ahead and at_type(node) == "int" then
-    add(lines, "    %s", list.listed_call(way, node, bytes, "u", "at"))
+    add(lines, "    %s", list.listed_call(way, step, bytes, "u", "at"))
     return
   end
   local listed = list.gathers(way, bytes)
   add(lines, listed and "    LISTED(16)" or "#pragma GCC unroll 16")
   add(lines, "    for (s64 k = 0; k < n; k++) {")
-  if ahead then add(lines, "        FETCH_INTEL(u + (s64)at[k + %d] * %d);", ahead, node.unit) end
-  add(lines, "        char *const from = u + (s64)at[k] * %d;", node.unit)
-  local other = way == "copy" and ("p + (s64)at[k] * %d"):format(node.unit) or ("p + k * %d"):format(bytes)
+  if ahead then add(lines, "        FETCH_INTEL(u + (s64)at[k + %d] * %d);", ahead, step) end
+  add(lines, "        char *const from = u + (s64)at[k] * %d;", step)
+  local other = way == "copy" and ("p + (s64)at[k] * %d"):format(step) or ("p + k * %d"):format(bytes)
   add(lines, "        COPY(%s, %s, %d);", way == "unpack" and "from" or other, way == "unpack" and other or "from", bytes)
   add(lines, "        %s;", listed and "LISTED_EACH" or "ONE_BY_ONE")
   add(lines, "    }")
 end
 
--- The loop of each length: a function of its own, so that a short list pays for no register that another one needs.
-local function loops(way, node, lengths, lines)
-  for _, bytes in ipairs(lengths) do
-    add(lines, "PART void %s_pieces_%d_%d(char *restrict p, char *restrict u, const %s *restrict at, s64 n,", way, node.id, bytes,
-      at_type(node))
-    add(lines, "                       const struct stridec_host *a)")
-    add(lines, "{")
-    add(lines, "    (void)a;")
-    -- What pieces from memory are written to is fetched ahead (Xeon: 16 MiB 1.2 times as quick).
-    if way == "unpack" then
-      add(lines, "    if (WRITES_MEMORY(n * %d)) {", bytes)
-      loop(way, node, bytes, AHEAD, lines)
-      add(lines, "    } else {")
-      loop(way, node, bytes, nil, lines)
-      add(lines, "    }")
-    else
-      loop(way, node, bytes, way == "pack" and FETCHED[bytes], lines)
-    end
-    add(lines, "}")
+-- The loop of a length: a function of its own, so that a short list pays for no register that another one needs.
+local function length_loop(way, node, step, bytes, name, lines)
+  add(lines, "PART void %s_%s_%d_%d(char *restrict p, char *restrict u, const %s *restrict at, s64 n,", way, name, node.id, bytes,
+    at_type(node))
+  add(lines, "                       const struct stridec_host *a)")
+  add(lines, "{")
+  add(lines, "    (void)a;")
+  -- What pieces from memory are written to is fetched ahead (Xeon: 16 MiB 1.2 times as quick).
+  if way == "unpack" then
+    add(lines, "    if (WRITES_MEMORY(n * %d)) {", bytes)
+    loop(way, node, step, bytes, AHEAD, lines)
+    add(lines, "    } else {")
+    loop(way, node, step, bytes, nil, lines)
+    add(lines, "    }")
+  else
+    loop(way, node, step, bytes, way == "pack" and FETCHED[bytes], lines)
   end
+  add(lines, "}")
 end
 
--- Pieces lie at `at`.
-local function pieces(way, node, lines)
-  local lengths = {}
-  for _, bytes in ipairs(PIECES) do
-    if bytes % node.unit == 0 then lengths[#lengths + 1] = bytes end
+-- One of them: pieces lie at `at`. `shared`: by offsets that count pieces.
+local function switch(way, node, lengths, shared, lines)
+  local name = shared and "shared" or "pieces"
+  local function function_of(bytes) return shared and bytes ~= node.unit and "shared" or "pieces" end
+  for _, bytes in ipairs(lengths) do
+    if function_of(bytes) == name then length_loop(way, node, shared and bytes or node.unit, bytes, name, lines) end
   end
-  loops(way, node, lengths, lines)
-  add(lines, "PART void %s_pieces_%d(char *p, char *u, s64 piece, s64 i, s64 n, const struct stridec_host *a)", way, node.id)
+  add(lines, "PART void %s_%s_%d(char *p, char *u, s64 piece, s64 i, s64 n, const struct stridec_host *a)", way, name, node.id)
   add(lines, "{")
   add(lines, "    const %s *const at = (const %s *)a->list[%d].at + i;", at_type(node), at_type(node), node.list)
   add(lines, "    switch (piece) {")
   for _, bytes in ipairs(lengths) do
-    add(lines, "    case %d: %s_pieces_%d_%d(p, u, at, n, a); break;", bytes, way, node.id, bytes)
+    add(lines, "    case %d: %s_%s_%d_%d(p, u, at, n, a); break;", bytes, way, function_of(bytes), node.id, bytes)
   end
   add(lines, "    }")
+  add(lines, "}")
+end
+
+-- Those that the list's offsets can count.
+local function suited(lengths, node)
+  local suits = {}
+  for _, bytes in ipairs(lengths) do
+    if bytes % node.unit == 0 then suits[#suits + 1] = bytes end
+  end
+  return suits
+end
+
+local function pieces(way, node, lines)
+  switch(way, node, suited(PIECES, node), false, lines)
+  switch(way, node, suited(SHARED, node), true, lines)
+  -- n pieces from the section's k'th on, to where u is the address of its origin.
+  add(lines, "FAST void %s_some_%d(char *p, char *u, const struct stridec_section *s, s64 k, s64 n, const struct stridec_host *a)", way,
+    node.id)
+  add(lines, "{")
+  add(lines, "    if (s->step == %d) %s_pieces_%d(p, u, s->piece, s->first + k, n, a);", node.unit, way, node.id)
+  add(lines, "    else %s_shared_%d(p, u, s->piece, s->first + k, n, a);", way, node.id)
   add(lines, "}")
   if way == "copy" then return end
   add(lines, "PART void %s_section_%d(char *p, char *u, const struct stridec_section *s, s64 begin, s64 end,", way,
@@ -114,16 +136,17 @@ local function pieces(way, node, lines)
   add(lines, "{")
   add(lines, "    const %s *const at = (const %s *)a->list[%d].at + s->first;", at_type(node), at_type(node), node.list)
   add(lines, "    s64 k = begin / s->piece, first = begin - k * s->piece;")
+  add(lines, "    u += s->origin;")
   add(lines, "    if (first) {")
   add(lines, "        const s64 past = end - k * s->piece < s->piece ? end - k * s->piece : s->piece;")
-  add(lines, "        %s_any(p, u + (s64)at[k] * %d + first, past - first);", way, node.unit)
+  add(lines, "        %s_any(p, u + (s64)at[k] * s->step + first, past - first);", way)
   add(lines, "        p += past - first;")
   add(lines, "        if (++k * s->piece >= end) return;")
   add(lines, "    }")
   add(lines, "    const s64 n = end / s->piece - k;")
-  add(lines, "    %s_pieces_%d(p, u, s->piece, s->first + k, n, a);", way, node.id)
+  add(lines, "    %s_some_%d(p, u, s, k, n, a);", way, node.id)
   add(lines, "    k += n, p += n * s->piece;")
-  add(lines, "    if (k * s->piece < end) %s_any(p, u + (s64)at[k] * %d, end - k * s->piece);", way, node.unit)
+  add(lines, "    if (k * s->piece < end) %s_any(p, u + (s64)at[k] * s->step, end - k * s->piece);", way)
   add(lines, "}")
 end
 
@@ -155,10 +178,10 @@ function list.blocks(way, node, lines, tree)
   add(lines, "    const struct stridec_section *s = a->list[%d].section, *past = s + a->list[%d].sections;", node.list,
     node.list)
   add(lines, "    if (!s) %s_run_%d(p, u, 0, %s, a);", way, node.id, list_count(node))
-  add(lines, "    for (; s != past; s++) %s_pieces_%d(%s, u, s->piece, s->first, s->count, a);", way, node.id,
-    way == "copy" and "p" or "p + s->start")
+  add(lines, "    for (; s != past; s++) %s_some_%d(%s, u + s->origin, s, 0, s->count, a);", way, node.id,
+    way == "copy" and "p + s->origin" or "p + s->start")
   add(lines, "}")
-  -- Most lists are of pieces of one length: for them no register is saved.
+  -- Most lists are of pieces of one length: for them no register is saved. The only section has no origin (gen/gen.h).
   add(lines, "static inline void %s_all_%d(char *p, char *u, const struct stridec_host *a)", way, node.id)
   add(lines, "{")
   add(lines, "    const struct stridec_section *const s = a->list[%d].section;", node.list)

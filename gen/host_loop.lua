@@ -169,7 +169,7 @@ local function plain(way, node, lines)
   if loop.is_split(way, node) then return split(node, lines) end
   if list.is_listed(way, node) then
     local at = node.kind == "index" and ("at_%d + i"):format(node.id) or ("(const int *)a->list[%d].at + i"):format(node.list)
-    return add(lines, "    %s", list.listed_call(way, node, child.count, moved("u", child.off), at))
+    return add(lines, "    %s", list.listed_call(way, node.unit or 1, child.count, moved("u", child.off), at))
   end
   local times = unroll(node)
   if paired(way, node) then return pairs_of_words(node, times, lines) end

@@ -4,7 +4,7 @@ typedef unsigned long long u64;
 
 /* gen/gen.h's struct stridec_host and its lists. */
 struct stridec_section {
-    s64 piece, first, count, start;
+    s64 piece, first, count, start, origin, step;
 };
 struct stridec_list {
     const void *at, *start;

@@ -167,7 +167,12 @@ describe("host", function()
         pieces("unpack", bytes))
     end
     for _, way in ipairs { "pack", "unpack", "copy" } do
-      assert.equal(#lengths, count(text, ("case %%d+: %s_pieces_1_%%d+%%(p, u, at, n, a%%); break;"):format(way)))
+      local function cases(name) return text:match(("PART void %s_%s_1%%(.-\n}"):format(way, name)) end
+      assert.equal(#lengths, count(cases("pieces"), ("case (%%d+): %s_pieces_1_%%1%%(p, u, at, n, a%%); break;"):format(way)))
+      -- Offsets that count pieces: of a length that is the unit's they count both.
+      assert.matches(("case 8: %s_pieces_1_8%%("):format(way), cases("shared"))
+      assert.equal(2, count(cases("shared"), ("case (%%d+): %s_shared_1_%%1%%(p, u, at, n, a%%); break;"):format(way)))
+      assert.matches("at%[k[^%]]*%] %* 24[^\n]", text:match(("PART void %s_shared_1_24%%(.-\n}"):format(way)))
       assert.equal(1, count(text, ("sections == 1%%) %s_pieces_1%%(p, u, s%%->piece, s%%->first, s%%->count, a%%);\n    else %s_sections_1%%("):format(way, way)))
     end
     -- A child that repeats words is no word, however often.

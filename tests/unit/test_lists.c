@@ -339,6 +339,54 @@ static void sections(void **state)
     }
 }
 
+/* Arrays of the same atoms: sections of them share their entries, which count atoms. */
+static const struct {
+    int64_t runs;
+    int lengths[8];
+    int64_t others, shared;   /* shared: sections */
+} arrays[] = {
+    {70, {24, 4, 4, 4, 8, 4}, 0, 6},
+    {32, {4, 24, 8, 16}, 0, 4},
+    {50, {8, 8, 8}, 0, 3},
+    {120, {12, 4}, 40, 2},
+    {40, {24, 24}, 79, 2},
+    {40, {24, 24}, 81, 0},               /* less than half of the list */
+    {31, {24, 4, 8}, 0, 0},              /* too few to be worth it */
+    {60, {20, 20, 20}, 0, 0},            /* nothing but pieces of 4 would do, and there are some of 20 */
+    {60, {8, 8, 8, 40}, 0, 3},           /* no code for atoms of 40 */
+};
+
+static void shared(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(arrays); i++) {
+        int64_t atoms, packed = 0, wanted = arrays[i].shared;
+        struct listed l = listed_of(properties_tree(arrays[i].runs, arrays[i].lengths, arrays[i].others, &atoms));
+        struct stridec_host_list *h = form_host_lists(l.form, &trees_why);
+        assert_non_null(h);
+        assert_true(h->section && h->sections >= wanted);
+        for (int64_t k = 0; k < h->sections; k++) {
+            const struct stridec_host_section *s = &h->section[k];
+            assert_int_equal(s->start, packed);
+            packed += s->count * s->piece;
+            if (k < wanted) {
+                assert_int_equal(s->piece, arrays[i].lengths[k]);
+                assert_int_equal(s->step, s->piece);
+                assert_int_equal(s->first, 0);
+                assert_int_equal(s->count, atoms);
+            } else {
+                assert_int_equal(s->step, l.form->root->unit);
+                assert_int_equal(s->origin, 0);
+                assert_int_equal(s->first, k == 0 ? 0 : k == wanted ? atoms : s[-1].first + s[-1].count);
+            }
+        }
+        assert_int_equal(packed, l.tree->size);
+        if (wanted == h->sections) assert_int_equal(h->count, atoms);
+        free(h);
+        listed_free(&l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +395,7 @@ int main(void)
         cmocka_unit_test(bounds),
         cmocka_unit_test(offsets_bound),
         cmocka_unit_test(sections),
+        cmocka_unit_test(shared),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

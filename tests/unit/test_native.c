@@ -229,8 +229,30 @@ static void compiled(struct tree *t, int64_t count, int64_t extent)
     sample_free(&s);
 }
 
+/* Arrays of the same atoms, whose sections share their entries (form_share.c). */
+static const struct {
+    int64_t runs;
+    int lengths[8];
+    int64_t others;
+} arrays[] = {
+    {70, {24, 4, 4, 4, 8, 4}, 0}, {50, {8, 16, 24}, 0}, {60, {12, 12, 4}, 90}, {40, {16, 16, 16}, 30}, {33, {4, 4, 12}, 0},
+};
+
+static void arrays_of_atoms(void)
+{
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        int64_t atoms;
+        struct tree *t = properties_tree(arrays[i].runs, arrays[i].lengths, arrays[i].others, &atoms);
+        compiled(tree_ref(t), 2, 200000);
+        struct tree *part[] = {parsed("d(12)"), made(tree_shift(t, 64, &trees_why)), parsed("s(5,8,d(4))@150000")};
+        tree_unref(t);
+        compiled(made(tree_seq(0, 3, part, &trees_why)), 2, 200000);
+    }
+}
+
 static bool lists_in_child(void)
 {
+    arrays_of_atoms();
     for (enum list i = 0; i < LISTS; i++) {
         int n = i == LIST_ATOMS ? 330 : 120;
         compiled(list_tree(n, i, 30), 2, 80000);

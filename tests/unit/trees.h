@@ -130,4 +130,23 @@ static inline struct tree *random_tree(int depth)
     return made(tree_index(off, n, at, child, &trees_why));
 }
 
+/* For each length of a table that ends with 0, an array of atoms of so many bytes: the same runs of one to three, scattered,
+ * of each; then blocks of 12 bytes. Sets how many atoms there are. */
+static inline struct tree *properties_tree(int64_t runs, const int *lengths, int64_t others, int64_t *atoms)
+{
+    struct tree *part[1000];
+    int64_t at[200], run[200], count = 0, end = 0, base = 0;
+    *atoms = 0;
+    for (int64_t i = 0; i < runs; i++) {
+        at[i] = end + random_from(1, 9), run[i] = random_from(1, 3);
+        end = at[i] + run[i], *atoms += run[i];
+    }
+    for (; *lengths; base += end * *lengths + 16 * random_from(1, 90), lengths++)
+        for (int64_t i = 0; i < runs; i++)
+            part[count++] = made(tree_dense(base + at[i] * *lengths, run[i] * *lengths, &trees_why));
+    for (int64_t i = 0; i < others; i++, base += 12 + 4 * random_from(1, 50))
+        part[count++] = made(tree_dense(base, 12, &trees_why));
+    return made(tree_seq(0, count, part, &trees_why));
+}
+
 #endif
