@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LINE 64      /* arrays begin at lines: vectors of entries that lie across two cost 7 % (Xeon, 16 KiB of words) */
 #define PADDING 32   /* entries: host.lua fetches so many ahead */
 
 /* By the rules of host_list.lua's at_type and start_type. */
@@ -53,7 +54,7 @@ static struct plan plan_of(const struct form *f, const struct form_node *n)
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + 63) & ~(size_t)63;
+    return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
 }
 
 static size_t array_bytes(const struct plan *p, int entry)
@@ -146,8 +147,9 @@ struct stridec_host_list *form_host_lists(const struct form *f, struct reason *w
     if (!f->root || !form_has_lists(f)) return NULL;
     visit(&l, f->root);
     size_t head = aligned(l.lists * sizeof *l.list);
-    struct stridec_host_list *lists = calloc(1, head + l.bytes);
+    struct stridec_host_list *lists = aligned_alloc(LINE, head + l.bytes);
     if (!lists) return reason_memory(why);
+    memset(lists, 0, head + l.bytes);
     l.first = l.list = lists;
     l.room = (char *)lists + head;
     visit(&l, f->root);

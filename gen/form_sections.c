@@ -6,6 +6,7 @@
 static const int pieces[] = {4, 8, 12, 16, 20, 24, 32, 40, 48, 64};
 #define BATCH 64           /* blocks that have one length of pieces: so many, ... */
 #define BATCH_MIN 16       /* ... and fewer, in a new section, where it would get shorter */
+#define ALIGNED 16         /* entries: where a section's begin, so that no vector of them lies across two lines */
 
 struct survey {
     const struct form_node *node;
@@ -57,6 +58,7 @@ static void cut_batch(struct survey *s)
             s->whole = true;
             return;
         }
+        c->first = (c->first + ALIGNED - 1) / ALIGNED * ALIGNED;
         *last = (struct stridec_host_section){.piece = piece, .first = c->first, .start = c->start, .step = s->node->unit};
     }
     last->count += s->bytes / piece;

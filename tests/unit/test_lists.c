@@ -333,6 +333,7 @@ static void sections(void **state)
         for (int64_t k = 0; k < h->sections; k++) {
             assert_int_equal(h->section[k].piece, cut[i].piece[k]);
             assert_int_equal(h->section[k].count, cut[i].count[k]);
+            assert_int_equal((uintptr_t)((const char *)h->at + h->section[k].first * h->entry) % 64, 0);
         }
         free(h);
         listed_free(&l);
@@ -377,7 +378,8 @@ static void shared(void **state)
             } else {
                 assert_int_equal(s->step, l.form->root->unit);
                 assert_int_equal(s->origin, 0);
-                assert_int_equal(s->first, k == 0 ? 0 : k == wanted ? atoms : s[-1].first + s[-1].count);
+                int64_t last = k == 0 ? 0 : k == wanted ? atoms : s[-1].first + s[-1].count;
+                assert_int_equal(s->first, (last + 15) / 16 * 16);
             }
         }
         assert_int_equal(packed, l.tree->size);
