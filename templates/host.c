@@ -58,7 +58,9 @@ FAST void two_numbers(char *to, const char *first, const char *second)
  * 1.05 times as quick; on AMD's nothing is won).
  * WRITES_MEMORY: so many bytes of a list are written where it is worth fetching ahead.
  * HIDDEN: a step that the compiler is not to know, so that it moves the words of blocks one by one (host_loop.lua).
- * VECTORS: the words of short blocks are put together (host_loop.lua), where the compiler has shuffles. */
+ * VECTORS: the words of short blocks are put together (host_loop.lua), where the compiler has shuffles.
+ * ALIGNS, LINES_FROM: blocks of so many bytes are moved to whole lines of the target, behind a first move that overlaps them
+ * (blocks of 264 B to 3780 B 1.1 to 1.9 times as quick, 16 KiB of them in all). */
 #define FETCH_ANY(p) __builtin_prefetch(p)
 #define HIDE(n) ({ s64 hidden = n; __asm__("" : "+r"(hidden)); hidden; })
 #ifdef __AVX512FP16__
@@ -68,6 +70,8 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define FETCH_OTHERS(p) (void)0
 #define WRITES_MEMORY(n) ((n) >= 1 << 23)
 #define HIDDEN(n) HIDE(n)
+#define ALIGNS 1
+#define LINES_FROM @(lines_min)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
 #define VECTORS
@@ -81,6 +85,8 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define FETCH_OTHERS(p) __builtin_prefetch(p)
 #define WRITES_MEMORY(n) 0
 #define HIDDEN(n) n
+#define ALIGNS 0
+#define LINES_FROM @(inline_max + 1)
 #endif
 
 @ if quads then
@@ -233,14 +239,18 @@ FAST void copy_call(char *to, const char *from, s64 n)
     library_copy(to, from, (unsigned long)n);
 }
 
-/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. */
+/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. A target that begins at a line has
+ * no other first move: 12 KiB of 768 B would be 1.2 times slower. */
+#define MOVE_LINE do { COPY(to + i, from + i, 64); __asm__ volatile(""); } while (0)   /* no call of memcpy instead */
 FAST void copy_lines(char *to, const char *from, s64 n)
 {
     s64 i = 0;
+    if (ALIGNS && (u64)to & 63) {
+        COPY(to, from, 64);
+        for (i = 64 - (s64)((u64)to & 63); i + 64 <= n; i += 64) MOVE_LINE;
+    } else {
 #pragma GCC unroll 4
-    for (; i + 64 <= n; i += 64) {
-        COPY(to + i, from + i, 64);
-        __asm__ volatile("");   /* no call of memcpy instead */
+        for (; i + 64 <= n; i += 64) MOVE_LINE;
     }
     if (i < n) COPY(to + n - 64, from + n - 64, 64);
 }

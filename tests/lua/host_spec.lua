@@ -179,6 +179,14 @@ describe("host", function()
     assert.equal(0, count(loop("pack", source(trees.index({ 0, 240, 400 }, stride(4, 24, dense(8))), "mixed")), "LISTED"))
   end)
 
+  it("moves longer blocks to whole lines, on Intel's from 256 B on", function()
+    local text = source(trees.seq(dense(255), dense(256), dense(513)))
+    assert.matches("#ifdef __AVX512FP16__.-#define ALIGNS 1\n#define LINES_FROM 256\n.-#else.-#define ALIGNS 0\n#define LINES_FROM 513\n", text)
+    local function copy(bytes) return text:match(("FAST void copy_%d%%(.-\n}"):format(bytes)) end
+    assert.matches("if %(LINES_FROM <= 256%) { copy_lines%(to, from, 256%); return; }\n%s+COPY", copy(256))
+    assert.not_matches("LINES_FROM", copy(255) .. copy(513))
+  end)
+
   it("turns columns that lie beside each other", function()
     local function columns(near, far, rows) return stride(64, near, stride(rows, far, dense(near))) end
     local function why(tree) return table.concat(host.plan(trees.whole(tree, "strided")).why, "\n") .. "\n" end
