@@ -11,7 +11,7 @@ static const int lengths[] = {24, 16, 12, 8, 4};
 #define TIMES_MAX 64                /* more are short ones of something regular */
 #define LOOKS 8                     /* at each block, at most, for where the first time ends */
 #define LONGEST ((int64_t)1 << 20)  /* of blocks, */
-#define FARTHEST ((int64_t)1 << 42) /* and their places: products of both have 64 bits */
+#define FARTHEST ((int64_t)1 << 41) /* and their places: products of a length and a distance have 63 bits */
 
 struct block {
     int64_t at, length;
