@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE 64      /* arrays begin at lines: vectors of entries that lie across two cost 7 % (Xeon, 16 KiB of words) */
 #define PADDING 32   /* entries: host.lua fetches so many ahead */
 
 /* By the rules of host_list.lua's at_type and start_type. */
@@ -42,19 +41,19 @@ struct plan {
 static struct plan plan_of(const struct form *f, const struct form_node *n)
 {
     struct plan p = {.node = n, .at = at_bytes(n)};
-    p.section = n->kind == FORM_BLOCKS ? form_sections(n, p.at == 4, &p.sections) : NULL;
-    p.count = n->kind == FORM_TABLE ? n->tree->count : p.section ? 0 : n->blocks;
-    for (int64_t i = 0; i < p.sections; i++) {
-        int64_t end = p.section[i].first + p.section[i].count;
-        if (end > p.count) p.count = end;
-    }
-    if (n->kind == FORM_BLOCKS && !p.section) p.start = start_bytes(f, n);
+    struct form_cut c;
+    if (n->kind == FORM_TABLE)
+        p.count = n->tree->count;
+    else if (form_sections(n, p.at == 4, &c))
+        p.section = c.section, p.sections = c.sections, p.count = c.entries;
+    else
+        p.count = n->blocks, p.start = start_bytes(f, n);
     return p;
 }
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
+    return (bytes + FORM_LINE - 1) & ~(size_t)(FORM_LINE - 1);
 }
 
 static size_t array_bytes(const struct plan *p, int entry)
@@ -147,7 +146,7 @@ struct stridec_host_list *form_host_lists(const struct form *f, struct reason *w
     if (!f->root || !form_has_lists(f)) return NULL;
     visit(&l, f->root);
     size_t head = aligned(l.lists * sizeof *l.list);
-    struct stridec_host_list *lists = aligned_alloc(LINE, head + l.bytes);
+    struct stridec_host_list *lists = aligned_alloc(FORM_LINE, head + l.bytes);
     if (!lists) return reason_memory(why);
     memset(lists, 0, head + l.bytes);
     l.first = l.list = lists;

@@ -6,16 +6,15 @@
 static const int pieces[] = {4, 8, 12, 16, 20, 24, 32, 40, 48, 64};
 #define BATCH 64           /* blocks that have one length of pieces: so many, ... */
 #define BATCH_MIN 16       /* ... and fewer, in a new section, where it would get shorter */
-#define ALIGNED 16         /* entries: where a section's begin, so that no vector of them lies across two lines */
+#define ALIGNED (FORM_LINE / 4) /* entries: where a section's begin */
 
 struct survey {
     const struct form_node *node;
-    struct form_cut cut;
-    int64_t skip;              /* blocks that are cut already */
-    int64_t low, high;         /* places of the others, in units */
+    struct form_cut *cut;
+    int64_t shared;            /* sections that were there before */
+    int64_t low, high;         /* places of the blocks behind them, in units */
     int64_t blocks, bytes;     /* of the batch so far */
     int64_t common;            /* divisor of their lengths */
-    int64_t pieces;            /* of all batches; 0: none has a section yet */
     bool whole;                /* some can't be cut, or there is no memory */
 };
 
@@ -41,28 +40,31 @@ struct stridec_host_section *form_section_new(struct form_cut *c)
     int64_t n = c->sections;
     /* At powers of two there is no room left. */
     struct stridec_host_section *more = n & (n - 1) ? c->section : realloc(c->section, (size_t)(2 * n + 1) * sizeof *more);
-    if ((c->failed = !more)) return NULL;
+    if (!more) return NULL;
     c->section = more, c->sections++;
     return &more[n];
+}
+
+/* The last section, if it is of such pieces and none that shares its entries; else NULL. */
+static struct stridec_host_section *last_of(const struct survey *s, int64_t piece)
+{
+    struct stridec_host_section *last = s->cut->sections > s->shared ? &s->cut->section[s->cut->sections - 1] : NULL;
+    return last && last->piece == piece ? last : NULL;
 }
 
 /* The batch goes into the last section, or a new one. */
 static void cut_batch(struct survey *s)
 {
-    struct form_cut *c = &s->cut;
-    int64_t piece = form_piece(s->common, s->node->unit);
+    struct form_cut *c = s->cut;
+    int64_t piece = form_piece(s->common, s->node->unit), n = piece ? s->bytes / piece : 0;
     if (!s->bytes || s->whole || (s->whole = !piece)) return;
-    struct stridec_host_section *last = s->pieces ? &c->section[c->sections - 1] : NULL;
-    if (!last || last->piece != piece) {
-        if (!(last = form_section_new(c))) {
-            s->whole = true;
-            return;
-        }
-        c->first = (c->first + ALIGNED - 1) / ALIGNED * ALIGNED;
-        *last = (struct stridec_host_section){.piece = piece, .first = c->first, .start = c->start, .step = s->node->unit};
+    struct stridec_host_section *last = last_of(s, piece);
+    if (!last) {
+        if ((s->whole = !(last = form_section_new(c)))) return;
+        c->entries = (c->entries + ALIGNED - 1) / ALIGNED * ALIGNED;
+        *last = (struct stridec_host_section){.piece = piece, .first = c->entries, .start = c->bytes, .step = s->node->unit};
     }
-    last->count += s->bytes / piece;
-    s->pieces += s->bytes / piece, c->first += s->bytes / piece, c->start += s->bytes;
+    last->count += n, c->entries += n, c->pieces += n, c->bytes += s->bytes;
     s->blocks = s->bytes = s->common = 0;
 }
 
@@ -70,8 +72,7 @@ static void cut_batch(struct survey *s)
 static bool ends_batch(const struct survey *s, int64_t common)
 {
     int64_t piece = form_piece(s->common, s->node->unit);
-    bool goes_on = s->pieces && s->cut.section[s->cut.sections - 1].piece == piece;
-    return form_piece(common, s->node->unit) < piece && (s->blocks >= BATCH_MIN || (s->blocks && goes_on));
+    return form_piece(common, s->node->unit) < piece && (s->blocks >= BATCH_MIN || (s->blocks && last_of(s, piece)));
 }
 
 static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
@@ -79,7 +80,6 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     struct survey *s = arg;
     int64_t at = user - s->node->tree->off, past = at + len;
     (void)packed;
-    if (s->skip > 0) return s->skip--, 0;
     if (at / s->node->unit < s->low) s->low = at / s->node->unit;
     if (past / s->node->unit > s->high) s->high = past / s->node->unit;
     int64_t common = form_divisor(s->common, len);
@@ -92,18 +92,16 @@ static int survey_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return s->whole;
 }
 
-struct stridec_host_section *form_sections(const struct form_node *n, bool narrow, int64_t *sections)
+bool form_sections(const struct form_node *n, bool narrow, struct form_cut *c)
 {
-    struct survey s = {.node = n};
-    form_share(n, narrow, &s.cut);
-    s.skip = s.cut.blocks;
-    tree_walk(n->tree, 1, 0, 0, n->tree->size, survey_run, &s);
+    struct survey s = {.node = n, .cut = c};
+    *c = (struct form_cut){0};
+    form_share(n, narrow, c);
+    s.shared = c->sections;
+    tree_walk(n->tree, 1, 0, c->bytes, n->tree->size, survey_run, &s);
     cut_batch(&s);
     bool fits = !narrow || (s.low >= INT32_MIN && s.high <= INT32_MAX);
-    if (fits && !s.whole && !s.cut.failed && s.cut.pieces + s.pieces <= FORM_PIECES_A_BLOCK * n->blocks) {
-        *sections = s.cut.sections;
-        return s.cut.section;
-    }
-    free(s.cut.section);
-    return NULL;
+    if (c->section && fits && !s.whole && c->pieces <= FORM_PIECES_A_BLOCK * n->blocks) return true;
+    free(c->section);
+    return false;
 }

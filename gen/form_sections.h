@@ -6,27 +6,27 @@
 #define STRIDEC_GEN_FORM_SECTIONS_H
 #include "form.h"
 
-/* The sections of a list of blocks, malloc'd; NULL: they stay whole. narrow: entries have 4 bytes. */
-struct stridec_host_section *form_sections(const struct form_node *n, bool narrow, int64_t *sections);
+#define FORM_LINE 64            /* bytes: arrays and sections of them begin at lines. Vectors of entries that lie across two cost 7 %
+                                 * (Xeon, 16 KiB of words) */
+#define FORM_PIECES_A_BLOCK 6   /* on average, at most */
+
+/* What was cut so far. */
+struct form_cut {
+    struct stridec_host_section *section;   /* malloc'd */
+    int64_t sections, entries;
+    int64_t pieces, bytes;                  /* bytes: packed */
+};
+/* A list of blocks; false: they stay whole, and there is nothing to be freed. narrow: entries have 4 bytes. */
+bool form_sections(const struct form_node *n, bool narrow, struct form_cut *c);
 
 int64_t form_divisor(int64_t a, int64_t b);
 /* The longest piece for lengths of this divisor, or 0. */
 int64_t form_piece(int64_t common, int unit);
 
-#define FORM_PIECES_A_BLOCK 6   /* on average, at most */
-
-/* The sections so far. */
-struct form_cut {
-    struct stridec_host_section *section;
-    int64_t sections;
-    int64_t blocks, pieces, start;  /* of what was cut: start is its packed bytes */
-    int64_t first;                  /* where the next section's entries are */
-    bool failed;                    /* no memory */
-};
-/* Another one, for the caller to fill in; NULL without memory. */
+/* Another section, for the caller to fill in; NULL without memory. */
 struct stridec_host_section *form_section_new(struct form_cut *c);
 /* Those of the list's first blocks that repeat the very first ones at other places, each in a length of its own; none where
- * less than half of the list is such. */
+ * less than half of the list is such. *c is empty before. */
 void form_share(const struct form_node *n, bool narrow, struct form_cut *c);
 
 #endif

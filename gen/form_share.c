@@ -65,17 +65,22 @@ static int64_t length_at(const struct blocks *b, const struct block *a, int64_t 
     return 0;
 }
 
+/* Without memory nothing is shared. */
 static void cut(const struct blocks *b, int64_t each, int64_t times, int64_t length, int64_t atoms, struct form_cut *c)
 {
     for (int64_t t = 0; t < times; t++) {
         const struct block *a = b->block + t * each;
         struct stridec_host_section *s = form_section_new(c);
-        if (!s) return;
+        if (!s) {
+            free(c->section);
+            *c = (struct form_cut){0};
+            return;
+        }
         int64_t piece = length_at(b, a, length);
-        *s = (struct stridec_host_section){piece, 0, atoms, c->start, a->at, piece};
-        c->start += s->count * piece, c->pieces += s->count;
+        *s = (struct stridec_host_section){piece, 0, atoms, c->bytes, a->at, piece};
+        c->bytes += atoms * piece, c->pieces += atoms;
     }
-    c->blocks = times * each, c->first = atoms;
+    c->entries = atoms;
 }
 
 /* Into entries of 4 bytes. */
