@@ -173,7 +173,7 @@ function host.source(p, title, read)
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = code.size_lines(p.all, p.tree),
     code = functions, splits = splits, quads = quads, lists = listed,
-    inline_max = moves.INLINE_MAX, lines_min = moves.LINES_MIN, whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
+    whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })
 end

@@ -46,7 +46,7 @@ end
 local function intels_tiles(way, node)
   local shapes, fit = shapes_of(INTELS, way, node), {}
   local suits = shapes and (not shapes.apart or node.child.step % shapes.apart == 0 or node.count * node.child.size >= shapes.bytes)
-  for _, t in ipairs(suits and shapes or others_tiles(way, node)) do
+  for _, t in ipairs(suits and shapes or {}) do
     if t[1] <= node.count then fit[#fit + 1] = t end
   end
   return #fit > 0 and fit or others_tiles(way, node)

@@ -4,7 +4,7 @@ local moves = {}
 local INLINE_MAX = 512      -- bytes of a block that is copied by single moves ...
 local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy
 local LINES_MIN = 256       -- on Intel's a loop from here on (templates/host.c)
-moves.INLINE_MAX, moves.LINES_MIN = INLINE_MAX, LINES_MIN
+moves.INLINE_MAX = INLINE_MAX
 
 -- Blocks of which something else was measured to be quicker: 32 B at a time cross more lines than 16 (packing 4 KiB of 40 B
 -- 1.0 to 1.2 times, Xeon and EPYC; unpacking 1.2, EPYC).
@@ -45,7 +45,7 @@ function moves.lines(bytes)
   if bytes > LOOP_MAX then return { ("copy_call(to, from, %d);"):format(bytes) } end
   if bytes > INLINE_MAX then return { ("copy_lines(to, from, %d);"):format(bytes) } end
   local lines = {}
-  if bytes >= LINES_MIN then lines[1] = ("if (LINES_FROM <= %d) { copy_lines(to, from, %d); return; }"):format(bytes, bytes) end
+  if bytes >= LINES_MIN then lines[1] = ("if (ALIGNS) { copy_lines(to, from, %d); return; }"):format(bytes) end
   for _, m in ipairs(moves.list(bytes)) do
     lines[#lines + 1] = ("COPY(to + %d, from + %d, %d);"):format(m.at, m.at, m.bytes)
   end

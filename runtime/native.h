@@ -125,15 +125,6 @@ HOST_INLINE bool native_knows(const MPI_Datatype *handle)
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
-/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
-HOST_INLINE struct layout *native_slot_layout(const struct native_slot *s, MPI_Datatype t)
-{
-    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
-    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
-    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
-    atomic_thread_fence(memory_order_acquire);
-    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
-}
 /* May miss one. */
 HOST_INLINE void native_count(struct layout *l)
 {

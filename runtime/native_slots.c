@@ -19,6 +19,16 @@ _Atomic uint64_t native_needed = NEEDED_MIN;
 
 static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
+static struct layout *slot_layout(const struct native_slot *s, MPI_Datatype t)
+{
+    unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
+    struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
+    bool same = atomic_load_explicit(&s->type, memory_order_acquire) == t;
+    atomic_thread_fence(memory_order_acquire);
+    return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
+}
+
 static struct native_slot *slot_of(MPI_Datatype t)
 {
     struct native_slot *s = native_set(t);
@@ -116,7 +126,7 @@ bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
     struct native_slot *s = least == INT64_MAX ? NULL : slot_of(t);
     if (!s && least < INT64_MAX) s = slot_new(t);
     if (bytes < least) return false;
-    if (native_slot_layout(s, t) == l) return true;
+    if (slot_layout(s, t) == l) return true;
     if (l->kernel && !layout_contiguous(l, 2) && !native_due(s, (uint64_t)bytes)) return false;
     slot_keep(t, l);
     return true;
@@ -134,7 +144,7 @@ struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t co
     if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
     struct native_slot *s = slot_of(t);
     if (!s) s = slot_new(t);
-    struct layout *l = native_slot_layout(s, t);
+    struct layout *l = slot_layout(s, t);
     if (l) return l;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
     /* The call was counted, but where the table did not hold the type. */

@@ -59,7 +59,7 @@ FAST void two_numbers(char *to, const char *first, const char *second)
  * WRITES_MEMORY: so many bytes of a list are written where it is worth fetching ahead.
  * HIDDEN: a step that the compiler is not to know, so that it moves the words of blocks one by one (host_loop.lua).
  * VECTORS: the words of short blocks are put together (host_loop.lua), where the compiler has shuffles.
- * ALIGNS, LINES_FROM: blocks of so many bytes are moved to whole lines of the target, behind a first move that overlaps them
+ * ALIGNS: blocks of 256 B and more (moves.lua) are moved to whole lines of the target, behind a first move that overlaps them
  * (blocks of 264 B to 3780 B 1.1 to 1.9 times as quick, 16 KiB of them in all). */
 #define FETCH_ANY(p) __builtin_prefetch(p)
 #define HIDE(n) ({ s64 hidden = n; __asm__("" : "+r"(hidden)); hidden; })
@@ -71,7 +71,6 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define WRITES_MEMORY(n) ((n) >= 1 << 23)
 #define HIDDEN(n) HIDE(n)
 #define ALIGNS 1
-#define LINES_FROM @(lines_min)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
 #define VECTORS
@@ -86,7 +85,6 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define WRITES_MEMORY(n) 0
 #define HIDDEN(n) n
 #define ALIGNS 0
-#define LINES_FROM @(inline_max + 1)
 #endif
 
 @ if quads then

@@ -181,10 +181,11 @@ describe("host", function()
 
   it("moves longer blocks to whole lines, on Intel's from 256 B on", function()
     local text = source(trees.seq(dense(255), dense(256), dense(513)))
-    assert.matches("#ifdef __AVX512FP16__.-#define ALIGNS 1\n#define LINES_FROM 256\n.-#else.-#define ALIGNS 0\n#define LINES_FROM 513\n", text)
+    assert.matches("#ifdef __AVX512FP16__.-#define ALIGNS 1\n.-#else.-#define ALIGNS 0\n", text)
     local function copy(bytes) return text:match(("FAST void copy_%d%%(.-\n}"):format(bytes)) end
-    assert.matches("if %(LINES_FROM <= 256%) { copy_lines%(to, from, 256%); return; }\n%s+COPY", copy(256))
-    assert.not_matches("LINES_FROM", copy(255) .. copy(513))
+    assert.matches("if %(ALIGNS%) { copy_lines%(to, from, 256%); return; }\n%s+COPY", copy(256))
+    assert.not_matches("ALIGNS", copy(255) .. copy(513))
+    assert.matches("if %(ALIGNS%)", source(trees.seq(dense(512), dense(8))):match("FAST void copy_512%(.-\n}"))
   end)
 
   it("turns columns that lie beside each other", function()
