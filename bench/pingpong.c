@@ -1,7 +1,7 @@
 /* pingpong.c: half the round trip of a message between two ranks' GPU memory, layout by layout.
  *
  * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--cold] [--least BYTES] [--span BYTES]
- *                                               [--only NAME] [--limit SECONDS] [OUT.json]
+ *                                               [--only NAME]... [--limit SECONDS] [OUT.json]
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
@@ -9,10 +9,10 @@
  * again when all kernels that it takes are there; only then is it timed. Exit status 1 where a byte was wrong.
  * --check stops before timing. --quick takes fewer layouts and less time for each, --send only the first of the two
  * forms; --cold has both ranks write COLD bytes of device memory before each round trip, so that nothing of it is in their
- * caches; --least leaves out layouts of fewer bytes, --span those that reach further, --only those whose names don't hold
- * NAME; no layout is begun when --limit has passed. All layouts use the same memory: an MPI keeps mappings of what it has
- * sent from, and looks in vain for those of memory that was freed. STRIDEC_TRANSPORT, where set, is noted in the
- * results. */
+ * caches; --least leaves out layouts of fewer bytes, --span those that reach further; where --only is given, once or more
+ * times, those are taken whose names hold a NAME, --quick or not; no layout is begun when --limit has passed. All layouts
+ * use the same memory: an MPI keeps mappings of what it has sent from, and looks in vain for those of memory that was
+ * freed. STRIDEC_TRANSPORT, where set, is noted in the results. */
 #include "common.h"
 #include "layouts.h"
 #include "together.h"
@@ -21,8 +21,11 @@
 
 #define TAG 7
 #define GAP 0xa5          /* what a buffer holds before a message arrives */
-#define TRIPS_LEAST 20
-#define TRIPS_COLD 51
+#define ONLY_MOST 16
+#define TURNS 6
+#define TRIPS_LEAST 10    /* of a turn, */
+#define TRIPS_COLD 11     /* with --cold; */
+#define TRIPS_FIRST 3     /* before it, not timed: they find what the other way left */
 #define COLD ((size_t)256 << 20)
 
 struct message {
@@ -169,61 +172,85 @@ static bool check(struct side *s)
 
 /* What the command line asks for. */
 struct wish {
-    const char *out, *transport, *only;
+    const char *out, *transport, *only[ONLY_MOST];
+    int only_total;
     bool check_only, quick, send_only, cold;
     size_t least, span_max;
     double end_us;
 };
 
-/* Round trips, each after the caches of both ranks' GPUs have been filled with other data. */
-static double cold_us(void (*run)(void *), struct side *s)
+/* Round trips; --cold: each after the caches of both ranks' GPUs have been filled with other data. */
+static void time_trips(struct side *s, void (*run)(void *), const struct wish *wish, double *sample, int trips)
 {
     static void *other;
-    double sample[TRIPS_COLD], begun;
 
-    if (!other)
+    if (wish->cold && !other)
         other = device_new(COLD);
-    for (int i = 0; i < TRIPS_COLD; i++) {
-        device_set(other, i, COLD);
-        MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < trips; i++) {
+        double begun;
+
+        if (wish->cold) {
+            device_set(other, i, COLD);
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
         begun = now_us();
         run(s);
         sample[i] = now_us() - begun;
     }
-    return median_of(sample, TRIPS_COLD);
 }
 
-static double half_us(struct side *s, void (*run)(void *), const struct wish *wish, double budget_us)
+/* Half a round trip of the derived type and of the contiguous message, which take turns: what the machine does
+ * meanwhile falls upon both. */
+static void half_us(struct side *s, const struct wish *wish, double budget_us, double us[2])
 {
-    together_warm(run, s, budget_us / 2);
-    if (wish->cold)
-        return cold_us(run, s) / 2;
-    return median_us(run, s, 0, together_calls(run, s, budget_us, TRIPS_LEAST)) / 2;
+    static void (*const run[2])(void *) = { typed, contiguous };
+    double *sample[2];
+    int trips[2];
+
+    for (int w = 0; w < 2; w++) {
+        together_warm(run[w], s, budget_us / 2);
+        trips[w] = wish->cold ? TRIPS_COLD : together_calls(run[w], s, budget_us / TURNS, TRIPS_LEAST);
+        sample[w] = host_new((size_t)(TURNS * trips[w]) * sizeof(double));
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < 2; i++) {
+            int w = (turn + i) % 2;
+
+            for (int j = 0; j < TRIPS_FIRST; j++)
+                run[w](s);
+            time_trips(s, run[w], wish, sample[w] + turn * trips[w], trips[w]);
+        }
+    }
+    for (int w = 0; w < 2; w++) {
+        us[w] = median_of(sample[w], TURNS * trips[w]) / 2;
+        free(sample[w]);
+    }
 }
 
 /* One row; rank 0 writes it. */
 static void measure(FILE *f, struct side *s, const struct wish *wish, const char *form, const double alone_us[2],
                     bool ok)
 {
-    double budget_us = wish->quick ? 0.08e6 : 0.3e6;
-    double us = half_us(s, typed, wish, budget_us), contiguous_us = half_us(s, contiguous, wish, budget_us);
+    double budget_us = wish->quick ? 0.08e6 : 0.2e6;
+    double us[2];
     static bool any;
 
+    half_us(s, wish, budget_us, us);
     if (!f)
         return;
     fprintf(f, "%s{\"case\": \"%s%s\", \"bytes\": %zu, \"block\": %zu, \"ok\": %s, \"us\": %.2f, "
             "\"contiguous_us\": %.2f, \"pack_us\": %.2f, \"unpack_us\": %.2f, "
             "\"transport\": \"%s\"}", any ? ",\n" : "", s->l->name, form,
-            s->l->packed_bytes, s->l->block_bytes, ok ? "true" : "false", us, contiguous_us, alone_us[0], alone_us[1],
+            s->l->packed_bytes, s->l->block_bytes, ok ? "true" : "false", us[0], us[1], alone_us[0], alone_us[1],
             wish->transport);
-    fprintf(stderr, "pingpong: %s%s: %.1f us, contiguous %.1f us\n", s->l->name, form, us, contiguous_us);
+    fprintf(stderr, "pingpong: %s%s: %.1f us, contiguous %.1f us\n", s->l->name, form, us[0], us[1]);
     any = true;
 }
 
 /* One layout in each form. False where bytes were wrong. */
 static bool run_one(FILE *f, struct side *s, const struct wish *wish)
 {
-    double warm_us = wish->quick ? 0.12e6 : 0.3e6, alone_us[2] = { 0, 0 };
+    double warm_us = wish->quick ? 0.12e6 : 0.2e6, alone_us[2] = { 0, 0 };
     size_t total = wish->send_only ? 1 : sizeof(forms) / sizeof(forms)[0];
     bool ok = true;
 
@@ -246,8 +273,11 @@ static bool run_one(FILE *f, struct side *s, const struct wish *wish)
 
 static bool wanted(const struct layout *l, const struct wish *wish)
 {
-    return l->packed_bytes >= wish->least && l->span_bytes <= wish->span_max && (!wish->quick || l->quick) &&
-           (!wish->only || strstr(l->name, wish->only));
+    bool named = !wish->only_total && (!wish->quick || l->quick);
+
+    for (int i = 0; i < wish->only_total; i++)
+        named = named || strstr(l->name, wish->only[i]);
+    return named && l->packed_bytes >= wish->least && l->span_bytes <= wish->span_max;
 }
 
 static struct memory memory_new(const struct wish *wish)
@@ -320,8 +350,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
             wish.span_max = strtoull(argv[++i], NULL, 10);
-        else if (!strcmp(argv[i], "--only") && i + 1 < argc)
-            wish.only = argv[++i];
+        else if (!strcmp(argv[i], "--only") && i + 1 < argc && wish.only_total < ONLY_MOST)
+            wish.only[wish.only_total++] = argv[++i];
         else if (!strcmp(argv[i], "--limit") && i + 1 < argc)
             wish.end_us = now_us() + 1e6 * strtod(argv[++i], NULL);
         else
