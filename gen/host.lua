@@ -163,7 +163,7 @@ function host.source(p, title, read)
     local lines = {}
     for i = #p.all.nodes, 1, -1 do
       local node = p.all.nodes[i]
-      splits, quads = splits or loop.is_split(way, node), quads or loop.has_quads(node)
+      splits, quads = splits or loop.has_splits(way, node), quads or loop.has_quads(node)
       listed = listed or node.kind == "index"
       emit[node.kind](way, node, lines, p.tree)
     end

@@ -38,14 +38,9 @@ local FETCHED = { [24] = 24 }
 -- Words that are packed from listed places.
 function list.gathers(way, bytes) return way == "pack" and (bytes == 4 or bytes == 8) end
 
--- Packed bytes of a call from which on its places are taken to lie in more lines than the first cache holds: there, unpacking goes
--- another way on Intel's (templates/host.c).
-local SPREAD = 8192
-
 -- A statement that moves n pieces between the places at `at`, ints that count `step` bytes, from u, and p.
 function list.listed_call(way, step, bytes, u, at)
-  local spread = way == "unpack" and (", a->end >= %d"):format(SPREAD) or ""
-  return ("%s_listed(p, %s, %s, n, %d, %d%s);"):format(way, u, at, step, bytes, spread)
+  return ("%s_listed(p, %s, %s, n, %d, %d%s);"):format(way, u, at, step, bytes, way == "unpack" and ", a->end" or "")
 end
 
 -- Pieces of one length, all that a node has.

@@ -58,7 +58,7 @@ FAST void two_numbers(char *to, const char *first, const char *second)
  * 1.05 times as quick; on AMD's nothing is won).
  * WRITES_MEMORY: so many bytes of a list are written where it is worth fetching ahead.
  * HIDDEN: a step that the compiler is not to know, so that it moves the words of blocks one by one (host_loop.lua).
- * VECTORS: the words of short blocks are put together (host_loop.lua), where the compiler has shuffles.
+ * VECTORS: the words of short blocks are put together (host_loop.lua), where the compiler has shuffles; AMD: the same on AMD's.
  * ALIGNS: blocks of 256 B and more (moves.lua) are moved to whole lines of the target, behind a first move that overlaps them
  * (blocks of 264 B to 3780 B 1.1 to 1.9 times as quick, 16 KiB of them in all). */
 #define FETCH_ANY(p) __builtin_prefetch(p)
@@ -71,11 +71,6 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define WRITES_MEMORY(n) ((n) >= 1 << 23)
 #define HIDDEN(n) HIDE(n)
 #define ALIGNS 1
-#ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector)
-#define VECTORS
-#endif
-#endif
 #else
 #define PRAGMA(text) _Pragma(#text)
 #define LISTED(n) PRAGMA(GCC unroll n)
@@ -86,9 +81,18 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define HIDDEN(n) n
 #define ALIGNS 0
 #endif
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#if defined __AVX512FP16__
+#define VECTORS
+#elif defined __AVX2__ && (defined __znver2__ || defined __znver3__ || defined __znver4__ || defined __znver5__)
+#define AMD
+#endif
+#endif
+#endif
 
 @ if quads then
-#ifdef VECTORS
+#if defined VECTORS || defined AMD
 /* n blocks of five words, `step` bytes apart: four in five stores, in their order: others take 1.2 times as long. Nothing beside
  * a block is read. */
 typedef double pair __attribute__((vector_size(16)));
@@ -135,7 +139,7 @@ FAST void split_40(char *to, s64 step, const char *from)
 
 @ end
 @ if lists then
-/* n pieces of `bytes` at the places `at`, which count in units. `spread`: they lie in more lines than the first cache holds. */
+/* n pieces of `bytes` at the places `at`, which count in units. `all`: packed bytes of the call, up to its end. */
 #ifdef __AVX512FP16__
 FAST void pack_listed(char *restrict p, const char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes)
 {
@@ -149,10 +153,11 @@ FAST void pack_listed(char *restrict p, const char *restrict u, const int *restr
         ONE_BY_ONE;
     }
 }
-/* Spread out, words are scattered by the compiler (16 KiB to 256 KiB 1.1 times as quick), and three words written one by one: no
- * move across two lines (1.03 times as quick). */
-FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, int spread)
+/* In more lines than the first cache holds, words are scattered by the compiler (16 KiB to 256 KiB 1.1 times as quick), and three
+ * words written one by one: no move across two lines (1.03 times as quick). */
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, s64 all)
 {
+    const int spread = all >= 8192;
     if (spread && bytes == 4 && 8 % unit == 0) {
         for (s64 k = 0; k < n; k++) COPY(u + at[k] * unit, p + k * 4, 4);
         return;
@@ -207,10 +212,22 @@ FAST void pack_listed(char *restrict p, const char *restrict u, const int *restr
     }
     if (k < n) COPY(p + k * bytes, u + at[k] * unit, bytes);
 }
-FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, int spread)
+FAST void unpack_listed(const char *restrict p, char *restrict u, const int *restrict at, s64 n, s64 unit, s64 bytes, s64 all)
 {
-    (void)spread;
     s64 k = 0;
+#ifdef AMD
+    if (bytes == 12 && all >= 1 << 21) {   /* to memory: three words one by one (4 MiB 0.9 times as long; 1 MiB 1.25) */
+        for (; k < n; k++) {
+            word *const to = (word *)(u + at[k] * unit);
+#pragma GCC unroll 3
+            for (s64 j = 0; j < 3; j++) {
+                to[j] = ((const word *)p)[k * 3 + j];
+                ONE_BY_ONE;
+            }
+        }
+    }
+#endif
+    (void)all;
 #pragma GCC unroll 8
     for (; k + 2 <= n; k += 2) {
         const s64 a = TWO_AT(k);

@@ -221,15 +221,20 @@ static struct tree *list_tree(int64_t n, enum list kind, int64_t far)
     return made(tree_index(8, n, at, made(tree_dense(0, index_lengths[kind], &trees_why)), &trees_why));
 }
 
-static void compiled(struct tree *t, int64_t count, int64_t extent)
+static void compiled_ranges(struct tree *t, int64_t count, int64_t extent, int ranges)
 {
     struct sample s;
     sample_make(&s, t, count, extent);
     sample_compile(&s);
     assert_true(native_ready(s.layout, true) > 0 || t->kind == TREE_DENSE);
-    check_ranges(&s, 24);
+    check_ranges(&s, ranges);
     if (s.want.count) check_copies(&s);
     sample_free(&s);
+}
+
+static void compiled(struct tree *t, int64_t count, int64_t extent)
+{
+    compiled_ranges(t, count, extent, 24);
 }
 
 /* Arrays of the same atoms, whose sections share their entries (form_share.c). */
@@ -487,25 +492,36 @@ static bool words_in_child(void)
     compiled(parsed("s(3,90000,s(203,48,d(40)))"), 2, 280000);
     compiled(parsed("s(407,-72,d(40)@3)@29300"), 2, 29500);
     compiled(parsed("s(90,1040,d(40))"), 1, 0);
+    compiled(parsed("s(97,720,d(40)@3)"), 2, 70000);
+    compiled(parsed("s(7,2000,s(9,56,d(40)))"), 2, 15000);
+    compiled_ranges(parsed("s(16500,48,d(40))"), 1, 0, 4);
+    compiled_ranges(parsed("s(16500,-72,d(40)@3)@1188000"), 1, 0, 4);
     compiled(parsed("s(300,28,d(12))"), 1, 0);
     compiled(parsed("s(300,64,d(12))"), 2, 20000);
     /* Listed ones, in more lines than the first cache holds: their places in the code, or with the call. */
     compiled(parsed("s(150,300,i(d(4);0,12,16,28,40,48,60,72,84,96,104,116,128,140,152,164,176,188,200,212))"), 1, 0);
     compiled(parsed("s(60,500,i(d(24);0,32,64,104,128,160,192,240,288))"), 2, 31000);
+    compiled_ranges(parsed("s(9000,300,i(d(12);0,12,28,40,56,68,84,96,112,124,140,152,168,180,196,208,224,236,252,264))"), 1, 0, 4);
     compiled(made(tree_stride(0, 30, 6000, list_tree(380, LIST_WORDS, 3), &trees_why)), 2, 180000);
     return lists_in_child();
 }
 
-/* Words as processors get them that gather quickly (templates/host.c), and the others. */
+/* Words as processors get them that gather quickly, AMD's, and the others (templates/host.c). */
 static void words(void **state)
 {
+    static const char *const as[][2] = {
+        {"gathered", "-D__AVX512FP16__=1"},
+        {"amd", "-U__AVX512FP16__ -D__znver3__=1"},
+        {"loaded", "-U__AVX512FP16__ -U__znver2__ -U__znver3__ -U__znver4__ -U__znver5__"},
+    };
     (void)state;
-    begin("gathered");
-    write_compiler("exec cc -D__AVX512FP16__=1 \"$@\"");
-    in_child(false, setting, words_in_child);
-    begin("loaded");
-    write_compiler("exec cc -U__AVX512FP16__ \"$@\"");
-    in_child(false, setting, words_in_child);
+    for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
+        char line[160];
+        snprintf(line, sizeof line, "exec cc %s \"$@\"", as[i][1]);
+        begin(as[i][0]);
+        write_compiler(line);
+        in_child(false, setting, words_in_child);
+    }
 }
 
 /* What a call tests is what was found out for its class. */
