@@ -22,7 +22,7 @@ def pingpong_report(results, peers):
     cases = results["cases"]
     out = [head(results, "Messages between two ranks' GPUs, half a round trip")]
     out.append(f"{results['machine']['gpus']} GPU(s): rank r used GPU r modulo that. By MPI_Send and MPI_Recv, or by "
-               "what the row says. Contiguous: the message of as many bytes, in the same run and form. The limit: 1.25 × "
+               "what the row says. Contiguous: the message of as many bytes, in the same run and form, by turns. The limit: 1.25 × "
                "the contiguous message for blocks of 32 bytes or longer, 1.35 × below 64 KiB; 2 × for shorter ones up to "
                "1 MiB, and beyond that 1.25 × the slowest of packing, the contiguous message and unpacking.\n")
     rows = []
