@@ -26,6 +26,7 @@
 #define TRIPS_LEAST 10    /* of a turn, */
 #define TRIPS_COLD 11     /* with --cold; */
 #define TRIPS_FIRST 3     /* before it, not timed: they find what the other way left */
+#define PACKS_LEAST 20
 #define COLD ((size_t)256 << 20)
 
 struct message {
@@ -263,8 +264,8 @@ static bool run_one(FILE *f, struct side *s, const struct wish *wish)
         together_warm(typed, s, warm_us);
         ok = check(s) && ok;
         if (i == 0 && s->rank == 0) {
-            alone_us[0] = median_us(pack, s, warm_us / 2, TRIPS_LEAST);
-            alone_us[1] = median_us(unpack, s, warm_us / 2, TRIPS_LEAST);
+            alone_us[0] = median_us(pack, s, warm_us / 2, PACKS_LEAST);
+            alone_us[1] = median_us(unpack, s, warm_us / 2, PACKS_LEAST);
         }
         measure(f, s, wish, forms[i].name, alone_us, ok);
     }

@@ -99,7 +99,7 @@ end
 -- makes too much (400 blocks 64 B apart 0.35 us, not 0.79; others 1.0 to 2.2 times slower).
 local function gather(g, node, lines)
   local hide = nil
-  if g.words == 3 and g.by == "word" then
+  if g.by == "word" then
     local apart = math.abs(node.step)
     hide = blocks_in_all(node) >= FROM_MEMORY and "HIDE" or apart >= 32 and apart & (apart - 1) == 0 and "HIDDEN"
   end
@@ -122,13 +122,8 @@ local function quads(node, lines)
   add(lines, "    quads_40(p, u + %s, %s, n);", moved(place(node, "i"), node.child.off), literal(node.step))
 end
 
-local function by_vectors(v, node, lines)
-  if v == "words" then return gather(NUMBERS[node.child.count], node, lines) end
-  quads(node, lines)
-end
-
--- The same on AMD's, by bytes of a block, and blocks in all of the tree, least and most: as on Intel's; word by word, mostly with a
--- step that the compiler is not to know; or split (below). EPYC of the fourth generation, blocks 720 B apart, ns beside single
+-- The same on AMD's, by bytes of a block, and blocks in all of the tree, least and most: as on Intel's; word by word, mostly with
+-- a step that the compiler is not to know; or split (below). EPYC of the fourth generation, blocks 720 B apart, ns beside single
 -- moves: packing 102 blocks of 24 B 55, not 78; of 40 B 102 by quads 47, not 78, 26,214 word by word 44,400, not 50,300;
 -- unpacking 102 of these 56, not 76, 6,553 8,160, not 8,790 (split), 300,000 split 1,990,000, not 2,190,000 (nearer ones take
 -- longer so).
@@ -227,7 +222,8 @@ local function plain(way, node, lines)
   add(lines, "    }")
 end
 
-local function as_amd(by, way, node, lines)
+-- What `vectors` and `on_amd` name.
+local function named(by, way, node, lines)
   if by == "quads" then return quads(node, lines) end
   if by == "split" then return split(node, lines) end
   by_words(way, NUMBERS[node.child.count], by == "hidden words" and "HIDE" or nil, node, lines)
@@ -241,11 +237,11 @@ local function straight(way, node, lines)
   local intel, amd = vectors(way, node), on_amd(way, node)
   if intel then
     add(lines, "#ifdef VECTORS")
-    by_vectors(intel, node, lines)
+    named(intel, way, node, lines)
   end
   if amd then
     add(lines, intel and "#elif defined AMD" or "#ifdef AMD")
-    as_amd(amd, way, node, lines)
+    named(amd, way, node, lines)
   end
   if intel or amd then add(lines, "#else") end
   plain(way, node, lines)
