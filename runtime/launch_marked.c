@@ -3,12 +3,16 @@
  * Both kernels have few blocks, so that chunks are packed in their order: with a block for each, all are there at about
  * the same time, and nothing is won (two H200s, 4 MiB of 8 B blocks: 54 us, with few blocks 41; piece by piece 60).
  *
- * 1 MiB of 4 B and 4 MiB of 16 B are limited by 262,144 sectors that no cache holds, on both sides. Nothing of this was quicker
- * there: to have the L2 cache let go of what is packed first, or of what is unpacked last; to read what will be overwritten in a
- * kernel of its own before the message comes; a flag beside each word in place of marks (28.2 us, with marks 25.8, no MPI); a mark
- * for each warp; several words a thread. Marks that warps of their own set, so that no packing thread waits for a fence, would
- * pay for 16 MiB of 8 B (two H100s: 159 us, no MPI; by pieces 188), and from 1 MiB on where a chunk is few words (4 MiB of 16 B
- * in words of 8 B 34 us, not 48; of 32 B 29.5, not 32.5). */
+ * 1 MiB of 4 B and 4 MiB of 16 B are limited by 262,144 sectors that no cache holds, on both sides: from its start the packing
+ * kernel takes 5 us to its first words and 2 more to their mark, and unpacking 14 from there on (two H200s). Nothing of this was
+ * quicker there: to have the L2 cache let go of what is packed first, or of what is unpacked last; to read what will be
+ * overwritten in a kernel of its own before the message comes, or to fetch it into the L2 cache in the same (4 MiB of 16 B:
+ * 35 us, not 32); a flag beside each word in place of marks (28.2 us, with marks 25.8, no MPI); a mark for each warp; several
+ * words a thread; warps of their own to set the marks or to look for them (27.3 us and 27.2, not 27.8); to read a quarter of the
+ * message in place, in a launch of its own, while the rest is packed (35 us, not 31).
+ *
+ * Blocks that wait look for their marks again and again over the link, which slows packing down. That tells only of long
+ * messages: 64 MiB of 16 B 366 us, and 254 where they sleep 2 us between looks; by pieces 240. */
 #include "env.h"
 #include "../gen/form.h"
 #include "kernel_inner.h"

@@ -9,13 +9,16 @@
 #define LONG_IN_STEP ((int64_t)8 << 20)   /* the same where the receiver's kernel goes in step: 12 MiB of 32 B 53 us, read in
                                              place 58; of 48 B 57 and 63 */
 #define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
-                                             its receiver begins soon; each other one has as many as have gone before, */
+                                             its receiver begins soon, */
+#define PIECES_MOST 16                    /* or such a part of the message: 64 MiB of 16 B blocks 231 us, with 1 MiB first 239;
+                                             each other one has as many as have gone before, */
 #define PIECE_MOST ((int64_t)4 << 20)     /* but no more than these: 64 MiB of 8 B blocks 300 us, by 16 MiB 329, by 2 MiB 334; of
                                              4 B 490, 510, 509; of 16 B 234, 240, 271. On one GPU, where each piece is a turn, */
 #define TURN_MOST ((int64_t)16 << 20)     /* these */
-#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a sector, and twice as many from half
-                                             a sector on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks: 326 us,
-                                             with marks 358; of 16 B: 240, 526, and 16 MiB of these 100, 82; of 32 B 223, 207) */
+#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a quarter of a sector, and twice as
+                                             many from there on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks:
+                                             300 us, with marks 590, and 16 MiB of these 166, 136; of 16 B: 240, 526, and 100, 82; of
+                                             4 B 16 MiB 256, 298; of 32 B 64 MiB 223, 207) */
 #define UNFOLLOWED 16                     /* messages that are not marked for a receiver that could not follow: for its kernels may
                                              come yet */
 
@@ -31,7 +34,7 @@ static uint64_t next_mark(void)
 
 static int64_t marked_most(int64_t block)
 {
-    return block >= SECTOR ? INT64_MAX : block >= SECTOR / 2 ? 2 * MARKED_MOST : MARKED_MOST;
+    return block >= SECTOR ? INT64_MAX : block >= SECTOR / 4 ? 2 * MARKED_MOST : MARKED_MOST;
 }
 
 /* Kernels of different processes take turns on one GPU. */
@@ -94,14 +97,20 @@ static int feed_marked(struct offer *o, struct stream *s)
     return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }
 
+static int64_t piece_least(int64_t bytes)
+{
+    int64_t part = bytes / PIECES_MOST;
+    return part < PIECE_LEAST ? PIECE_LEAST : part < PIECE_MOST ? part : PIECE_MOST;
+}
+
 /* Piece by piece, the next one under way while the host waits for the last. */
 static int feed_pieces(struct offer *o, struct stream *s[2])
 {
     struct parcel *p = o->parcel;
     uint64_t to = p->wire->address;
-    int64_t end = 0, last = 0, most = takes_turns(o) ? TURN_MOST : PIECE_MOST;
+    int64_t end = 0, last = 0, least = piece_least(p->bytes), most = takes_turns(o) ? TURN_MOST : PIECE_MOST;
     for (int i = 0; end < p->bytes; i++, last = end) {
-        int64_t piece = end < PIECE_LEAST ? PIECE_LEAST : end < most ? end : most;
+        int64_t piece = end < least ? least : end < most ? end : most;
         end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
         if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, to + (uint64_t)last, last, end)) return -1;
         if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;

@@ -214,6 +214,9 @@ int main(int argc, char **argv)
         if (apart) {
             takes(0, 1, halves, halves, 10 << 18, "halves of sectors go in step to 16 MiB ...");
             takes(0, 6, halves, halves, 17 << 18, "... and no further");
+            takes(0, 9, halves, halves, 32 << 18, "the first piece is a sixteenth");
+            takes(0, 1, pairs, pairs, 15 << 18, "quarters of sectors go as far as halves ...");
+            takes(0, 6, every_other, every_other, 15 << 18, "... and shorter blocks to 8 MiB");
             takes(0, 1, every_other, touching, 5 << 18, "a sender marks what it packs in one piece ...");
             takes(0, 4, every_other, touching, 5 << 18, "... but by pieces for who can't go in step");
         }
