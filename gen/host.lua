@@ -156,8 +156,9 @@ end
 
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
-  local lengths, functions, splits, quads, listed = {}, {}, false, false, p.all.lists > 0
-  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes) } end
+  local lengths, functions, splits, quads, listed, past = {}, {}, false, false, p.all.lists > 0, false
+  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes), past = moves.goes_past(bytes) } end
+  for bytes in pairs(p.all.lengths) do past = past or moves.goes_past(bytes) end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}
@@ -172,7 +173,7 @@ function host.source(p, title, read)
   end
   return require "template".render("templates/host.c", read, {
     title = title, family = p.family, lengths = lengths, sizes = code.size_lines(p.all, p.tree),
-    code = functions, splits = splits, quads = quads, lists = listed,
+    code = functions, splits = splits, quads = quads, lists = listed, past = past,
     whole = p.tree.kind ~= "dense" and size(p.tree), goes_on = p.tree.kind == "stride" and size(p.tree.child),
     element = size(p.tree),
   })

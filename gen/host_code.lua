@@ -2,6 +2,7 @@
 -- has, the calls that move it.
 local index = require "index"
 local list = require "host_list"
+local moves = require "moves"
 local literal = index.literal
 local list_count, at_type, start_type = list.count, list.at_type, list.start_type
 
@@ -72,7 +73,7 @@ function code.all_call(way, node, p, u)
   if node.kind ~= "dense" then return ("%s_all_%d(%s, %s, a);"):format(way, node.id, p, u) end
   local to, from = p, u
   if way == "unpack" then to, from = u, p end
-  return ("copy_%d(%s, %s);"):format(node.count, to, from)
+  return ("copy_%d(%s, %s%s);"):format(node.count, to, from, moves.goes_past(node.count) and ", PAST(a)" or "")
 end
 
 function code.part_call(way, node, p, u, first, past)

@@ -2,9 +2,12 @@
 local moves = {}
 
 local INLINE_MAX = 512      -- bytes of a block that is copied by single moves ...
-local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy
+local LOOP_MAX = 4096       -- ... by a loop of them; longer ones by memcpy, or by what templates/host.c says
 local LINES_MIN = 256       -- on Intel's a loop from here on (templates/host.c)
+local PAST_MIN = 512        -- from here on they are stored past the caches where the call is long (templates/host.c)
 moves.INLINE_MAX = INLINE_MAX
+
+function moves.goes_past(bytes) return bytes >= PAST_MIN end
 
 -- Blocks of which something else was measured to be quicker: 32 B at a time cross more lines than 16 (packing 4 KiB of 40 B
 -- 1.0 to 1.2 times, Xeon and EPYC; unpacking 1.2, EPYC).
@@ -42,10 +45,13 @@ end
 
 -- Lines of C that copy a block of so many bytes from `from` to `to`.
 function moves.lines(bytes)
-  if bytes > LOOP_MAX then return { ("copy_call(to, from, %d);"):format(bytes) } end
-  if bytes > INLINE_MAX then return { ("copy_lines(to, from, %d);"):format(bytes) } end
   local lines = {}
-  if bytes >= LINES_MIN then lines[1] = ("if (ALIGNS) { copy_lines(to, from, %d); return; }"):format(bytes) end
+  if moves.goes_past(bytes) then lines[1] = ("if (past) { copy_past(to, from, %d); return; }"):format(bytes) end
+  if bytes > INLINE_MAX then
+    lines[#lines + 1] = ("%s(to, from, %d);"):format(bytes > LOOP_MAX and "copy_long" or "copy_lines", bytes)
+    return lines
+  end
+  if bytes >= LINES_MIN then lines[#lines + 1] = ("if (ALIGNS) { copy_lines(to, from, %d); return; }"):format(bytes) end
   for _, m in ipairs(moves.list(bytes)) do
     lines[#lines + 1] = ("COPY(to + %d, from + %d, %d);"):format(m.at, m.at, m.bytes)
   end
@@ -54,10 +60,10 @@ end
 
 -- The same in words.
 function moves.words(bytes)
-  if bytes > LOOP_MAX then return "memcpy" end
-  if bytes > INLINE_MAX then return "a loop of moves" end
-  local n = #moves.list(bytes)
-  return n == 1 and "one move" or ("%d moves"):format(n)
+  local n = bytes > INLINE_MAX and 0 or #moves.list(bytes)
+  local by = bytes > LOOP_MAX and "memcpy, on AMD's lines" or n == 0 and "a loop of moves" or n == 1 and "one move"
+    or ("%d moves"):format(n)
+  return by .. (moves.goes_past(bytes) and "; in long calls on AMD's past the caches" or "")
 end
 
 return moves

@@ -89,26 +89,40 @@ const char *cc_identity(void)
 
 static char machine[32];
 
-/* What this process may not run though the processor has it, as under valgrind: the compiler, a process of its own,
- * would not know. */
-#define FORBID_MAX 4
-static char *forbidden[FORBID_MAX + 1];
+/* What the compiler, a process of its own, would not know: what this process may not run though the processor has it, as under
+ * valgrind; and the first processor's third cache, in KiB (templates/host.c; an AMD's: that of its cores alone). */
+#define SETTINGS_MAX 5
+static char *settings[SETTINGS_MAX + 1], third_cache[32];
 
-static void find_forbidden(void)
+static bool find_third_cache(void)
 {
-#ifdef __x86_64__
+    char text[16] = "";
+    int fd = open("/sys/devices/system/cpu/cpu0/cache/index3/size", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    char *unit;
+    if (fd >= 0) close(fd);
+    unsigned long long size = n > 0 ? strtoull(text, &unit, 10) : 0;
+    if (!size || size > 1 << 30 || *unit != 'K') return false;
+    snprintf(third_cache, sizeof third_cache, "-DCACHE=(%lluLL<<10)", size);
+    return true;
+}
+
+static void find_settings(void)
+{
     size_t n = 0;
-    if (!__builtin_cpu_supports("avx512f")) forbidden[n++] = "-mno-avx512f";
-    if (!__builtin_cpu_supports("avx2")) forbidden[n++] = "-mno-avx2";
-    if (!__builtin_cpu_supports("avx")) forbidden[n++] = "-mno-avx";
-    if (!__builtin_cpu_supports("bmi2")) forbidden[n++] = "-mno-bmi2";
+#ifdef __x86_64__
+    if (!__builtin_cpu_supports("avx512f")) settings[n++] = "-mno-avx512f";
+    if (!__builtin_cpu_supports("avx2")) settings[n++] = "-mno-avx2";
+    if (!__builtin_cpu_supports("avx")) settings[n++] = "-mno-avx";
+    if (!__builtin_cpu_supports("bmi2")) settings[n++] = "-mno-bmi2";
 #endif
+    if (find_third_cache()) settings[n++] = third_cache;
 }
 
 /* The first processor's lines, but for those that change from one look to the next. */
 static void find_machine(void)
 {
-    find_forbidden();
+    find_settings();
     static const char *const facts[] = {"vendor_id", "cpu family", "model", "stepping", "flags", "cache size"};
     char *line = NULL;
     size_t room = 0;
@@ -119,7 +133,7 @@ static void find_machine(void)
             if (!strncmp(line, facts[i], strlen(facts[i]))) hash = XXH64(line, strlen(line), hash + i);
     free(line);
     if (f) fclose(f);
-    for (size_t i = 0; forbidden[i]; i++) hash = XXH64(forbidden[i], strlen(forbidden[i]), hash);
+    for (size_t i = 0; settings[i]; i++) hash = XXH64(settings[i], strlen(settings[i]), hash);
     snprintf(machine, sizeof machine, "host-%016llx", (unsigned long long)hash);
 }
 
@@ -263,10 +277,10 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
     struct room r;
     pid_t child;
     if (!cc_path(why) || !room_make(&r, why)) return -1;
-    char *argv[FORBID_MAX + 16] = {path, "-O3", "-march=native", "-w", "-fPIC", "-o", r.object, r.source};
+    char *argv[SETTINGS_MAX + 16] = {path, "-O3", "-march=native", "-w", "-fPIC", "-o", r.object, r.source};
     size_t n = 8;
     cc_machine();
-    for (size_t i = 0; forbidden[i]; i++) argv[n++] = forbidden[i];
+    for (size_t i = 0; settings[i]; i++) argv[n++] = settings[i];
     /* The code calls memmove alone, which the process has. */
     if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
     else argv[n++] = "-S";

@@ -216,6 +216,20 @@ describe("host", function()
     assert.matches("if %(ALIGNS%)", source(trees.seq(dense(512), dense(8))):match("FAST void copy_512%(.-\n}"))
   end)
 
+  it("stores long blocks past the caches in long calls, and says so", function()
+    local tree = trees.whole(stride(9, 20000, trees.seq(dense(511), dense(512, 600), dense(4097, 2000))), "mixed")
+    local text = source(tree)
+    local function copy(bytes) return text:match(("FAST void copy_%d(%%(.-\n})"):format(bytes)) end
+    assert.not_matches("past", copy(511))
+    assert.matches("int past%).-if %(past%) { copy_past%(to, from, 512%); return; }.-COPY", copy(512))
+    assert.matches("if %(past%) { copy_past%(to, from, 4097%); return; }\n%s+copy_long%(to, from, 4097%);", copy(4097))
+    assert.equal(5, count(text, "    PAST_END%(a%);"))   -- wherever an entry ends: one element, and others, either way; copying
+    local why = table.concat(host.plan(tree).why, "\n")
+    assert.matches("blocks of 4097 B: memcpy, on AMD's lines; in long calls on AMD's past the caches\n", why .. "\n")
+    assert.not_matches("past the caches", why:match("blocks of 511 B[^\n]*"))
+    assert.not_matches("copy_past", source(stride(9, 600, dense(256))))
+  end)
+
   it("turns columns that lie beside each other", function()
     local function columns(near, far, rows) return stride(64, near, stride(rows, far, dense(near))) end
     local function why(tree) return table.concat(host.plan(trees.whole(tree, "strided")).why, "\n") .. "\n" end

@@ -498,6 +498,11 @@ static bool words_in_child(void)
     compiled_ranges(parsed("s(16500,-72,d(40)@3)@1188000"), 1, 0, 4);
     compiled(parsed("s(300,28,d(12))"), 1, 0);
     compiled(parsed("s(300,64,d(12))"), 2, 20000);
+    /* Long blocks, to the same places in a line and others. */
+    compiled(parsed("s(9,700,d(512))"), 2, 7000);
+    compiled(parsed("s(7,-5003,d(4801))@30018"), 1, 0);
+    compiled(parsed("s(5,1024,q(s(2,3,d(1)),d(600)@100))"), 1, 0);
+    compiled_ranges(parsed("s(3,600000,d(530001)@5)"), 1, 0, 4);
     /* Listed ones, in more lines than the first cache holds: their places in the code, or with the call. */
     compiled(parsed("s(150,300,i(d(4);0,12,16,28,40,48,60,72,84,96,104,116,128,140,152,164,176,188,200,212))"), 1, 0);
     compiled(parsed("s(60,500,i(d(24);0,32,64,104,128,160,192,240,288))"), 2, 31000);
@@ -506,18 +511,19 @@ static bool words_in_child(void)
     return lists_in_child();
 }
 
-/* Words as processors get them that gather quickly, AMD's, and the others (templates/host.c). */
+/* As processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). */
 static void words(void **state)
 {
     static const char *const as[][2] = {
         {"gathered", "-D__AVX512FP16__=1"},
         {"amd", "-U__AVX512FP16__ -D__znver3__=1"},
+        {"past", "-U__AVX512FP16__ -D__znver3__=1 -UCACHE -DCACHE=8192"},
         {"loaded", "-U__AVX512FP16__ -U__znver2__ -U__znver3__ -U__znver4__ -U__znver5__"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
         char line[160];
-        snprintf(line, sizeof line, "exec cc %s \"$@\"", as[i][1]);
+        snprintf(line, sizeof line, "exec cc \"$@\" %s", as[i][1]);
         begin(as[i][0]);
         write_compiler(line);
         in_child(false, setting, words_in_child);
