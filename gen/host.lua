@@ -157,8 +157,10 @@ end
 -- The source for a plan; read(name) returns the text of a file of templates/.
 function host.source(p, title, read)
   local lengths, functions, splits, quads, listed, past = {}, {}, false, false, p.all.lists > 0, false
-  for bytes in pairs(p.all.lengths) do lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes), past = moves.goes_past(bytes) } end
-  for bytes in pairs(p.all.lengths) do past = past or moves.goes_past(bytes) end
+  for bytes in pairs(p.all.lengths) do
+    lengths[#lengths + 1] = { bytes = bytes, lines = moves.lines(bytes), past = moves.goes_past(bytes) }
+    past = past or moves.goes_past(bytes)
+  end
   table.sort(lengths, function(a, b) return a.bytes < b.bytes end)
   for _, way in ipairs { "pack", "unpack", "copy" } do
     local lines = {}

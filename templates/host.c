@@ -105,7 +105,6 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define LONG_LINES (512 << 10)
 #else
 #define PAST(a) 0
-#define LONG_LINES 0
 #endif
 
 @ if quads then
@@ -336,16 +335,14 @@ FAST void copy_any(char *to, const char *from, s64 n)
 }
 
 @ if past then
-/* Blocks that others leave to a call. */
-PART void copy_long(char *to, const char *from, s64 n)
+/* copy_long: blocks that are worth a call elsewhere. copy_past: whole lines past the caches, four read before the first is written,
+ * and what lies in others by other moves: a line that is written both ways takes many times as long. n >= 64. */
+#ifdef ZEN
+FAST void copy_long(char *to, const char *from, s64 n)
 {
     if (n <= LONG_LINES) copy_lines(to, from, n);
     else copy_call(to, from, n);
 }
-
-/* Whole lines past the caches, four read before the first is written, and what lies in others by other moves: a line that is written
- * both ways takes many times as long. n >= 64. */
-#ifdef ZEN
 PART void copy_past(char *to, const char *from, s64 n)
 {
     s64 i = (s64)(-(u64)to & 63);
@@ -356,6 +353,7 @@ PART void copy_past(char *to, const char *from, s64 n)
 }
 #define PAST_END(a) do { if (PAST(a)) __asm__ volatile("sfence" ::: "memory"); } while (0)
 #else
+FAST void copy_long(char *to, const char *from, s64 n) { copy_call(to, from, n); }
 FAST void copy_past(char *to, const char *from, s64 n) { copy_call(to, from, n); }
 #define PAST_END(a) (void)0
 #endif
