@@ -87,6 +87,20 @@ const char *cc_identity(void)
     return identity;
 }
 
+/* The whole file and a terminator, malloc'd; NULL where it can't be read. */
+static char *read_whole(const char *name, size_t *bytes)
+{
+    struct stat st;
+    FILE *f = fopen(name, "re");
+    char *data = f && fstat(fileno(f), &st) == 0 ? malloc((size_t)st.st_size + 1) : NULL;
+    if (data) {
+        *bytes = fread(data, 1, (size_t)st.st_size, f);
+        data[*bytes] = '\0';
+    }
+    if (f) fclose(f);
+    return data;
+}
+
 static char machine[32];
 
 /* What the compiler, a process of its own, would not know: what this process may not run though the processor has it, as under
@@ -96,15 +110,13 @@ static char *settings[SETTINGS_MAX + 1], third_cache[32];
 
 static bool find_third_cache(void)
 {
-    char text[16] = "";
-    int fd = open("/sys/devices/system/cpu/cpu0/cache/index3/size", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    char *unit;
-    if (fd >= 0) close(fd);
-    unsigned long long size = n > 0 ? strtoull(text, &unit, 10) : 0;
-    if (!size || size > 1 << 30 || *unit != 'K') return false;
-    snprintf(third_cache, sizeof third_cache, "-DCACHE=(%lluLL<<10)", size);
-    return true;
+    size_t bytes;
+    char *text = read_whole("/sys/devices/system/cpu/cpu0/cache/index3/size", &bytes), *unit;
+    unsigned long long size = text ? strtoull(text, &unit, 10) : 0;
+    bool known = size && size <= 1 << 30 && *unit == 'K';
+    if (known) snprintf(third_cache, sizeof third_cache, "-DCACHE=(%lluLL<<10)", size);
+    free(text);
+    return known;
 }
 
 static void find_settings(void)
@@ -180,20 +192,6 @@ static bool write_source(const struct room *r, const char *source, struct reason
     if (f) ok = fclose(f) == 0 && ok;
     if (!ok) snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", r->source, strerror(errno));
     return ok;
-}
-
-/* The whole file and a terminator, malloc'd; NULL where it can't be read. */
-static char *read_whole(const char *name, size_t *bytes)
-{
-    struct stat st;
-    FILE *f = fopen(name, "re");
-    char *data = f && fstat(fileno(f), &st) == 0 ? malloc((size_t)st.st_size + 1) : NULL;
-    if (data) {
-        *bytes = fread(data, 1, (size_t)st.st_size, f);
-        data[*bytes] = '\0';
-    }
-    if (f) fclose(f);
-    return data;
 }
 
 /* The environment without what the loader would put into the compiler's process: pointers into this one's. */

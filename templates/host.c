@@ -86,15 +86,6 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define HIDDEN(n) n
 #define ALIGNS 0
 #endif
-#ifdef __has_builtin
-#if __has_builtin(__builtin_shufflevector)
-#if defined __AVX512FP16__
-#define VECTORS
-#elif defined __AVX2__ && (defined __znver2__ || defined __znver3__ || defined __znver4__ || defined __znver5__)
-#define AMD
-#endif
-#endif
-#endif
 
 #ifndef CACHE
 #define CACHE (32LL << 20)
@@ -105,6 +96,15 @@ FAST void two_numbers(char *to, const char *first, const char *second)
 #define LONG_LINES (512 << 10)
 #else
 #define PAST(a) 0
+#endif
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#if defined __AVX512FP16__
+#define VECTORS
+#elif defined ZEN
+#define AMD
+#endif
+#endif
 #endif
 
 @ if quads then
@@ -270,6 +270,10 @@ FAST void copy_call(char *to, const char *from, s64 n)
     library_copy(to, from, (unsigned long)n);
 }
 
+/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. A target that begins at a line has
+ * no other first move: 12 KiB of 768 B would be 1.2 times slower. AMD's: four halves of the target's lines read before they are
+ * written (blocks of 720 B to 11 KiB 1.02 to 1.08 times as quick as lines from where they begin, 12 KiB of them up to 1.5), apart,
+ * as the compiler would make three times the code of it. */
 #ifdef ZEN
 typedef int half_line __attribute__((vector_size(32), may_alias, aligned(1)));
 /* n, 8 at most; all are read before the first is written. past: past the caches, where `to` is a multiple of 32. */
@@ -285,14 +289,6 @@ FAST void half_lines(char *to, const char *from, int n, int past)
         __asm__ volatile("");
     }
 }
-#endif
-
-/* Blocks that are worth no call, in whole lines; then the rest by a line that overlaps. n >= 64. A target that begins at a line has
- * no other first move: 12 KiB of 768 B would be 1.2 times slower. AMD's: four halves of the target's lines read before they are
- * written (blocks of 720 B to 11 KiB 1.02 to 1.08 times as quick as lines from where they begin, 12 KiB of them up to 1.5), apart,
- * as the compiler would make three times the code of it. */
-#define MOVE_LINE do { COPY(to + i, from + i, 64); __asm__ volatile(""); } while (0)   /* no call of memcpy instead */
-#ifdef ZEN
 PART void copy_lines(char *to, const char *from, s64 n)
 {
     s64 i = 32 - (s64)((u64)to & 31);
@@ -302,6 +298,7 @@ PART void copy_lines(char *to, const char *from, s64 n)
     if (i < n) COPY(to + n - 32, from + n - 32, 32);
 }
 #else
+#define MOVE_LINE do { COPY(to + i, from + i, 64); __asm__ volatile(""); } while (0)   /* no call of memcpy instead */
 FAST void copy_lines(char *to, const char *from, s64 n)
 {
     s64 i = 0;

@@ -511,7 +511,7 @@ static bool words_in_child(void)
     return lists_in_child();
 }
 
-/* As processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). */
+/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). */
 static void words(void **state)
 {
     static const char *const as[][2] = {
