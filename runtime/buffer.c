@@ -25,9 +25,11 @@ static size_t size_of(int class)
 /* The class that holds `bytes`, or -1 where none does. */
 static int class_of(enum buffer_kind kind, size_t bytes)
 {
-    for (int c = 0; c < POOL_CLASSES; c += kind == BUFFER_LASTING || kind == BUFFER_MARKED ? 1 : POOL_STEPS)
-        if (size_of(c) >= bytes) return c;
-    return -1;
+    if (bytes <= SMALLEST) return 0;
+    size_t least = (bytes - 1) / (SMALLEST / POOL_STEPS);   /* steps that are too few */
+    int octave = 63 - __builtin_clzl(least / POOL_STEPS), class = octave * POOL_STEPS + (int)(least >> octave) - POOL_STEPS + 1;
+    if (kind != BUFFER_LASTING && kind != BUFFER_MARKED) class = (class + POOL_STEPS - 1) / POOL_STEPS * POOL_STEPS;
+    return class < POOL_CLASSES ? class : -1;
 }
 
 static struct buffer *pool_take(struct pool *pool, int class)

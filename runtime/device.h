@@ -54,6 +54,7 @@ struct stream {
     int number;            /* among the streams of the device now: small numbers are taken first */
     bool foreign;          /* the application's: plain launches alone, no graphs */
     bool batched;          /* more work follows before anybody waits: no completion flags. The user's to set */
+    bool busy;             /* nobody has waited for its last work */
     bool flagged;          /* the last work on the stream stores `ticket` to the stream's word when it is done */
     uint32_t ticket;
     struct stream *next;   /* in the pool */
@@ -74,7 +75,7 @@ bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket);
 /* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what follows, it
  * asks nothing of the driver, and d need not be entered. */
 bool stream_told(struct device *d, struct stream *s);
-/* Waits for all work on s. 0 or -1 (logged). */
+/* Waits for all work on s; costs nothing where that was waited for before. 0 or -1 (logged). */
 int stream_wait(struct device *d, struct stream *s);
 
 /* ORDER BUFFER_KIND */

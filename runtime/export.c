@@ -118,27 +118,33 @@ static uint32_t probe_of(struct device *d)
     return made ? number : PROBES;
 }
 
-/* The last one that was shared: mostly the next one, too. */
+/* Those that were shared last: mostly the next ones, too. A message that is packed has two, its buffer's and its wire's. */
+#define LATELY 4
 static struct {
     struct latch latch;
-    struct device *device;
-    struct export export;
-} last;
+    unsigned next;
+    struct lately {
+        struct device *device;
+        struct export export;
+    } of[LATELY];
+} lately;
 
 static bool share_again(const struct device *d, struct export *e)
 {
-    latch_close(&last.latch);
-    bool same = last.device == d && last.export.id == e->id && last.export.start == e->start;
-    if (same) *e = last.export;
-    latch_open(&last.latch);
+    const struct lately *same = NULL;
+    latch_close(&lately.latch);
+    for (const struct lately *l = lately.of; l < lately.of + LATELY && !same; l++)
+        if (l->device == d && l->export.id == e->id && l->export.start == e->start) same = l;
+    if (same) *e = same->export;
+    latch_open(&lately.latch);
     return same;
 }
 
 static void remember(struct device *d, const struct export *e)
 {
-    latch_close(&last.latch);
-    last.device = d, last.export = *e;
-    latch_open(&last.latch);
+    latch_close(&lately.latch);
+    lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
+    latch_open(&lately.latch);
 }
 
 static bool share(struct device *d, struct export *e)
@@ -297,5 +303,5 @@ void export_finish(void)
     for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
     memset(probes, 0, sizeof probes);
     probe_count = 0;
-    last.device = NULL;
+    memset(lately.of, 0, sizeof lately.of);
 }

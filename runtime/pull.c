@@ -143,6 +143,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
     if (moved > 0) atomic_store_explicit(&p->slot->unfollowed, 1, memory_order_relaxed);
     if (moved) return moved;
+    offer_poll();
     if (stream_wait(p->device, s)) return -1;
     if (!stream_was_late(p->device, s, late)) return 0;
     log_write(LOG_INFO, "rank %d packs too late for a kernel to wait for it", peer->rank);
@@ -198,6 +199,7 @@ static void run_on(struct pulls *ps, struct device *d)
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
         moved = follow(p, &batch, s, &job, &launches);
     }
+    if (s) offer_poll();   /* what is there to be done anyway, while kernels run */
     if (s && stream_wait(d, s)) moved = false;
     link_end(&batch);
     if (s) stream_put(d, s);
