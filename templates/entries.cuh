@@ -55,6 +55,8 @@ stridec_@(m.way)_marked(const struct stridec_launch a)
         }
     }
 @     end
+@   elseif plan.marked.pace > 0 then
+    stridec_pace();
 @   end
     for (long long chunk = blockIdx.x; chunk * a.chunk < a.end - a.begin; chunk += gridDim.x) {
         const struct stridec_launch part = stridec_chunk(a, chunk);

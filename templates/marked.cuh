@@ -2,7 +2,7 @@
  * GPU, waits for the marks. A block that waits for one longer than `patience` waits for no other: `done` then becomes
  * `ticket`, which tells all blocks that have to wait, and what is moved is worth nothing. Of short messages each block first
  * reads what it will overwrite (plan.lua): parts of sectors are stored at once where the L2 cache has the rest, and there is
- * time until the first mark. */
+ * time until the first mark. Blocks that pack begin one after the other (stridec_pace). */
 template <class WAY> struct stridec_marked : WAY {
     static const int THREADS = @(plan.marked.threads);
     static __device__ __forceinline__ unsigned int block() { return 0; }
@@ -36,6 +36,17 @@ static __device__ __forceinline__ void stridec_mark_write(unsigned long long *at
     *(volatile unsigned long long *)at = mark;
 }
 #endif
+@ if plan.marked.pace > 0 then
+
+/* Each block begins @(plan.marked.pace) clocks after the one before (plan.lua). */
+static __device__ __forceinline__ void stridec_pace()
+{
+#if defined(__CUDACC_VER_MAJOR__)
+    const unsigned int begun = (unsigned int)clock();
+    while ((unsigned int)clock() - begun < blockIdx.x * @(plan.marked.pace)) continue;
+#endif
+}
+@ end
 
 /* All threads of the block have moved the chunk. */
 static __device__ __forceinline__ void stridec_mark(const struct stridec_launch &a, long long chunk)
