@@ -121,6 +121,8 @@ local function elements(way, tree, lines)
   if tree.kind == "dense" and tree.count <= 64 then add(lines, "#pragma GCC unroll 8") end
   add(lines, "    for (s64 k = i; k < i + n; k++) {")
   add(lines, "        %s", all_call(way, tree, other(way, "k * extent", ("p + (k - i) * %s"):format(size(tree))), "u + k * extent"))
+  -- GCC 12 makes vectors of several elements' words there, and reads past the last one's end.
+  if tree.kind ~= "dense" then add(lines, "        ONE_BY_ONE;") end
   add(lines, "    }")
   add(lines, "}")
   local root = { id = "elements", child = tree }

@@ -1,6 +1,7 @@
 /* child.h: test bodies in children, for what is read once a process. */
 #ifndef STRIDEC_TESTS_UNIT_CHILD_H
 #define STRIDEC_TESTS_UNIT_CHILD_H
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ static void in_child(bool empty, const char *const settings[], bool (*body)(void
     pid_t child = fork();
     if (child == 0) {
         dup2(out[1], STDERR_FILENO);
+        signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);   /* cmocka's handler would go on with the next test, here */
         if (empty) clearenv();
         for (; *settings; settings++) putenv((char *)*settings);
         _exit(body() ? 0 : 1);

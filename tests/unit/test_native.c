@@ -10,6 +10,7 @@
 #include "trees.h"
 #include "child.h"
 #include <dirent.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -62,6 +63,22 @@ static unsigned char *random_bytes(int64_t bytes)
     return p;
 }
 
+/* So many bytes, behind which is nothing that may be read. */
+struct room {
+    unsigned char *at;
+    char *pages;
+    size_t bytes;
+};
+static struct room room_of(int64_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = ((size_t)bytes + page - 1) / page * page;
+    char *pages = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED && !mprotect(pages + whole, page, PROT_NONE));
+    struct room r = {(unsigned char *)pages + whole - bytes, pages, whole + page};
+    for (int64_t i = 0; i < bytes; i++) r.at[i] = (unsigned char)random_from(0, 255);
+    return r;
+}
+
 static unsigned char *copy_of(const unsigned char *p, int64_t bytes)
 {
     return memcpy(malloc((size_t)bytes), p, (size_t)bytes);
@@ -81,12 +98,19 @@ static void run(const struct sample *s, bool pack, unsigned char *packed, unsign
         tree_unpack(s->tree, packed, (uintptr_t)origin, s->extent, begin, end);
 }
 
+/* Behind what is moved: a guard, of any length, or the end of memory. */
+static int64_t behind(void)
+{
+    return random_from(0, 2) ? GUARD + random_from(0, 15) : 0;
+}
+
 /* Bytes between guards at chance alignments; all that the call may not touch is compared too. */
 static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
 {
-    int64_t at = GUARD + random_from(0, 15), to = GUARD + random_from(0, 15);
-    int64_t user_bytes = s->high - s->low + 2 * GUARD + 16, packed_bytes = end - begin + 2 * GUARD + 16;
-    unsigned char *user = random_bytes(user_bytes), *packed = random_bytes(packed_bytes);
+    int64_t at = GUARD, to = GUARD;
+    int64_t user_bytes = at + s->high - s->low + behind(), packed_bytes = to + end - begin + behind();
+    struct room user_room = room_of(user_bytes), packed_room = room_of(packed_bytes);
+    unsigned char *user = user_room.at, *packed = packed_room.at;
     unsigned char *user_want = copy_of(user, user_bytes), *packed_want = copy_of(packed, packed_bytes);
     for (int64_t i = begin; i < end; i++) {
         unsigned char *u = user_want + at + s->want.at[i] - s->low, *p = packed_want + to + i - begin;
@@ -95,7 +119,8 @@ static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
     run(s, pack, packed + to, user + at, begin, end);
     assert_memory_equal(user, user_want, (size_t)user_bytes);
     assert_memory_equal(packed, packed_want, (size_t)packed_bytes);
-    free(user), free(packed), free(user_want), free(packed_want);
+    munmap(user_room.pages, user_room.bytes), munmap(packed_room.pages, packed_room.bytes);
+    free(user_want), free(packed_want);
 }
 
 static void check_ranges(const struct sample *s, int ranges)
@@ -194,6 +219,10 @@ static const struct {
     {"s(3,230000,s(100,720,d(40)@3))", 2, 700000},
     {"s(259,-72,d(40))@18700", 2, 20000},
     {"s(2,300000,s(4100,72,d(8)))", 1, 0},
+    {"s(16,16,d(12))", 3, 252},
+    {"s(8,8,d(12))", 4, 80},
+    {"d(12)", 37, 20},
+    {"d(24)", 21, 36},
 };
 
 /* Indices; blocks of any length; properties of scattered atoms, of 24 bytes each, then of 4, then of 8. */
@@ -494,6 +523,9 @@ static bool words_in_child(void)
     compiled(parsed("s(90,1040,d(40))"), 1, 0);
     compiled(parsed("s(97,720,d(40)@3)"), 2, 70000);
     compiled(parsed("s(7,2000,s(9,56,d(40)))"), 2, 15000);
+    compiled(parsed("s(8,32,d(12))"), 3, 236);
+    compiled(parsed("s(16,32,d(24))"), 3, 504);
+    compiled(parsed("s(8,48,d(40))"), 4, 380);
     compiled_ranges(parsed("s(16500,48,d(40))"), 1, 0, 4);
     compiled_ranges(parsed("s(16500,-72,d(40)@3)@1188000"), 1, 0, 4);
     compiled(parsed("s(300,28,d(12))"), 1, 0);
