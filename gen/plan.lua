@@ -105,7 +105,8 @@ local function marked(p, tree)
   local touched = sparse and math.min(TOUCHED_BYTES, TOUCHED_WORDS * p.way.unpack.word) or 0
   local wide = length == HALF and p.way.unpack.store == "exch" and p.way.pack.word == HALF_WORD
   return { each = p.gathers and p.way.pack.each or 1, threads = 256, touched = touched, pack = p.way.pack.word,
-    unpack = wide and HALF_WORD or p.way.unpack.word, pace = p.gathers and 0 or math.floor(PACE * sectors(length, p.way.pack.word)) }
+    unpack = wide and HALF_WORD or p.way.unpack.word,
+    pace = p.gathers and 0 or math.floor(PACE * sectors(length, p.way.pack.word)) }
 end
 
 -- The plan for one tree, without words for it.

@@ -145,8 +145,8 @@ static void pass_all(size_t i)
     report("%s", cases[i].name);
 }
 
-/* So many launches of one rank's, and where that receives and has one it waits for it once. The kernels may still be compiled, the ranks not have met, and a receiver may come when all
- * is packed: once is enough. */
+/* So many launches of one rank's, and where that receives and has one it waits for it once. The kernels may still be compiled,
+ * the ranks not have met, and a receiver may come when all is packed: once is enough. */
 static void takes(int rank, int want, maker *sent, maker *received, int blocks, const char *what)
 {
     struct layout from, to;

@@ -56,11 +56,15 @@ static void sample_compile(struct sample *s)
     l->kernel = l->size ? kernel_get(l->tree, &trees_why) : NULL;
 }
 
-static unsigned char *random_bytes(int64_t bytes)
+static unsigned char *randomized(unsigned char *p, int64_t bytes)
 {
-    unsigned char *p = malloc((size_t)bytes);
     for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)random_from(0, 255);
     return p;
+}
+
+static unsigned char *random_bytes(int64_t bytes)
+{
+    return randomized(malloc((size_t)bytes), bytes);
 }
 
 /* So many bytes, behind which is nothing that may be read. */
@@ -74,9 +78,7 @@ static struct room room_of(int64_t bytes)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = ((size_t)bytes + page - 1) / page * page;
     char *pages = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED && !mprotect(pages + whole, page, PROT_NONE));
-    struct room r = {(unsigned char *)pages + whole - bytes, pages, whole + page};
-    for (int64_t i = 0; i < bytes; i++) r.at[i] = (unsigned char)random_from(0, 255);
-    return r;
+    return (struct room){randomized((unsigned char *)pages + whole - bytes, bytes), pages, whole + page};
 }
 
 static unsigned char *copy_of(const unsigned char *p, int64_t bytes)
