@@ -19,9 +19,9 @@ void cache_remove(const char *key);
 /* The folder is bounded: past this many bytes the modules that were not used for the longest time go. */
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
 void cache_trim(size_t limit);
-/* Waits for other processes that are making this module, half a minute at most; then look in the cache again. A lock
- * for cache_unlock, or -1 (go on without). */
-int cache_lock(const char *key);
+/* Waits for other processes that are making this module, half a minute at most, and only until `stop` (may be NULL) says yes;
+ * then look in the cache again. A lock for cache_unlock, or -1 (go on without). */
+int cache_lock(const char *key, bool (*stop)(void));
 void cache_unlock(int lock, const char *key);
 
 /* For `stridec inspect --cache`: calls `each` for every module of the folder. key is NULL for a file

@@ -16,7 +16,7 @@
 #define LOCK_TRIES 15000
 #define LOCK_WAIT_NS 2000000
 
-int cache_lock(const char *key)
+int cache_lock(const char *key, bool (*stop)(void))
 {
     char *path = cache_path(key, ".lock");
     bool there = path && cache_make_folder(cache_dir());
@@ -25,7 +25,7 @@ int cache_lock(const char *key)
     if (fd < 0) return -1;
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-        if (errno != EWOULDBLOCK && errno != EINTR) break;
+        if ((errno != EWOULDBLOCK && errno != EINTR) || (stop && stop())) break;
         nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
     }
     close(fd);

@@ -1,6 +1,7 @@
 /* cc.c: see cc.h. */
 #include "cc.h"
 #include "env.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -135,7 +136,11 @@ static void find_settings(void)
 static void find_machine(void)
 {
     find_settings();
-    static const char *const facts[] = {"vendor_id", "cpu family", "model", "stepping", "flags", "cache size"};
+    static const char *const facts[] = {
+        "vendor_id", "cpu family", "model", "stepping", "flags", "cache size",                         /* x86 */
+        "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",  /* Arm */
+        "cpu\t", "revision", "isa", "uarch",                                                           /* POWER, RISC-V */
+    };
     char *line = NULL;
     size_t room = 0;
     uint64_t hash = 0;
@@ -162,7 +167,7 @@ const char *cc_machine(void)
 
 /* A folder of one compile's own. */
 struct room {
-    char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX];
+    char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX], temporary[PATH_MAX];
 };
 
 static bool room_make(struct room *r, struct reason *why)
@@ -176,12 +181,16 @@ static bool room_make(struct room *r, struct reason *why)
     snprintf(r->source, sizeof r->source, "%s/source.c", r->folder);
     snprintf(r->object, sizeof r->object, "%s/object", r->folder);
     snprintf(r->log, sizeof r->log, "%s/log", r->folder);
+    snprintf(r->temporary, sizeof r->temporary, "TMPDIR=%s", r->folder);
     return true;
 }
 
+/* With what a compiler that was killed has left there. */
 static void room_remove(const struct room *r)
 {
-    unlink(r->source), unlink(r->object), unlink(r->log);
+    DIR *d = opendir(r->folder);
+    for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
     rmdir(r->folder);
 }
 
@@ -194,30 +203,32 @@ static bool write_source(const struct room *r, const char *source, struct reason
     return ok;
 }
 
-/* The environment without what the loader would put into the compiler's process: pointers into this one's. */
-static char **clean_environment(void)
+/* The environment without what the loader would put into the compiler's process: pointers into this one's. The compiler's own
+ * files go into the room. */
+static char **clean_environment(const struct room *r)
 {
-    static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
+    static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE=", "TMPDIR="};
     size_t n = 0, used = 0;
     while (environ && environ[n]) n++;
-    char **copy = calloc(n + 1, sizeof *copy);
+    char **copy = calloc(n + 2, sizeof *copy);
     for (size_t i = 0; copy && i < n; i++) {
         bool drop = false;
         for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
             drop |= !strncmp(environ[i], dropped[k], strlen(dropped[k]));
         if (!drop) copy[used++] = environ[i];
     }
+    if (copy) copy[used] = (char *)(uintptr_t)r->temporary;
     return copy;
 }
 
 /* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child
- * has. */
+ * has. In a group of its own, so that those that it has started are killed with it. */
 static int spawn(pid_t *child, char *const argv[], const struct room *r)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    char **environment = clean_environment();
+    char **environment = clean_environment(r);
     if (!environment) return ENOMEM;
     sigemptyset(&none), sigfillset(&all);
     posix_spawn_file_actions_init(&files);
@@ -232,7 +243,8 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
 #endif
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
@@ -249,7 +261,7 @@ static bool await(pid_t child, bool (*stop)(void))
         if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return errno == ECHILD;
         if (stop && stop()) {
-            kill(child, SIGKILL);
+            kill(-child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
             return false;
         }

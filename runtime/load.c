@@ -125,12 +125,17 @@ static void interpreter_first(struct build *b)
     pthread_mutex_unlock(&kernel_lock);
 }
 
+static bool stopped(void)
+{
+    return !worker_wanted();
+}
+
 /* Ranks of a node mostly want the same module at the same time: one compiles, the others wait and read. */
 static bool from_neighbour(struct build *b)
 {
     if (!b->key) return false;
     if (b->module) interpreter_first(b);
-    b->lock = cache_lock(b->key);
+    b->lock = cache_lock(b->key, b->module ? stopped : NULL);
     return b->lock >= 0 && load_cached(b);
 }
 

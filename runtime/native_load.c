@@ -158,8 +158,8 @@ static bool compiled(struct load *l)
         return false;
     }
     if (from_cache(l)) return true;
-    int lock = cache_lock(l->key);
-    bool done = (lock >= 0 && from_cache(l)) || from_source(l);
+    int lock = cache_lock(l->key, stopped);
+    bool done = (lock >= 0 && from_cache(l)) || (!stopped() && from_source(l));
     cache_unlock(lock, l->key);
     return done;
 }

@@ -205,7 +205,7 @@ static void one_makes_it(void **state)
         if (fork()) continue;
         void *data;
         size_t bytes;
-        int lock = cache_lock(key);
+        int lock = cache_lock(key, NULL);
         if (lock < 0) _exit(1);
         if (cache_load(key, &data, &bytes) != 0) {
             if (write(made[1], "m", 1) != 1) _exit(1);

@@ -416,6 +416,22 @@ static void failing_compiler(void **state)
     assert_int_equal(said_times("can't be loaded"), 1);
 }
 
+/* This process is where one makes code: it has the file open by which others are kept from it. */
+static bool at_lock(void)
+{
+    char target[256];
+    bool found = false;
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof target);
+        found = n > 5 && !memcmp(target + n - 5, ".lock", 5);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+static int begun;   /* runs() when the compiler hangs */
+
 static bool stop_at_once(void)
 {
     struct sample s;
@@ -423,7 +439,7 @@ static bool stop_at_once(void)
     sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
     sample_compile(&s);
     check_ranges(&s, 4);
-    while (runs() == 0) nanosleep(&pause, NULL);   /* it has begun */
+    while (runs() < begun || !at_lock()) nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &start);
     kernel_finish();
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -431,12 +447,42 @@ static bool stop_at_once(void)
     return end.tv_sec - start.tv_sec < 20;
 }
 
+/* Another process has begun to make the same code, and does not come to an end. */
+static bool stop_behind_another(void)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    pid_t other = fork();
+    if (other == 0) {
+        struct sample s;
+        sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
+        sample_compile(&s);
+        check_ranges(&s, 4);
+        for (;;) nanosleep(&pause, NULL);
+    }
+    while (runs() < begun) nanosleep(&pause, NULL);
+    bool good = stop_at_once();
+    kill(other, SIGKILL), waitpid(other, NULL, 0);
+    return good && runs() == begun;
+}
+
 static void hanging_compiler(void **state)
 {
     (void)state;
+    const char *const path = setting[3];
+    char temporary[128], body[256];
     begin("hanging");
-    write_compiler("exec sleep 60");
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    snprintf(body, sizeof body, "echo >\"${TMPDIR:-/tmp}/left\"; echo run >>%s; sleep 60", counter);
+    write_compiler(body);
+    setting[3] = temporary, begun = 2;
     in_child(true, setting, stop_at_once);
+    setting[3] = path;
+    snprintf(temporary, sizeof temporary, "%s/left", folder);
+    assert_int_not_equal(access(temporary, F_OK), 0);   /* the compiler's own files went with it */
+    begin("hanging-both");
+    write_compiler("exec sleep 60");
+    begun = 1;
+    in_child(true, setting, stop_behind_another);
 }
 
 static char keys[2][512];
