@@ -97,46 +97,48 @@ static void fill_list(const struct plan *p, const struct stridec_host_list *list
         put(list->at, p->at, i, t->at[i] / p->node->unit);
 }
 
+/* All lists of a form, each planned once: what is counted is what is filled. A list has a number at least. */
 struct fill {
     const struct form *form;
-    const struct stridec_host_list *first;
-    struct stridec_host_list *list;   /* the next one; NULL: only counted */
-    char *room;
+    struct plan plan[GEN_NUMBERS_MAX];
     size_t lists, bytes;
 };
 
-/* One array for all properties of the same scattered atoms: what was read is near when it is read again. */
-static void share(struct fill *l, size_t bytes)
+static size_t cuts_bytes(const struct plan *p)
 {
-    for (const struct stridec_host_list *o = l->first; o < l->list; o++)
-        if (o->count == l->list->count && o->entry == l->list->entry && !memcmp(o->at, l->list->at, bytes)) {
-            l->list->at = o->at;
-            return;
-        }
+    return aligned((size_t)p->sections * sizeof *p->section);
 }
 
 /* Parents before children, children in order: host.lua counts lists alike. */
 static void visit(struct fill *l, const struct form_node *n)
 {
     if (is_list(n)) {
-        struct plan p = plan_of(l->form, n);
-        size_t at = array_bytes(&p, p.at), start = array_bytes(&p, p.start);
-        size_t sections = aligned((size_t)p.sections * sizeof *p.section);
-        l->lists++;
-        l->bytes += at + start + sections;
-        if (l->list) {
-            char *cuts = l->room + at + start;
-            *l->list = (struct stridec_host_list){l->room, start ? l->room + at : NULL, p.count,
-                                                  p.section ? (void *)cuts : NULL, p.sections, p.at};
-            if (p.section) memcpy(cuts, p.section, (size_t)p.sections * sizeof *p.section);
-            fill_list(&p, l->list);
-            share(l, at);
-            l->list++;
-            l->room += at + start + sections;
-        }
-        free(p.section);
+        struct plan p = l->plan[l->lists++] = plan_of(l->form, n);
+        l->bytes += array_bytes(&p, p.at) + array_bytes(&p, p.start) + cuts_bytes(&p);
     }
     for (int i = 0; i < n->count; i++) visit(l, n->child[i]);
+}
+
+/* One array for all properties of the same scattered atoms: what was read is near when it is read again. */
+static void share(const struct stridec_host_list *first, struct stridec_host_list *list, size_t bytes)
+{
+    for (const struct stridec_host_list *o = first; o < list; o++)
+        if (o->count == list->count && o->entry == list->entry && !memcmp(o->at, list->at, bytes)) {
+            list->at = o->at;
+            return;
+        }
+}
+
+/* Fills a list from `room` on; what follows it. */
+static char *fill_one(const struct plan *p, const struct stridec_host_list *first, struct stridec_host_list *list, char *room)
+{
+    size_t at = array_bytes(p, p->at), start = array_bytes(p, p->start);
+    char *cuts = room + at + start;
+    *list = (struct stridec_host_list){room, start ? room + at : NULL, p->count, p->section ? (void *)cuts : NULL, p->sections, p->at};
+    if (p->section) memcpy(cuts, p->section, (size_t)p->sections * sizeof *p->section);
+    fill_list(p, list);
+    share(first, list, at);
+    return cuts + cuts_bytes(p);
 }
 
 struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why)
@@ -145,12 +147,12 @@ struct stridec_host_list *form_host_lists(const struct form *f, struct reason *w
     why->text[0] = '\0';
     if (!f->root || !form_has_lists(f)) return NULL;
     visit(&l, f->root);
-    size_t head = aligned(l.lists * sizeof *l.list);
+    size_t head = aligned(l.lists * sizeof(struct stridec_host_list));
     struct stridec_host_list *lists = aligned_alloc(FORM_LINE, head + l.bytes);
-    if (!lists) return reason_memory(why);
-    memset(lists, 0, head + l.bytes);
-    l.first = l.list = lists;
-    l.room = (char *)lists + head;
-    visit(&l, f->root);
+    char *room = lists ? (char *)memset(lists, 0, head + l.bytes) + head : reason_memory(why);
+    for (size_t i = 0; i < l.lists; i++) {
+        if (lists) room = fill_one(&l.plan[i], lists, lists + i, room);
+        free(l.plan[i].section);
+    }
     return lists;
 }

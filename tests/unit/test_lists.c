@@ -5,6 +5,7 @@
 #include "../../gen/form.h"
 #include "trees.h"
 #include <dlfcn.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -389,6 +390,40 @@ static void shared(void **state)
     }
 }
 
+/* ---- without memory ---- */
+
+#if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__
+extern void *__libc_malloc(size_t bytes);
+static long left;   /* the left'th allocation from now on fails; 0: none */
+
+void *malloc(size_t bytes)
+{
+    return left && --left == 0 ? NULL : __libc_malloc(bytes);
+}
+
+/* What was found to be shared before is not when memory is short: none of it lies past the end. */
+static void short_of_memory(void **state)
+{
+    (void)state;
+    int64_t atoms;
+    struct listed l = listed_of(properties_tree(arrays[0].runs, arrays[0].lengths, arrays[0].others, &atoms));
+    for (bool failed = true; failed;) {
+        static long which;
+        left = ++which;
+        struct stridec_host_list *h = form_host_lists(l.form, &trees_why);
+        failed = left == 0, left = 0;
+        const char *past = h ? (char *)h + malloc_usable_size(h) : NULL;
+        assert_true(h || failed);
+        assert_true(!h || (const char *)h->at + (h->count + 32) * h->entry <= past);
+        assert_true(!h || (const char *)(h->section + h->sections) <= past);
+        free(h);
+    }
+    listed_free(&l);
+}
+#else
+static void short_of_memory(void **state) { (void)state; }
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +433,7 @@ int main(void)
         cmocka_unit_test(offsets_bound),
         cmocka_unit_test(sections),
         cmocka_unit_test(shared),
+        cmocka_unit_test(short_of_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
