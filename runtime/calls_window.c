@@ -157,5 +157,7 @@ int call_Win_free(const struct next *next, MPI_Win *win)
 {
     MPI_Win was = win ? *win : MPI_WIN_NULL;
     struct held *list = take(was, EVERY);
-    return synchronised(list, was, MPI_WIN_NULL, next->Win_free(win));
+    int rc;
+    CALLING_BACK(rc, next->Win_free(win));
+    return synchronised(list, was, MPI_WIN_NULL, rc);
 }

@@ -46,6 +46,9 @@ static inline void interpose_leave(void)
 {
     interpose_depth--;
 }
+/* A call down in which the MPI calls back what the program has given it (deleting attributes): the calls made there are the
+ * program's. */
+#define CALLING_BACK(rc, call) (interpose_depth--, (rc) = (call), interpose_depth++)
 
 /* What looks after those (request.c). */
 void record_poll(void);

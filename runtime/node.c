@@ -9,14 +9,17 @@
 #include "team.h"
 #include "which_mpi.h"
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,27 +60,47 @@ static struct flock whole(short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
+/* Of a rank's own file: its process is gone. The file is not mapped: where the folder is full there may be no memory for what is
+ * read, as of one that is being made, which is not ready yet. */
+static bool left_behind(const char *name)
+{
+    struct flock l = whole(F_WRLCK);
+    uint32_t ready = 0;
+    int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return errno == ENOENT;
+    bool made = pread(fd, &ready, sizeof ready, offsetof(struct node_file, ready)) == sizeof ready && ready;
+    bool left = made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    close(fd);
+    return left;
+}
+
+/* What goes with a rank's own file (rooms, spilled payloads) has one word more in its name: that is the name without it. */
+static void owner_name(char owner[256], const char *name)
+{
+    snprintf(owner, 256, "%s", name);
+    char *more = owner;
+    for (int words = 0; words < 6 && more; words++) more = strchr(more + 1, '.');
+    if (more && strcmp(more, ".new")) *more = '\0';
+}
+
 /* What is left of processes that did not end well. */
 static void sweep(void)
 {
-    char pattern[64];
+    char pattern[64], owner[256];
     glob_t found;
     snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
-    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
+    if (glob(pattern, 0, NULL, &found)) return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        int fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        struct flock l = whole(F_WRLCK);
-        const struct node_file *f = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *f, PROT_READ, MAP_SHARED, fd, 0);
-        /* One that is not ready yet is being made. */
-        if (f != MAP_FAILED) {
-            struct stat s;
-            bool made = !fstat(fd, &s) && s.st_size >= (off_t)sizeof *f && atomic_load(&f->ready);
-            if (made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK) unlink(found.gl_pathv[i]);
-            munmap((void *)(uintptr_t)f, sizeof *f);
-        }
-        if (fd >= 0) close(fd);
+        owner_name(owner, found.gl_pathv[i]);
+        if (left_behind(owner)) unlink(found.gl_pathv[i]);
     }
     globfree(&found);
+}
+
+bool node_may_write(int64_t bytes)
+{
+    struct rlimit l;
+    return getrlimit(RLIMIT_FSIZE, &l) || l.rlim_cur == RLIM_INFINITY || (rlim_t)bytes <= l.rlim_cur;
 }
 
 static bool names(void)
@@ -106,6 +129,7 @@ static bool own_make(int rank)
     struct flock l = whole(F_WRLCK);
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
+    if (!node_may_write((int64_t)file_bytes(world_size))) return false;
     own.fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (own.fd < 0) return false;
     own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);

@@ -140,6 +140,8 @@ uint64_t node_arena_take(uint64_t bytes);
 /* Of each rank, in a rank's file: that it has something for the owner to try; what came of it (attach.h). */
 _Atomic uint8_t *node_asks(struct node_file *f);
 _Atomic uint8_t *node_reaches(struct node_file *f);
+/* False where the process may not make a file so long: it would end with SIGXFSZ (RLIMIT_FSIZE). */
+bool node_may_write(int64_t bytes);
 /* The name of a rank's file of rooms. */
 void node_rooms_name(char name[128], int rank);
 /* The name of a file that goes with a slot of the rank's: where its owner spills a payload. */

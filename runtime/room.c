@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,11 +21,19 @@ static int file = -1;
 static uint64_t used;               /* bytes of the file that have memory */
 static uint64_t first[CLASSES];     /* of the free ones; each begins with the place of the next */
 
+/* Where the process may not map much (RLIMIT_AS), a program of many ranks would soon miss what the rooms take. */
+static bool space_is_short(void)
+{
+    struct rlimit l;
+    return !getrlimit(RLIMIT_AS, &l) && l.rlim_cur != RLIM_INFINITY;
+}
+
 static char *make(void)
 {
     char name[128];
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     node_rooms_name(name, node_own()->rank);
+    if (space_is_short() || !node_may_write((int64_t)ROOMS_BYTES)) return NULL;
     file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) return NULL;
     void *at = MAP_FAILED;
@@ -91,7 +100,7 @@ bool rooms_open(struct peer *p)
     char name[128];
     struct stat s;
     pthread_mutex_lock(&lock);
-    if (!p->rooms) {
+    if (!p->rooms && !space_is_short()) {
         node_rooms_name(name, p->rank);
         int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size == (off_t)ROOMS_BYTES;

@@ -51,7 +51,7 @@ int spill_out(struct parcel *p, uint32_t slot)
 {
     char name[128];
     node_spill_name(name, node_own()->rank, slot);
-    int rc = -1, fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);

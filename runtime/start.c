@@ -85,9 +85,32 @@ static void end(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first: the program's callbacks may still send and
+ * receive, from ranks that are not in MPI_Finalize yet. So the world ends with the attribute that was there before all of them. */
+static int ends_world(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    interpose_depth++;
+    pipeline_finish();
+    end();
+    interpose_depth--;
+    return MPI_SUCCESS;
+}
+
+static bool world_ends;   /* by that */
+
+static void end_last(void)
+{
+    int key = MPI_KEYVAL_INVALID;
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends_world, &key, NULL) != MPI_SUCCESS) return;
+    world_ends = PMPI_Comm_set_attr(MPI_COMM_SELF, key, &world_ends) == MPI_SUCCESS;
+    PMPI_Comm_free_keyval(&key);
+}
+
 static void begin_world(void)
 {
     int level = MPI_THREAD_MULTIPLE;
+    if (which_mpi_fits()) end_last();
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
@@ -111,9 +134,10 @@ int call_Init_thread(const struct next *next, int *argc, char ***argv, int requi
 
 int call_Finalize(const struct next *next)
 {
-    pipeline_finish();
-    end();
-    return next->Finalize();
+    if (!world_ends) pipeline_finish(), end();
+    int rc;
+    CALLING_BACK(rc, next->Finalize());
+    return rc;
 }
 
 #ifdef HAVE_Session_init
@@ -146,5 +170,7 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
     native_forget(*datatype), seen_forget(*datatype);
-    return next->Type_free(datatype);
+    int rc;
+    CALLING_BACK(rc, next->Type_free(datatype));
+    return rc;
 }

@@ -1,0 +1,108 @@
+/* callbacks.c: messages in callbacks: of attributes of MPI_COMM_SELF, which MPI_Finalize calls before all else, while other ranks
+ * are not in MPI_Finalize yet, and of attributes of a datatype. What comes from a rank that goes on as usual arrives, in host
+ * memory and on the device, and what lies on the device is sent.
+ *
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2
+ */
+#include "check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG = 7, KNOWN = 8, N = 20000, THERE = 1 };
+static MPI_Datatype type;
+static enum mem_kind kinds[] = {MEM_HOST, MEM_DEVICE};
+static struct buf in[2], out[2];
+static struct layout layout;
+static int peer, bad, called;
+
+/* Both ways: rank 1 sends first. */
+static void send_to(int k, uint64_t salt)
+{
+    buf_fill(&out[k], salt);
+    MPI_Send(out[k].origin, 1, type, peer, TAG + k, MPI_COMM_WORLD);
+}
+
+static bool receive_from(int k, uint64_t salt, const char *what)
+{
+    buf_fill(&in[k], 1);
+    MPI_Recv(in[k].origin, 1, type, peer, TAG + k, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    buf_expect_from(&in[k], &layout, &layout, salt);
+    return buf_check(&in[k], what);
+}
+
+static void exchange(uint64_t salt, const char *what)
+{
+    for (int k = 0; k < 2; k++) {
+        if (my_rank == 1) send_to(k, salt + (uint64_t)k);
+        if (!receive_from(k, salt + (uint64_t)k, what)) bad++;
+        if (my_rank == 0) send_to(k, salt + (uint64_t)k);
+    }
+}
+
+static int type_goes(MPI_Datatype of, int key, void *value, void *extra)
+{
+    (void)of, (void)key, (void)value, (void)extra;
+    exchange(100, "in a datatype's callback");
+    called++;
+    return MPI_SUCCESS;
+}
+
+static int self_goes(MPI_Comm of, int key, void *value, void *extra)
+{
+    (void)of, (void)key, (void)value, (void)extra;
+    MPI_Send(NULL, 0, MPI_INT, peer, THERE, MPI_COMM_WORLD);
+    exchange(200, "in MPI_Finalize");
+    called++;
+    return MPI_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Datatype other;
+    int key;
+    bool threads = argc > 2 && !strcmp(argv[argc - 1], "threads");
+    check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
+    peer = 1 - my_rank;
+    MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &type);
+    type_commit(&type);
+    layout_of(&layout, type, 1, "every second double");
+    for (int k = 0; k < 2; k++) buf_make(&out[k], kinds[k], &layout, 0, 1), buf_make(&in[k], kinds[k], &layout, 0, 2);
+    for (uint64_t i = 0; i < KNOWN; i++) exchange(10 + i, "before");
+    report("messages before");
+
+    MPI_Type_vector(N / 2, 1, 2, MPI_DOUBLE, &other);
+    type_commit(&other);
+    for (int i = 0; i < KNOWN; i++)
+        MPI_Sendrecv(out[0].origin, 1, other, peer, 1, in[0].origin, 1, other, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (my_rank == 0) {
+        MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, type_goes, &key, NULL);
+        MPI_Type_set_attr(other, key, &key);
+        MPI_Type_free(&other);
+        MPI_Type_free_keyval(&key);
+    } else {
+        exchange(100, "with a datatype's callback");
+        MPI_Type_free(&other);
+    }
+    expect_equal(called, my_rank == 0, "callbacks");
+    report("messages in a datatype's callback");
+
+    if (my_rank == 0) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, self_goes, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &key);
+        MPI_Comm_free_keyval(&key);
+    }
+    check_end();
+    if (my_rank == 1) {
+        MPI_Recv(NULL, 0, MPI_INT, peer, THERE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        exchange(200, "with a rank in MPI_Finalize");
+    }
+    MPI_Finalize();
+    if (called != (my_rank == 0 ? 2 : 0)) bad++;
+    if (bad) printf("not ok messages in MPI_Finalize: %d of rank %d wrong\n", bad, my_rank);
+    return bad != 0;
+}

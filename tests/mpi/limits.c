@@ -1,0 +1,195 @@
+/* limits.c: what the system may refuse, where the MPI alone goes on: files of more than a few MiB (RLIMIT_FSIZE), address space
+ * (RLIMIT_AS), room in /dev/shm; and what processes that start find there of others: of those that live nothing is taken away,
+ * and nothing is left of those that are gone.
+ *
+ * usage: limits [file | space | full | left]
+ *
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left
+ */
+#include "check.h"
+#include <fcntl.h>
+#include <glob.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TAG = 7, MESSAGES = 20, N = 50000 };
+#define MIB ((rlim_t)1 << 20)
+
+static void exchange(void)
+{
+    struct layout l;
+    struct buf in, out;
+    MPI_Datatype type;
+    MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &type);
+    type_commit(&type);
+    layout_of(&l, type, 1, "every second double");
+    buf_make(&out, MEM_HOST, &l, 0, 1), buf_make(&in, MEM_HOST, &l, 0, 2);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        buf_fill(&out, i + 10 * (uint64_t)my_rank);
+        MPI_Sendrecv(out.origin, 1, type, 1 - my_rank, TAG, in.origin, 1, type, 1 - my_rank, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        buf_expect_from(&in, &l, &l, i + 10 * (uint64_t)(1 - my_rank));
+        buf_check(&in, "under a limit");
+    }
+    buf_free(&in), buf_free(&out);
+    layout_free(&l);
+}
+
+static rlim_t mapped(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void space(void)
+{
+    struct rlimit l;
+    rlim_t before = mapped();
+    getrlimit(RLIMIT_AS, &l);
+    l.rlim_cur = before + 1024 * MIB;
+    setrlimit(RLIMIT_AS, &l);
+    exchange();
+    expect(mapped() - before < 256 * MIB, "%lld MiB of little address space are taken",
+           (long long)((mapped() - before) / MIB));
+    report("messages with little address space");
+}
+
+/*
+ * A process that starts the MPI by itself, as nobody of this job. Its launcher is the job's, so that stridec starts too.
+ */
+
+static char mine[4096];
+
+static void leave_job(void)
+{
+    extern char **environ;
+    static const char *const job[] = {"OMPI_COMM", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_UNIVERSE", "OMPI_APP",
+                                      "OMPI_FILE", "OMPI_FIRST", "OMPI_NUM", "OMPI_ARGV", "OMPI_COMMAND", "PMI", "PRTE", "HYDI",
+                                      "HYDRA", "ORTE", "OMPI_MCA_mca_base"};
+    char *keep[4096];
+    int n = 0;
+    for (char **e = environ; *e && n < 4095; e++) {
+        bool out = false;
+        for (size_t i = 0; i < sizeof job / sizeof *job; i++) out |= !strncmp(*e, job[i], strlen(job[i]));
+        if (!out) keep[n++] = *e;
+    }
+    keep[n] = NULL;
+    execve(mine, (char *[]){mine, "alone", NULL}, keep);
+    _exit(127);
+}
+
+/* The signal that it ended by, or 0. */
+static int starts(void (*before)(void))
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        if (before) before();
+        leave_job();
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A folder of its own, all of it in use, with a file in it that has no memory yet. */
+static void fill_folder(void)
+{
+    char name[64];
+    static char page[4096];
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k"))
+        _exit(0);
+    snprintf(name, sizeof name, "/dev/shm/stridec.%u.1.1.0.0", (unsigned)geteuid());
+    int sparse = open(name, O_RDWR | O_CREAT, 0600), full = open("/dev/shm/full", O_RDWR | O_CREAT, 0600);
+    if (sparse < 0 || ftruncate(sparse, 8 << 20)) _exit(0);
+    while (write(full, page, sizeof page) > 0) continue;
+    setenv("OMPI_MCA_btl_vader_backing_directory", "/tmp", 1);
+}
+
+/* A file of 1 MiB. */
+static void put(const char *name, int byte)
+{
+    static char bytes[1 << 20];
+    int fd = open(name, O_RDWR | O_CREAT, 0600);
+    memset(bytes, byte, sizeof bytes);
+    expect(fd >= 0 && write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes, "%s can't be written", name);
+    if (fd >= 0) close(fd);
+}
+
+/* The file that rank 1 keeps locked. */
+static bool find(char name[256], int pid)
+{
+    char pattern[64];
+    glob_t found;
+    bool is = false;
+    snprintf(pattern, sizeof pattern, "/dev/shm/stridec.%u.*.1", (unsigned)geteuid());
+    if (glob(pattern, 0, NULL, &found)) return false;
+    for (size_t i = 0; i < found.gl_pathc && !is; i++) {
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = open(found.gl_pathv[i], O_RDWR);
+        is = fd >= 0 && !fcntl(fd, F_GETLK, &l) && l.l_type != F_UNLCK && l.l_pid == pid;
+        if (is) snprintf(name, 256, "%s", found.gl_pathv[i]);
+        if (fd >= 0) close(fd);
+    }
+    globfree(&found);
+    return is;
+}
+
+/* What rank 1 might put there in a message's stead, of any bytes; and the same of a rank that is gone. */
+static void left(void)
+{
+    char own[256], live[300], gone[128], rooms[128];
+    int pid = (int)getpid(), zeros = 0;
+    MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    if (my_rank == 0 && find(own, pid)) {
+        snprintf(live, sizeof live, "%s.511", own);
+        snprintf(gone, sizeof gone, "/dev/shm/stridec.%u.1.1.0.0.511", (unsigned)geteuid());
+        snprintf(rooms, sizeof rooms, "/dev/shm/stridec.%u.1.1.0.0.rooms", (unsigned)geteuid());
+        put(live, 0xa5), put(gone, zeros), put(rooms, zeros);
+        starts(NULL);
+        expect(!access(live, F_OK), "what a rank has put into shared memory is gone when another job has started");
+        expect(access(gone, F_OK) && access(rooms, F_OK), "what a rank left that is gone is still there");
+        unlink(live), unlink(gone), unlink(rooms);
+    } else if (my_rank == 0) {
+        fail("rank 1 has no file");
+    }
+    report("another job starts");
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argv[argc - 1];
+    struct rlimit l;
+    ssize_t n = readlink("/proc/self/exe", mine, sizeof mine - 1);
+    if (n < 0) return 1;
+    if (!strcmp(mode, "alone")) {
+        MPI_Init(NULL, NULL);
+        MPI_Finalize();
+        _exit(0);
+    }
+    if (!strcmp(mode, "file") && !getrlimit(RLIMIT_FSIZE, &l)) l.rlim_cur = 64 * MIB, setrlimit(RLIMIT_FSIZE, &l);
+    check_start(&argc, &argv, -1);
+    if (!strcmp(mode, "file")) exchange(), report("messages of a process that may not make long files");
+    if (!strcmp(mode, "space")) space();
+    if (!strcmp(mode, "full")) {
+        int by = my_rank == 0 ? starts(fill_folder) : 0;
+        expect(!by, "MPI_Init ends by signal %d where the folder is full", by);
+        report("MPI_Init where the folder is full");
+    }
+    if (!strcmp(mode, "left")) left();
+    return check_finish();
+}
