@@ -1,6 +1,10 @@
 /* aside.c: probed descriptors. */
 #include "aside.h"
+#include "host_offer.h"
+#include "interpose.h"
+#include "next.h"
 #include "pull.h"
+#include "request.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +14,17 @@ struct entry {
     MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
     union {
         struct descriptor descriptor;
-        char bytes[HOST_OFFER_MIN];
+        char bytes[HOST_OFFER_MIN + HOST_OFFER_GAP];
     };
     int64_t payload;
-    MPI_Request sent;
+    MPI_Request sent;          /* MPI_REQUEST_NULL: it lies where it was matched */
     struct entry *next;
 };
 
 static struct entry *first, **last = &first;   /* in the order in which they came */
 static struct entry *leaving;                  /* taken; their bytes may still be read */
 static MPI_Comm self = MPI_COMM_NULL;
-static atomic_int count;
+atomic_int descriptors_aside;
 static int tags;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -29,12 +33,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 int aside_start(void)
 {
     if (self != MPI_COMM_NULL) return 0;
-    return PMPI_Comm_dup(MPI_COMM_SELF, &self) == MPI_SUCCESS ? 0 : -1;
-}
-
-bool aside_any(void)
-{
-    return atomic_load_explicit(&count, memory_order_acquire) != 0;
+    if (PMPI_Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return -1;
+    PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    return 0;
 }
 
 static bool matches(const struct entry *e, int source, int tag, MPI_Comm comm)
@@ -51,14 +52,55 @@ static struct entry **find(int source, int tag, MPI_Comm comm)
     return link;
 }
 
-void aside_fix(const struct aside_at *at, MPI_Status *status)
+static void fix(const struct aside_at *at, MPI_Status *status)
 {
     status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
 }
 
+/* What fails here was sent from elsewhere. */
+static int raised(const struct aside_at *at, int rc)
+{
+    if (rc != MPI_SUCCESS && at->message == MPI_MESSAGE_NULL) PMPI_Comm_call_errhandler(at->from_comm, rc);
+    return rc;
+}
+
+int aside_came(const struct aside_at *at, MPI_Status *status, int rc)
+{
+    fix(at, status);
+    return raised(at, rc);
+}
+
+int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+{
+    MPI_Message message = at->message;
+    bool matched = message != MPI_MESSAGE_NULL;
+#ifdef HAVE_Recv_c
+    int rc = matched ? PMPI_Mrecv_c(buf, count, type, &message, status)
+                     : PMPI_Recv_c(buf, count, type, 0, at->tag, at->comm, status);
+#else
+    int rc = matched ? PMPI_Mrecv(buf, (int)count, type, &message, status)
+                     : PMPI_Recv(buf, (int)count, type, 0, at->tag, at->comm, status);
+#endif
+    return aside_came(at, status, rc);
+}
+
+int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request)
+{
+    MPI_Message message = at->message;
+    bool matched = message != MPI_MESSAGE_NULL;
+#ifdef HAVE_Recv_c
+    int rc = matched ? PMPI_Imrecv_c(buf, count, type, &message, request)
+                     : PMPI_Irecv_c(buf, count, type, 0, at->tag, at->comm, request);
+#else
+    int rc = matched ? PMPI_Imrecv(buf, (int)count, type, &message, request)
+                     : PMPI_Irecv(buf, (int)count, type, 0, at->tag, at->comm, request);
+#endif
+    return raised(at, rc);
+}
+
 static void show(const struct entry *e, MPI_Status *status)
 {
-    aside_fix(&e->at, status);
+    fix(&e->at, status);
     PMPI_Status_set_elements_x(status, MPI_BYTE, e->payload);
     PMPI_Status_set_cancelled(status, 0);
 }
@@ -73,13 +115,31 @@ bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     return e != NULL;
 }
 
+/* With the lock held: *link out of the list. */
+static void drop(struct entry **link, struct aside_at *at)
+{
+    struct entry *e = *link;
+    *at = e->at;
+    *link = e->next;
+    if (!*link) last = link;
+    e->next = leaving;
+    leaving = e;
+    if (atomic_fetch_sub(&descriptors_aside, 1) == 1) atomic_store(&descriptors_look, descriptor_least());
+    atomic_fetch_sub(&request_records, 1);
+}
+
 bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
 {
     if (!aside_any()) return false;
     pthread_mutex_lock(&lock);
-    struct entry *e = *find(source, tag, comm);
-    if (e) {
-        show(e, status);
+    struct entry **link = find(source, tag, comm), *e = *link;
+    if (e) show(e, status);
+    if (e && e->at.message != MPI_MESSAGE_NULL) {
+        struct aside_at at;
+        drop(link, &at);
+        *message = at.message;
+        *rc = MPI_SUCCESS;
+    } else if (e) {
         *rc = PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE);
         if (*rc == MPI_SUCCESS) e->message = *message;
     }
@@ -102,18 +162,6 @@ static void sweep(bool all)
         *link = e->next;
         free(e);
     }
-}
-
-/* With the lock held: *link out of the list. */
-static void drop(struct entry **link, struct aside_at *at)
-{
-    struct entry *e = *link;
-    *at = e->at;
-    *link = e->next;
-    if (!*link) last = link;
-    e->next = leaving;
-    leaving = e;
-    atomic_fetch_sub(&count, 1);
 }
 
 bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
@@ -139,6 +187,25 @@ bool aside_matched(MPI_Message message, struct aside_at *at)
     return found;
 }
 
+/* With the lock held: the last of the list. */
+static void append(struct entry *e)
+{
+    *last = e;
+    last = &e->next;
+    atomic_fetch_add(&descriptors_aside, 1), atomic_fetch_add(&request_records, 1);   /* any start is looked at, */
+    atomic_store(&descriptors_look, 0);                                               /* and any receive */
+}
+
+/* With a gap amid a long one, as an offer to oneself has it: the receive may be too short (host_offer.c). */
+static int send_to_self(struct entry *e, int64_t length)
+{
+    MPI_Datatype gapped = length == HOST_OFFER_MIN ? host_offer_gapped() : MPI_DATATYPE_NULL;
+    if (gapped == MPI_DATATYPE_NULL) return PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
+    char *second = e->bytes + HOST_OFFER_MIN / 2;
+    memmove(second + HOST_OFFER_GAP, second, HOST_OFFER_MIN / 2);
+    return PMPI_Isend(e->bytes, 1, gapped, 0, e->at.tag, self, &e->sent);
+}
+
 /* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
 static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
 {
@@ -148,14 +215,12 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     if (!e) return NULL;
     memcpy(e->bytes, bytes, (size_t)length);
     e->payload = pull_wanted(&whole, e->bytes, status, &found) ? e->descriptor.bytes : length;
-    e->at = (struct aside_at){self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->at = (struct aside_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
-    PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
+    send_to_self(e, length);
     if (message && PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE) == MPI_SUCCESS) e->message = *message;
-    *last = e;
-    last = &e->next;
-    atomic_fetch_add(&count, 1);
+    append(e);
     return e;
 }
 
@@ -173,19 +238,41 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
     return e ? MPI_SUCCESS : raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
 }
 
+/* What is no descriptor stays with the MPI. */
+static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
+{
+    struct entry *e = calloc(1, sizeof *e);
+    if (!e) abort();   /* a message would be lost without a word */
+    e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
+    e->payload = wire_received(status);
+    pthread_mutex_lock(&lock);
+    append(e);
+    pthread_mutex_unlock(&lock);
+    return MPI_SUCCESS;
+}
+
 static bool may_be(MPI_Comm comm, const MPI_Status *status)
 {
     int64_t bytes = descriptors_armed() ? wire_received(status) : 0;
     return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
 }
 
+/* All that its sender has sent up to it, in that order. */
 int aside_look(MPI_Comm comm, MPI_Status *status)
 {
-    int there = 0;
+    int there = 1, rc = MPI_SUCCESS, source = status->MPI_SOURCE, tag = status->MPI_TAG;
+    MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
     MPI_Message message;
     if (!may_be(comm, status)) return MPI_SUCCESS;
-    int rc = PMPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &there, &message, MPI_STATUS_IGNORE);
-    return rc == MPI_SUCCESS && there ? keep(&message, NULL, comm, status) : rc;
+    while (s.MPI_TAG != tag) {
+        rc = PMPI_Improbe(source, record_threads() ? tag : MPI_ANY_TAG, comm, &there, &message, &s);
+        if (rc != MPI_SUCCESS || !there) return rc;
+        rc = may_be(comm, &s) ? keep(&message, NULL, comm, &s) : keep_matched(message, comm, &s);
+        if (rc != MPI_SUCCESS) return rc;
+    }
+    *status = s;
+    return rc;
 }
 
 int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
@@ -201,6 +288,7 @@ void aside_finish(void)
     while (first) {   /* never received: an error of the application's, but no reason to leave anything here */
         unsigned char bytes[HOST_OFFER_MIN];
         drop(&first, &at);
+        if (at.message != MPI_MESSAGE_NULL) continue;
         PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
     }
     sweep(true);

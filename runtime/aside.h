@@ -1,19 +1,20 @@
 /* aside.h: probed descriptors. A probe must tell the payload's size, and that stands in the message alone: so it is
- * received, and kept as a message of this process to itself, which the receive that follows is led to. */
+ * received, and kept as a message of this process to itself, which the receive that follows is led to. What the same rank
+ * has sent before it, by other tags, is matched and kept with it, for a receive by any tag has to find that first. (Not where
+ * several threads may call the MPI: another one may be waiting for it in the MPI.) */
 #ifndef STRIDEC_ASIDE_H
 #define STRIDEC_ASIDE_H
 #include "node.h"
 
 /* Where a message that was put aside now is, and what its status has to say. */
 struct aside_at {
+    MPI_Message message;         /* matched, and not received yet; else MPI_MESSAGE_NULL: */
     MPI_Comm comm;
     int tag;                     /* there, from the own rank */
     int from_source, from_tag;   /* as it came */
     MPI_Comm from_comm;
 };
 
-/* True while any message is aside. */
-bool aside_any(void);
 /* The first such message that a receive or a probe with these arguments matches, looked at or taken. */
 bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
 bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at);
@@ -24,8 +25,12 @@ bool aside_matched(MPI_Message message, struct aside_at *at);
 /* After a probe: puts aside what may be a descriptor, and tells the payload's size. */
 int aside_look(MPI_Comm comm, MPI_Status *status);
 int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status);
-/* A status of the receive that took it. */
-void aside_fix(const struct aside_at *at, MPI_Status *status);
+/* After a receive of it, which returned rc: what its status has to say; an error is raised where it was sent. Returns rc. */
+int aside_came(const struct aside_at *at, MPI_Status *status, int rc);
+/* Receives it, with that status; what fails is raised where it came from. The same without waiting; there the error is still to
+ * be raised if it is not a message that was only matched. */
+int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status);
+int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request);
 /* At MPI_Init, any number of times, and at MPI_Finalize. 0 or -1. */
 int aside_start(void);
 void aside_finish(void);

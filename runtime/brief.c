@@ -18,10 +18,11 @@ void brief_take_back(struct peer *to)
 
 void brief_refuse(void)
 {
-    int64_t least = BRIEF_MIN;
+    int64_t least = BRIEF_MIN, look = BRIEF_MIN;
     if (descriptor_least() > least) return;
     atomic_store(&node_own()->takes_briefs, 0);
-    if (!atomic_load(&node_own()->briefs)) atomic_compare_exchange_strong(&descriptors_least, &least, OFFER_MIN);
+    if (!atomic_load(&node_own()->briefs) && atomic_compare_exchange_strong(&descriptors_least, &least, OFFER_MIN))
+        atomic_compare_exchange_strong(&descriptors_look, &look, OFFER_MIN);
 }
 
 void brief_taken(void)

@@ -9,8 +9,9 @@
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
 --   passed  no stub; why says why
 -- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default), "pending" (stridec holds records of
---   requests), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not
---   `unless`, an expression, or by `quick`; with or without a driver); otherwise the stub is a straight call.
+--   requests), "kept" (or of persistent receives that are the MPI's own), "node" (ranks of the node may be offered messages),
+--   "window" (or of operations on windows) or "host" (not `unless`, an expression, or by `quick`; with or without a driver);
+--   otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
 -- quick: of rows that native_judge (runtime/native.h) knows about: their direction and the names of its arguments.
@@ -164,7 +165,7 @@ row("own", "Request_get_status_all", "int count, const MPI_Request requests[], i
   { when = "pending" })
 row("own", "Request_get_status_some", "int incount, const MPI_Request requests[], int *outcount, int indices[], "
   .. "statuses statuses", { when = "pending" })
-row("own", "Request_free", "request request", { when = "pending" })
+row("own", "Request_free", "request request", { when = "kept" })
 row("own", "Cancel", "request request", { when = "pending", as = "passed",
   why = "cancelling is the MPI's: the record learns of it when the request completes" })
 row("own", "Start", "request request", { when = "pending" })
@@ -225,6 +226,11 @@ for _, way in ipairs { { "read", "out?" }, { "write", "in" } } do
   for _, rest in ipairs { "_all_end", "_at_all_end", "_ordered_end" } do
     row("own", name(rest), "MPI_File fh, " .. const .. "void *buf, status status")
   end
+end
+
+for _, name in ipairs { "Comm_free", "Comm_disconnect" } do
+  row("own", name, "MPI_Comm *comm", { when = "pending", as = "passed",
+    why = "no error of a request is raised on what is gone" })
 end
 
 -- Where a message may just have arrived.

@@ -132,9 +132,10 @@ static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, c
 {
     MPI_Request request;
     int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
-    if (rc == MPI_SUCCESS) rc = PMPI_Recv(r->buf, (int)r->count, r->type, 0, at->tag, at->comm, status);
-    if (rc == MPI_SUCCESS) rc = PMPI_Wait(&request, MPI_STATUS_IGNORE);
-    return rc;
+    if (rc != MPI_SUCCESS) return rc;
+    rc = aside_receive(at, r->buf, r->count, r->type, status);
+    int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS ? ended : rc;
 }
 
 static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
@@ -162,7 +163,6 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     bool led = source != MPI_PROC_NULL && aside_take(source, recvtag, comm, &at);
     int rc = led ? exchange_led(s, dest, sendtag, r, &at, comm, st)
                  : exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
-    if (led) aside_fix(&at, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
     if (rc != MPI_SUCCESS && !sent(rc)) return rc;
     if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
@@ -208,8 +208,8 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
 /* After an exchange that the MPI made itself, of a receive that watch.h is for, */
 static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, MPI_Status *status)
 {
-    struct watch w = watch_of(buf, count, datatype);
-    if (rc == MPI_SUCCESS) rc = watch_done(&w, status, comm);
+    struct watch w = watch_of(buf, count, datatype, comm);
+    if (rc == MPI_SUCCESS) rc = watch_done(&w, status);
     record_poll();
     return rc;
 }

@@ -24,27 +24,24 @@ static int received(struct parcel *p, struct wire *w, MPI_Status *status, int rc
 
 /* Where a receive finds its message: where it is sent to, or where it was put aside. */
 struct road {
-    int source, tag;
-    MPI_Comm comm;
     bool led;
     struct aside_at at;
 };
 
 static struct road road_of(int source, int tag, MPI_Comm comm)
 {
-    struct road r = {.source = source, .tag = tag, .comm = comm};
-    if (source == MPI_PROC_NULL || !aside_take(source, tag, comm, &r.at)) return r;
-    r.led = true, r.source = 0, r.tag = r.at.tag, r.comm = r.at.comm;
+    struct road r = {.led = false};
+    r.led = source != MPI_PROC_NULL && aside_take(source, tag, comm, &r.at);
     return r;
 }
 
 /* The end of posting a nonblocking one. */
-static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request, const struct road *road)
+static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request, MPI_Comm comm, const struct road *road)
 {
     if (w) wire_done(w);
     if (rc != MPI_SUCCESS) parcel_close(p);
     else if (road->led) record_add_led(*request, p, &road->at);
-    else record_add(*request, p, true);
+    else record_add(*request, p, true, comm);
     return rc;
 }
 
@@ -61,11 +58,11 @@ static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype dat
 static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                            MPI_Comm comm, MPI_Status *status)
 {
-    struct watch w = watch_of(buf, count, datatype);
+    struct watch w = watch_of(buf, count, datatype, comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
     int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
-    if (rc == MPI_SUCCESS) rc = watch_done(&w, s, comm);
+    if (rc == MPI_SUCCESS) rc = watch_done(&w, s);
     record_poll();
     return rc;
 }
@@ -103,16 +100,17 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
-        rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, s);
+        rc = road.led ? aside_receive(&road.at, p->address, w.count, w.type, s)
+                      : DOWN(next, p->address, w.count, w.type, source, tag, comm, s);
         rc = received(p, &w, s, rc, comm);
     } else if (rc == MPI_SUCCESS) {
         p = pull_watch(buf, count, datatype, source, comm, false);
-        rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm,
-                  p || road.led ? s : status);
+        MPI_Datatype type = type_to_receive(datatype, comm);
+        rc = road.led ? aside_receive(&road.at, buf, count, type, s)
+                      : DOWN(next, buf, count, type, source, tag, comm, p ? s : status);
         if (p) rc = received(p, NULL, s, rc, comm);
         else record_poll();
     }
-    if (road.led) aside_fix(&road.at, s);
     return rc;
 }
 
@@ -122,9 +120,9 @@ static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count,
 {
     attach_poll();
     int rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
-    if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype))) return rc;
+    if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype, comm))) return rc;
     struct parcel *p = pull_watch(buf, count, datatype, source, comm, false);
-    if (p) record_add(*request, p, true);
+    if (p) record_add(*request, p, true, comm);
     return rc;
 }
 
@@ -133,7 +131,7 @@ static int ireceive_brief(struct irecv_forms next, struct layout *l, void *buf, 
 {
     attach_poll();
     int rc = DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request);
-    if (rc == MPI_SUCCESS) watch_comes(*request, l, buf, count, b);
+    if (rc == MPI_SUCCESS) watch_comes(*request, l, buf, count, b, comm);
     else block_put(b);
     return rc;
 }
@@ -151,16 +149,19 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     if (watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
     struct road road = road_of(source, tag, comm);
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
-        rc = DOWN(next, p->address, w.count, w.type, road.source, road.tag, road.comm, request);
-        return posted(p, &w, rc, request, &road);
+        rc = road.led ? aside_ireceive(&road.at, p->address, w.count, w.type, request)
+                      : DOWN(next, p->address, w.count, w.type, source, tag, comm, request);
+        return posted(p, &w, rc, request, comm, &road);
     }
     if (rc != MPI_SUCCESS) return rc;
     p = watched(buf, count, datatype, source, comm, &road);
-    rc = DOWN(next, buf, count, type_to_receive(datatype, comm), road.source, road.tag, road.comm, request);
-    return p ? posted(p, NULL, rc, request, &road) : rc;
+    MPI_Datatype type = type_to_receive(datatype, comm);
+    rc = road.led ? aside_ireceive(&road.at, buf, count, type, request) : DOWN(next, buf, count, type, source, tag, comm, request);
+    return p ? posted(p, NULL, rc, request, comm, &road) : rc;
 }
 
-/* A matched message carries its own communicator; errors of stridec's own are raised on MPI_COMM_SELF. */
+/* A matched message carries its own communicator, which is known of one that lies aside: descriptors do. Other errors of
+ * stridec's own are raised on MPI_COMM_SELF. */
 static bool matched(struct parcel **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
                     const MPI_Message *message, int *rc)
 {
@@ -168,22 +169,36 @@ static bool matched(struct parcel **p, struct wire *w, void *buf, MPI_Count coun
     return message_awaited(p, w, buf, count, datatype, source, MPI_COMM_SELF, rc);
 }
 
+static struct road road_matched(const MPI_Message *message, MPI_Comm *comm)
+{
+    struct road r = {.led = false};
+    r.led = message && aside_matched(*message, &r.at);
+    *comm = r.led ? r.at.from_comm : MPI_COMM_SELF;
+    return r;
+}
+
+static int matched_came(const struct road *road, MPI_Status *status, int rc)
+{
+    return road->led ? aside_came(&road->at, status, rc) : rc;
+}
+
 static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
                     MPI_Status *status)
 {
     struct parcel *p;
     struct wire w;
-    struct road road = {.led = message && aside_matched(*message, &road.at)};
+    MPI_Comm comm;
+    struct road road = road_matched(message, &comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
     if (matched(&p, &w, buf, count, datatype, message, &rc)) {
-        rc = received(p, &w, s, DOWN(next, p->address, w.count, w.type, message, s), MPI_COMM_SELF);
+        rc = matched_came(&road, s, DOWN(next, p->address, w.count, w.type, message, s));
+        rc = received(p, &w, s, rc, comm);
     } else if (rc == MPI_SUCCESS) {
         p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
-        rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s);
-        if (p) rc = received(p, NULL, s, rc, MPI_COMM_SELF);
+        rc = matched_came(&road, s, DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s));
+        if (p) rc = received(p, NULL, s, rc, comm);
     }
-    if (road.led) aside_fix(&road.at, s);
     return rc;
 }
 
@@ -192,14 +207,15 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
 {
     struct parcel *p;
     struct wire w;
-    struct road road = {.led = message && aside_matched(*message, &road.at)};
+    MPI_Comm comm;
+    struct road road = road_matched(message, &comm);
     int rc;
     if (matched(&p, &w, buf, count, datatype, message, &rc))
-        return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, &road);
+        return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
     if (rc != MPI_SUCCESS) return rc;
     p = watched(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
     rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);
-    return p ? posted(p, NULL, rc, request, &road) : rc;
+    return p ? posted(p, NULL, rc, request, comm, &road) : rc;
 }
 
 /*

@@ -14,7 +14,7 @@ static int wait_watched(const struct next *next, MPI_Request *request, MPI_Statu
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!request || !watch_take(*request, &w)) return next->Wait(request, status);
     int rc = next->Wait(request, s);
-    if (rc == MPI_SUCCESS) rc = watch_done(&w, s, MPI_COMM_WORLD);
+    if (rc == MPI_SUCCESS) rc = watch_done(&w, s);
     watch_end(&w);
     return rc;
 }
@@ -38,7 +38,7 @@ static int waitall_watched(const struct next *next, int count, MPI_Request reque
             watch_return(of[i], &w[i]);
             continue;
         }
-        if (error == MPI_SUCCESS) w[i].error = watch_done(&w[i], status, MPI_COMM_WORLD);
+        if (error == MPI_SUCCESS) w[i].error = watch_done(&w[i], status);
         failed |= w[i].error != MPI_SUCCESS;
         watch_end(&w[i]);
     }

@@ -36,15 +36,15 @@ static int send_brief(struct send_forms next, const struct layout *l, const void
     return DOWN(next, packed, bytes, MPI_BYTE, dest, tag, comm);
 }
 
-static int send(struct send_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+static int send(struct send_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm)
 {
     struct leaving l;
     int rc;
     int64_t bytes;
-    struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
+    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(datatype, count, &bytes) : NULL;
     if (brief) return send_brief(next, brief, buf, count, bytes, dest, tag, comm);
-    if (!message_leaves(&l, offers ? LEAVES_BLOCKING : LEAVES_BUFFERED, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, how, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
     if (l.offer) {
         count = offer_descriptor_count(l.offer, &datatype);
@@ -83,16 +83,16 @@ static int isend_brief(struct isend_forms next, struct layout *l, const void *bu
     return rc;
 }
 
-static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                 MPI_Comm comm, MPI_Request *request)
+static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+                 int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct leaving l;
     int rc;
     int64_t bytes;
-    struct layout *brief = offers ? host_brief(datatype, count, &bytes) : NULL;
+    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(datatype, count, &bytes) : NULL;
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return isend_brief(next, brief, buf, count, b, bytes, dest, tag, comm, request);
-    if (!message_leaves(&l, offers ? LEAVES_LATER : LEAVES_BUFFERED, buf, count, datatype, dest, comm, &rc))
+    if (!message_leaves(&l, how, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);
     if (l.offer) {
         count = offer_descriptor_count(l.offer, &datatype);
@@ -113,30 +113,30 @@ static int isend(struct isend_forms next, bool offers, const void *buf, MPI_Coun
 }
 
 /*
- * The calls: `form` is that of `name`, `number` its counts; what is buffered is never offered.
+ * The calls: `form` is that of `name`, `number` its counts; `how` as in message.h.
  */
 
-#define SEND(name, form, number, offers) \
+#define SEND(name, form, number, how) \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
     { \
-        return send((struct send_forms){.form = next->name}, offers, buf, count, datatype, dest, tag, comm); \
+        return send((struct send_forms){.form = next->name}, how, buf, count, datatype, dest, tag, comm); \
     }
-#define ISEND(name, form, number, offers) \
+#define ISEND(name, form, number, how) \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        return isend((struct isend_forms){.form = next->name}, offers, buf, count, datatype, dest, tag, comm, request); \
+        return isend((struct isend_forms){.form = next->name}, how, buf, count, datatype, dest, tag, comm, request); \
     }
 
 #define SENDS(c, form, number) \
-    SEND(Send##c, form, number, true) \
-    SEND(Ssend##c, form, number, true) \
-    SEND(Rsend##c, form, number, true) \
-    SEND(Bsend##c, form, number, false) \
-    ISEND(Isend##c, form, number, true) \
-    ISEND(Issend##c, form, number, true) \
-    ISEND(Irsend##c, form, number, true) \
-    ISEND(Ibsend##c, form, number, false)
+    SEND(Send##c, form, number, LEAVES_BLOCKING) \
+    SEND(Ssend##c, form, number, LEAVES_SYNCHRONOUS) \
+    SEND(Rsend##c, form, number, LEAVES_BLOCKING) \
+    SEND(Bsend##c, form, number, LEAVES_BUFFERED) \
+    ISEND(Isend##c, form, number, LEAVES_LATER) \
+    ISEND(Issend##c, form, number, LEAVES_SYNCHRONOUS) \
+    ISEND(Irsend##c, form, number, LEAVES_LATER) \
+    ISEND(Ibsend##c, form, number, LEAVES_BUFFERED)
 
 EACH_FORM(SENDS)

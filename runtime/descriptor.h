@@ -68,6 +68,9 @@ static inline bool descriptor_marked(const struct descriptor *d, const struct co
 /* The least bytes of a receive whose message may come as a descriptor; INT64_MAX: none does. */
 #pragma GCC visibility push(hidden)
 extern _Atomic int64_t descriptors_least;
+extern _Atomic int64_t descriptors_look;   /* what stubs compare with: the same, or 0 while messages lie aside (aside.h), one of
+                                            * which may be any receive's */
+extern atomic_int descriptors_aside;
 #pragma GCC visibility pop
 static inline __attribute__((always_inline)) int64_t descriptor_least(void)
 {
@@ -83,10 +86,17 @@ static inline bool descriptors_armed(void)
 {
     return descriptor_least() != INT64_MAX;
 }
+/* Sets both. */
+void descriptors_arm(int64_t least);
+/* True while messages lie aside. */
+static inline bool aside_any(void)
+{
+    return atomic_load_explicit(&descriptors_aside, memory_order_acquire) != 0;
+}
 /* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
 {
-    return (int64_t)count < (int64_t)((uint64_t)descriptor_least() / 32);
+    return (int64_t)count < (int64_t)((uint64_t)atomic_load_explicit(&descriptors_look, memory_order_relaxed) / 32);
 }
 
 #endif

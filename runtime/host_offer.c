@@ -121,6 +121,11 @@ static bool gap_make(void)
 #endif
 }
 
+MPI_Datatype host_offer_gapped(void)
+{
+    return gap_make() ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
+}
+
 static void gap_free(void)
 {
     MPI_Datatype t = atomic_exchange(&with_gap, MPI_DATATYPE_NULL);

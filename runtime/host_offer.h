@@ -37,6 +37,8 @@ bool host_offer_sure(struct peer *peer);
 
 /* What goes down for the descriptor of one to p: so many of a type. */
 int host_offer_count(const struct peer *p, MPI_Datatype *type);
+/* The type of one to oneself, that has a gap; MPI_DATATYPE_NULL where it needs none. */
+MPI_Datatype host_offer_gapped(void);
 
 /* offer.c's: the receiver has refused. Moves the payload to memory of stridec's own, the slot being held.
  * Leaves one that lies in a room to the receiver. Ends all. */

@@ -13,15 +13,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_WINDOW };
+enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_KEPT, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
 extern atomic_bool interpose_active;
-/* Number of side records of requests (request.c), of receives that are only watched (watch.h), and of operations on windows (calls_window.c). */
-extern atomic_int request_records, request_watches, window_operations;
+/* Number of side records of requests (request.c), of those of persistent receives that are the MPI's own, of receives that are
+ * only watched (watch.h), and of operations on windows (calls_window.c). */
+extern atomic_int request_records, request_dormant, request_watches, window_operations;
 /* Number of freed requests that the MPI has not completed yet. */
 extern atomic_int request_orphans;
 #pragma GCC visibility pop
@@ -31,11 +32,16 @@ static inline bool interpose_pending(void)
     return (atomic_load_explicit(&request_records, memory_order_acquire)
             | atomic_load_explicit(&request_watches, memory_order_acquire)) != 0;
 }
+static inline bool interpose_kept(void)
+{
+    return interpose_pending() || atomic_load_explicit(&request_dormant, memory_order_acquire) != 0;
+}
 static inline bool interpose_enter(enum when when)
 {
     if (interpose_depth || (when == WHEN_DEVICE && driver_absent())) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
+    if (when == WHEN_KEPT && !interpose_kept()) return false;
     if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;
     if (when == WHEN_RECEIVE && !descriptors_armed() && !driver_get()) return false;

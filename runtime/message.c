@@ -21,10 +21,10 @@ static bool settled(struct parcel **p, int rc)
 static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                         MPI_Comm comm, int *rc)
 {
-    bool offers = how != LEAVES_BUFFERED;
-    struct layout *l = offers ? host_sends(buf, count, datatype, comm) : NULL;
-    if (l && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
-    to->parcel = l ? host_packs(l, buf, count) : offers ? host_packs_brief(buf, count, datatype, comm) : NULL;
+    bool packs = how != LEAVES_BUFFERED, offers = how >= LEAVES_BLOCKING;
+    struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
+    if (l && offers && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
+    to->parcel = l ? host_packs(l, buf, count) : packs ? host_packs_brief(buf, count, datatype, comm) : NULL;
     if (!to->parcel) return false;
     *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
@@ -34,7 +34,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
                     MPI_Comm comm, int *rc)
 {
     struct where w;
-    bool offers = how != LEAVES_BUFFERED;
+    bool offers = how >= LEAVES_BLOCKING;
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
     *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
@@ -53,7 +53,7 @@ void message_sent(MPI_Request request, struct parcel *p)
     int sent = 0;
     PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
     if (sent) parcel_close(p);
-    else record_add(request, p, false);
+    else record_add(request, p, false, MPI_COMM_NULL);
 }
 
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,

@@ -13,8 +13,9 @@ struct leaving {
     struct wire wire;
 };
 /* Whose the buffer is when the call returns: the MPI has a copy; the receiver has had it; or it stays as it is until the send
- * has ended. */
-enum leaves { LEAVES_BUFFERED, LEAVES_BLOCKING, LEAVES_LATER };
+ * has ended. A synchronous send ends when its receive has begun: no descriptor goes down for it, for the receiver's probes take
+ * those from the MPI (aside.h). */
+enum leaves { LEAVES_BUFFERED, LEAVES_SYNCHRONOUS, LEAVES_BLOCKING, LEAVES_LATER };
 /* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it goes
  * down as it came. */
 bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,

@@ -100,6 +100,8 @@ int operands_keep(struct operands *o, int rc, MPI_Request *request);
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target);
 /* ... of a persistent request, each of whose starts packs anew ... */
 int operands_persist(struct operands *o, int rc, MPI_Request *request);
+/* ... the same of a receive that needs nothing (OPERANDS_NONE) but to find a message that lies aside (aside.h) ... */
+int operands_await(const struct operands *o, int rc, const MPI_Request *request);
 /* ... until the next synchronisation of the window that completes what goes to the target (calls_window.c) ... */
 int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target);
 /* ... or until the split collective on the file ends (calls_file.c). */

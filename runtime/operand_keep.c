@@ -1,6 +1,7 @@
 /* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
  * collective on a file ends. */
 #include "operand.h"
+#include "pull.h"
 #include "request.h"
 #include <stdlib.h>
 
@@ -41,4 +42,12 @@ int operands_keep(struct operands *o, int rc, MPI_Request *request)
 int operands_persist(struct operands *o, int rc, MPI_Request *request)
 {
     return keep(o, rc, request, true);
+}
+
+int operands_await(const struct operands *o, int rc, const MPI_Request *request)
+{
+    bool may = rc == MPI_SUCCESS && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
+    struct operands *kept = may ? operands_move(o) : NULL;
+    if (kept) record_add_dormant(*request, kept);
+    return rc;
 }

@@ -11,7 +11,7 @@
 #include "watch.h"
 #include <stdlib.h>
 
-atomic_int request_records, request_offers;
+atomic_int request_records, request_dormant, request_offers;
 static atomic_int deferrals;
 static struct record *records;
 static struct latch latch;
@@ -34,7 +34,7 @@ struct record *record_new(struct record what)
     struct record *r = spare_get(SPARE_RECORD, sizeof *r);
     if (!r) abort();   /* the MPI is already writing into the buffers: there is no way back */
     *r = what;
-    atomic_fetch_add_explicit(&request_records, 1, memory_order_release);
+    atomic_fetch_add_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);
     return r;
 }
 
@@ -46,8 +46,8 @@ void record_free(struct record *r)
     free(r->operands);
     if (r->deferred) atomic_fetch_sub(&deferrals, 1);
     deferred_free(r->deferred);
+    atomic_fetch_sub_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);
     spare_put(SPARE_RECORD, r);
-    atomic_fetch_sub_explicit(&request_records, 1, memory_order_release);
 }
 
 /*
@@ -98,20 +98,27 @@ static void add(struct record what)
     record_keep(record_new(what));
 }
 
-void record_add(MPI_Request request, struct parcel *p, bool receive)
+void record_add(MPI_Request request, struct parcel *p, bool receive, MPI_Comm comm)
 {
-    add((struct record){.request = request, .parcel = p, .receive = receive, .active = true});
+    add((struct record){.request = request, .parcel = p, .receive = receive, .active = true, .home = home_of(comm)});
 }
 
 void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at)
 {
     add((struct record){.request = request, .parcel = p, .receive = true, .active = true, .led = true,
+                        .quiet = at->message == MPI_MESSAGE_NULL, .home = home_of(at->from_comm),
                         .source = at->from_source, .tag = at->from_tag});
 }
 
 void record_add_operands(MPI_Request request, struct operands *o, bool persistent)
 {
-    add((struct record){.request = request, .operands = o, .persistent = persistent, .active = !persistent});
+    add((struct record){.request = request, .operands = o, .persistent = persistent, .active = !persistent,
+                        .home = home_of(o->comm)});
+}
+
+void record_add_dormant(MPI_Request request, struct operands *o)
+{
+    add((struct record){.request = request, .operands = o, .persistent = true, .dormant = true, .home = home_of(o->comm)});
 }
 
 void record_add_outflow(MPI_Request request, struct outflow *o)

@@ -22,7 +22,7 @@ void record_begin(bool multiple);
 bool record_threads(void);
 
 /* Takes the parcel: of a send it is closed when the request completes; of a receive it is unpacked first. */
-void record_add(MPI_Request request, struct parcel *p, bool receive);
+void record_add(MPI_Request request, struct parcel *p, bool receive, MPI_Comm comm);
 /* The same of a receive that takes what was put aside (aside.h). */
 struct aside_at;
 void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at);
@@ -52,6 +52,9 @@ bool record_holds(MPI_Request request);
  * completion, and packed at each start. */
 struct operands;
 void record_add_operands(MPI_Request request, struct operands *o, bool persistent);
+/* The same of a persistent receive that is the MPI's: it counts as no record, so that the calls on such requests stay the MPI's,
+ * while no message lies aside. */
+void record_add_dormant(MPI_Request request, struct operands *o);
 /* Out of the table; NULL if there is none. Then either completion_add, record_keep or record_orphan. */
 struct record *record_take(MPI_Request request);
 /* Back into the table: the request is still active. */
@@ -67,8 +70,7 @@ struct completion {
 /* The request of r has completed with this status (and error code). Unpacks what a receive brought,
  * unless it failed or was cancelled; a descriptor's status becomes that of the payload. */
 void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error);
-/* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on MPI_COMM_WORLD: the
- * communicator of the operation may be gone by now. */
+/* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on the communicator of its operation (home.h). */
 int completion_end(struct completion *c);
 
 /* The request of a taken record is complete, but a later call will complete it: after completion_add. */

@@ -43,6 +43,7 @@ static void receive_done(struct completion *c, struct record *r, MPI_Status *sta
     const void *packed;
     struct parcel *p = awaited(r, &packed);
     if (r->led) status->MPI_SOURCE = r->source, status->MPI_TAG = r->tag;
+    if (r->quiet && error != MPI_SUCCESS) PMPI_Comm_call_errhandler(home_comm(r->home), error);
     if (again) {   /* its data are in place */
         if (r->pulled) PMPI_Status_set_elements_x(status, MPI_BYTE, r->pulled);
         return;
@@ -52,9 +53,9 @@ static void receive_done(struct completion *c, struct record *r, MPI_Status *sta
         int rc = pull_add(&c->pulls, &d, packed, p, status);
         if (rc == MPI_SUCCESS) r->pulled = d.bytes;
         const char *why = rc == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
-        if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(MPI_COMM_WORLD, rc, why);
+        if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(home_comm(r->home), rc, why);
     } else if (unpack(r, &c->batch, bytes, error)) {
-        c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
+        c->rc = raise_error(home_comm(r->home), MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef STRIDEC_REQUEST_INNER_H
 #define STRIDEC_REQUEST_INNER_H
 #include "../gen/hash.h"
+#include "home.h"
 #include "request.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -20,12 +21,15 @@ struct record {
     bool receive;
     bool led, seen;               /* status.MPI_SOURCE and MPI_TAG are these; seen to be complete, not completed yet */
     int source, tag;
+    bool quiet;                   /* its errors are not raised by the MPI */
+    struct home home;             /* the communicator of its operation */
     int64_t pulled;               /* bytes of a payload that a descriptor stood for */
     struct offer *offer;          /* or this, of a send */
     struct outflow *outflow;      /* or this */
     struct deferred *deferred;    /* or this */
     struct operands *operands;    /* ... or these */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
+    bool dormant;                 /* a persistent receive of the MPI's own, unless its message lies aside when it is started */
     bool freed;                   /* by the application, while it was active */
     bool holds;                   /* active, and its message is here, with this status and error, by no doing of the request */
     MPI_Status found;

@@ -2,6 +2,7 @@
 #include "request_inner.h"
 #include "aside.h"
 #include "deferred.h"
+#include "interpose.h"
 #include "operand.h"
 #include "outflow.h"
 #include "standing.h"
@@ -16,18 +17,18 @@ static bool hold(struct record *r)
     const struct operand *p = &o->of[0];
     struct aside_at at;
     if (!o->receives || !aside_take(o->source, o->tag, o->comm, &at)) return false;
-    int count = p->use_count < INT_MAX ? (int)p->use_count : INT_MAX;
-    int rc = PMPI_Recv(p->use, count, p->use_type, 0, at.tag, at.comm, &r->found);
-    aside_fix(&at, &r->found);
+    int rc = aside_receive(&at, p->use, p->use_count, p->use_type, &r->found);
     r->found.MPI_ERROR = rc;
     r->holds = true;
     atomic_fetch_add(&request_holding, 1);
+    if (r->dormant) atomic_fetch_add(&request_records, 1);
     return true;
 }
 
 void record_drop_held(struct record *r)
 {
     if (r->holds) atomic_fetch_sub(&request_holding, 1);
+    if (r->holds && r->dormant) atomic_fetch_sub(&request_records, 1);
     r->holds = false;
 }
 

@@ -45,9 +45,9 @@ HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
 }
 HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
 {
-    int64_t size = host_type_size(t), least = descriptor_least();
+    int64_t size = host_type_size(t), least = atomic_load_explicit(&descriptors_look, memory_order_relaxed);
     if (size) return (int64_t)count * size < least;
-    return least == INT64_MAX || seen_ignores(SEEN_RECEIVE, t, (int64_t)count);
+    return least == INT64_MAX || (least && seen_ignores(SEEN_RECEIVE, t, (int64_t)count));
 }
 /* False of messages of which no brief one comes. */
 HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)

@@ -23,12 +23,18 @@
 
 _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 atomic_bool interpose_active;
-_Atomic int64_t descriptors_least = INT64_MAX;
+_Atomic int64_t descriptors_least = INT64_MAX, descriptors_look = INT64_MAX;
 
 /* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
  * to the last of them. */
 static int begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void descriptors_arm(int64_t least)
+{
+    atomic_store(&descriptors_least, least);
+    atomic_store(&descriptors_look, aside_any() ? 0 : least);
+}
 
 static void start(void)
 {
@@ -48,7 +54,7 @@ static void start(void)
     static const int64_t least[] = {[NODE_NOTHING] = INT64_MAX, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
     enum node_offers offers = node_start();
     if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
-    atomic_store(&descriptors_least, least[offers]);
+    descriptors_arm(least[offers]);
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     native_start();
     seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least());
@@ -68,7 +74,7 @@ static void finish(void)
     if (!atomic_exchange(&interpose_active, false)) return;
     native_finish(), seen_start(INT64_MAX, INT64_MAX);
     record_finish();
-    atomic_store(&descriptors_least, INT64_MAX);
+    descriptors_arm(INT64_MAX);
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
     edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
@@ -115,7 +121,7 @@ static void begin_world(void)
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
     if (which_mpi_fits() && pipeline_start(able) && descriptor_least() > OFFER_MIN)
-        atomic_store(&descriptors_least, OFFER_MIN);
+        descriptors_arm(OFFER_MIN);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)

@@ -269,6 +269,8 @@ end
 function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
+  elseif f.row.when == "kept" then check = "!interpose_kept()"
+  elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !descriptors_armed()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
   elseif f.row.quick then
@@ -391,7 +393,7 @@ int call_$name(const struct next *next, $declarations)
     struct operands o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
 $operands    } };
 $own$edges    int rc = $open;
-    if (rc == OPERANDS_NONE) return next->$name($names);
+    if (rc == OPERANDS_NONE) return $none;
     if (rc != MPI_SUCCESS) return rc;
     rc = next->$name($down);
     return $close;
@@ -403,9 +405,10 @@ $own$edges    int rc = $open;
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
     down = table.concat(down, ", "),
+    none = (names_of.source and "operands_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
-    sends = keep == "persistent" and names_of.dest and not f.name:find "^Bsend" and ", .sends = true, .dest = dest" or "",
+    sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest" or "",
     receives = names_of.source and (", .receives = true, .source = source, .tag = %s"):format(names_of.recvtag and "recvtag" or "tag") or "",
     -- What is read from nobody must stay as it was.
     open = one_sided and "target_rank == MPI_PROC_NULL ? OPERANDS_NONE : operands_open(&o)" or "operands_open(&o)",

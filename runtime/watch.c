@@ -34,9 +34,9 @@ bool watch_wants(int64_t count, MPI_Datatype type, int source)
     return wants;
 }
 
-struct watch watch_of(void *buf, int64_t count, MPI_Datatype type)
+struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
 {
-    return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type)};
+    return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = home_of(comm)};
 }
 
 /* False where there is no room, or another message of this handle. */
@@ -86,9 +86,9 @@ void watch_return(MPI_Request request, struct watch *w)
     if (!add(request, w)) record_keep(watch_record(request, w));
 }
 
-void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b)
+void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b, MPI_Comm comm)
 {
-    struct watch w = {.buf = buf, .count = count, .layout = layout_ref(l), .block = b};
+    struct watch w = {.buf = buf, .count = count, .layout = layout_ref(l), .block = b, .home = home_of(comm)};
     watch_return(request, &w);
 }
 
@@ -116,7 +116,8 @@ struct record *watch_record(MPI_Request request, struct watch *w)
 {
     struct parcel *p = parcel_of(w);
     if (!p) abort();   /* what it brings would be lost without a word */
-    struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true});
+    struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true,
+                                                  .home = w->home});
     watch_end(w);
     return r;
 }
@@ -132,9 +133,10 @@ bool watch_alone(void)
     return !atomic_load_explicit(&request_records, memory_order_acquire);
 }
 
-int watch_arrived(struct watch *w, MPI_Status *status, MPI_Comm comm)
+int watch_arrived(struct watch *w, MPI_Status *status)
 {
     int cancelled = 0;
+    MPI_Comm comm = home_comm(w->home);
     PMPI_Test_cancelled(status, &cancelled);
     if (cancelled) return MPI_SUCCESS;
     if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);

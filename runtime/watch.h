@@ -6,6 +6,7 @@
 #define STRIDEC_WATCH_H
 #include "block.h"
 #include "descriptor.h"
+#include "home.h"
 #include "parcel.h"
 #include <mpi.h>
 
@@ -17,12 +18,13 @@ struct watch {
     bool sends;  /* what is in the block */
     struct layout *layout;   /* held, of other types in a request, which may be freed before it completes */
     struct block *block;     /* of a brief message, packed; else NULL */
+    struct home home;   /* of a request */
     int error;   /* the caller's */
 };
 /* True of receives that are for here: the call goes down first. */
 bool watch_wants(int64_t count, MPI_Datatype type, int source);
 /* One of these; it holds nothing of the type. */
-struct watch watch_of(void *buf, int64_t count, MPI_Datatype type);
+struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm);
 /* The bytes that a receive brought, modulo 2^31. The status is read as the MPI's header lays it out, where that is known. */
 static inline int64_t watch_bytes(const MPI_Status *status)
 {
@@ -40,19 +42,19 @@ static inline bool watch_hit(const struct watch *w, const MPI_Status *status)
     if (!descriptor_fits(watch_bytes(status))) return false;
     return !w->plain || descriptor_begins(w->buf);
 }
-/* What it brought goes to its buffer. MPI_SUCCESS, or an error raised on comm. */
-int watch_arrived(struct watch *w, MPI_Status *status, MPI_Comm comm);
+/* What it brought goes to its buffer. MPI_SUCCESS, or an error raised on its communicator. */
+int watch_arrived(struct watch *w, MPI_Status *status);
 /* After any that has completed well. */
-static inline int watch_done(struct watch *w, MPI_Status *status, MPI_Comm comm)
+static inline int watch_done(struct watch *w, MPI_Status *status)
 {
     bool more = w->block ? !w->sends : watch_hit(w, status);
-    return more ? watch_arrived(w, status, comm) : MPI_SUCCESS;
+    return more ? watch_arrived(w, status) : MPI_SUCCESS;
 }
 
 /* Watches a request of a receive. False where there is no room, or the type can't be read: it wants a record. */
 bool watch_add(MPI_Request request, struct watch w);
 /* The same of a brief message in a block: it is watched, or has a record. */
-void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b);
+void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b, MPI_Comm comm);
 /* The same of one that is sent. Whether it is over already is asked only where other sends have the same handle, as MPIs give
  * to all that are over at once: the question lets the MPI go on. */
 void watch_leaves(MPI_Request request, struct layout *l, int64_t count, struct block *b);

@@ -1,7 +1,9 @@
 /* errors.c: bad arguments and truncation with device buffers: the error class that this MPI gives a host buffer.
  *
  * run: -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  */
 #include "check.h"
 #include <stdio.h>
@@ -276,6 +278,81 @@ static void truncation(void)
     report("truncated receives give MPI_ERR_TRUNCATE");
 }
 
+/* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on MPI_COMM_WORLD. */
+static int raised_here, raised_elsewhere;
+
+static void here(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    raised_here++;
+}
+
+static void elsewhere(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    raised_elsewhere++;
+}
+
+static int truncated_on(MPI_Comm comm, int way, enum mem_kind kind, const struct layout *room)
+{
+    struct buf b;
+    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Message m;
+    MPI_Status s;
+    int rc = MPI_SUCCESS, there = 0, index;
+    buf_make(&b, kind, room, 0, 2);
+    if (way == 0) rc = MPI_Recv(b.origin, room->count, room->type, peer, 4, comm, &s);
+    if (way == 1) MPI_Mprobe(peer, 4, comm, &m, &s), rc = MPI_Mrecv(b.origin, room->count, room->type, &m, &s);
+    if (way == 2) MPI_Recv_init(b.origin, room->count, room->type, peer, 4, comm, &r), MPI_Start(&r);
+    if (way > 2) MPI_Irecv(b.origin, room->count, room->type, peer, 4, comm, &r);
+    if (way == 2 || way == 3) rc = MPI_Wait(&r, &s);
+    while (way == 4 && rc == MPI_SUCCESS && !there) rc = MPI_Test(&r, &there, &s);
+    if (way == 5) rc = MPI_Waitany(1, &r, &index, &s);
+    if (way == 6) rc = MPI_Waitall(1, &r, &s);
+    if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+    buf_free(&b);
+    return error_class(rc);
+}
+
+static void handlers(void)
+{
+    MPI_Comm comm;
+    MPI_Errhandler on_comm, on_world;
+    struct layout sent, room;
+    struct buf b;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(here, &on_comm);
+    MPI_Comm_create_errhandler(elsewhere, &on_world);
+    MPI_Comm_set_errhandler(comm, on_comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, on_world);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, on_world);
+    layout_number(&sent, 1, 400);
+    layout_number(&room, 1, 80);
+    for (int way = 0; way < 7; way++) {
+        for (int kind = 0; kind < 2; kind++) {
+            MPI_Request r;
+            buf_make(&b, kind ? MEM_DEVICE : MEM_HOST, &sent, 0, 3);
+            MPI_Isend(b.origin, sent.count, sent.type, peer, 4, comm, &r);
+            raised_here = raised_elsewhere = 0;
+            int class = truncated_on(comm, way, kind ? MEM_DEVICE : MEM_HOST, &room);
+            expect(class == (way == 6 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE), "way %d gives %s", way, error_name(class));
+#ifdef OPEN_MPI
+            expect(way == 2 || (raised_here == 1 && !raised_elsewhere), "way %d: raised %d times, and %d times elsewhere", way,
+                   raised_here, raised_elsewhere);
+#endif
+            expect(raised_here + raised_elsewhere > 0, "way %d: raised nowhere", way);
+            MPI_Wait(&r, MPI_STATUS_IGNORE);
+            buf_free(&b);
+        }
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Errhandler_free(&on_comm), MPI_Errhandler_free(&on_world);
+    MPI_Comm_free(&comm);
+    layout_free(&sent), layout_free(&room);
+    report("error handlers of communicators");
+}
+
 /* One of three receives is truncated: Waitall says which. */
 static void in_status(void)
 {
@@ -345,6 +422,7 @@ int main(int argc, char **argv)
     layout_number(&vector, 1, 2);
     wrong_arguments();
     truncation();
+    handlers();
     in_status();
     still_works();
     free_none();
