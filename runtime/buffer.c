@@ -83,14 +83,23 @@ static void pool_drop(struct pool *pool)
         while ((b = pool_take(pool, c))) release(b);
 }
 
-/* Streams wait for the default one, where the zeros are written. */
+/* On a stream of stridec's own: the default one may not be used while the program captures another. */
+static CUresult clear(struct device *d, CUdeviceptr from, size_t bytes)
+{
+    struct stream *s = stream_get(d);
+    CUresult r = s ? driver_get()->cuMemsetD8Async(from, 0, bytes, stream_use(s)) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (s && stream_wait(d, s) && r == CUDA_SUCCESS) r = CUDA_ERROR_UNKNOWN;
+    stream_put(d, s);
+    return r;
+}
+
 static CUresult allocate_on_device(struct buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     CUdeviceptr marks = marks_of(b->kind);
     CUresult r = driver->cuMemAlloc(&b->address, bytes + marks);
     if (r != CUDA_SUCCESS || !marks) return r;
-    r = driver->cuMemsetD8(b->address, 0, marks);
+    r = clear(b->device, b->address, marks);
     if (r != CUDA_SUCCESS) driver->cuMemFree(b->address);
     b->address += marks;
     return r;

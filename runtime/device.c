@@ -245,12 +245,23 @@ struct device *device_default(void)
  * current already, and one question does for a push and a pop. */
 static _Thread_local uint64_t pushed;
 
+/* While the program captures a stream into a graph, calls that wait or allocate would fail, in this thread or in any, and break
+ * its graph, unless their thread is in relaxed mode: nothing of stridec's is captured. The program's own mode, and the entries
+ * that have not been left. */
+static _Thread_local CUstreamCaptureMode mode;
+static _Thread_local int entered;
+
 static CUresult enter(const struct driver *driver, struct device *d)
 {
     CUcontext current;
     bool there = driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context;
     CUresult r = there ? CUDA_SUCCESS : driver->cuCtxPushCurrent(d->context);
-    if (r == CUDA_SUCCESS) pushed = pushed << 1 | !there;
+    if (r != CUDA_SUCCESS) return r;
+    pushed = pushed << 1 | !there;
+    if (entered++ == 0) {
+        mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        driver->cuThreadExchangeStreamCaptureMode(&mode);
+    }
     return r;
 }
 
@@ -272,6 +283,7 @@ void device_leave(struct device *d)
 {
     CUcontext popped;
     (void)d;
+    if (--entered == 0) driver_get()->cuThreadExchangeStreamCaptureMode(&mode);
     if (pushed & 1) driver_get()->cuCtxPopCurrent(&popped);
     pushed >>= 1;
 }

@@ -40,12 +40,20 @@ bool export_stands(const struct export *e)
            id == e->id;
 }
 
+/* What the default stream was given has been done. It can't be waited for while the program captures a stream that is ordered with
+ * it, which breaks by the attempt. */
+static bool drained(void)
+{
+    CUstreamCaptureStatus status;
+    return driver_get()->cuStreamIsCapturing(CU_STREAM_LEGACY, &status) == CUDA_SUCCESS &&
+           driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
 /* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
 static bool make_synchronous(uint64_t start)
 {
     unsigned yes = 1;
-    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS &&
-           driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS && drained();
 }
 
 /* With the lock held. The handle of what e names. */
@@ -278,9 +286,9 @@ uint64_t export_layout(struct layout *l)
 int export_drain(struct device *d)
 {
     if (device_enter(d)) return -1;
-    CUresult r = driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY);
+    bool done = drained();
     device_leave(d);
-    return r == CUDA_SUCCESS ? 0 : -1;
+    return done ? 0 : -1;
 }
 
 void export_finish(void)

@@ -163,7 +163,6 @@ void modules_free(struct kernel *k)
         next = m->next;
         native_unload(m);
         if (m->handle && device_try_enter(m->device)) {
-            driver_get()->cuCtxSynchronize();
             graphs_free(m);
             driver_get()->cuModuleUnload(m->handle);
             device_leave(m->device);

@@ -175,6 +175,13 @@ void in_threads(int n, void *work(void *comm))
     for (int i = 0; i < n; i++) MPI_Comm_free(&comm[i]);
 }
 
+bool cuda_aware(void)
+{
+    int (*query)(void);
+    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    return query && query() == 1;
+}
+
 bool within(double *since, double seconds)
 {
     double now = MPI_Wtime();

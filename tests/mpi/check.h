@@ -35,6 +35,8 @@ void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Runs `work` in n threads (8 at most), each on a duplicate of MPI_COMM_WORLD of its own, and ends when all have. */
 void in_threads(int n, void *work(void *comm));
+/* The MPI is, as it says itself. */
+bool cuda_aware(void);
 /* True while less than `seconds` have passed since *since (0 starts the clock). */
 bool within(double *since, double seconds);
 

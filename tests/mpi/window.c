@@ -11,7 +11,6 @@
  * run: OMPI_MCA_osc=pt2pt -n 3 few
  */
 #include "check.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,13 +447,6 @@ static void to_nobody(void)
 }
 
 /* ---- memory for the MPI to keep ---- */
-
-static bool cuda_aware(void)
-{
-    int (*query)(void);
-    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    return query && query() == 1;
-}
 
 static void device_window(void)
 {

@@ -76,7 +76,7 @@ CUresult sim_injected(const char *call)
         rule += strcspn(rule, ",");
         rule += *rule == ',';
     }
-    return CUDA_SUCCESS;
+    return capture_refuses(call, length);
 }
 
 static void report(void)

@@ -212,6 +212,21 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     CALL(cuStreamQuery(stream));
 }
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    CALL(cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    CALL(cuStreamEndCapture(stream, graph));
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    CALL(cuGraphDestroy(graph));
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
     CALL(cuStreamWaitEvent(stream, event, flags));

@@ -54,15 +54,19 @@ static CUresult launch_of(struct launch *out, const CUDA_KERNEL_NODE_PARAMS *p, 
     return launch_make(out, &l, ctx);
 }
 
-CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags)
+CUresult graph_new(CUgraph *out)
 {
-    ENTER_ANY();
-    if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
     struct CUgraph_st *g = calloc(1, sizeof *g);
     if (!g) return CUDA_ERROR_OUT_OF_MEMORY;
     g->next = graphs;
     graphs = *out = g;
     return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags)
+{
+    ENTER_ANY();
+    return !out || flags ? CUDA_ERROR_INVALID_VALUE : graph_new(out);
 }
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph)

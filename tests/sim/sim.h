@@ -29,6 +29,13 @@ void sim_leave(const CUresult *entered);
     if (!ctx) return CUDA_ERROR_INVALID_CONTEXT; \
     if (ctx->failed) return ctx->failed
 
+/* capture.c: the failure of a call that a capture does not allow, which breaks it, or CUDA_SUCCESS; of what touches the legacy
+ * stream. */
+CUresult capture_refuses(const char *call, size_t length);
+CUresult capture_legacy(void);
+/* graph.c: an empty one. */
+CUresult graph_new(CUgraph *out);
+
 /* counts.c */
 extern struct simgpu_counts sim_counts;
 CUresult sim_injected(const char *call);   /* the failure that SIMGPU_FAIL asks for, or CUDA_SUCCESS */

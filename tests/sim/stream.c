@@ -149,6 +149,8 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream)
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     sim_counts.syncs++;
     if (s == s->context->legacy) {
+        CUresult r = capture_legacy();
+        if (r) return r;
         for (struct CUstream_st *at = s->context->streams; at; at = at->next)
             if (!(at->flags & CU_STREAM_NON_BLOCKING)) stream_run(at, SIM_ALL);
     }

@@ -144,7 +144,7 @@ static CUdeviceptr to_device(const void *data, size_t bytes)
     CUdeviceptr p;
     assert_int_equal(driver->cuMemAlloc(&p, bytes), 0);
     assert_int_equal(driver->cuMemcpyHtoDAsync(p, data, bytes, NULL), 0);
-    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_int_equal(driver->cuStreamSynchronize(CU_STREAM_LEGACY), 0);
     return p;
 }
 
@@ -216,7 +216,7 @@ static void expect_marks(CUdeviceptr marks, int64_t chunks)
 {
     uint64_t *copy = malloc((size_t)chunks * sizeof *copy);
     assert_int_equal(driver->cuMemcpyDtoHAsync(copy, marks, (size_t)chunks * sizeof *copy, NULL), 0);
-    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_int_equal(driver->cuStreamSynchronize(CU_STREAM_LEGACY), 0);
     for (int64_t i = 0; i < chunks; i++) assert_int_equal(copy[i], MARK);
     free(copy);
     driver->cuMemFree(marks);
@@ -251,7 +251,7 @@ static void launch(const struct check *c, CUdeviceptr user, CUdeviceptr packed)
     if (driver->cuModuleGetFunction(&function, c->s->module, name)) fail_msg("no entry %s", name);
     assert_int_equal(driver->cuLaunchKernel(function, (unsigned)c->grid, 1, 1, (unsigned)threads, 1, 1, 0, NULL,
                                             arguments, NULL), 0);
-    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_int_equal(driver->cuStreamSynchronize(CU_STREAM_LEGACY), 0);
     assert_int_equal(*flag, c->grid == 1 && !c->marked ? 0x12345678 : 0);
     if (c->marked) expect_marks(a.marks, chunks);
 }
@@ -267,7 +267,7 @@ static void same(const struct check *c, CUdeviceptr got, const unsigned char *wa
 {
     unsigned char *copy = malloc(bytes);
     assert_int_equal(driver->cuMemcpyDtoHAsync(copy, got, bytes, NULL), 0);
-    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_int_equal(driver->cuStreamSynchronize(CU_STREAM_LEGACY), 0);
     if (memcmp(copy, want, bytes))
         fail_msg("%s: wrong bytes, %s with \"%s\", words of %d B, [%lld, %lld) of %lld elements, %lld blocks",
                  c->s->signature,
