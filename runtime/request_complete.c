@@ -73,9 +73,10 @@ static void deferred_done(struct completion *c, struct record *r)
     if (c->rc == MPI_SUCCESS) c->rc = what ? raise_error(MPI_COMM_WORLD, rc, what) : rc;
 }
 
+/* Of an inactive one nothing is seen: its next completion is another. */
 void record_seen(struct record *r)
 {
-    r->seen = true;
+    r->seen = r->active;
 }
 
 void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error)

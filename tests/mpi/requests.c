@@ -303,6 +303,38 @@ static void sends_too(void)
     end_mix(&m, "sends and receives in one Waitany");
 }
 
+/* MPI_Request_get_status of persistent requests before each start: nothing of it is left for what they bring then. */
+static void idle_seen(void)
+{
+    struct layout *l = &layouts[2], *k = &layouts[1];
+    struct buf target, source;
+    MPI_Request r[2];
+    buf_make(&source, MEM_DEVICE, l, 0, salt + (uint64_t)my_rank);
+    buf_make(&target, MEM_DEVICE, k, 0, salt + 500);
+    MPI_Recv_init(target.origin, COUNT, k->type, peer, 0, comm, &r[0]);
+    MPI_Send_init(source.origin, COUNT, l->type, peer, 0, comm, &r[1]);
+    for (int round = 0; round < 2; round++) {
+        MPI_Status s[2];
+        int flag, n = -1;
+        salt += 1000;
+        buf_fill(&source, salt + (uint64_t)my_rank);
+        for (int i = 0; i < 2; i++) {
+            MPI_Request_get_status(r[i], &flag, &s[i]);
+            expect(flag, "MPI_Request_get_status of an idle request");
+            empty_status(&s[i], "MPI_Request_get_status");
+        }
+        MPI_Startall(2, r);
+        MPI_Waitall(2, r, s);
+        MPI_Get_count(&s[0], k->type, &n);
+        expect(n == COUNT && s[0].MPI_SOURCE == peer, "status after a start");
+        buf_expect_from(&target, k, l, salt + (uint64_t)peer);
+        buf_check(&target, "started after MPI_Request_get_status");
+    }
+    for (int i = 0; i < 2; i++) MPI_Request_free(&r[i]);
+    buf_free(&source), buf_free(&target);
+    report("persistent requests, seen idle before each start");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -311,6 +343,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, COUNT);
     mixes();
     sends_too();
+    idle_seen();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
     MPI_Comm_free(&comm);
     return check_finish();
