@@ -16,7 +16,7 @@
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
 -- quick: of rows that native_judge (runtime/native.h) knows about: their direction and the names of its arguments.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
--- keep: what keeps the buffers after the call: "request" ("read": of MPI_Rget), "window" (until the next synchronisation) or "file" (until the
+-- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next synchronisation) or "file" (until the
 --   call NAME with _end for _begin).
 -- edges: alike on all ranks: those of a node go edge by edge (runtime/edges.h).
 --
@@ -183,7 +183,7 @@ for _, r in ipairs {
   { "staged", "Get_accumulate", result },
 } do
   row(r[1], r[2], r[3], { keep = "window" })
-  row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request", { keep = r[2] == "Get" and "read" or "request" })
+  row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request", { keep = r[2]:find "^Get" and "read" or "request" })
 end
 row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
   .. "MPI_Op op, MPI_Win win", { keep = "window", small = true })

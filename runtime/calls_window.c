@@ -4,6 +4,8 @@
 #include "log.h"
 #include "next.h"
 #include "operand.h"
+#include "request.h"
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <uthash.h>
@@ -11,7 +13,7 @@
 /* The operands of one operation. */
 struct held {
     struct operands *operands;
-    int target;
+    struct read_from of;
     struct held *next;
 };
 
@@ -22,8 +24,11 @@ struct window {
 };
 
 atomic_int window_operations;
+static atomic_int reads;          /* of these, with a request, and not in place yet */
+static atomic_ulong begun;        /* operations, ever */
 static struct window *windows;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t finishing = PTHREAD_MUTEX_INITIALIZER;
 
 static struct window *window_of(MPI_Win win)
 {
@@ -37,30 +42,31 @@ static struct window *window_of(MPI_Win win)
     return w;
 }
 
-/* All of the list go with the window. */
-static void hold(MPI_Win win, struct held *list)
+static void hold(struct held *h)
 {
-    struct held *last = list;
-    if (!list) return;
-    while (last->next) last = last->next;
     pthread_mutex_lock(&lock);
-    struct window *w = window_of(win);
-    last->next = w->held;
-    w->held = list;
+    struct window *w = window_of(h->of.win);
+    h->next = w->held;
+    w->held = h;
     pthread_mutex_unlock(&lock);
 }
 
-#define EVERY (-1)   /* instead of a rank, which is never negative here: what goes to MPI_PROC_NULL is not carried */
+#define EVERY INT_MIN   /* instead of a rank, which MPI_PROC_NULL is too */
+
+static bool among(const struct read_from *of, const struct read_from *last)
+{
+    return of->number <= last->number && (last->target == EVERY || of->target == last->target);
+}
 
 /* Out of the table: what goes to a rank. */
-static struct held *take(MPI_Win win, int target)
+static struct held *take(const struct read_from *last)
 {
     struct held *taken = NULL, *h;
     struct window *w = NULL;
     pthread_mutex_lock(&lock);
-    HASH_FIND(hh, windows, &win, sizeof win, w);
+    HASH_FIND(hh, windows, &last->win, sizeof last->win, w);
     for (struct held **at = w ? &w->held : NULL; at && (h = *at);) {
-        if (target != EVERY && h->target != target) {
+        if (!among(&h->of, last)) {
             at = &h->next;
             continue;
         }
@@ -76,6 +82,12 @@ static struct held *take(MPI_Win win, int target)
     return taken;
 }
 
+static struct read_from operation(MPI_Win win, int target)
+{
+    atomic_fetch_add_explicit(&window_operations, 1, memory_order_release);
+    return (struct read_from){win, target, atomic_fetch_add(&begun, 1) + 1};
+}
+
 int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 {
     struct held *h = rc == MPI_SUCCESS ? malloc(sizeof *h) : NULL;
@@ -84,9 +96,8 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
         return rc;
     }
     if (!h || !(h->operands = operands_move(o))) abort();
-    h->target = target, h->next = NULL;
-    atomic_fetch_add_explicit(&window_operations, 1, memory_order_release);
-    hold(win, h);
+    h->of = operation(win, target);
+    hold(h);
     return rc;
 }
 
@@ -101,7 +112,22 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
     if (COMPLETES_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
+    if (rc == MPI_SUCCESS) o->read = operation(win, target), atomic_fetch_add(&reads, 1);
     return operands_keep(o, rc, request);
+}
+
+bool operands_read(const struct operands *o, const struct read_from *last)
+{
+    return o->read.number && o->read.win == last->win && among(&o->read, last);
+}
+
+/* What went down stays: the MPI may look at it until the request completes. */
+void operands_have_read(struct operands *o)
+{
+    if (!o->read.number) return;
+    o->read.number = 0;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
 /* Unpacks what the operations read, all together, and gives their buffers back. */
@@ -129,20 +155,31 @@ static int unpacking_failed(MPI_Win win)
     return MPI_ERR_OTHER;
 }
 
-/* The end of a synchronisation that returned rc. The operations were taken before it: another thread's, begun
- * meanwhile, it need not have completed. `win` after it: of a window that is gone, MPI_WIN_NULL. */
-static int synchronised(struct held *list, MPI_Win was, MPI_Win win, int rc)
+/* Before a synchronisation: what it completes. Another thread's operation, begun meanwhile, it need not have completed. */
+static struct read_from all_of(MPI_Win win, int target)
 {
-    if (rc != MPI_SUCCESS) hold(was, list);
-    else if (list && finish(list)) rc = unpacking_failed(win);
-    return rc;
+    return (struct read_from){win, target, atomic_load(&begun)};
+}
+
+/* The end of one that returned rc. Another thread's may be unpacking what this one has completed too. `win`: of a window that is
+ * gone, MPI_WIN_NULL. */
+static int synchronised(const struct read_from *last, MPI_Win win, int rc)
+{
+    int failed = 0;
+    if (rc != MPI_SUCCESS) return rc;
+    pthread_mutex_lock(&finishing);
+    struct held *list = take(last);
+    if (list) failed = finish(list);
+    if (atomic_load(&reads)) failed |= records_read(last);
+    pthread_mutex_unlock(&finishing);
+    return failed ? unpacking_failed(win) : rc;
 }
 
 #define SYNCHRONISE(name, target, parameters, ...) \
     int call_##name parameters \
     { \
-        struct held *list = take(win, target); \
-        return synchronised(list, win, win, next->name(__VA_ARGS__)); \
+        const struct read_from last = all_of(win, target); \
+        return synchronised(&last, win, next->name(__VA_ARGS__)); \
     }
 SYNCHRONISE(Win_fence, EVERY, (const struct next *next, int assert, MPI_Win win), assert, win)
 SYNCHRONISE(Win_complete, EVERY, (const struct next *next, MPI_Win win), win)
@@ -155,9 +192,8 @@ SYNCHRONISE(Win_flush_local_all, EVERY, (const struct next *next, MPI_Win win), 
 
 int call_Win_free(const struct next *next, MPI_Win *win)
 {
-    MPI_Win was = win ? *win : MPI_WIN_NULL;
-    struct held *list = take(was, EVERY);
+    const struct read_from last = all_of(win ? *win : MPI_WIN_NULL, EVERY);
     int rc;
     CALLING_BACK(rc, next->Win_free(win));
-    return synchronised(list, was, MPI_WIN_NULL, rc);
+    return synchronised(&last, MPI_WIN_NULL, rc);
 }

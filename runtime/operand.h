@@ -53,6 +53,13 @@ struct operand {
     MPI_Datatype *runs;              /* ... but for these types in place of `types` (write_type.h), to be freed */
 };
 
+/* What a one-sided operation with a request reads, which a synchronisation of the window completes too. */
+struct read_from {
+    MPI_Win win;
+    int target;
+    unsigned long number;            /* of the operation (calls_window.c); 0: there is none, or its data are in place */
+};
+
 enum operands_how { OPERANDS_PACKED, OPERANDS_STAGED };
 #define OPERANDS_MAX 3
 
@@ -71,6 +78,7 @@ struct operands {
     struct standing *standing;       /* it is; else NULL */
     struct edges *edges;             /* edges.h; else NULL */
     struct partitioned *partitioned;   /* partitioned.h; else NULL */
+    struct read_from read;           /* of a request */
 };
 
 /* No operand needs carrying: the call goes down as it is. */
@@ -96,8 +104,12 @@ bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int 
 
 /* After a call that started an operation: the operands stay until it completes, by a record of the request ... */
 int operands_keep(struct operands *o, int rc, MPI_Request *request);
-/* ... the same for MPI_Rget ... */
+/* ... the same for what reads from a window, whose synchronisation may come first ... */
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target);
+/* True of operands of an operation up to the last, from a target or all, whose data a synchronisation brought; and once they
+ * are in place. */
+bool operands_read(const struct operands *o, const struct read_from *last);
+void operands_have_read(struct operands *o);
 /* ... of a persistent request, each of whose starts packs anew ... */
 int operands_persist(struct operands *o, int rc, MPI_Request *request);
 /* ... the same of a receive that needs nothing (OPERANDS_NONE) but to find a message that lies aside (aside.h) ... */

@@ -180,6 +180,7 @@ int operand_carry(const struct operands *o, struct operand *p, const struct grou
 
 void operands_free(struct operands *o)
 {
+    operands_have_read(o);
     partitioned_free(o->partitioned);
     parcel_close(o->watch);
     standing_close(o->standing);

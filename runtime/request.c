@@ -81,6 +81,20 @@ struct record *record_take(MPI_Request request)
     return r ? r : watched(request);
 }
 
+struct record *record_take_reads(const struct read_from *last)
+{
+    struct record *taken = NULL, *r, *next;
+    latch_close(&latch);
+    HASH_ITER(hh, records, r, next) {
+        if (r->seen || !r->operands || !operands_read(r->operands, last)) continue;
+        HASH_DEL(records, r);
+        r->next = taken;
+        taken = r;
+    }
+    latch_open(&latch);
+    return taken;
+}
+
 void record_finish(void)
 {
     orphans_finish();

@@ -51,6 +51,7 @@ bool record_holds(MPI_Request request);
 /* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
  * completion, and packed at each start. */
 struct operands;
+struct read_from;
 void record_add_operands(MPI_Request request, struct operands *o, bool persistent);
 /* The same of a persistent receive that is the MPI's: it counts as no record, so that the calls on such requests stay the MPI's,
  * while no message lies aside. */
@@ -59,6 +60,10 @@ void record_add_dormant(MPI_Request request, struct operands *o);
 struct record *record_take(MPI_Request request);
 /* Back into the table: the request is still active. */
 void record_keep(struct record *r);
+
+/* What operations up to the last read from a window (operand.h) that was synchronised gets to its place; their requests are
+ * completed later. 0 or -1. */
+int records_read(const struct read_from *last);
 
 /* A set of requests that one call completed. */
 struct completion {

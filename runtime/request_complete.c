@@ -94,6 +94,21 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
     c->done = r;
 }
 
+int records_read(const struct read_from *last)
+{
+    struct batch b = {0};
+    struct record *list = record_take_reads(last);
+    int failed = 0;
+    for (const struct record *r = list; r; r = r->next) failed |= operands_unpack(r->operands, &b, INT64_MAX);
+    failed |= batch_wait(&b);
+    for (struct record *r = list, *next; r; r = next) {
+        next = r->next;
+        operands_have_read(r->operands);
+        record_keep(r);
+    }
+    return failed;
+}
+
 /* Frees the record, or keeps it for the next completion. */
 static void end(struct completion *c, struct record *r)
 {

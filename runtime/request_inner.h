@@ -47,6 +47,8 @@ void record_drop_held(struct record *r);
 
 /* True of what receives a message, or a part of one. */
 bool record_brings(const struct record *r);
+/* Out of the table: the records of what records_read is about, but for what is seen to be complete. */
+struct record *record_take_reads(const struct read_from *last);
 /* At MPI_Finalize. */
 void orphans_finish(void);
 

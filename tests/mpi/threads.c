@@ -7,7 +7,9 @@
  */
 #include "check.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #define THREADS 8
 #define ROUNDS 6
@@ -136,6 +138,53 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* One thread reads from a window and flushes it, while another does nothing but flush: what it reads is there when its own
+ * call returns, whichever of the two has it to unpack. */
+#define READS 40      /* rounds of so many: */
+#define AT_ONCE 24
+#define READ_COUNT 60
+
+static MPI_Win window;
+static atomic_bool flushing;
+
+static void *flush(void *arg)
+{
+    while (atomic_load(&flushing)) MPI_Win_flush(peer, window);
+    return arg;
+}
+
+static void flushes(void)
+{
+    struct layout l, plain;
+    struct buf memory, in[AT_ONCE];
+    pthread_t id;
+    void *base;
+    layout_number(&l, 1, READ_COUNT), layout_number(&plain, 0, READ_COUNT);
+    buf_make(&memory, MEM_HOST, &plain, 0, (uint64_t)my_rank);
+    MPI_Win_allocate(plain.span, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    memcpy(base, memory.origin, (size_t)plain.span);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+    atomic_store(&flushing, true);
+    pthread_create(&id, NULL, flush, NULL);
+    for (int i = 0; i < READS; i++) {
+        for (int k = 0; k < AT_ONCE; k++) {
+            buf_make(&in[k], MEM_DEVICE, &l, 0, (uint64_t)i + 10);
+            buf_expect_from(&in[k], &l, &plain, (uint64_t)peer);
+        }
+        for (int k = 0; k < AT_ONCE; k++)
+            MPI_Get(in[k].origin, READ_COUNT, l.type, peer, 0, READ_COUNT, plain.type, window);
+        MPI_Win_flush(peer, window);
+        for (int k = AT_ONCE - 1; k >= 0; k--) buf_check(&in[k], "flushed while another thread flushes"), buf_free(&in[k]);
+    }
+    atomic_store(&flushing, false);
+    pthread_join(id, NULL);
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    buf_free(&memory), layout_free(&l), layout_free(&plain);
+    report("a window flushed by two threads");
+}
+
 int main(int argc, char **argv)
 {
     struct thread t[THREADS];
@@ -154,5 +203,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++) pthread_join(id[i], NULL);
     for (int i = 0; i < THREADS; i++) MPI_Comm_free(&t[i].comm);
     report("%d threads a rank, %d rounds of every way", THREADS, ROUNDS);
+    flushes();
     return check_finish();
 }

@@ -339,18 +339,23 @@ static void wait_among_others(MPI_Request *r)
     expect_equal(in, out, "a host message");
 }
 
-static void run(struct side *s, const struct operation *op, const struct epoch *e, int target)
+/* late: the request is waited for when the synchronisation has completed its operation. */
+static void run(struct side *s, const struct operation *op, const struct epoch *e, int target, bool late)
 {
     MPI_Request r = MPI_REQUEST_NULL;
     e->open(s->win, target);
     op->run(s, target, &r);
-    if (op->request) {
+    if (op->request && !late) {
         wait_among_others(&r);
         /* MPICH 4.0.2 alone brings the data of MPI_Rget later. */
         if (s == &device && !host_mode) same_buffers("after MPI_Waitall");
     }
     e->synchronise(s->win, target);
     if (s == &device) same_buffers("after the synchronisation");
+    if (op->request && late) {
+        wait_among_others(&r);
+        if (s == &device) same_buffers("after MPI_Waitall, behind the synchronisation");
+    }
     e->close(s->win, target);
 }
 
@@ -360,8 +365,8 @@ static void try_operation(const struct operation *op, const struct epoch *e)
     for (int round = 0; round < 2 * LISTS; round++, target = (target + 1) % num_ranks) {
         side_fill(&host, round, op->single), side_fill(&device, round, op->single);
         MPI_Barrier(MPI_COMM_WORLD);
-        run(&host, op, e, target);
-        run(&device, op, e, target);
+        run(&host, op, e, target, round % 2);
+        run(&device, op, e, target, round % 2);
         same_windows(op->name);
         side_empty(&host), side_empty(&device);
     }
@@ -446,6 +451,48 @@ static void to_nobody(void)
     report("MPI_PROC_NULL and no elements");
 }
 
+#ifdef OPEN_MPI
+/* 4.1 has this as an error. */
+static void flush_nobody(void) {}
+#else
+/* Flushing MPI_PROC_NULL completes nothing of what other ranks are still to send: rank 1 is away from the MPI meanwhile. */
+static void flush_nobody(void)
+{
+    const struct layout *l = &lists[0], *there = &lists[1];
+    MPI_Aint size;
+    MPI_Win shared;
+    struct buf b, want;
+    int *step, unit;
+    MPI_Win_allocate_shared(my_rank == 0 ? (MPI_Aint)sizeof *step : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &step, &shared);
+    MPI_Win_shared_query(shared, 0, &size, &unit, &step);
+    if (my_rank == 0) __atomic_store_n(step, 0, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 11 + my_rank);
+    buf_make(&b, MEM_DEVICE, l, 0, 3), buf_make(&want, MEM_HOST, l, 0, 3);
+    MPI_Win_lock_all(0, device.win);
+    if (my_rank == 0) {
+        MPI_Get(want.origin, l->count, l->type, 1, AT, there->count, there->type, device.win);
+        MPI_Win_flush(1, device.win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (my_rank == 0) {
+        while (__atomic_load_n(step, __ATOMIC_SEQ_CST) != 1) {}
+        MPI_Get(b.origin, l->count, l->type, 1, AT, there->count, there->type, device.win);
+        MPI_Win_flush(MPI_PROC_NULL, device.win);
+        __atomic_store_n(step, 2, __ATOMIC_SEQ_CST);
+        MPI_Win_flush(1, device.win);
+        same(&b, &want, "flushed after MPI_PROC_NULL");
+    }
+    if (my_rank == 1) {
+        __atomic_store_n(step, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(step, __ATOMIC_SEQ_CST) != 2) {}
+    }
+    MPI_Win_unlock_all(device.win);
+    buf_free(&b), buf_free(&want);
+    MPI_Win_free(&shared);
+    report("MPI_Win_flush of MPI_PROC_NULL");
+}
+#endif
+
 /* ---- memory for the MPI to keep ---- */
 
 static void device_window(void)
@@ -504,6 +551,7 @@ int main(int argc, char **argv)
     flush_one_by_one();
     two_windows();
     to_nobody();
+    flush_nobody();
     device_window();
     device_bsend_buffer();
     MPI_Win_free(&host.win), MPI_Win_free(&device.win);
