@@ -1,6 +1,7 @@
 /* calls_topology.c: where communicators with neighbours are made, their ranks agree on how neighbourhood collectives will
  * go (edges.h): these calls may wait for all ranks. */
 #include "edges.h"
+#include "interpose.h"
 #include "next.h"
 
 static int made(int rc, const MPI_Comm *comm)
@@ -42,10 +43,14 @@ int call_Dist_graph_create_adjacent(const struct next *next, MPI_Comm comm, int 
 
 int call_Comm_dup(const struct next *next, MPI_Comm comm, MPI_Comm *newcomm)
 {
-    return made(next->Comm_dup(comm, newcomm), newcomm);
+    int rc;
+    CALLING_BACK(rc, next->Comm_dup(comm, newcomm));
+    return made(rc, newcomm);
 }
 
 int call_Comm_dup_with_info(const struct next *next, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
-    return made(next->Comm_dup_with_info(comm, info, newcomm), newcomm);
+    int rc;
+    CALLING_BACK(rc, next->Comm_dup_with_info(comm, info, newcomm));
+    return made(rc, newcomm);
 }

@@ -1,6 +1,6 @@
 /* callbacks.c: messages in callbacks: of attributes of MPI_COMM_SELF, which MPI_Finalize calls before all else, while other ranks
- * are not in MPI_Finalize yet, and of attributes of a datatype. What comes from a rank that goes on as usual arrives, in host
- * memory and on the device, and what lies on the device is sent.
+ * are not in MPI_Finalize yet, of attributes of a datatype, and of those of a communicator that is duplicated. What comes from
+ * a rank that goes on as usual arrives, in host memory and on the device, and what lies on the device is sent.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
@@ -52,6 +52,15 @@ static int type_goes(MPI_Datatype of, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Of all ranks, while a communicator is duplicated. */
+static int is_copied(MPI_Comm of, int key, void *extra, void *value, void *copy, int *flag)
+{
+    (void)of, (void)key, (void)extra, (void)value, (void)copy;
+    exchange(150, "in a copy callback");
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
 static int self_goes(MPI_Comm of, int key, void *value, void *extra)
 {
     (void)of, (void)key, (void)value, (void)extra;
@@ -90,6 +99,15 @@ int main(int argc, char **argv)
     }
     expect_equal(called, my_rank == 0, "callbacks");
     report("messages in a datatype's callback");
+
+    MPI_Comm comm, twin;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_keyval(is_copied, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(comm, key, &key);
+    MPI_Comm_dup(comm, &twin);
+    MPI_Comm_free(&twin), MPI_Comm_free(&comm);
+    MPI_Comm_free_keyval(&key);
+    report("messages while a communicator is duplicated");
 
     if (my_rank == 0) {
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, self_goes, &key, NULL);
