@@ -1,6 +1,7 @@
 /* tune_table.c: reading, writing and asking tuned tables. */
 #include "tune_knobs.h"
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +54,22 @@ static bool sensible(double v)
     return v > 0 && v <= NUMBER_MAX;   /* not a number is neither */
 }
 
+/* Whatever the program's locale has for a point. */
+static double number(const char *s, char **end)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);   /* glibc has it ready */
+    double v = plain ? strtod_l(s, end, plain) : strtod(s, end);
+    if (plain) freelocale(plain);
+    return v;
+}
+
 /* Numbers to the end of the line; -1 if one makes no sense. */
 static int numbers(const char *s, double out[TUNE_POINTS_MAX])
 {
     int n = 0;
     char *end;
     for (s += strspn(s, " \t"); *s; s = end + strspn(end, " \t")) {
-        double v = strtod(s, &end);
+        double v = number(s, &end);
         if (end == s || n == TUNE_POINTS_MAX || !sensible(v)) return -1;
         out[n++] = v;
     }
@@ -106,7 +116,7 @@ static bool add_row(struct parser *p, double block, const char *rest)
 static bool read_row(struct parser *p, const char *rest, bool jobs)
 {
     char *end;
-    double block = strtod(rest, &end);
+    double block = number(rest, &end);
     if (p->grid && tune_by_jobs((enum tune_curve)(p->grid - p->table->grid)) != jobs)
         return fail(p, jobs ? "rows of this curve begin with `block`" : "rows of this curve begin with `jobs`", "");
     if (end == rest || !sensible(block)) return fail(p, "a row begins with a positive number", "");

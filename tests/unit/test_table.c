@@ -4,6 +4,7 @@
 #include "../../runtime/tell.h"
 #include "../../runtime/tune_origin.h"
 #include "../../runtime/tune_verdict.h"
+#include <locale.h>
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -251,6 +252,30 @@ static void warned(void **state)
     assert_int_equal(count_of("warn"), 1);
 }
 
+/* Programs with windows set the user's locale before MPI_Init: there numbers may have commas. */
+static bool by_commas(void)
+{
+    char text[8];
+    bool set = setlocale(LC_ALL, "de_DE");
+    snprintf(text, sizeof text, "%.1f", 1.5);
+    return set && !strcmp(text, "1,5") && in_use(false);
+}
+
+static void locales(void **state)
+{
+    char folder[] = "/tmp/stridec-locale-XXXXXX", command[160], path[64];
+    const char *const settings[] = {path, "STRIDEC_TUNE=", "HOME=", "XDG_CONFIG_HOME=", NULL};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "LOCPATH=%s", folder);
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE >/dev/null 2>&1", folder);
+    bool made = system(command) == 0;
+    if (made) in_child(false, settings, by_commas);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+    if (!made) skip();   /* no descriptions of locales here */
+}
+
 /* --- telling --- */
 
 static bool told(void)
@@ -301,7 +326,7 @@ int main(void)
     close(fd);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts), cmocka_unit_test(reasons), cmocka_unit_test(origins), cmocka_unit_test(written),
-        cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),
+        cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),  cmocka_unit_test(locales),
         cmocka_unit_test(tells_once),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
