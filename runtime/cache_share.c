@@ -1,6 +1,7 @@
 /* cache_share.c: the folder of compiled modules as something shared: ranks that want the same module at once, and a
  * bound on what all of them leave behind. */
 #include "cache.h"
+#include "file.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ int cache_lock(const char *key, bool (*stop)(void))
 {
     char *path = cache_path(key, ".lock");
     bool there = path && cache_make_folder(cache_dir());
-    int fd = there ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    int fd = there ? file_above(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) : -1;
     free(path);
     if (fd < 0) return -1;
     for (int i = 0; i < LOCK_TRIES; i++) {

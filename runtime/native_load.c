@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "cc.h"
 #include "dump.h"
+#include "file.h"
 #include "log.h"
 #include "native_inner.h"
 #include <dlfcn.h>
@@ -45,7 +46,7 @@ static void *open_image(const void *image, size_t bytes, const char **error)
 {
     char name[256];
     void *library = NULL;
-    int fd = memfd_create("stridec", MFD_CLOEXEC);
+    int fd = file_above(memfd_create("stridec", MFD_CLOEXEC));
     *error = "no file in memory";
     if (fd >= 0 && write_all(fd, image, bytes) == 0) {
         unique_name(name, sizeof name, fd);

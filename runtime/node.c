@@ -2,6 +2,7 @@
 #include "node.h"
 #include "driver.h"
 #include "env.h"
+#include "file.h"
 #include "job.h"
 #include "log.h"
 #include "room.h"
@@ -130,7 +131,7 @@ static bool own_make(int rank)
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
     if (!node_may_write((int64_t)file_bytes(world_size))) return false;
-    own.fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    own.fd = file_above(open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (own.fd < 0) return false;
     own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);
     struct node_file *f = own.file;
@@ -224,7 +225,7 @@ static struct peer *peer_open(int rank)
     struct peer *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->rank = rank;
-    p->fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    p->fd = file_above(open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
     p->file = whole_file ? map(p->fd) : NULL;
     if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&

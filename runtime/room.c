@@ -1,5 +1,6 @@
 /* room.c: rooms by powers of two: those that are given back wait in a list for the next of their size. */
 #include "room.h"
+#include "file.h"
 #include "log.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ static char *make(void)
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     node_rooms_name(name, node_own()->rank);
     if (space_is_short() || !node_may_write((int64_t)ROOMS_BYTES)) return NULL;
-    file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    file = file_above(open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file < 0) return NULL;
     void *at = MAP_FAILED;
     if (!ftruncate(file, (off_t)ROOMS_BYTES) && !fcntl(file, F_SETLK, &l) && !posix_fallocate(file, 0, HEAD))

@@ -1,6 +1,7 @@
 /* spill.c: payloads through files in shared memory. */
 #include "spill.h"
 #include "block.h"
+#include "file.h"
 #include "log.h"
 #include "native.h"
 #include <fcntl.h>
@@ -51,7 +52,8 @@ int spill_out(struct parcel *p, uint32_t slot)
 {
     char name[128];
     node_spill_name(name, node_own()->rank, slot);
-    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int rc = -1, made = !node_may_write(p->bytes) ? -1 : open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_above(made);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);

@@ -1,13 +1,15 @@
 /* limits.c: what the system may refuse, where the MPI alone goes on: files of more than a few MiB (RLIMIT_FSIZE), address space
- * (RLIMIT_AS), room in /dev/shm; and what processes that start find there of others: of those that live nothing is taken away,
- * and nothing is left of those that are gone.
+ * (RLIMIT_AS), room in /dev/shm; that a program writes to standard files that it has closed; and what processes that start
+ * find in /dev/shm of others: of those that live nothing is taken away, and nothing is left of those that are gone.
  *
- * usage: limits [file | space | full | left]
+ * usage: limits [file | space | full | left | closed]
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host closed
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host closed
  */
 #include "check.h"
 #include <fcntl.h>
@@ -25,6 +27,18 @@
 enum { TAG = 7, MESSAGES = 20, N = 50000 };
 #define MIB ((rlim_t)1 << 20)
 
+static bool closed;
+
+/* To standard files that are closed: at most to what the library has open there for a moment. */
+static void write_anyhow(void)
+{
+    static char text[MIB / 4];
+    ssize_t written = 0;
+    memset(text, 'x', sizeof text);
+    for (int f = 0; closed && f <= STDERR_FILENO; f++) written = write(f, text, sizeof text);
+    (void)written;
+}
+
 static void exchange(void)
 {
     struct layout l;
@@ -36,6 +50,7 @@ static void exchange(void)
     buf_make(&out, MEM_HOST, &l, 0, 1), buf_make(&in, MEM_HOST, &l, 0, 2);
     for (uint64_t i = 0; i < MESSAGES; i++) {
         buf_fill(&out, i + 10 * (uint64_t)my_rank);
+        write_anyhow();
         MPI_Sendrecv(out.origin, 1, type, 1 - my_rank, TAG, in.origin, 1, type, 1 - my_rank, TAG, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
         buf_expect_from(&in, &l, &l, i + 10 * (uint64_t)(1 - my_rank));
@@ -65,6 +80,17 @@ static void space(void)
     expect(mapped() - before < 256 * MIB, "%lld MiB of little address space are taken",
            (long long)((mapped() - before) / MIB));
     report("messages with little address space");
+}
+
+static void close_standard(void)
+{
+    int kept[STDERR_FILENO + 1];
+    for (int f = 0; f <= STDERR_FILENO; f++) kept[f] = fcntl(f, F_DUPFD_CLOEXEC, 100), close(f);
+    closed = true;
+    exchange();
+    closed = false;
+    for (int f = 0; f <= STDERR_FILENO; f++) dup2(kept[f], f), close(kept[f]);
+    report("messages of a process that has closed its standard files");
 }
 
 /*
@@ -191,5 +217,6 @@ int main(int argc, char **argv)
         report("MPI_Init where the folder is full");
     }
     if (!strcmp(mode, "left")) left();
+    if (!strcmp(mode, "closed")) close_standard();
     return check_finish();
 }
