@@ -16,8 +16,8 @@
 -- large: the form NAME_c exists too; so it does for every packed and staged row.
 -- quick: of rows that native_judge (runtime/native.h) knows about: their direction and the names of its arguments.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
--- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next synchronisation) or "file" (until the
---   call NAME with _end for _begin).
+-- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next
+--   synchronisation) or "file" (until the call NAME with _end for _begin).
 -- edges: alike on all ranks: those of a node go edge by edge (runtime/edges.h).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
