@@ -12,8 +12,8 @@
  * Nothing of this was quicker there: to have the L2 cache let go of what is packed first, or of what is unpacked last; to read
  * what will be overwritten in a kernel of its own before the message comes, or to fetch it into the L2 cache in the same (4 MiB
  * of 16 B: 35 us, not 32); to launch packing before the descriptor goes (in four turns 1 MiB of 8 B 18.8 to 21.2 us, not 17.5 to
- * 19.1; 4 MiB of 16 B 1.26 to 1.31 times what contiguous bytes take, not 1.23 to 1.30); a flag beside each word in place of marks (28.2 us, with marks 25.8, no MPI); a mark for each warp; several
- * words a thread, their loads together or one chunk's ahead of the other's stores; warps of their own to set the marks or to
+ * 19.1; 4 MiB of 16 B 1.26 to 1.31 times what contiguous bytes take, not 1.23 to 1.30); a flag beside each word in place of marks
+ * (28.2 us, with marks 25.8, no MPI); a mark for each warp; several words a thread, their loads together or one chunk's ahead of the other's stores; warps of their own to set the marks or to
  * look for them (27.3 us and 27.2, not 27.8); to read a quarter of the message in place, in a launch of its own, while the rest
  * is packed (35 us, not 31), or a sixteenth to a quarter in the same kernel (no MPI: 27.5 to 29.1, not 27.5); to pack into the
  * receiver's memory instead (no MPI: 4 MiB of 16 B 30.9, not 27.5; 1 MiB of 4 B 26.8, not 25.3). With a flag beside each word
