@@ -76,6 +76,7 @@ int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI
     if (!finder_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
     for (unsigned spins = 0; !finder_step(&f); spins++) spin(spins);
     int rc = next->Waitall(count, requests, f.statuses);
+    if (rc == MPI_ERR_IN_STATUS) finder_pending(&f, requests);
     return finder_all(&f, rc);
 }
 

@@ -40,6 +40,9 @@ int finder_later(struct finder *f, const MPI_Request requests[], int *flag);
 /* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one (or none:
  * MPI_UNDEFINED); or some. What the call returns. */
 int finder_all(struct finder *f, int rc);
+/* Before it, where some have failed: MPICH 4.0 leaves the statuses of some that have not completed as they were. Those that would
+ * be MPI_REQUEST_NULL else, and are not, pend. */
+void finder_pending(const struct finder *f, const MPI_Request requests[]);
 int finder_one(struct finder *f, int index, MPI_Status *status, int rc);
 int finder_some(struct finder *f, int outcount, const int indices[], int rc);
 

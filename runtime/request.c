@@ -248,6 +248,16 @@ bool record_holds(MPI_Request request)
     return atomic_load_explicit(&request_holding, memory_order_relaxed) && ask(request, held);
 }
 
+static bool transient(struct record *r)
+{
+    return r && !r->persistent;
+}
+
+bool record_goes(MPI_Request request)
+{
+    return ask(request, transient);
+}
+
 bool record_persistent(const struct record *r)
 {
     return r->persistent;

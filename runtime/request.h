@@ -48,6 +48,8 @@ bool record_offering(struct record *r);
 /* True of a persistent receive that was started when its message had been put aside: the message is here, and the MPI's own
  * request is not active. */
 bool record_holds(MPI_Request request);
+/* True of one that has a record and ends with its request: no persistent one. */
+bool record_goes(MPI_Request request);
 /* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
  * completion, and packed at each start. */
 struct operands;
