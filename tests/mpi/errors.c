@@ -281,6 +281,13 @@ static void truncation(void)
 /* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on MPI_COMM_WORLD. */
 static int raised_here, raised_elsewhere;
 
+/* MPICH 5.0's calls return MPI_SUCCESS after a handler of the program's, some of them. */
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 50000000
+static const bool handled_gives_success = true;
+#else
+static const bool handled_gives_success = false;
+#endif
+
 static void here(MPI_Comm *comm, int *code, ...)
 {
     (void)comm, (void)code;
@@ -335,7 +342,8 @@ static void handlers(void)
             MPI_Isend(b.origin, sent.count, sent.type, peer, 4, comm, &r);
             raised_here = raised_elsewhere = 0;
             int class = truncated_on(comm, way, kind ? MEM_DEVICE : MEM_HOST, &room);
-            expect(class == (way == 6 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE), "way %d gives %s", way, error_name(class));
+            expect(class == (way == 6 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE) || (handled_gives_success && !class),
+                   "way %d gives %s", way, error_name(class));
 #ifdef OPEN_MPI
             expect(way == 2 || (raised_here == 1 && !raised_elsewhere), "way %d: raised %d times, and %d times elsewhere", way,
                    raised_here, raised_elsewhere);
