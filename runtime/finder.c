@@ -83,14 +83,13 @@ static int end_array(struct completion *c, struct finder *f, int n, int rc)
 
 void finder_pending(const struct finder *f, const MPI_Request requests[])
 {
-#ifndef OPEN_MPI   /* it tells them all, and may leave the handles of those that failed */
     for (int i = 0; i < f->count; i++) {
-        bool goes = f->records ? f->records[i] && !record_persistent(f->records[i]) : record_goes(f->handles[i]);
-        if (goes && requests[i] != MPI_REQUEST_NULL) f->statuses[i].MPI_ERROR = MPI_ERR_PENDING;
+        if (!finder_goes_on(requests[i])) continue;
+        bool ends = f->records ? f->records[i] && !record_persistent(f->records[i]) : record_goes(f->handles[i]);
+        int seen = 0;
+        if (!ends) PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
+        if (!seen) f->statuses[i].MPI_ERROR = MPI_ERR_PENDING;
     }
-#else
-    (void)f, (void)requests;
-#endif
 }
 
 int finder_all(struct finder *f, int rc)

@@ -40,8 +40,19 @@ int finder_later(struct finder *f, const MPI_Request requests[], int *flag);
 /* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one (or none:
  * MPI_UNDEFINED); or some. What the call returns. */
 int finder_all(struct finder *f, int rc);
-/* Before it, where some have failed: MPICH 4.0 leaves the statuses of some that have not completed as they were. Those that would
- * be MPI_REQUEST_NULL else, and are not, pend. */
+/* After MPI_Waitall where some have failed, of a request that ends when it completes: true if it pends, whatever its status
+ * says. MPICH waits for some at a time, 64 by default, and leaves the statuses of all further ones as they were; Open MPI tells
+ * them all, and may leave the handles of those that failed. */
+static inline bool finder_goes_on(MPI_Request request)
+{
+#ifdef OPEN_MPI
+    (void)request;
+    return false;
+#else
+    return request != MPI_REQUEST_NULL;
+#endif
+}
+/* Before finder_all, then: the statuses of all those say so, and of persistent ones that are still active. */
 void finder_pending(const struct finder *f, const MPI_Request requests[]);
 int finder_one(struct finder *f, int index, MPI_Status *status, int rc);
 int finder_some(struct finder *f, int outcount, const int indices[], int rc);

@@ -6,6 +6,7 @@
  * usage: watched [ordinary | threads]: nothing is stridec's
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MPIR_CVAR_REQUEST_BATCH_SIZE=4 -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
  * run: STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
