@@ -48,11 +48,14 @@ static struct spec_type *push_type(lua_State *L, const char *constructor, int64_
     return t;
 }
 
+/* Some reasons begin with the constructor's name, as spec_fail's do. */
 static int pushed(lua_State *L, const char *constructor, struct spec_type *t, struct type *made,
                   const struct reason *why)
 {
+    size_t n = strlen(constructor);
+    bool named = !strncmp(why->text, constructor, n) && !strncmp(why->text + n, ": ", 2);
     t->type = made;
-    return made ? 1 : spec_fail(L, constructor, "%s", why->text);
+    return made ? 1 : spec_fail(L, constructor, "%s", why->text + (named ? n + 2 : 0));
 }
 
 static void check_arguments(lua_State *L, const char *constructor, int expected)

@@ -62,6 +62,8 @@ static const char *refusal(const char *text, size_t bytes, int line)
     snprintf(place, sizeof place, "%s:%d: ", file, line);
     if (strncmp(why.text, place, strlen(place)) != 0)
         fail_msg("expected %s..., got %s\n%s", place, why.text, bytes < 400 ? text : "");
+    const char *what = why.text + strlen(place), *colon = strstr(what, ": ");
+    if (colon && !strncmp(colon + 2, what, (size_t)(colon + 2 - what))) fail_msg("named twice: %s", why.text);
     return why.text;
 }
 
