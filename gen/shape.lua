@@ -48,7 +48,8 @@ function shape.touched(s, granule)
     if dim.step ~= 0 then step = math.min(step, math.abs(dim.step)) end
   end
   if s.length >= granule or step <= s.length then return s.size end
-  return s.size // math.max(s.length, 1) * step
+  local blocks = s.size // math.max(s.length, 1)
+  return blocks <= math.maxinteger // step and blocks * step or math.maxinteger
 end
 
 return shape

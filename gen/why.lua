@@ -115,22 +115,23 @@ local function say_lists(node, list)
   return list
 end
 
--- Bytes that a direction moves for one element of a strided tree: what is written only in part is read first.
+-- Bytes that a direction moves for one element of a strided tree, which may pass 2^63: what is written only in part is read
+-- first.
 local function moved(p, name)
   local touched = shape.touched(p.shape, GRANULE)
-  return p.bytes + touched * (name == "unpack" and touched > p.bytes and 2 or 1), touched
+  return p.bytes + 1.0 * touched * (name == "unpack" and touched > p.bytes and 2 or 1), touched
 end
 
 local function say_moved(p, name, verb)
   local bytes, touched = moved(p, name)
   local us = bytes / GPU.bytes_per_us
   if us < GPU.launch_us then
-    return ("%s an element: launch latency, since its %d B at %s's rate are %.1f us, below the %d us of any "
+    return ("%s an element: launch latency, since its %.0f B at %s's rate are %.1f us, below the %d us of any "
       .. "kernel"):format(verb, bytes, "an " .. GPU.name, us, GPU.launch_us)
   end
   local what = touched > p.bytes
     and ("the sectors that its blocks touch, %d B for %d B used"):format(touched, p.bytes) or "its bytes"
-  return ("%s an element: %s; all in all %d B, %.0f us of an %s's memory"):format(verb, what, bytes, us, GPU.name)
+  return ("%s an element: %s; all in all %.0f B, %.0f us of an %s's memory"):format(verb, what, bytes, us, GPU.name)
 end
 
 local function say_limit(p)

@@ -120,10 +120,11 @@ describe("plan", function()
 
   it("always ends in words of 1 B and explains itself", function()
     for _, tree in ipairs { dense(1), dense(48), stride(3, -7, dense(2)), 
-      trees.whole(trees.index({ 0, 9 }, dense(8)), "struct", 1) } do
+      trees.whole(trees.index({ 0, 9 }, dense(8)), "struct", 1), dense(1 << 62), stride(1 << 60, 4, dense(1)) } do
       local p = plan.tree(tree, "cuda")
       assert.equal(1, p.words[#p.words])
       assert.equal(7, #p.why)
+      assert.not_matches("%-%d", p.why[7])
     end
   end)
 
