@@ -136,7 +136,7 @@ static bool own_make(int rank)
     own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
-    if (!f || posix_fallocate(own.fd, 0, (off_t)arena_at(world_size)) ||
+    if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
         getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(made);
         return false;
@@ -360,7 +360,7 @@ uint64_t node_arena_take(uint64_t bytes)
 {
     struct node_file *f = own.file;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
-    if (bytes > ARENA_BYTES - at || posix_fallocate(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
+    if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;
 }

@@ -38,7 +38,7 @@ static char *make(void)
     file = file_above(open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file < 0) return NULL;
     void *at = MAP_FAILED;
-    if (!ftruncate(file, (off_t)ROOMS_BYTES) && !fcntl(file, F_SETLK, &l) && !posix_fallocate(file, 0, HEAD))
+    if (!ftruncate(file, (off_t)ROOMS_BYTES) && !fcntl(file, F_SETLK, &l) && file_filled(file, 0, HEAD))
         at = mmap(NULL, ROOMS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (at == MAP_FAILED) return unlink(name), NULL;
     struct node_file *head = at;
@@ -74,7 +74,7 @@ uint64_t room_take(int64_t bytes)
     room = first[c];
     if (room) {
         memcpy(&first[c], rooms + room, sizeof room);
-    } else if (size <= ROOMS_BYTES - used && !posix_fallocate(file, (off_t)used, (off_t)size)) {
+    } else if (size <= ROOMS_BYTES - used && file_filled(file, (off_t)used, (off_t)size)) {
         room = used;
         used += size;
     }

@@ -1,17 +1,20 @@
 /* limits.c: what the system may refuse, where the MPI alone goes on: files of more than a few MiB (RLIMIT_FSIZE), address space
- * (RLIMIT_AS), room in /dev/shm; that a program writes to standard files that it has closed; and what processes that start
- * find in /dev/shm of others: of those that live nothing is taken away, and nothing is left of those that are gone.
+ * (RLIMIT_AS), room in /dev/shm, or that once, for a signal; that a program writes to standard files that it has closed; and
+ * what processes that start find in /dev/shm of others: of those that live nothing is taken away, and nothing is left of those
+ * that are gone.
  *
- * usage: limits [file | space | full | left | closed]
+ * usage: limits [file | space | full | left | interrupted | closed]
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on FILES_INTERRUPTED=1 LD_PRELOAD=@ATTACH -n 2 --host interrupted
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host closed
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host closed
  */
 #include "check.h"
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sched.h>
@@ -196,6 +199,16 @@ static void left(void)
     report("another job starts");
 }
 
+/* The files' memory is asked for again. */
+static void interrupted(void)
+{
+    long (*offers)(int in_place);
+    *(void **)&offers = dlsym(RTLD_DEFAULT, "stridec_host_offers");
+    exchange();
+    expect(offers && offers(0) + offers(1) > 0, "%ld messages were offered", offers ? offers(0) + offers(1) : -1);
+    report("messages after a signal");
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argv[argc - 1];
@@ -217,6 +230,7 @@ int main(int argc, char **argv)
         report("MPI_Init where the folder is full");
     }
     if (!strcmp(mode, "left")) left();
+    if (!strcmp(mode, "interrupted")) interrupted();
     if (!strcmp(mode, "closed")) close_standard();
     return check_finish();
 }

@@ -1,8 +1,10 @@
-/* attach.c: a process_vm_readv, as a library to be preloaded, that counts stridec's calls and lets them fail: ATTACH_FAIL is
- * "all" (not permitted from the first on), or after how many calls each one fails, having read a half. */
+/* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls and lets
+ * them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one fails, having read a
+ * half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times, where FILES_INTERRUPTED is set. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -37,4 +39,13 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long n_own
         return -1;
     }
     return real(pid, own, n_own / 2, theirs, n_theirs, flags);
+}
+
+int posix_fallocate(int fd, off_t at, off_t bytes)
+{
+    static int (*real)(int, off_t, off_t);
+    static int calls;
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "posix_fallocate");
+    bool interrupted = getenv("FILES_INTERRUPTED") && is_stridec(__builtin_return_address(0)) && calls++ % 2 == 0;
+    return interrupted ? EINTR : real(fd, at, bytes);
 }
