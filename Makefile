@@ -55,8 +55,10 @@ $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runti
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -I$(BUILD)/runtime -c $< -o $@
+# Stubs jump, so that what they jump to sees who has called (runtime/caller.c).
+$(BUILD)/runtime/stubs.o: JUMPS = -O2
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
-	$(MPICC) $(ALL) -iquote runtime -c $< -o $@
+	$(MPICC) $(ALL) $(JUMPS) -iquote runtime -c $< -o $@
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c

@@ -43,14 +43,12 @@ int call_Dist_graph_create_adjacent(const struct next *next, MPI_Comm comm, int 
 
 int call_Comm_dup(const struct next *next, MPI_Comm comm, MPI_Comm *newcomm)
 {
-    int rc;
-    CALLING_BACK(rc, next->Comm_dup(comm, newcomm));
+    int rc = next->Comm_dup(comm, newcomm);
     return made(rc, newcomm);
 }
 
 int call_Comm_dup_with_info(const struct next *next, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
-    int rc;
-    CALLING_BACK(rc, next->Comm_dup_with_info(comm, info, newcomm));
+    int rc = next->Comm_dup_with_info(comm, info, newcomm);
     return made(rc, newcomm);
 }

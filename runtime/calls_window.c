@@ -193,7 +193,6 @@ SYNCHRONISE(Win_flush_local_all, EVERY, (const struct next *next, MPI_Win win), 
 int call_Win_free(const struct next *next, MPI_Win *win)
 {
     const struct read_from last = all_of(win ? *win : MPI_WIN_NULL, EVERY);
-    int rc;
-    CALLING_BACK(rc, next->Win_free(win));
+    int rc = next->Win_free(win);
     return synchronised(&last, MPI_WIN_NULL, rc);
 }

@@ -31,15 +31,11 @@ MPI_Comm home_comm(struct home h)
 int call_Comm_free(const struct next *next, MPI_Comm *comm)
 {
     if (comm) home_freed(*comm);
-    int rc;
-    CALLING_BACK(rc, next->Comm_free(comm));
-    return rc;
+    return next->Comm_free(comm);
 }
 
 int call_Comm_disconnect(const struct next *next, MPI_Comm *comm)
 {
     if (comm) home_freed(*comm);
-    int rc;
-    CALLING_BACK(rc, next->Comm_disconnect(comm));
-    return rc;
+    return next->Comm_disconnect(comm);
 }

@@ -15,7 +15,9 @@
 
 enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_KEPT, WHEN_WINDOW };
 
-/* Calls made by the MPI or by stridec itself while a call is being served go straight down. */
+/* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program makes then
+ * are served like all others: in what the MPI calls back (error handlers, attributes, generalized requests), or after that has
+ * left the call by longjmp or an exception. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
@@ -36,9 +38,13 @@ static inline bool interpose_kept(void)
 {
     return interpose_pending() || atomic_load_explicit(&request_dormant, memory_order_acquire) != 0;
 }
-static inline bool interpose_enter(enum when when)
+/* Where the depth is not 0: false if this place in the code is the program's (caller.c). */
+bool interpose_below(const void *caller);
+/* In a stub, which was jumped to, or called by the program. */
+static inline __attribute__((always_inline)) bool interpose_enter(enum when when)
 {
-    if (interpose_depth || (when == WHEN_DEVICE && driver_absent())) return false;
+    if (when == WHEN_DEVICE && driver_absent()) return false;
+    if (interpose_depth && interpose_below(__builtin_return_address(0))) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
     if (when == WHEN_KEPT && !interpose_kept()) return false;
@@ -52,13 +58,9 @@ static inline void interpose_leave(void)
 {
     interpose_depth--;
 }
-/* A call down in which the MPI calls back what the program has given it (deleting attributes): the calls made there are the
- * program's. */
-#define CALLING_BACK(rc, call) (interpose_depth--, (rc) = (call), interpose_depth++)
-
 /* What looks after those (request.c). */
 void record_poll(void);
-static inline void interpose_poll(void)
+static inline __attribute__((always_inline)) void interpose_poll(void)
 {
     if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || !interpose_enter(WHEN_PENDING)) return;
     record_poll();

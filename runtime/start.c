@@ -141,9 +141,7 @@ int call_Init_thread(const struct next *next, int *argc, char ***argv, int requi
 int call_Finalize(const struct next *next)
 {
     if (!world_ends) pipeline_finish(), end();
-    int rc;
-    CALLING_BACK(rc, next->Finalize());
-    return rc;
+    return next->Finalize();
 }
 
 #ifdef HAVE_Session_init
@@ -176,7 +174,5 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
     native_forget(*datatype), seen_forget(*datatype);
-    int rc;
-    CALLING_BACK(rc, next->Type_free(datatype));
-    return rc;
+    return next->Type_free(datatype);
 }

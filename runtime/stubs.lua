@@ -457,7 +457,7 @@ elseif what == "stubs.c" then
   end
   each([[
 
-static inline int enter_$name(const struct next *next$more)
+static inline __attribute__((always_inline)) int enter_$name(const struct next *next$more)
 {
     if (!interpose_enter(WHEN_$upper)) return next->$name($names);
     int rc = call_$name(next$pass);

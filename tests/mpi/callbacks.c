@@ -1,6 +1,7 @@
 /* callbacks.c: messages in callbacks: of attributes of MPI_COMM_SELF, which MPI_Finalize calls before all else, while other ranks
- * are not in MPI_Finalize yet, of attributes of a datatype, and of those of a communicator that is duplicated. What comes from
- * a rank that goes on as usual arrives, in host memory and on the device, and what lies on the device is sent.
+ * are not in MPI_Finalize yet, of attributes of a datatype, and of those of a communicator that is duplicated; in error handlers,
+ * and after one that left the call by longjmp; and in the functions of a generalized request. What comes from a rank that goes
+ * on as usual arrives, in host memory and on the device, and what lies on the device is sent.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
@@ -9,12 +10,13 @@
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2
  */
 #include "check.h"
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG = 7, KNOWN = 8, N = 20000, THERE = 1 };
-static MPI_Datatype type;
+enum { TAG = 7, KNOWN = 8, N = 20000, FEW = 300, THERE = 1 };
+static MPI_Datatype type, few, fewer;
 static enum mem_kind kinds[] = {MEM_HOST, MEM_DEVICE};
 static struct buf in[2], out[2];
 static struct layout layout;
@@ -70,6 +72,107 @@ static int self_goes(MPI_Comm of, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Wrong calls of rank 0's: one that the MPI refuses, and a receive that is too short, for what the MPI sends itself and for
+ * what does not go as it stands. */
+static void refused(MPI_Comm comm, int way)
+{
+    MPI_Status s;
+    if (way == 0) MPI_Send(out[1].origin, 1, type, 99, TAG, comm);
+    if (way == 1) MPI_Recv(in[0].origin, 1, MPI_INT, 0, TAG, comm, &s);
+    if (way > 1) MPI_Recv(in[way - 2].origin, 1, fewer, 0, TAG, comm, &s);
+}
+
+enum { REFUSED_WAYS = 4 };
+
+/* Under MPI_THREAD_MULTIPLE MPICH calls them with its lock held, and ends the program where they call it. */
+#ifdef OPEN_MPI
+static const bool calls_in_handlers = true;
+#else
+static const bool calls_in_handlers = false;
+#endif
+
+static void begin_refused(MPI_Comm comm, int way, MPI_Request *r)
+{
+    *r = MPI_REQUEST_NULL;
+    if (way == 1) MPI_Isend(out[0].origin, 2, MPI_INT, 0, TAG, comm, r);
+    if (way > 1) MPI_Isend(out[way - 2].origin, 1, few, 0, TAG, comm, r);
+}
+
+static void handle(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    exchange(300, "in an error handler");
+    called++;
+}
+
+static jmp_buf back;
+
+static void jump(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    called++;
+    longjmp(back, 1);
+}
+
+static void error_handlers(MPI_Comm_errhandler_function *function, uint64_t salt, const char *what)
+{
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_create_errhandler(function, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    for (volatile int way = 0; way < REFUSED_WAYS; way++) {
+        called = 0;
+        if (my_rank == 0) {
+            MPI_Request r;
+            begin_refused(comm, way, &r);
+            if (!setjmp(back)) refused(comm, way);
+            expect(called == 1, "%s, way %d: %d calls", what, way, called);
+            if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);
+        }
+        if (my_rank == 1 || function == jump) exchange(salt, what);
+    }
+    called = 0;
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    report("%s", what);
+}
+
+static int asked(void *extra, MPI_Status *s)
+{
+    (void)extra;
+    exchange(400, "in a generalized request's function");
+    MPI_Status_set_elements(s, MPI_INT, 0);
+    MPI_Status_set_cancelled(s, 0);
+    s->MPI_SOURCE = s->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int freed(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int cancelled(void *extra, int complete)
+{
+    (void)extra, (void)complete;
+    return MPI_SUCCESS;
+}
+
+static void generalized(void)
+{
+    MPI_Request r;
+    if (my_rank == 0) {
+        MPI_Grequest_start(asked, freed, cancelled, NULL, &r);
+        MPI_Grequest_complete(r);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+    } else {
+        exchange(400, "with a generalized request");
+    }
+    report("messages in a generalized request's function");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype other;
@@ -81,6 +184,8 @@ int main(int argc, char **argv)
     type_commit(&type);
     layout_of(&layout, type, 1, "every second double");
     for (int k = 0; k < 2; k++) buf_make(&out[k], kinds[k], &layout, 0, 1), buf_make(&in[k], kinds[k], &layout, 0, 2);
+    MPI_Type_vector(FEW, 1, 2, MPI_DOUBLE, &few), MPI_Type_vector(FEW / 2, 1, 2, MPI_DOUBLE, &fewer);
+    type_commit(&few), type_commit(&fewer);
     for (uint64_t i = 0; i < KNOWN; i++) exchange(10 + i, "before");
     report("messages before");
 
@@ -109,6 +214,14 @@ int main(int argc, char **argv)
     MPI_Comm_free_keyval(&key);
     report("messages while a communicator is duplicated");
 
+    called = my_rank == 0;
+    generalized();
+    if (calls_in_handlers || !threads) {
+        error_handlers(handle, 300, "messages in error handlers");
+        error_handlers(jump, 500, "messages after an error handler that jumped");
+    }
+    MPI_Type_free(&few), MPI_Type_free(&fewer);
+    called = my_rank == 0;
     if (my_rank == 0) {
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, self_goes, &key, NULL);
         MPI_Comm_set_attr(MPI_COMM_SELF, key, &key);
