@@ -69,10 +69,10 @@ static CUdeviceptr marks_of(enum buffer_kind kind)
 /* Any context must be current for pinned memory, the buffer's own for device memory. */
 static void release(struct buffer *b)
 {
-    if (b->kind == BUFFER_PINNED)
-        driver_get()->cuMemFreeHost(b->host);
-    else
+    if (b->kind != BUFFER_PINNED)
         driver_get()->cuMemFree(b->address - marks_of(b->kind));
+    else if (device_lives(b->home))
+        driver_get()->cuMemFreeHost(b->host);
     free(b);
 }
 
@@ -109,6 +109,7 @@ static CUresult allocate(struct buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     b->bytes = bytes;
+    b->home = b->device;
     if (b->kind != BUFFER_PINNED) return allocate_on_device(b, bytes);
     CUresult r = driver->cuMemHostAlloc(&b->host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != CUDA_SUCCESS) return r;
@@ -136,10 +137,18 @@ static bool move_to(struct buffer *b, struct device *d)
     return driver_get()->cuMemHostGetDevicePointer(&b->address, b->host, 0) == CUDA_SUCCESS;
 }
 
+/* From the pool, without what is gone. */
+static struct buffer *take(struct device *d, enum buffer_kind kind, int class)
+{
+    struct buffer *b;
+    while ((b = pool_take(pool_of(d, kind), class)) && b->home != d && !device_lives(b->home)) free(b);
+    return b;
+}
+
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
 {
     int class = class_of(kind, bytes);
-    struct buffer *b = class < 0 ? NULL : pool_take(pool_of(d, kind), class);
+    struct buffer *b = class < 0 ? NULL : take(d, kind, class);
     if (b) b->kind = kind;
     if (b && move_to(b, d)) return b;
     if (b) release(b);

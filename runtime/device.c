@@ -22,10 +22,12 @@ struct device *device_first(void)
     return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
-/* The device of a context, or, where the context is NULL, of the ordinal's primary context. */
+/* Of those that are not known to be gone: the device of a context, or, where the context is NULL, of the ordinal's primary
+ * context. */
 static struct device *find(CUcontext context, CUdevice ordinal)
 {
     for (struct device *d = device_first(); d; d = d->next) {
+        if (atomic_load_explicit(&place_of(d)->gone, memory_order_relaxed)) continue;
         if (context ? d->context == context
                     : d->ordinal == ordinal && atomic_load_explicit(&place_of(d)->primary, memory_order_relaxed))
             return d;
@@ -77,6 +79,30 @@ int64_t device_clocks(struct device *d, int64_t us)
     return place_of(d)->clock_khz * us / 1000;
 }
 
+/* An address in the context is safe to ask about, when a handle of what was there may crash the driver. */
+static void sign(const struct driver *driver, struct place *p)
+{
+    unsigned long long id = 0;
+    if (device_enter(&p->device)) return;
+    if (driver->cuMemAlloc(&p->sign, 1) != CUDA_SUCCESS) p->sign = 0;
+    if (p->sign && driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign) != CUDA_SUCCESS)
+        driver->cuMemFree(p->sign), p->sign = 0;
+    p->sign_id = id;
+    device_leave(&p->device);
+}
+
+bool device_lives(struct device *d)
+{
+    const struct driver *driver = driver_get();
+    struct place *p = place_of(d);
+    unsigned long long id = 0;
+    if (!driver || atomic_load(&p->gone)) return false;
+    CUresult r = p->sign ? driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign) : CUDA_ERROR_INVALID_CONTEXT;
+    if (r == CUDA_ERROR_INVALID_CONTEXT || (r == CUDA_SUCCESS && id == p->sign_id)) return true;
+    if (!atomic_exchange(&p->gone, true)) log_write(LOG_INFO, "device %d was reset, or its context destroyed", d->ordinal);
+    return false;
+}
+
 static void publish(struct place *p)
 {
     p->device.next = device_first();
@@ -96,14 +122,14 @@ static struct device *add(const struct driver *driver, CUcontext context, CUdevi
     struct place *p = known ? place_of(known) : place_new(driver, context, ordinal);
     if (!p) return NULL;
     if (primary) atomic_store(&p->primary, true);
-    if (!known) publish(p);
+    if (!known) sign(driver, p), publish(p);
     return &p->device;
 }
 
 static struct device *find_or_add(const struct driver *driver, CUcontext context, CUdevice ordinal)
 {
     struct device *d = find(context, ordinal);
-    if (d) return d;
+    if (d && device_lives(d)) return d;
     pthread_mutex_lock(&lock);
     d = find(context, ordinal);
     if (!d) d = add(driver, context, ordinal);
@@ -268,7 +294,7 @@ static CUresult enter(const struct driver *driver, struct device *d)
 bool device_try_enter(struct device *d)
 {
     const struct driver *driver = driver_get();
-    return driver && enter(driver, d) == CUDA_SUCCESS;
+    return driver && device_lives(d) && enter(driver, d) == CUDA_SUCCESS;
 }
 
 int device_enter(struct device *d)

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One CUDA context in use. Created at first sight of a pointer that belongs to it; lives as long as the
- * process. For memory without a context of its own (pools, virtual memory mappings) it is the primary
+/* One CUDA context in use. Created at first sight of a pointer that belongs to it; stays as long as the
+ * process, also where the application resets the device or destroys the context: what it has afterwards is another one. For memory without a context of its own (pools, virtual memory mappings) it is the primary
  * context of the owning device. */
 struct device {
     CUcontext context;
@@ -38,7 +38,8 @@ bool device_accessible(const void *p, size_t bytes);
 /* The device of the current context, else the first device's primary context; NULL without a driver. */
 struct device *device_default(void);
 
-/* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). */
+/* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). Of a device that a pointer of
+ * the application's lies on now: what is not sure of that asks before (place.h). */
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
@@ -92,6 +93,7 @@ struct buffer {
     CUdeviceptr address;   /* address for kernels and copies on d */
     size_t bytes;          /* capacity, at least what was asked for; 256-byte aligned */
     struct device *device;
+    struct device *home;   /* of pinned memory: in whose context it was allocated; it goes with that */
     struct buffer *next;   /* in the pool */
 };
 #define BUFFER_MARKS 65536

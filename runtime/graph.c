@@ -17,12 +17,12 @@ struct graph {
 /* In a slot: a thread is using the slot's graph; no more graphs here. */
 static struct graph in_use, refused;
 
-static void graph_free(struct graph *g)
+static void graph_free(struct graph *g, bool there)
 {
     const struct driver *driver = driver_get();
     if (!g) return;
-    if (g->exec) driver->cuGraphExecDestroy(g->exec);
-    if (g->graph) driver->cuGraphDestroy(g->graph);
+    if (there && g->exec) driver->cuGraphExecDestroy(g->exec);
+    if (there && g->graph) driver->cuGraphDestroy(g->graph);
     free(g);
 }
 
@@ -59,18 +59,18 @@ bool graph_launch(struct module *m, enum kernel_direction direction, int entry, 
     if (r == CUDA_SUCCESS) r = driver->cuGraphLaunch(g->exec, stream_use(s));
     if (r != CUDA_SUCCESS && g != &refused) {
         log_write(LOG_DEBUG, "%s is launched without graphs: %s", m->kernel->signature, driver_error(r));
-        graph_free(g);
+        graph_free(g, true);
         g = &refused;
     }
     atomic_store_explicit(slot, g, memory_order_release);
     return r == CUDA_SUCCESS;
 }
 
-void graphs_free(struct module *m)
+void graphs_free(struct module *m, bool there)
 {
     _Atomic(struct graph *) *slot = &m->graphs[0][0][0];
     for (size_t i = 0; i < sizeof m->graphs / sizeof *slot; i++) {
         struct graph *g = atomic_exchange(&slot[i], NULL);
-        if (g != &refused) graph_free(g);
+        if (g != &refused) graph_free(g, there);
     }
 }

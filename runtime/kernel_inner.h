@@ -151,8 +151,8 @@ uint64_t launch_program(struct kernel *k, struct device *d);
  * where that can't be now or ever. */
 bool graph_launch(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
                   struct stream *s);
-/* Gives back the graphs of m, of which none may be in use; its device must be entered. */
-void graphs_free(struct module *m);
+/* Gives back the graphs of m, of which none may be in use; its device must be entered, if it is there. */
+void graphs_free(struct module *m, bool there);
 
 /* copies.c: the job by the copy engine. job->begin is below k->size. */
 int copies_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,

@@ -6,6 +6,7 @@
 #include "knobs.h"
 #include "env.h"
 #include "log.h"
+#include "place.h"
 #include "toolchain.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,7 @@ static bool load_image(struct build *b, enum origin o)
             driver_get()->cuModuleUnload(handle);
     }
     if (r == CUDA_SUCCESS) return true;
+    if (!device_lives(m->device)) return false;
     log_once(LOG_WARN, "load", "the driver refuses the module of %s (%s): %s", b->name,
              o == ORIGIN_COMPILED ? "compiled"
              : o == ORIGIN_CACHE  ? "cached"

@@ -162,8 +162,9 @@ void modules_free(struct kernel *k)
     for (; m; m = next) {
         next = m->next;
         native_unload(m);
-        if (m->handle && device_try_enter(m->device)) {
-            graphs_free(m);
+        bool there = m->handle && device_try_enter(m->device);
+        graphs_free(m, there);
+        if (there) {
             driver_get()->cuModuleUnload(m->handle);
             device_leave(m->device);
         }

@@ -20,6 +20,9 @@ struct pool {
 struct place {
     struct device device; /* first, so that the address of one is the address of the other */
     atomic_bool primary;  /* its context is the primary one of its ordinal */
+    atomic_bool gone;     /* its context was reset or destroyed, and all that was in it; another may have the same handle */
+    CUdeviceptr sign;     /* an allocation in the context, and the driver's number for it; 0 where there was no memory */
+    uint64_t sign_id;
     pthread_mutex_t lock; /* of the streams */
     struct stream *streams; /* unused ones */
     int streams_kept;
@@ -39,7 +42,9 @@ static inline struct place *place_of(struct device *d)
 
 /* All devices seen so far; follow `next`. */
 struct device *device_first(void);
-/* device_enter without a word where it fails: the application may have destroyed the context. */
+/* False once its context was reset or destroyed. The driver is asked: whoever has just asked about a pointer on d knows. */
+bool device_lives(struct device *d);
+/* device_enter for all others, without a word where the context is gone. */
 bool device_try_enter(struct device *d);
 /* Both give back what is pooled for d, which must be entered. */
 void streams_drop(struct device *d);

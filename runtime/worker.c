@@ -67,7 +67,7 @@ static void work_one(struct module *m, struct gen **gen)
     pthread_mutex_unlock(&kernel_lock);
     if (!m->device) {
         stage = native_load(gen, m);
-    } else if (device_enter(m->device) == 0) {
+    } else if (device_try_enter(m->device)) {
         stage = module_load(gen, m);
         device_leave(m->device);
     }

@@ -1,5 +1,6 @@
 /* context.c: primary and other contexts, each thread's stack of current ones, peers. */
 #include "sim.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,18 +35,20 @@ static CUresult context_open(struct CUctx_st *c, int device, bool is_primary, un
     return CUDA_SUCCESS;
 }
 
+void context_misused(const char *what)
+{
+    fprintf(stderr, "simulated GPU: a %s of a context that was reset or destroyed\n", what);
+    abort();
+}
+
 /* Runs what is pending, then frees what the context holds. */
 static void context_close(struct CUctx_st *c)
 {
     context_run(c);
     memory_close();
     memory_release_context(c);
-    while (c->streams) {
-        struct CUstream_st *s = c->streams;
-        c->streams = s->next;
-        s->dead = true;
-        stream_unref(s);
-    }
+    modules_close(c);
+    streams_close(c);
     struct CUctx_st **link = &contexts;
     while (*link != c) link = &(*link)->next;
     *link = c->next;
@@ -74,17 +77,16 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* Whoever wants it next makes it anew, at the same address. */
 CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
 {
     ENTER_ANY();
     if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     struct CUctx_st *c = &primary[device];
     if (!c->live) return CUDA_SUCCESS;
-    int retained = c->retained;
     context_close(c);
-    CUresult r = context_open(c, device, true, 0);
-    c->retained = retained;
-    return r;
+    c->reset = true;
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
@@ -131,6 +133,7 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext c)
     if (depth && stack[depth - 1] == c) depth--;
     /* The struct stays: other threads may have it on their stacks. */
     context_close(c);
+    c->reset = true;
     return CUDA_SUCCESS;
 }
 
@@ -154,7 +157,8 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext c)
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext c)
 {
     ENTER_ANY();
-    if (!context_live(c)) return CUDA_ERROR_INVALID_CONTEXT;
+    bool waits = c >= primary && c < primary + SIM_DEVICES_MAX && c->reset;   /* its handle stays one */
+    if (!context_live(c) && !waits) return CUDA_ERROR_INVALID_CONTEXT;
     if (depth == STACK_MAX) return CUDA_ERROR_INVALID_VALUE;
     stack[depth++] = c;
     return CUDA_SUCCESS;

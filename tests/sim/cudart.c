@@ -14,7 +14,7 @@ cudaError_t rt_keep(CUresult r)
     return e;
 }
 
-/* The primary context of each device is retained once per process and never given back. */
+/* The primary context of each device is retained once per process, and after each reset, and never given back. */
 static CUresult primary_context(int device, CUcontext *out)
 {
     enum { DEVICES_MAX = 64 };
@@ -22,7 +22,10 @@ static CUresult primary_context(int device, CUcontext *out)
     CUresult r = cuInit(0);
     if (r || device < 0 || device >= DEVICES_MAX) return r ? r : CUDA_ERROR_INVALID_DEVICE;
     *out = __atomic_load_n(&retained[device], __ATOMIC_ACQUIRE);
-    if (*out) return CUDA_SUCCESS;
+    unsigned flags;
+    int active = 0;
+    if (*out) cuDevicePrimaryCtxGetState(device, &flags, &active);
+    if (active) return CUDA_SUCCESS;
     r = cuDevicePrimaryCtxRetain(out, device);
     if (!r) __atomic_store_n(&retained[device], *out, __ATOMIC_RELEASE);
     return r;
@@ -31,8 +34,9 @@ static CUresult primary_context(int device, CUcontext *out)
 CUresult rt_ensure(void)
 {
     CUcontext c = NULL;
+    CUdevice device;
     CUresult r = cuInit(0);
-    if (r || (!cuCtxGetCurrent(&c) && c)) return r;
+    if (r || (!cuCtxGetCurrent(&c) && c && !cuCtxGetDevice(&device))) return r;
     r = primary_context(wanted, &c);
     return r ? r : cuCtxSetCurrent(c);
 }

@@ -119,11 +119,19 @@ static struct CUmod_st **module_link(CUmodule handle)
     return link;
 }
 
+/* They stay, of no context. */
+void modules_close(struct CUctx_st *c)
+{
+    for (struct CUmod_st *m = modules; m; m = m->next)
+        if (m->context == c) m->context = NULL;
+}
+
 CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
     ENTER();
     struct CUmod_st **link = module_link(module), *m = *link;
     if (!m) return CUDA_ERROR_INVALID_HANDLE;
+    if (!m->context) context_misused("module");
     if (m->context != ctx) return CUDA_ERROR_INVALID_CONTEXT;
     context_run(ctx);
     *link = m->next;
@@ -185,6 +193,7 @@ bool function_live(CUfunction f)
 {
     for (struct CUmod_st *m = modules; m; m = m->next)
         for (struct CUfunc_st *at = m->functions; at; at = at->next)
-            if (at == f) return true;
+            if (at == f && !m->context) context_misused("kernel");
+            else if (at == f) return true;
     return false;
 }

@@ -151,6 +151,29 @@ static void test_contexts(void **state)
     assert_int_equal(cuCtxPopCurrent(&now), CUDA_ERROR_INVALID_CONTEXT);
 }
 
+/* As an H100's, with CUDA 13.0. */
+static void test_reset(void **state)
+{
+    (void)state;
+    CUcontext first = start(), again, now;
+    CUdeviceptr p;
+    unsigned flags;
+    int active;
+    unsigned long long id;
+    OK(cuMemAlloc(&p, 1));
+    OK(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p));
+    OK(cuDevicePrimaryCtxReset(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    assert_false(active);
+    assert_int_equal(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxPushCurrent(first));
+    OK(cuDevicePrimaryCtxRetain(&again, 0));
+    assert_ptr_equal(again, first);
+    assert_int_equal(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxSynchronize());
+    OK(cuCtxPopCurrent(&now));
+}
+
 static void *other_thread(void *result)
 {
     CUcontext c = (CUcontext)result;
@@ -224,7 +247,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_events_order_streams),
         cmocka_unit_test(test_legacy_stream),
         cmocka_unit_test(test_copies_2d),
-        cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_contexts), cmocka_unit_test(test_reset),
         cmocka_unit_test(test_current_context_is_per_thread),
         cmocka_unit_test(test_entry_points),
         cmocka_unit_test(test_forked_child_has_no_driver),

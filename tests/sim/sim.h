@@ -47,7 +47,7 @@ int device_count(void);
 /* context.c */
 struct CUctx_st {
     int device;
-    bool primary, live;
+    bool primary, live, reset;
     int retained;                      /* primary contexts */
     unsigned flags;
     CUresult failed;                   /* sticky, as on hardware */
@@ -59,6 +59,7 @@ struct CUctx_st {
 extern struct CUctx_st *contexts;      /* live ones */
 CUcontext context_current(void);       /* NULL if none */
 bool context_live(CUcontext c);
+void context_misused(const char *what);   /* CUDA 13.0 crashes */
 
 /* memory.c */
 enum alloc_kind {
@@ -129,6 +130,7 @@ struct CUstream_st *stream_new(struct CUctx_st *c, unsigned flags);
 void stream_unref(struct CUstream_st *s);
 /* NULL if the handle is of no live stream. 0 and the special handles mean those of ctx. */
 struct CUstream_st *stream_find(CUstream handle, CUcontext ctx);
+void streams_close(struct CUctx_st *c);
 /* Appends a malloc'd op, which the stream then owns. Returns its sequence number. */
 uint64_t stream_add(struct CUstream_st *s, struct op *o);
 CUresult stream_run(struct CUstream_st *s, uint64_t upto);
@@ -152,6 +154,7 @@ struct CUfunc_st {
     char name[];
 };
 bool function_live(CUfunction f);
+void modules_close(struct CUctx_st *c);
 /* This thread's shared memory of the function's module; NULL with *bytes = 0 if it has none. */
 void *function_shared(CUfunction f, size_t *bytes);
 

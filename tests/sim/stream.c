@@ -35,6 +35,26 @@ void stream_unref(struct CUstream_st *s)
     if (!--s->refs) free(s);
 }
 
+/* Of contexts that are gone: kept, so that they are told from others. */
+static struct CUstream_st *gone;
+
+static void not_gone(CUstream handle)
+{
+    for (struct CUstream_st *s = gone; s; s = s->next)
+        if (s == handle) context_misused("stream");
+}
+
+void streams_close(struct CUctx_st *c)
+{
+    struct CUstream_st *s;
+    while ((s = c->streams)) {
+        c->streams = s->next;
+        s->dead = true;
+        s->next = gone;
+        gone = s;
+    }
+}
+
 struct CUstream_st *stream_find(CUstream handle, CUcontext ctx)
 {
     if (!handle || handle == CU_STREAM_LEGACY) return ctx->legacy;
@@ -42,6 +62,7 @@ struct CUstream_st *stream_find(CUstream handle, CUcontext ctx)
     for (struct CUctx_st *c = contexts; c; c = c->next)
         for (struct CUstream_st *s = c->streams; s; s = s->next)
             if (s == handle && s != c->legacy && s != c->per_thread) return s;
+    not_gone(handle);
     return NULL;
 }
 
@@ -130,6 +151,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 CUresult CUDAAPI cuStreamDestroy(CUstream stream)
 {
+    not_gone(stream);
     ENTER();
     struct CUstream_st *s = stream_find(stream, ctx);
     if (!s || s == s->context->legacy || s == s->context->per_thread) return CUDA_ERROR_INVALID_HANDLE;

@@ -1,0 +1,92 @@
+/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context of their
+ * own: what stridec has there is gone.
+ * The program ends well; and messages of memory that it takes afterwards are right, by the types that there were. Not on a real
+ * device above a CUDA-aware MPI, whose own state is gone too.
+ *
+ * usage: reset [again | own]
+ *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 again
+ * run: STRIDEC_TRANSPORT=staged -n 2 again
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 again
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 again
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 own
+ * run: STRIDEC_TRANSPORT=staged -n 2 own
+ */
+#include "check.h"
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG = 3, TIMES = 4, SIZES = 4 };
+static const int runs[SIZES] = {20, 300, 20000, 200000};
+static struct layout layouts[SIZES];
+static int peer;
+
+static void exchange(int i, uint64_t salt)
+{
+    const struct layout *l = &layouts[i];
+    struct buf out, in;
+    buf_make(&out, MEM_DEVICE, l, 0, salt + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, l, 0, 1);
+    for (int k = 0; k < TIMES; k++) {
+        buf_fill(&in, 1);
+        MPI_Sendrecv(out.origin, 1, l->type, peer, TAG, in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        buf_expect_from(&in, l, l, salt + (uint64_t)peer);
+        buf_check(&in, "a message");
+    }
+    int position = 0, from = 0;
+    void *packed = NULL;
+    cudaMalloc(&packed, (size_t)l->bytes);
+    buf_fill(&in, 1);
+    MPI_Pack(out.origin, 1, l->type, packed, (int)l->bytes, &position, MPI_COMM_WORLD);
+    MPI_Unpack(packed, (int)l->bytes, &from, in.origin, 1, l->type, MPI_COMM_WORLD);
+    buf_expect_from(&in, l, l, salt + (uint64_t)my_rank);
+    buf_check(&in, "packed and unpacked");
+    cudaFree(packed);
+    buf_free(&out), buf_free(&in);
+}
+
+static void exchanges(const char *when)
+{
+    for (int i = 0; i < SIZES; i++) exchange(i, 10 + (uint64_t)i);
+    report("messages %s", when);
+}
+
+/* Another context each time, on the same device. */
+static void in_own_context(void)
+{
+    int (*create)(void **context, unsigned flags, int device) = NULL, (*destroy)(void *context) = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
+    bool made = create && destroy && !create(&context, 0, 0);
+    expect(made, "no context");
+    if (made) exchanges("in a context of the program's");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (made) destroy(context);
+}
+
+int main(int argc, char **argv)
+{
+    bool own = argc > 1 && !strcmp(argv[argc - 1], "own"), again = argc > 1 && !strcmp(argv[argc - 1], "again");
+    check_start(&argc, &argv, -1);
+    peer = 1 - my_rank;
+    for (int i = 0; i < SIZES; i++) {
+        MPI_Datatype type;
+        MPI_Type_vector(runs[i], 1, 2, MPI_DOUBLE, &type);
+        type_commit(&type);
+        layout_of(&layouts[i], type, 1, "every second double");
+    }
+    exchanges("before a reset");
+    for (int i = 0; own && i < 3; i++) in_own_context();
+    if (own) exchanges("after other contexts");
+    for (int n = 0; n < (again ? 2 : 1); n++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (cuda_aware() && !getenv("SIMGPU_OPEN")) break;
+        cudaDeviceReset();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (again) exchanges("after a reset");
+    }
+    for (int i = 0; i < SIZES; i++) layout_free(&layouts[i]);
+    return check_finish();
+}
