@@ -263,6 +263,8 @@ struct device *device_default(void)
     if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS && context &&
         driver->cuCtxGetDevice(&ordinal) == CUDA_SUCCESS)
         return find_or_add(driver, context, ordinal);
+    for (struct device *d = device_first(); d; d = d->next)
+        if (device_lives(d)) return d;
     if (driver->cuDeviceGet(&ordinal, 0) != CUDA_SUCCESS) return NULL;
     return find_or_add(driver, NULL, ordinal);
 }

@@ -35,7 +35,8 @@ bool device_only(const void *p);
 /* True if kernels may address [p, p + bytes) as it is: device or managed memory, or one allocation of pinned and
  * mapped host memory with one unified address. */
 bool device_accessible(const void *p, size_t bytes);
-/* The device of the current context, else the first device's primary context; NULL without a driver. */
+/* The device of the current context, else one that is in use, else the first device's primary context; NULL without a
+ * driver. */
 struct device *device_default(void);
 
 /* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). Of a device that a pointer of

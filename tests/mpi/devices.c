@@ -1,6 +1,8 @@
-/* devices.c: GPUs chosen after MPI_Init, several of them in one rank, pushed contexts; nothing current changes.
+/* devices.c: GPUs chosen after MPI_Init, several of them in one rank, pushed contexts; nothing current changes, and none is used
+ * that the program does not use.
  *
  * run: -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: SIMGPU_DEVICES=1 -n 2
  * run: SIMGPU_DEVICES=4 STRIDEC_TRANSPORT=oneshot -n 2
  */
@@ -22,6 +24,7 @@ static struct {
     CUresult (*pop)(CUcontext *);
     CUresult (*retain)(CUcontext *, CUdevice);
     CUresult (*release)(CUdevice);
+    CUresult (*state)(CUdevice, unsigned *flags, int *active);
 } cu;
 
 static void load_driver(void)
@@ -35,7 +38,8 @@ static void load_driver(void)
     *(void **)&cu.pop = dlsym(lib, "cuCtxPopCurrent_v2");
     *(void **)&cu.retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
     *(void **)&cu.release = dlsym(lib, "cuDevicePrimaryCtxRelease_v2");
-    expect(cu.get_current && cu.push && cu.pop && cu.retain && cu.release, "driver symbols are missing");
+    *(void **)&cu.state = dlsym(lib, "cuDevicePrimaryCtxGetState");
+    expect(cu.state && cu.get_current && cu.push && cu.pop && cu.retain && cu.release, "driver symbols are missing");
 }
 
 static void select_device(int d)
@@ -176,7 +180,8 @@ static void *bare_thread(void *arg)
     return NULL;
 }
 
-static void without_context(int provided)
+/* What is received, in memory of this kind. */
+static void without_context(int provided, enum mem_kind kind)
 {
     struct buf b[2];
     struct layout l;
@@ -184,15 +189,27 @@ static void without_context(int provided)
     if (provided < MPI_THREAD_SERIALIZED) return;
     layout_number(&l, 1, 2);
     buf_make(&b[0], MEM_DEVICE, &l, 0, salt + (uint64_t)my_rank);
-    buf_make(&b[1], MEM_DEVICE, &l, 0, salt + 5);
-    pthread_create(&id, NULL, bare_thread, b);
-    pthread_join(id, NULL);
+    buf_make(&b[1], kind, &l, 0, salt + 5);
+    for (int i = 0; i < 5; i++) {
+        pthread_create(&id, NULL, bare_thread, b);
+        pthread_join(id, NULL);
+    }
     buf_expect_from(&b[1], &l, &l, salt + (uint64_t)peer);
     buf_check(&b[1], "received by a thread without a context");
     buf_free(&b[0]);
     buf_free(&b[1]);
     layout_free(&l);
-    report("a thread without a context");
+    report("a thread without a context receives in %s memory", kind == MEM_DEVICE ? "device" : "host");
+}
+
+static void unused(int device)
+{
+    unsigned flags;
+    int active = 0;
+    if (host_mode || device == 1 % devices) return;
+    if (cu.state) cu.state(device, &flags, &active);
+    expect(!active, "device %d has a context", device);
+    report("a device that is not the program's");
 }
 
 int main(int argc, char **argv)
@@ -200,13 +217,16 @@ int main(int argc, char **argv)
     int provided = check_start(&argc, &argv, MPI_THREAD_SERIALIZED);
     peer = my_rank ^ 1;
     if (!host_mode) expect(cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0, "no CUDA device");
-    select_device(my_rank);
+    select_device(1);
     mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     load_driver();
     note("%d devices", devices);
+    for (int i = 0; i < 5; i++) exchange(1, 1, 1);
+    without_context(provided, MEM_HOST);
+    unused(0);
     own_device();
     several();
     pushed();
-    without_context(provided);
+    without_context(provided, MEM_DEVICE);
     return check_finish();
 }
