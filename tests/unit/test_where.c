@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-enum { BYTES = 8192, PAGE = 4096 };
+enum { BYTES = 8192, PAGE = 4096, APART = 1 << 20 };
 
 static struct device *device;
 static uint64_t memory;   /* BYTES of it on the device; no device's before and after */
@@ -83,11 +83,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
-    CUdeviceptr allocated;
+    CUdeviceptr before, allocated, after;
     MPI_Init(&argc, &argv);
     const struct driver *driver = driver_load();
     if (!driver || driver->cuInit(0) || driver->cuDevicePrimaryCtxRetain(&context, 0) ||
-        driver->cuCtxPushCurrent(context) || !(device = device_default()) || driver->cuMemAlloc(&allocated, BYTES)) {
+        driver->cuCtxPushCurrent(context) || !(device = device_default()) || driver->cuMemAlloc(&before, APART) || driver->cuMemAlloc(&allocated, BYTES) ||
+        driver->cuMemAlloc(&after, APART) || driver->cuMemFree(before) || driver->cuMemFree(after)) {
         printf("not ok no simulated GPU: put its folder on LD_LIBRARY_PATH\n");
         return 1;
     }
