@@ -53,7 +53,9 @@ bool mpi_takes_device(void)
 {
     int (*open_mpi)(void), (*mpich)(int, int *), supported = 0;
 
-    *(void **)&open_mpi = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    *(void **)&open_mpi = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");   /* not what stridec says for it */
+    if (!open_mpi)
+        *(void **)&open_mpi = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
     *(void **)&mpich = dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support");
     if (open_mpi)
         return open_mpi() == 1;

@@ -6,7 +6,6 @@
 #include "place.h"
 #include "transport.h"
 #include "tune_origin.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,29 +44,6 @@ const struct tune_table *choose_table(const char **file)
 {
     if (file) *file = table_file ? table_file : "built-in";
     return table;
-}
-
-/* Open MPI and MPICH each have a query of their own; neither is declared everywhere. */
-static bool ask_aware(void)
-{
-    int (*open_mpi)(void), (*mpich)(int, int *);
-    *(void **)&open_mpi = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    *(void **)&mpich = dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support");
-    int supported = 0;
-    if (open_mpi) return open_mpi() == 1;
-    return mpich && mpich(0, &supported) == MPI_SUCCESS && supported;   /* 0: MPIX_GPU_SUPPORT_CUDA */
-}
-
-bool mpi_cuda_aware(void)
-{
-    static atomic_int known;   /* 0: not asked, 1: no, 2: yes */
-    int k = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!k) {
-        k = ask_aware() ? 2 : 1;
-        atomic_store_explicit(&known, k, memory_order_relaxed);
-        atomic_store_explicit(&host_aware, k == 2, memory_order_relaxed);
-    }
-    return k == 2;
 }
 
 /* ORDER TUNE_WAY */

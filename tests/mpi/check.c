@@ -178,7 +178,8 @@ void in_threads(int n, void *work(void *comm))
 bool cuda_aware(void)
 {
     int (*query)(void);
-    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    *(void **)&query = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");
+    if (!query) *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
     return query && query() == 1;
 }
 
