@@ -53,6 +53,45 @@ static void exchanges(const char *when)
     report("messages %s", when);
 }
 
+/* What stridec keeps plans for: they are freed after the reset. */
+static MPI_Request persistent[2];
+static MPI_Comm ring;
+
+static void begin_plans(void)
+{
+    const struct layout *l = &layouts[2];
+    struct buf out, in;
+    MPI_Aint at[2] = {0, 0};
+    int counts[2] = {1, 0};
+    buf_make(&out, MEM_DEVICE, l, 0, 40 + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, l, 0, 1);
+    MPI_Send_init(out.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, &persistent[0]);
+    MPI_Recv_init(in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, &persistent[1]);
+    for (int k = 0; k < TIMES; k++) {
+        buf_fill(&in, 1);
+        MPI_Startall(2, persistent);
+        MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
+        buf_expect_from(&in, l, l, 40 + (uint64_t)peer);
+        buf_check(&in, "a persistent message");
+    }
+    MPI_Cart_create(MPI_COMM_WORLD, 1, (int[]){num_ranks}, (int[]){0}, 0, &ring);
+    counts[0] = my_rank > 0, counts[1] = my_rank + 1 < num_ranks;
+    for (int k = 0; k < TIMES; k++) {
+        buf_fill(&in, 1);
+        MPI_Neighbor_alltoallw(out.origin, counts, at, (MPI_Datatype[]){l->type, l->type}, in.origin, counts, at,
+                               (MPI_Datatype[]){l->type, l->type}, ring);
+        buf_expect_from(&in, l, l, 40 + (uint64_t)peer);
+        buf_check(&in, "from a neighbour");
+    }
+    buf_free(&out), buf_free(&in);
+    report("persistent and neighbours' messages");
+}
+
+static void end_plans(void)
+{
+    for (int i = 0; i < 2; i++) MPI_Request_free(&persistent[i]);
+    MPI_Comm_free(&ring);
+}
+
 /* Another context each time, on the same device. */
 static void in_own_context(void)
 {
@@ -69,6 +108,7 @@ static void in_own_context(void)
 int main(int argc, char **argv)
 {
     bool own = argc > 1 && !strcmp(argv[argc - 1], "own"), again = argc > 1 && !strcmp(argv[argc - 1], "again");
+    int resets = again ? 2 : 1;
     check_start(&argc, &argv, -1);
     peer = 1 - my_rank;
     for (int i = 0; i < SIZES; i++) {
@@ -78,12 +118,14 @@ int main(int argc, char **argv)
         layout_of(&layouts[i], type, 1, "every second double");
     }
     exchanges("before a reset");
+    begin_plans();
     for (int i = 0; own && i < 3; i++) in_own_context();
     if (own) exchanges("after other contexts");
-    for (int n = 0; n < (again ? 2 : 1); n++) {
+    if (cuda_aware() && !getenv("SIMGPU_OPEN")) resets = 0, end_plans();
+    for (int n = 0; n < resets; n++) {
         MPI_Barrier(MPI_COMM_WORLD);
-        if (cuda_aware() && !getenv("SIMGPU_OPEN")) break;
         cudaDeviceReset();
+        if (n == 0) end_plans();
         MPI_Barrier(MPI_COMM_WORLD);
         if (again) exchanges("after a reset");
     }
