@@ -301,11 +301,16 @@ bool operands_partial(const struct operands *o)
     return o->watch != NULL;
 }
 
-const void *operands_arrived(const struct operands *o)
+struct parcel *operands_awaited(const struct operands *o, const void **packed)
 {
-    for (int i = 0; i < o->n; i++)
-        if (o->of[i].flags & OPERAND_PARTIAL && o->of[i].carried) return o->of[i].use;
-    return NULL;
+    *packed = NULL;
+    for (int i = 0; i < o->n; i++) {
+        const struct operand *p = &o->of[i];
+        if (!(p->flags & OPERAND_PARTIAL) || !p->carried) continue;
+        *packed = p->use;
+        return o->watch && !p->hosted ? &p->carried->piece[0].parcel : o->watch;
+    }
+    return o->watch;
 }
 
 int operands_close(struct operands *o, int rc, const MPI_Status *status)

@@ -131,7 +131,8 @@ void operands_free(struct operands *o);
 /* A copy that outlives the call; NULL without memory. */
 struct operands *operands_move(const struct operands *o);
 bool operands_partial(const struct operands *o);
-/* Where a receive's packed bytes arrive; NULL where the MPI writes them into the buffer itself. */
-const void *operands_arrived(const struct operands *o);
+/* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL: the MPI writes
+ * them into the buffer itself. */
+struct parcel *operands_awaited(const struct operands *o, const void **packed);
 
 #endif

@@ -33,8 +33,9 @@ static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 /* Where a receive's bytes arrive, and for whom: NULL where no descriptor can. */
 static struct parcel *awaited(const struct record *r, const void **packed)
 {
-    *packed = r->parcel ? r->parcel->address : r->operands ? operands_arrived(r->operands) : NULL;
-    return r->parcel ? r->parcel : r->operands ? r->operands->watch : NULL;
+    if (r->operands) return operands_awaited(r->operands, packed);
+    *packed = r->parcel ? r->parcel->address : NULL;
+    return r->parcel;
 }
 
 static void receive_done(struct completion *c, struct record *r, MPI_Status *status, int error, bool again)

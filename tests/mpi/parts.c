@@ -303,6 +303,17 @@ static void receive_from_bytes(struct work *w, enum mem_kind kind, int bytes)
     MPI_Wait(&r, &s);
     expect_packed(w, b.shadow + b.lead, bytes);
     check_all(w, bytes < w->bytes ? "a short message to an Irecv" : "sent bytes, Irecv'd parts");
+
+    fill(w, salt + 33);
+    MPI_Recv_init((void *)w->at, w->count, w->type, peer, 9, MPI_COMM_WORLD, &r);
+    for (int i = 0; i < 2; i++) {
+        MPI_Start(&r);
+        MPI_Send(b.origin, bytes, MPI_BYTE, peer, 9, MPI_COMM_WORLD);
+        MPI_Wait(&r, &s);
+    }
+    MPI_Request_free(&r);
+    expect_packed(w, b.shadow + b.lead, bytes);
+    check_all(w, bytes < w->bytes ? "a short message to a persistent receive" : "sent bytes, parts received again and again");
     buf_free(&b);
 }
 
