@@ -3,6 +3,7 @@
 #include "partitioned.h"
 #include "standing.h"
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static struct carried *carried_new(const struct operands *o, const struct operand *p, const struct group *g)
 {
@@ -89,6 +90,16 @@ static void place_pieces(struct carried *c)
 /* Host memory for all bytes from the first that a piece touches to the last, aligned as the operand is. Where the operand is one contiguous piece, its
  * packed bytes are just that. */
 #define ALIGNED 64
+#define WIDE ((size_t)64 << 20)   /* may be most of the address space, between memories; what is not touched takes nothing */
+static bool shadow_room(struct carried *c, size_t bytes)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *wide = bytes < WIDE ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (wide != MAP_FAILED) c->block = wide, c->mapped = bytes;
+    else c->block = malloc(bytes);
+    return c->block != NULL;
+}
+
 static bool shadow_make(struct operand *p, struct carried *c)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, first, past;
@@ -103,8 +114,7 @@ static bool shadow_make(struct operand *p, struct carried *c)
         p->use = (void *)((uintptr_t)c->whole.address - (uintptr_t)low);
         return true;
     }
-    c->block = malloc((size_t)(high - low) + ALIGNED);
-    if (!c->block) return false;
+    if (!shadow_room(c, (size_t)(high - low) + ALIGNED)) return false;
     uintptr_t shadow = (uintptr_t)c->block - (uintptr_t)low;
     c->shadow = shadow + ((uintptr_t)p->buf - shadow) % ALIGNED;
     p->use = (void *)c->shadow;
@@ -129,7 +139,9 @@ static void carried_free(struct carried *c)
     buffer_put(c->whole.wire), buffer_put(c->whole.stage);
     if (c->whole.layout) layout_unref(c->whole.layout);
     block_put(c->packed);
-    free(c->block), free(c->counts), free(c->displs), free(c->types);
+    if (c->mapped) munmap(c->block, c->mapped);
+    else free(c->block);
+    free(c->counts), free(c->displs), free(c->types);
     free(c);
 }
 

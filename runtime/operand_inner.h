@@ -44,7 +44,8 @@ struct carried {
     struct parcel whole;         /* the operand's buffers; its layout is the first piece's */
     bool staged;
     uintptr_t shadow;            /* staged: the user's bytes in host memory, where p->buf stands for; 0: the wire is that */
-    void *block;                 /* what shadow lies in */
+    void *block;                 /* what shadow lies in ... */
+    size_t mapped;               /* ... of so many bytes, mapped; 0: malloc's */
     void *counts, *displs;
     MPI_Datatype *types;
     int n;

@@ -336,6 +336,30 @@ static void together(void)
     report("two files at once");
 }
 
+/* A type by absolute addresses, with a part on the host and one on a device: most of the address space lies between them. */
+static void far_apart(void)
+{
+    enum { EACH = 100, BYTES_EACH = EACH * (int)sizeof(int) };
+    static const char nothing[BYTES_EACH];
+    static const enum mem_kind kinds[] = {MEM_HOST, MEM_DEVICE};
+    struct buf b[2];
+    MPI_Aint at[2];
+    MPI_Datatype type;
+    for (int i = 0; i < 2; i++) {
+        buf_bytes(&b[i], kinds[i], BYTES_EACH, 0, (uint64_t)(i + 2 * my_rank));
+        MPI_Get_address(b[i].origin, &at[i]);
+    }
+    MPI_Type_create_hindexed(2, (int[]){EACH, EACH}, at, MPI_INT, &type);
+    type_commit(&type);
+    set_view(&device, BYTES);
+    MPI_File_write_at(device.file, my_rank * 2 * BYTES_EACH, MPI_BOTTOM, 1, type, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2; i++) mem_write(kinds[i], b[i].origin, nothing, BYTES_EACH);
+    MPI_File_read_at_all(device.file, my_rank * 2 * BYTES_EACH, MPI_BOTTOM, 1, type, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2; i++) buf_check(&b[i], "written, and read again"), buf_free(&b[i]);
+    MPI_Type_free(&type);
+    report("parts on the host and on a device");
+}
+
 /* An Open MPI 4.1 built for CUDA crashes in external32, of host memory too, until it has sent some of a device. */
 static void meet_devices(void)
 {
@@ -361,6 +385,7 @@ int main(int argc, char **argv)
         if (!f->writes && !(OPEN && begun)) try_short(f);
     }
     together();
+    far_apart();
     side_close(&host), side_close(&device);
     for (int i = 0; i < LISTS; i++) layout_free(&lists[i]);
     return check_finish();
