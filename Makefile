@@ -44,11 +44,11 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
-# The names that the MPI's header declares.
+# The names that the MPI's headers declare: of MPIX ones those of persistent collectives count (Open MPI 4.1).
 $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
-	echo '#include <mpi.h>' > $@.c
-	$(MPICC) -E $@.c | grep -oE '\bMPI_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
+	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
+	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared
 	$(LUA) runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 

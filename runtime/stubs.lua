@@ -64,7 +64,8 @@ local FORMS = {
     keep = "persistent" },
 }
 
--- Every function of a row that the MPI has: { name =, row =, args =, keep = }.
+-- Every function of a row that the MPI has: { name =, symbol =, row =, args =, keep = }. Open MPI 4.1 calls persistent
+-- collectives MPIX_.
 local function functions(row)
   local list = {}
   local forms = row.forms or "blocking"
@@ -74,8 +75,10 @@ local function functions(row)
       for _, large in ipairs { false, true } do
         local can = row.large or (row.how ~= "own" and row.how ~= "poll" and not row.small)
         local name = form.name(row.name) .. (large and "_c" or "")
-        if (not large or can) and has["MPI_" .. name] then
-          list[#list + 1] = { name = name, row = row, args = split(row.arguments, more, large), large = large,
+        local symbol = has["MPI_" .. name] and "MPI_" .. name
+          or form.keep == "persistent" and has["MPIX_" .. name] and "MPIX_" .. name
+        if (not large or can) and symbol then
+          list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large), large = large,
             keep = form.keep or row.keep }
         end
       end
@@ -156,7 +159,7 @@ local function each(template, chosen)
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       local moved = f.row.quick or {}
       emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
-        name = f.name, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        name = f.name, symbol = f.symbol, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or handed_on(f.args),
         more = declarations == "" and "" or ", " .. declarations,
@@ -441,8 +444,8 @@ elseif what == "stubs.c" then
            "#define ACT_OFTEN static __attribute__((noinline))\n\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[
-    *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "MPI_$name");
-    *(void **)&next_pmpi.$name = dlsym(RTLD_NEXT, "PMPI_$name");
+    *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "$symbol");
+    *(void **)&next_pmpi.$name = dlsym(RTLD_NEXT, "P$symbol");
 ]], any)
   io.write("}\n")
   for _, f in ipairs(present) do
@@ -473,24 +476,24 @@ $act int act_P$name($declarations)
 $plisted    return enter_$name(&next_pmpi$pass);
 }
 $hosted
-EXPORT int MPI_$name($handed)
+EXPORT int $symbol($handed)
 {
 $first    return act_$name($names);
 }
-EXPORT int PMPI_$name($handed)
+EXPORT int P$symbol($handed)
 {
 $pfirst    return act_P$name($names);
 }
 ]], acts)
   each([[
 
-EXPORT int MPI_$name($declarations)
+EXPORT int $symbol($declarations)
 {
     int rc = next_mpi.$name($names);
     interpose_poll();
     return rc;
 }
-EXPORT int PMPI_$name($declarations)
+EXPORT int P$symbol($declarations)
 {
     int rc = next_pmpi.$name($names);
     interpose_poll();
@@ -507,7 +510,7 @@ else
   }
   io.write('#include "calls.h"\n\nconst struct call_row call_rows[] = {\n')
   for _, f in ipairs(present) do
-    io.write(('    {"MPI_%s", "%s", "%s"},\n'):format(f.name, f.row.as or HOW[f.row.how] or "accelerated",
+    io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol, f.row.as or HOW[f.row.how] or "accelerated",
       f.row.why or by_edges(f) and WHY.edges or WHY[f.row.how] or ""))
   end
   for _, row in ipairs(passed) do

@@ -9,14 +9,9 @@
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
  */
 #include "check.h"
+#include "persistent.h"
 #include <stdlib.h>
 #include <string.h>
-
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define HAVE_PERSISTENT 1
-#else
-#define HAVE_PERSISTENT 0
-#endif
 
 #define LARGE 60000   /* doubles: past what MPIs buffer */
 #define SEVERAL 6

@@ -200,7 +200,7 @@ static void cancelled_and_freed(void)
 /* Never started, and freed after a use. */
 static void freed_collective(void)
 {
-#ifdef HAVE_PERSISTENT
+#if HAVE_PERSISTENT
     struct message m;
     MPI_Request never, used;
     make(&m, 1, 40);

@@ -16,15 +16,10 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 -n 2
  */
 #include "check.h"
+#include "persistent.h"
 #include "resources.h"
 #include <stdlib.h>
 #include <string.h>
-
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define HAVE_PERSISTENT 1
-#else
-#define HAVE_PERSISTENT 0
-#endif
 
 #define NEAR 26
 #define N 6

@@ -16,7 +16,7 @@ bool form_persists(enum form form)
 
 bool form_exists(enum form form)
 {
-#ifndef HAVE_PERSISTENT
+#if !HAVE_PERSISTENT
     if (form_persists(form)) return false;
 #endif
 #ifndef HAVE_LARGE

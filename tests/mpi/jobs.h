@@ -3,12 +3,10 @@
 #ifndef STRIDEC_TESTS_MPI_JOBS_H
 #define STRIDEC_TESTS_MPI_JOBS_H
 #include "check.h"
+#include "persistent.h"
 
 #if MPI_VERSION >= 4
 #define HAVE_LARGE 1
-#define HAVE_PERSISTENT 1
-#elif defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5
-#define HAVE_PERSISTENT 1
 #endif
 
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, LARGE, NONBLOCKING_LARGE, PERSISTENT_LARGE, FORMS };

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +22,16 @@ static void *own(const char *name)
     const char *file = NULL;
     dl_iterate_phdr(is_mpi, &file);
     void *mpi = file ? dlopen(file, RTLD_LAZY | RTLD_NOLOAD) : NULL, *f = mpi ? dlsym(mpi, name) : NULL;
+    char other[64];
+    snprintf(other, sizeof other, "PMPIX%s", strchr(name, '_'));   /* Open MPI 4.1's persistent ones */
+    if (mpi && !f) f = dlsym(mpi, other);
     if (!f) abort();
     dlclose(mpi);
     return f;
 }
 
 #define BARE(...) __VA_ARGS__
-#ifdef HAVE_PERSISTENT
+#if HAVE_PERSISTENT
 #define CASE_PERSISTENT(N, ARGS) case PERSISTENT: return MPI_##N##_init(BARE ARGS, MPI_INFO_NULL, &j->request);
 #else
 #define CASE_PERSISTENT(N, ARGS)
@@ -62,7 +66,7 @@ static void *own(const char *name)
         *(void **)&f = own("PMPI_" #F); \
         return f(__VA_ARGS__); \
     } while (0)
-#ifdef HAVE_PERSISTENT
+#if HAVE_PERSISTENT
 #define OWN_PERSISTENT(N, ARGS) case PERSISTENT: OWN(N##_init, BARE ARGS, MPI_INFO_NULL, &j->request);
 #else
 #define OWN_PERSISTENT(N, ARGS)

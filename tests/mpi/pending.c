@@ -126,7 +126,7 @@ static void check_pending(void (*complete)(MPI_Request *), const char *name)
 /* MPICH 4.0 gives a derived type of the application's back once too often: on host memory the call is another. */
 static void check_exchanges(void)
 {
-#ifdef HAVE_PERSISTENT   /* as old as these */
+#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
     int right = (my_rank + 1) % num_ranks, left = (my_rank + num_ranks - 1) % num_ranks;
     struct pair s, r;
     MPI_Request q;
