@@ -97,8 +97,10 @@ bool device_lives(struct device *d)
     struct place *p = place_of(d);
     unsigned long long id = 0;
     if (!driver || atomic_load(&p->gone)) return false;
-    CUresult r = p->sign ? driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign) : CUDA_ERROR_INVALID_CONTEXT;
-    if (r == CUDA_ERROR_INVALID_CONTEXT || (r == CUDA_SUCCESS && id == p->sign_id)) return true;
+    if (!p->sign) return true;
+    CUresult r = driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign);
+    bool gone = r == CUDA_SUCCESS ? id != p->sign_id : r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!gone) return true;   /* or broken by a kernel, or at its end with the process */
     if (!atomic_exchange(&p->gone, true)) log_write(LOG_INFO, "device %d was reset, or its context destroyed", d->ordinal);
     return false;
 }
