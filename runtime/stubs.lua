@@ -514,7 +514,8 @@ else
       f.row.why or by_edges(f) and WHY.edges or WHY[f.row.how] or ""))
   end
   for _, row in ipairs(passed) do
-    for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c" } do
+    local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]
+    for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", persistent and "MPIX_" .. row.name } do
       if has[name] then io.write(('    {"%s", "passed", "%s"},\n'):format(name, row.why)) end
     end
   end

@@ -34,17 +34,21 @@ local function excepted(name)
   end
 end
 
--- The functions that the header declares, with their arguments in one line.
+-- The functions that the headers declare, with their arguments in one line: MPI's, and persistent collectives that have names
+-- of Open MPI 4.1's.
 local function declared()
   local file = os.tmpname()
   local f = assert(io.open(file, "w"))
-  f:write "#include <mpi.h>\n"
+  f:write "#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n"
   f:close()
   local text = output(("%s -E -P -x c %s"):format(mpicc, file)):gsub("%s+", " ")
   os.remove(file)
   local list = {}
-  for type, name, arguments in text:gmatch "([%w_]+) (MPI_[%w_]+) ?(%b())" do
-    if type == "int" then list[name] = arguments end
+  for type, name, arguments in text:gmatch "([%w_]+) (MPIX?_[%w_]+) ?(%b())" do
+    if type == "int" and (name:find "^MPI_" or name:find "_init$") then list[name] = arguments end
+  end
+  for name in pairs(list) do
+    if name:find "^MPIX_" and list[name:gsub("^MPIX", "MPI")] then list[name] = nil end
   end
   return list
 end
@@ -56,7 +60,7 @@ end
 
 local rows, twice, unsaid = {}, {}, {}
 for line in output(("%q doctor --calls"):format(stridec)):gmatch "[^\n]+" do
-  local name, rest = line:match "^(MPI_[%w_]+)%s+(.+)$"
+  local name, rest = line:match "^(MPIX?_[%w_]+)%s+(.+)$"
   assert(name, line)
   if rows[name] then twice[#twice + 1] = name end
   rows[name] = rest
