@@ -60,9 +60,11 @@ static inline void interpose_leave(void)
 }
 /* What looks after those (request.c). */
 void record_poll(void);
-static inline __attribute__((always_inline)) void interpose_poll(void)
+static inline void interpose_poll(void)
 {
-    if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || !interpose_enter(WHEN_PENDING)) return;
+    if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || interpose_depth) return;
+    if (!atomic_load_explicit(&interpose_active, memory_order_acquire) || !interpose_pending()) return;
+    interpose_depth++;
     record_poll();
     interpose_leave();
 }
