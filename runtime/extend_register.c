@@ -73,11 +73,12 @@ static void meet(const struct registration *r, int rank)
     if (r->device) import_try(p, r->device);
     for (int i = 0; i < r->n; i++) {
         uint64_t at = r->published[rank * r->n + i];
-        if (!at || rank == r->rank || !import_layout(p, at, &l) || !r->device) continue;
-        if (r->types[i] && device_enter(r->device) == 0) {
+        if (!at || rank == r->rank || !import_layout(p, at, &l)) continue;
+        if (r->device && r->types[i] && device_enter(r->device) == 0) {
             prepare_link(r, &l, r->types[i]);
             device_leave(r->device);
         }
+        import_layout_put(&l);
     }
 }
 

@@ -47,15 +47,12 @@ static bool follow(const struct peer *peer, struct slot *s, const struct host_si
     return room != NULL;
 }
 
-static bool read_in_place(const struct peer *peer, const struct slot *s, struct parcel *p, char *packed, int64_t bytes)
+static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct parcel *p,
+                          char *packed, int64_t bytes)
 {
     struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
-    struct import_layout l;
     struct layout *own = p->layout;
-    if (s->layout) {
-        if (!import_layout(peer, s->layout, &l)) return false;
-        from.tree = l.tree, from.extent = s->extent, from.count = s->count;
-    }
+    if (l->tree) from.tree = l->tree, from.extent = s->extent, from.count = s->count;
     if (packed) return attach_copy(peer, &from, &to, bytes);
     if (own->run >= SHORT || layout_contiguous(own, p->count)) {
         to.user = (uint64_t)(uintptr_t)p->user;
@@ -88,15 +85,14 @@ static void read_here(void *reading)
 }
 
 /* By way of XPMEM. False where that can't be; some may have been written. */
-static bool copy_mapped(const struct peer *peer, const struct slot *s, struct reading *r)
+static bool copy_mapped(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct reading *r)
 {
-    struct import_layout l;
     struct layout from = {.extent = s->extent};
     int64_t first = 0, past = r->bytes;
     uint64_t shift;
-    if (s->memory != SLOT_MAPPED || (s->layout && !import_layout(peer, s->layout, &l))) return false;
-    if (s->layout) {
-        from.tree = l.tree, from.kernel = l.kernel, from.size = l.tree->size, from.low = l.tree->low, from.high = l.tree->high;
+    if (s->memory != SLOT_MAPPED) return false;
+    if (l->tree) {
+        from.tree = l->tree, from.kernel = l->kernel, from.size = l->tree->size, from.low = l->tree->low, from.high = l->tree->high;
         layout_span(&from, s->count, &first, &past);
         r->from = &from;
     }
@@ -117,5 +113,9 @@ bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *
         return r.ok;
     }
     if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
-    return copy_mapped(peer, s, &r) || read_in_place(peer, s, to->parcel, to->packed, bytes);
+    struct import_layout l = {NULL};
+    if (s->layout && !import_layout(peer, s->layout, &l)) return false;
+    bool ok = copy_mapped(peer, s, &l, &r) || read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
+    import_layout_put(&l);
+    return ok;
 }

@@ -10,6 +10,7 @@
 #include <uthash.h>
 
 #define IMPORTS_MAX 256
+#define LAYOUTS_MAX 4096
 #define PEERS_TRIED 64   /* of a receive from anyone */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,10 +135,12 @@ struct known {
         int64_t rank;
     } key;
     struct import_layout layout;
-    UT_hash_handle hh;
+    atomic_int users;
+    struct known *next;
+    UT_hash_handle hh;     /* in the order in which they came */
 };
 static struct known *layouts;
-static struct latch latch;   /* of the table */
+static struct latch latch;   /* of the table, and of what gets a user */
 
 static char *text_of(const struct peer *p, uint64_t at)
 {
@@ -162,13 +165,38 @@ static bool layout_read(const struct peer *p, uint64_t at, struct import_layout 
     return false;
 }
 
+static void known_free(struct known *k)
+{
+    kernel_put(k->layout.kernel);
+    tree_unref(k->layout.tree);
+    free(k);
+}
+
+/* With a user more. */
 static struct known *find(const struct known *key)
 {
     struct known *k;
     latch_close(&latch);
     HASH_FIND(hh, layouts, &key->key, sizeof key->key, k);
+    if (k) atomic_fetch_add_explicit(&k->users, 1, memory_order_relaxed);
     latch_open(&latch);
     return k;
+}
+
+/* With the lock held. What is wanted again is read again. */
+static void layouts_bound(void)
+{
+    struct known *k, *next, *out = NULL;
+    latch_close(&latch);
+    HASH_ITER(hh, layouts, k, next) {
+        if (HASH_COUNT(layouts) <= LAYOUTS_MAX) break;
+        if (atomic_load_explicit(&k->users, memory_order_acquire)) continue;
+        HASH_DEL(layouts, k);
+        k->next = out;
+        out = k;
+    }
+    latch_open(&latch);
+    for (; out; out = next) next = out->next, known_free(out);
 }
 
 /* With the lock held. */
@@ -178,9 +206,12 @@ static struct known *meet(const struct peer *p, const struct known *key)
     if (k || !(k = calloc(1, sizeof *k))) return k;
     k->key = key->key;
     if (!layout_read(p, k->key.at, &k->layout)) return free(k), NULL;
+    atomic_init(&k->users, 1);
+    k->layout.known = k;
     latch_close(&latch);
     HASH_ADD(hh, layouts, key, sizeof k->key, k);
     latch_open(&latch);
+    layouts_bound();
     return k;
 }
 
@@ -196,6 +227,11 @@ bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
     }
     if (k) *l = k->layout;
     return k != NULL;
+}
+
+void import_layout_put(const struct import_layout *l)
+{
+    if (l->known) atomic_fetch_sub_explicit(&l->known->users, 1, memory_order_release);
 }
 
 /*
@@ -257,8 +293,6 @@ void import_finish(void)
     HASH_ITER(hh, imports, i, next_import) import_drop(i);
     HASH_ITER(hh, layouts, k, next_known) {
         HASH_DEL(layouts, k);
-        kernel_put(k->layout.kernel);
-        tree_unref(k->layout.tree);
-        free(k);
+        known_free(k);
     }
 }

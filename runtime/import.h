@@ -12,12 +12,16 @@ struct import;
 struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address);
 void import_put(struct import *i);
 
-/* The layout at that place of the peer's file; kept until the end. False where it can't be read. */
+/* The layout at that place of the peer's file, which stays until it is put; some thousands are kept for the next message. False
+ * where it can't be read. */
+struct known;
 struct import_layout {
     struct tree *tree;
     struct kernel *kernel;
+    struct known *known;   /* NULL: there is nothing to put */
 };
 bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l);
+void import_layout_put(const struct import_layout *l);
 
 /* Tries what the peer has put out to be tried, so that it may offer: cheap when there is nothing new. */
 void import_try(struct peer *p, struct device *d);

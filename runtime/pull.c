@@ -29,6 +29,7 @@ struct pull {
     const void *packed;         /* where the descriptor came, as pull_wanted was told */
     struct device *device;      /* that reads */
     struct import *import;
+    struct import_layout layout;   /* the sender's */
     struct buffer *bounce;      /* packed bytes on their way to host memory */
     int64_t begun;
     bool taken, tried, done;
@@ -102,9 +103,9 @@ static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
 static bool side_from(struct pull *p, struct opened *last, struct link_side *from)
 {
     const struct slot *s = p->slot;
-    struct import_layout l = {NULL, NULL};
-    if (s->layout && !import_layout(p->peer, s->layout, &l)) return false;
-    *from = (struct link_side){.tree = l.tree, .kernel = l.kernel, .extent = s->extent, .count = s->count};
+    struct import_layout *l = &p->layout;
+    if (s->layout && !import_layout(p->peer, s->layout, l)) return false;
+    *from = (struct link_side){.tree = l->tree, .kernel = l->kernel, .extent = s->extent, .count = s->count};
     return open_for(p, last, &from->user);
 }
 
@@ -290,7 +291,7 @@ static bool pull_rest(struct pull *p)
     p->done = ok;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-    import_put(p->import);
+    import_put(p->import), import_layout_put(&p->layout);
     buffer_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
     if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
