@@ -17,6 +17,7 @@ struct entry {
         char bytes[HOST_OFFER_MIN + HOST_OFFER_GAP];
     };
     int64_t payload;
+    bool stands;               /* the bytes are a descriptor */
     MPI_Request sent;          /* MPI_REQUEST_NULL: it lies where it was matched */
     struct entry *next;
 };
@@ -214,7 +215,8 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     struct descriptor found;
     if (!e) return NULL;
     memcpy(e->bytes, bytes, (size_t)length);
-    e->payload = pull_wanted(&whole, e->bytes, status, &found) ? e->descriptor.bytes : length;
+    e->stands = pull_wanted(&whole, e->bytes, status, &found);
+    e->payload = e->stands ? e->descriptor.bytes : length;
     e->at = (struct aside_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
@@ -281,16 +283,43 @@ int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
     return came != MPI_MESSAGE_NO_PROC && may_be(comm, status) ? keep(&came, message, comm, status) : MPI_SUCCESS;
 }
 
+/* Out of the list, never received: an error of the application's, but no reason to leave anything here. */
+static void waste(struct entry **link)
+{
+    unsigned char bytes[HOST_OFFER_MIN];
+    MPI_Message matched = (*link)->message;
+    struct aside_at at;
+    drop(link, &at);
+    if (at.message != MPI_MESSAGE_NULL) return;
+    if (matched == MPI_MESSAGE_NULL) PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
+    else PMPI_Mrecv(bytes, sizeof bytes, MPI_BYTE, &matched, MPI_STATUS_IGNORE);
+}
+
+/* The sender has its memory back. */
+static void decline(const struct entry *e)
+{
+    struct parcel none = {.bytes = 0};
+    struct pulls ps = {0};
+    MPI_Status s;
+    if (e->stands) pull_add(&ps, &e->descriptor, NULL, &none, &s), pulls_run(&ps);
+}
+
+void aside_forget(MPI_Comm comm)
+{
+    if (!aside_any()) return;
+    pthread_mutex_lock(&lock);
+    for (struct entry **link = &first; *link;) {
+        struct entry *e = *link;
+        if (e->at.from_comm == comm && e->message == MPI_MESSAGE_NULL) decline(e), waste(link);
+        else link = &e->next;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void aside_finish(void)
 {
-    struct aside_at at;
     if (self == MPI_COMM_NULL) return;
-    while (first) {   /* never received: an error of the application's, but no reason to leave anything here */
-        unsigned char bytes[HOST_OFFER_MIN];
-        drop(&first, &at);
-        if (at.message != MPI_MESSAGE_NULL) continue;
-        PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
-    }
+    while (first) waste(&first);
     sweep(true);
     PMPI_Comm_free(&self);
 }

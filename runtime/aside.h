@@ -31,6 +31,8 @@ int aside_came(const struct aside_at *at, MPI_Status *status, int rc);
  * be raised if it is not a message that was only matched. */
 int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status);
 int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request);
+/* The communicator is about to be freed: another one may get its handle. What was matched may still be received. */
+void aside_forget(MPI_Comm comm);
 /* At MPI_Init, any number of times, and at MPI_Finalize. 0 or -1. */
 int aside_start(void);
 void aside_finish(void);

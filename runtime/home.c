@@ -1,5 +1,6 @@
 /* home.c: communicators of requests, and the last ones that were freed. */
 #include "home.h"
+#include "aside.h"
 #include "interpose.h"
 #include "next.h"
 #include <pthread.h>
@@ -28,14 +29,19 @@ MPI_Comm home_comm(struct home h)
     return h.comm;
 }
 
+static void about_to_go(const MPI_Comm *comm)
+{
+    if (comm) home_freed(*comm), aside_forget(*comm);
+}
+
 int call_Comm_free(const struct next *next, MPI_Comm *comm)
 {
-    if (comm) home_freed(*comm);
+    about_to_go(comm);
     return next->Comm_free(comm);
 }
 
 int call_Comm_disconnect(const struct next *next, MPI_Comm *comm)
 {
-    if (comm) home_freed(*comm);
+    about_to_go(comm);
     return next->Comm_disconnect(comm);
 }

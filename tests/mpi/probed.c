@@ -1,6 +1,7 @@
 /* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a receive
  * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
- * has to find the first message of its source that it matches. Synchronous sends do not end by being probed.
+ * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
+ * is not received goes with its communicator, and MPI_Finalize ends whatever was matched.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
@@ -248,6 +249,35 @@ static void synchronous(void)
     report("synchronous sends that are probed");
 }
 
+/* MPICH itself finds it in the next communicator. */
+static void unreceived(void)
+{
+    const struct layout *l = &sent[1];
+    struct buf b;
+    MPI_Comm own;
+    MPI_Message m;
+    MPI_Status s;
+    int there = 0;
+    buf_make(&b, MEM_DEVICE, l, 0, 5);
+    MPI_Comm_dup(comm, &own);
+    if (my_rank == 0) {
+        MPI_Send(b.origin, l->count, l->type, 1, 7, comm);
+        MPI_Send(b.origin, l->count, l->type, 1, 8, own);
+    } else if (my_rank == 1) {
+        MPI_Mprobe(0, 7, comm, &m, &s);
+        MPI_Probe(0, 8, own, &s);
+    }
+    MPI_Comm_free(&own);
+    MPI_Comm_dup(comm, &own);   /* mostly the same handle */
+#ifdef OPEN_MPI
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own, &there, &s);
+#endif
+    expect(!there, "a message of a communicator that is gone is found in the next one");
+    MPI_Comm_free(&own);
+    buf_free(&b);
+    report("messages that are probed, and not received");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -265,6 +295,7 @@ int main(int argc, char **argv)
     order();
     too_short();
     synchronous();
+    unreceived();
     for (int i = 0; i < KINDS; i++) layout_free(&sent[i]);
     layout_free(&room[0]), layout_free(&room[1]);
     MPI_Comm_free(&comm);
