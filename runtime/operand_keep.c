@@ -9,7 +9,8 @@
 static bool complete(const struct operands *o, MPI_Request request)
 {
     int flag = 0;
-    return o->later && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+    bool may = o->later || o->read.number;
+    return may && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
 }
 
 /* What goes down stays until the application completes the request: MPICH looks at the lists of types once more then. */

@@ -431,6 +431,39 @@ static void two_windows(void)
     report("two windows");
 }
 
+/* Two reads and a write, waited for in this order: those that are complete at once may have one handle. */
+static void waited_one_by_one(void)
+{
+    const struct layout *of[2] = {&lists[1], &lists[2]};
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 3 + 50 * my_rank);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, device.win);
+    MPI_Win_lock_all(0, device.win);
+    for (int to = 0; to < num_ranks; to++) {
+        struct buf b[2], want[2], out;
+        MPI_Request r[3];
+        for (int i = 0; i < 2; i++) {
+            buf_make(&b[i], MEM_DEVICE, of[i], 0, 4), buf_make(&want[i], MEM_HOST, of[i], 0, 4);
+            MPI_Get(want[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win);
+        }
+        MPI_Win_flush_all(device.win);
+        for (int i = 0; i < 2; i++) MPI_Rget(b[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win, &r[i]);
+        buf_make(&out, MEM_DEVICE, of[0], 0, 9);
+        MPI_Rput(out.origin, of[0]->count, of[0]->type, to, WIN_BYTES / 2 + 1024 * my_rank, INTS, MPI_INT, device.win, &r[2]);
+        for (int i = 0; i < 3; i++) {
+            MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+            if (i < 2 && !host_mode) same(&b[i], &want[i], "after MPI_Wait");   /* host_mode: as above */
+        }
+        MPI_Win_flush_all(device.win);
+        for (int i = 0; i < 2; i++) {
+            same(&b[i], &want[i], "flushed");
+            buf_free(&b[i]), buf_free(&want[i]);
+        }
+        buf_free(&out);
+    }
+    MPI_Win_unlock_all(device.win);
+    report("requests waited for one by one");
+}
+
 /* MPI_PROC_NULL and no elements: nothing is moved, in either direction. */
 static void to_nobody(void)
 {
@@ -550,6 +583,7 @@ int main(int argc, char **argv)
             if (epochs[k].passive || !operations[i].request) try_operation(&operations[i], &epochs[k]);
     flush_one_by_one();
     two_windows();
+    waited_one_by_one();
     to_nobody();
     flush_nobody();
     device_window();
