@@ -1,6 +1,7 @@
 /* handles.c: datatype handles: freed while in use, used again for another layout, duplicated, committed early.
  *
  * run: -n 2
+ * run: MPI_TEST_SIM=0 -n 2 --host
  */
 #include "check.h"
 #include <stdio.h>
@@ -241,6 +242,62 @@ static void named_no_more(void)
     report("handles that were duplicates of a named type");
 }
 
+static int say(void *nothing, MPI_Status *s)
+{
+    (void)nothing;
+    MPI_Status_set_elements(s, MPI_BYTE, 0);
+    MPI_Status_set_cancelled(s, 0);
+    s->MPI_SOURCE = s->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int free_type(void *type)
+{
+    return MPI_Type_free(type);
+}
+
+static int cancel(void *nothing, int complete)
+{
+    (void)nothing, (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* A generalized request frees a type of 8 bytes; another one has its handle, and 192,000. */
+static void freed_in_a_function(void)
+{
+    double sent[4096] = {0}, got[2048];
+    struct layout l;
+    layout_number(&l, 1, 200);
+    for (int i = 0; i < 40; i++) {
+        MPI_Datatype small, one = l.type, other;
+        MPI_Request waits, own, r;
+        struct buf a, b;
+        buf_make(&a, MEM_HOST, &l, 0, salt + (uint64_t)my_rank);
+        buf_make(&b, MEM_HOST, &l, 0, salt + 2);
+        MPI_Type_create_resized(MPI_DOUBLE, 0, 16, &small);
+        type_commit(&small);
+        MPI_Sendrecv(sent, 2048, small, peer, 2, got, 2048, MPI_DOUBLE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Irecv(got, 2048, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD, &waits);   /* stridec looks at each MPI_Wait */
+        MPI_Grequest_start(say, free_type, cancel, &small, &own);
+        MPI_Grequest_complete(own);
+        MPI_Wait(&own, MPI_STATUS_IGNORE);
+        MPI_Type_contiguous(200, one, &other);
+        type_commit(&other);
+        MPI_Irecv(b.origin, 1, other, peer, 4, MPI_COMM_WORLD, &r);
+        MPI_Send(a.origin, 200, one, peer, 4, MPI_COMM_WORLD);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        buf_expect_from(&b, &l, &l, salt + (uint64_t)peer);
+        buf_check(&b, "a type whose handle was freed in a callback");
+        MPI_Send(sent, 2048, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD);
+        MPI_Wait(&waits, MPI_STATUS_IGNORE);
+        MPI_Type_free(&other);
+        buf_free(&a), buf_free(&b);
+        salt += 20;
+    }
+    layout_free(&l);
+    report("types that a generalized request's function frees");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -253,6 +310,7 @@ int main(int argc, char **argv)
     duplicated();
     named_no_more();
     siblings();
+    freed_in_a_function();
     for (int i = 0; i < 3; i++) halo();
     return check_finish();
 }
