@@ -2,6 +2,7 @@
 #include "operand_inner.h"
 #include "partitioned.h"
 #include "standing.h"
+#include "world.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -178,9 +179,29 @@ static int carry(const struct operands *o, struct operand *p, const struct group
     return rc;
 }
 
+/* Asked quietly. */
+static bool is_committed(struct layout *l, MPI_Datatype type)
+{
+    MPI_Comm quiet;
+    if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return true;
+    if (PMPI_Comm_split(world_self(), 0, 0, &quiet) != MPI_SUCCESS) return true;
+    PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
+    bool is = parcel_committed(l, type, quiet) == MPI_SUCCESS;
+    PMPI_Comm_free(&quiet);
+    return is;
+}
+
+/* Of types that are not committed the MPI is to complain where the file's or the window's own handler hears it. */
+static bool refused(const struct operands *o, const struct operand *p, const struct group *g)
+{
+    struct piece_of piece;
+    return o->comm == MPI_COMM_NULL && operand_piece(o, p, g, 0, &piece) && !is_committed(piece.layout, piece.type);
+}
+
 int operand_carry(const struct operands *o, struct operand *p, const struct group *g)
 {
     struct operands staged = *o;
+    if (refused(o, p, g)) return MPI_SUCCESS;
     int rc = carry(o, p, g);
     if (rc != CANT) return rc;
     staged.how = OPERANDS_STAGED;

@@ -360,6 +360,29 @@ static void far_apart(void)
     report("parts on the host and on a device");
 }
 
+static int write_uncommitted(struct side *s, MPI_Datatype type)
+{
+    struct buf b;
+    MPI_Request r = MPI_REQUEST_NULL;
+    buf_bytes(&b, s->kind, PER_RANK, 0, 1);
+    int at_once = MPI_File_write_at(s->file, 0, b.origin, 1, type, MPI_STATUS_IGNORE);
+    int begun = MPI_File_iwrite_at(s->file, 0, b.origin, 1, type, &r);
+    expect_equal(error_class(begun), error_class(at_once), "the class of MPI_File_iwrite_at's error");
+    buf_free(&b);
+    return error_class(at_once);
+}
+
+/* The handlers of files return. */
+static void not_committed(void)
+{
+    MPI_Datatype type;
+    MPI_Type_vector(4, 2, 3, MPI_DOUBLE, &type);
+    int want = write_uncommitted(&host, type);
+    expect_equal(write_uncommitted(&device, type), want, "the class of a device buffer's error");
+    MPI_Type_free(&type);
+    report("a type that is not committed");
+}
+
 /* An Open MPI 4.1 built for CUDA crashes in external32, of host memory too, until it has sent some of a device. */
 static void meet_devices(void)
 {
@@ -386,6 +409,7 @@ int main(int argc, char **argv)
     }
     together();
     far_apart();
+    not_committed();
     side_close(&host), side_close(&device);
     for (int i = 0; i < LISTS; i++) layout_free(&lists[i]);
     return check_finish();
