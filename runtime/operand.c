@@ -48,6 +48,12 @@ static int neighbors(MPI_Comm comm, bool in)
     return in ? n : out;
 }
 
+int operand_room(const struct operands *o, int n)
+{
+    int in = neighbors(o->comm, true), out = neighbors(o->comm, false), most = in > out ? in : out;
+    return n > most ? n : most > 0 ? most : 1;
+}
+
 bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int *from)
 {
     bool any = comm != MPI_COMM_NULL;
@@ -247,7 +253,7 @@ static bool receive_by_runs(const struct operands *o, struct operand *p, const s
         if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
         any = true;
         if (!p->types) return p->use_type = type, true;
-        if (!p->runs && !(p->runs = malloc((size_t)n * sizeof type))) return false;
+        if (!p->runs && !(p->runs = calloc((size_t)operand_room(o, n), sizeof type))) return false;
         if (p->use_types != p->runs) p->use_types = memcpy(p->runs, p->types, (size_t)n * sizeof type);
         p->runs[i] = type;
     }

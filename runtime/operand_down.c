@@ -75,7 +75,7 @@ static bool pack_types(const struct operands *o, struct operand *p, const struct
     int n = operand_pieces(o, p, g);
     struct piece_of from;
     int64_t count;
-    c->types = malloc((size_t)(n ? n : 1) * sizeof *c->types);
+    c->types = calloc((size_t)operand_room(o, n), sizeof *c->types);
     c->counts = malloc((size_t)(n ? n : 1) * (p->counts_wide ? sizeof(MPI_Count) : sizeof(int)));
     for (int i = 0; c->types && c->counts && i < n; i++) {
         operand_piece(o, p, g, i, &from);

@@ -142,6 +142,45 @@ static void when_due(void)
     report("packed where it is worth it");
 }
 
+/* What is freed here, the next allocations of such sizes find. */
+static void litter(void)
+{
+    void *p[8];
+    for (size_t i = 0; i < 8; i++) p[i] = memset(malloc(8 * i + 8), 0x62, 8 * i + 8);
+    for (size_t i = 0; i < 8; i++) free(p[i]);
+}
+
+/* A grid of three dimensions has six neighbours, more than there are ranks; of a rank's types Open MPI looks at as many. */
+static void on_a_grid(void)
+{
+    enum { MOST = 8, INTS = 100, BLOCK = 2 * INTS * (int)sizeof(int) };
+    MPI_Datatype type, types[MOST] = {0};
+    int counts[MOST], at[MOST], dims[3] = {num_ranks, 1, 1}, periods[3] = {0, 0, 0};
+    struct buf out, in;
+    MPI_Comm grid;
+    MPI_Request r;
+    if (num_ranks > MOST) return;
+    MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 0, &grid);
+    MPI_Type_vector(INTS, 1, 2, MPI_INT, &type);
+    type_commit(&type);
+    for (int i = 0; i < num_ranks; i++) types[i] = type, counts[i] = 1, at[i] = i * BLOCK;
+    for (int round = 0; round < 10; round++) {
+        buf_bytes(&out, MEM_DEVICE, (size_t)(num_ranks * BLOCK), 0, 1);
+        buf_bytes(&in, MEM_DEVICE, (size_t)(num_ranks * BLOCK), 0, 1);
+        litter();
+        MPI_Ialltoallw(out.origin, counts, at, types, in.origin, counts, at, types, grid, &r);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        for (int i = 0; i < num_ranks; i++)
+            for (int k = 0; k < INTS; k++)
+                memcpy(in.shadow + in.lead + at[i] + 8 * k, out.shadow + out.lead + at[my_rank] + 8 * k, sizeof(int));
+        buf_check(&in, "MPI_Ialltoallw on a grid");
+        buf_free(&out), buf_free(&in);
+    }
+    MPI_Type_free(&type);
+    MPI_Comm_free(&grid);
+    report("a communicator with more neighbours than ranks");
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"packed", "some", "due"};
@@ -157,5 +196,6 @@ int main(int argc, char **argv)
     within_one_group();
     large_blocks();
     between_groups();
+    on_a_grid();
     return check_finish();
 }
