@@ -178,6 +178,67 @@ static void generalized(void)
     report("messages in a generalized request's function");
 }
 
+enum { CANCELLED = 4, PLAIN = 40 };
+static MPI_Request pending[CANCELLED];
+
+static void cancel_all(MPI_Comm *comm, int *error, ...)
+{
+    (void)comm, (void)error;
+    for (int i = 0; i < CANCELLED; i++) {
+        if (pending[i] == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&pending[i]);
+        MPI_Wait(&pending[i], MPI_STATUS_IGNORE);
+    }
+}
+
+/* Others have the same handles then. */
+static void receive_many(int k)
+{
+    struct buf b[CANCELLED];
+    MPI_Request r[CANCELLED + 1];
+    int token = -1;
+    for (int i = 0; i < CANCELLED; i++) {
+        buf_make(&b[i], kinds[k], &layout, 0, 4);
+        MPI_Irecv(b[i].origin, 1, type, peer, TAG + i, MPI_COMM_WORLD, &r[i]);
+    }
+    MPI_Irecv(&token, 1, MPI_INT, peer, PLAIN, MPI_COMM_WORLD, &r[CANCELLED]);
+    buf_fill(&out[k], 70 + (uint64_t)my_rank);
+    for (int i = 0; i < CANCELLED; i++) MPI_Send(out[k].origin, 1, type, peer, TAG + i, MPI_COMM_WORLD);
+    MPI_Send(&my_rank, 1, MPI_INT, peer, PLAIN, MPI_COMM_WORLD);
+    MPI_Waitall(CANCELLED + 1, r, MPI_STATUSES_IGNORE);
+    expect_equal(token, peer, "an int");
+    for (int i = 0; i < CANCELLED; i++) {
+        buf_expect_from(&b[i], &layout, &layout, 70 + (uint64_t)peer);
+        buf_check(&b[i], "behind an error handler");
+        buf_free(&b[i]);
+    }
+}
+
+static void cancelled_in_a_handler(int k)
+{
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+    struct buf old[CANCELLED];
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(cancel_all, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    for (int i = 0; i < CANCELLED; i++) {
+        buf_make(&old[i], kinds[k], &layout, 0, 3);
+        MPI_Irecv(old[i].origin, 1, type, peer, i, comm, &pending[i]);
+    }
+    MPI_Send(out[k].origin, 1, type, num_ranks, 0, comm);   /* there is no such rank */
+    for (int i = 0; i < CANCELLED; i++) expect(pending[i] == MPI_REQUEST_NULL, "a receive pends");
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 3; i++) receive_many(k);
+    for (int i = 0; i < CANCELLED; i++) {
+        buf_check(&old[i], "cancelled in an error handler");
+        buf_free(&old[i]);
+    }
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    report("receives that an error handler cancels, in %s memory", mem_name[kinds[k]]);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype other;
@@ -218,6 +279,8 @@ int main(int argc, char **argv)
     MPI_Comm_free(&twin), MPI_Comm_free(&comm);
     MPI_Comm_free_keyval(&key);
     report("messages while a communicator is duplicated");
+
+    for (int k = 0; k < 2 && !threads; k++) cancelled_in_a_handler(k);   /* MPICH holds its lock there */
 
     called = my_rank == 0;
     generalized();
