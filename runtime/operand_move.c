@@ -11,9 +11,9 @@ static int move_shadow(const struct operand *p, const struct piece *piece, bool 
 {
     const struct parcel *q = &piece->parcel;
     char *host = (char *)(p->carried->shadow + ((uintptr_t)q->user - (uintptr_t)p->buf)), *wire = q->address;
-    int64_t size = q->layout->size, step = INT_MAX / size, left = q->count;
+    int64_t size = q->layout->size, most = INT_MAX / size, left = q->count, step = left < most ? left : most;
     MPI_Comm self = world_self();
-    if (step == 0) {
+    if (most == 0) {
         log_once(LOG_ERROR, "staged", "one element of %lld bytes is too large for the MPI to copy", (long long)size);
         return -1;
     }
