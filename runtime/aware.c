@@ -5,7 +5,6 @@
 #include "transport.h"
 #include "which_mpi.h"
 #include <dlfcn.h>
-#include <unistd.h>
 
 /* Open MPI has the first, MPICH both; neither is declared everywhere. What MPICH calls itself (PMPIX) is left alone. */
 typedef int query(void);
@@ -60,7 +59,7 @@ int stridec_mpi_cuda_aware(void)
 static bool taken_here(void)
 {
     int initialized = 0;
-    if (!driver_get() && access("/dev/nvidiactl", F_OK)) return false;
+    if (!node_has_gpus()) return false;
     if (atomic_load(&interpose_active)) return true;
     PMPI_Initialized(&initialized);
     return !initialized && !env_get()->disable && which_mpi_fits();

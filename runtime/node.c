@@ -154,8 +154,7 @@ static bool own_make(int rank)
     return false;
 }
 
-/* A GPU, or a driver that the process has loaded already. */
-static bool machine_fits(void)
+bool node_has_gpus(void)
 {
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
@@ -165,7 +164,7 @@ enum node_offers node_start(void)
     int rank, initialized = 0;
     MPI_Comm parent = MPI_COMM_NULL;
     PMPI_Initialized(&initialized);
-    bool device = machine_fits();
+    bool device = node_has_gpus();
     if (!initialized || (!device && env_get()->host == ENV_HOST_OFF)) return NODE_NOTHING;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);

@@ -108,6 +108,8 @@ static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
+/* The machine has GPUs, or the process has loaded a driver already. */
+bool node_has_gpus(void);
 /* At MPI_Init, which messages may now be offered; and at MPI_Finalize. */
 enum node_offers { NODE_NOTHING, NODE_HOST, NODE_DEVICE };   /* device: both */
 enum node_offers node_start(void);
