@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* One CUDA context in use. Created at first sight of a pointer that belongs to it; stays as long as the
- * process, also where the application resets the device or destroys the context: what it has afterwards is another one. For memory without a context of its own (pools, virtual memory mappings) it is the primary
+ * process, also where the application resets the device or destroys the context: what it has afterwards is
+ * another one. For memory without a context of its own (pools, virtual memory mappings) it is the primary
  * context of the owning device. */
 struct device {
     CUcontext context;

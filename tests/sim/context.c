@@ -133,7 +133,6 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext c)
     if (depth && stack[depth - 1] == c) depth--;
     /* The struct stays: other threads may have it on their stacks. */
     context_close(c);
-    c->reset = true;
     return CUDA_SUCCESS;
 }
 
