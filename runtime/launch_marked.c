@@ -9,15 +9,25 @@
  * (gen/plan.lua). Packing is what is waited for: launched 1.5 us later, such messages take 1.5 us longer, and with unpacking
  * launched later, hardly any.
  *
- * Nothing of this was quicker there: to have the L2 cache let go of what is packed first, or of what is unpacked last; to read
- * what will be overwritten in a kernel of its own before the message comes, or to fetch it into the L2 cache in the same (4 MiB
- * of 16 B: 35 us, not 32); to launch packing before the descriptor goes (in four turns 1 MiB of 8 B 18.8 to 21.2 us, not 17.5 to
- * 19.1; 4 MiB of 16 B 1.26 to 1.31 times what contiguous bytes take, not 1.23 to 1.30); a flag beside each word in place of marks
- * (28.2 us, with marks 25.8, no MPI); a mark for each warp; several words a thread, their loads together or one chunk's ahead of the other's stores; warps of their own to set the marks or to
- * look for them (27.3 us and 27.2, not 27.8); to read a quarter of the message in place, in a launch of its own, while the rest
- * is packed (35 us, not 31), or a sixteenth to a quarter in the same kernel (no MPI: 27.5 to 29.1, not 27.5); to pack into the
- * receiver's memory instead (no MPI: 4 MiB of 16 B 30.9, not 27.5; 1 MiB of 4 B 26.8, not 25.3). With a flag beside each word
- * that would be quicker for 1 MiB of 4 B alone (22.5; 4 MiB of 16 B 33.7).
+ * Nothing of this was quicker there (messages; "no MPI": the two kernels alone):
+ * - the L2 cache letting go of what is packed first, or of what is unpacked last;
+ * - what will be overwritten read in a kernel of its own before the message comes, or fetched into the L2 cache in the same
+ *   (4 MiB of 16 B: 35 us, not 32);
+ * - packing launched before the descriptor goes (in four turns 1 MiB of 8 B 18.8 to 21.2 us, not 17.5 to 19.1; 4 MiB of 16
+ *   B 1.26 to 1.31 times what contiguous bytes take, not 1.23 to 1.30);
+ * - a flag beside each word in place of marks (no MPI: 28.2, not 25.8), a mark for each warp, warps of their own to set the
+ *   marks or to look for them (27.3 and 27.2, not 27.8);
+ * - several words a thread, their loads together or one chunk's ahead of the other's stores;
+ * - a quarter of the message read in place, in a launch of its own, while the rest is packed (35, not 31), or a sixteenth
+ *   to a quarter in the same kernel (no MPI: 27.5 to 29.1, not 27.5). With blocks of 32 B that is quicker (no MPI: 24.7,
+ *   all in place 26.7), but not with what it takes to offer both (29.5, in place 28.1);
+ * - packing into the receiver's memory (no MPI: 4 MiB of 16 B 30.9, not 27.5; 1 MiB of 4 B 26.8, not 25.3). With a flag
+ *   beside each word that would be quicker for 1 MiB of 4 B alone (22.5; 4 MiB of 16 B 33.7);
+ * - marks in the receiver's memory (no MPI: 37, as each waits until the one before has crossed the link; with half as many
+ *   27 to 28, as here);
+ * - asynchronous bulk copies into shared memory (no MPI: 26.7 to 28.2, as here);
+ * - chunks of 4 KiB, or twice to four times as many blocks that unpack (4 MiB of 16 B 26.0 to 26.6, as here; chunks of 4
+ *   KiB: 1 MiB of 4 B 28.5, not 23.7, and 4 MiB of 4 B past the patience).
  *
  * Blocks that wait look for their marks again and again over the link, which slows packing down. That tells only of long
  * messages: 64 MiB of 16 B 366 us, and 254 where they sleep 2 us between looks; by pieces 240. */
