@@ -57,12 +57,12 @@ struct alloc *memory_find(uintptr_t p)
 
 static bool is_device_kind(enum alloc_kind k)
 {
-    return k == ALLOC_DEVICE || k == ALLOC_POOL || k == ALLOC_IMPORT || k == ALLOC_MANAGED;
+    return k == ALLOC_DEVICE || k == ALLOC_POOL || k == ALLOC_IMPORT || k == ALLOC_MANAGED || k == ALLOC_MAPPED;
 }
 
 static bool is_counted(const struct alloc *a)
 {
-    return is_device_kind(a->kind) && a->kind != ALLOC_IMPORT;
+    return a->kind == ALLOC_BEHIND || (is_device_kind(a->kind) && a->kind != ALLOC_IMPORT && a->kind != ALLOC_MAPPED);
 }
 
 struct alloc *memory_add(const struct alloc *a)
@@ -102,13 +102,27 @@ char *memory_view(uintptr_t p, size_t bytes)
             if (arenas[d].base && p - (uintptr_t)arenas[d].base < arenas[d].bytes) return NULL;
         return (char *)p;
     }
-    return bytes <= a->bytes - (p - a->base) ? a->view + (p - a->base) : NULL;
+    /* Mappings may go on in one another, as they do where the simulator sees them. */
+    size_t here = a->bytes - (p - a->base);
+    while (here < bytes && a->kind == ALLOC_MAPPED) {
+        const struct alloc *next = memory_find(p + here);
+        if (!next || next->kind != ALLOC_MAPPED || next->view != a->view + a->bytes) break;
+        here += next->bytes, a = next;
+    }
+    a = memory_find(p);
+    return bytes <= here ? a->view + (p - a->base) : NULL;
+}
+
+bool memory_within(uintptr_t p, size_t bytes)
+{
+    size_t i = above(p + bytes - 1);
+    return i && table[i - 1].base + table[i - 1].bytes > p;
 }
 
 /* --- device memory --- */
 
 /* The protection of device memory outside kernels. SIMGPU_OPEN=1 leaves it open, as it is to a CUDA-aware MPI. */
-static int closed(void)
+int memory_closed(void)
 {
     return sim_number("SIMGPU_OPEN", 0) ? PROT_READ | PROT_WRITE : PROT_NONE;
 }
@@ -118,7 +132,7 @@ static CUresult arena_create(struct arena *r)
     r->bytes = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
     r->fd = memfd_create("simulated GPU", MFD_CLOEXEC);
     if (r->fd < 0 || ftruncate(r->fd, (off_t)r->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    char *base = mmap(NULL, r->bytes, closed(), MAP_SHARED | MAP_NORESERVE, r->fd, 0);
+    char *base = mmap(NULL, r->bytes, memory_closed(), MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     char *view = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     if (base == MAP_FAILED || view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     madvise(base, r->bytes, MADV_DONTDUMP);
@@ -205,7 +219,7 @@ static void free_pages(const struct alloc *a)
     struct arena *r = &arenas[a->device];
     size_t at = a->base - (uintptr_t)r->base;
     check_canary(a);
-    mprotect((void *)a->base, a->span, closed());
+    mprotect((void *)a->base, a->span, memory_closed());
     fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)a->span);
     r->used -= a->span;
 }
@@ -218,7 +232,9 @@ void memory_release(struct alloc *a)
     }
     switch (a->kind) {
     case ALLOC_DEVICE:
-    case ALLOC_POOL: free_pages(a); break;
+    case ALLOC_POOL:
+    case ALLOC_BEHIND: free_pages(a); break;
+    case ALLOC_MAPPED: break;
     case ALLOC_IMPORT:
         /* The addresses stay reserved, so that a late access is still told from other memory. */
         mmap((void *)a->base, a->span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -268,17 +284,18 @@ struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t spa
 static bool reaches(CUcontext c, const struct alloc *a)
 {
     if (!a->span) return false;
+    if (a->kind == ALLOC_MAPPED) return a->accessible && a->device == c->device;
     if (a->context == c) return true;
     return a->kind != ALLOC_IMPORT && ((a->kind == ALLOC_POOL && a->device == c->device) || c->peer[a->device]);
 }
 
 static void protect_all(CUcontext c, bool open)
 {
-    const int protection = open ? PROT_READ | PROT_WRITE : closed();
+    const int protection = open ? PROT_READ | PROT_WRITE : memory_closed();
     for (size_t i = 0; i < entries; i++) {
         const struct alloc *a = &table[i];
         if (!reaches(c, a)) continue;
-        mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT ? 0 : page()), protection);
+        mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT || a->kind == ALLOC_MAPPED ? 0 : page()), protection);
         if (!open) check_canary(a);
     }
 }

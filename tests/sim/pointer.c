@@ -11,12 +11,15 @@ static bool is_host(const struct alloc *a)
 static CUresult attribute_of(const struct alloc *a, CUdeviceptr p, CUpointer_attribute attribute, void *out)
 {
     bool host_sees = is_host(a) || a->kind == ALLOC_MANAGED;
+    uintptr_t base = a->base;
+    size_t bytes = a->bytes;
+    memory_reserved(p, &base, &bytes);
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)out = a->context; break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)out = is_host(a) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = p; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = a->base ? p : 0; break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         *(void **)out = host_sees ? (void *)(uintptr_t)p : NULL;
         return host_sees ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -25,8 +28,8 @@ static CUresult attribute_of(const struct alloc *a, CUdeviceptr p, CUpointer_att
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned char *)out = a->kind == ALLOC_MANAGED; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = a->device; break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(unsigned char *)out = a->kind == ALLOC_DEVICE; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = a->base; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = a->bytes; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = base; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = bytes; break;
     case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)out = 1; break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(unsigned long long *)out = 0; break;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned char *)out = 0; break;
@@ -42,7 +45,6 @@ static CUresult attribute_of(const struct alloc *a, CUdeviceptr p, CUpointer_att
 /* cuPointerGetAttributes' answer for an address that the driver does not know; ordinals are -2 there. */
 static CUresult attribute_of_unknown(CUdeviceptr p, CUpointer_attribute attribute, void *out)
 {
-    (void)p;
     static const struct alloc nothing;
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
         *(int *)out = -2;
@@ -60,7 +62,7 @@ static CUresult attribute_of_unknown(CUdeviceptr p, CUpointer_attribute attribut
         *(unsigned *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
         return CUDA_SUCCESS;
     }
-    return attribute_of(&nothing, 0, attribute, out);
+    return attribute_of(&nothing, p, attribute, out);
 }
 
 static struct alloc *known(CUdeviceptr p)
@@ -96,6 +98,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
     ENTER();
     struct alloc *a = memory_find(p);
     if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+    if (a->kind == ALLOC_MAPPED) return CUDA_ERROR_NOT_SUPPORTED;
     a->synchronous = *(const unsigned *)value != 0;
     return CUDA_SUCCESS;
 }

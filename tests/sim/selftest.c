@@ -124,6 +124,48 @@ static void test_pointer_attributes(void **state)
     OK(cuCtxSynchronize());
 }
 
+/* As a driver 580 tells on an H100. */
+static void test_mappings(void **state)
+{
+    (void)state;
+    enum { PIECES = 3 };
+    CUdeviceptr range, base;
+    CUmemGenericAllocationHandle memory;
+    CUipcMemHandle handle;
+    unsigned long long id[2];
+    size_t piece, size;
+    char across[200];
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    const CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    start();
+    OK(cuMemGetAllocationGranularity(&piece, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    OK(cuMemAddressReserve(&range, PIECES * piece, 0, 0, 0));
+    assert_int_equal(cuMemcpyDtoH(across, range, 1), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 1; i >= 0; i--) {
+        OK(cuMemCreate(&memory, piece, &prop, 0));
+        OK(cuMemMap(range + (size_t)i * piece, piece, 0, memory, 0));
+        OK(cuMemRelease(memory));
+    }
+    OK(cuMemSetAccess(range, 2 * piece, &access, 1));
+    assert_int_equal(cuMemSetAccess(range, PIECES * piece, &access, 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemsetD8(range + piece - 100, 7, sizeof across));
+    OK(cuMemcpyDtoH(across, range + piece - 100, sizeof across));
+    assert_true(across[0] == 7 && across[199] == 7);
+    OK(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, range + piece));
+    OK(cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, range + piece));
+    assert_true(base == range && size == PIECES * piece);
+    OK(cuMemGetAddressRange(&base, &size, range + piece + 1));
+    assert_true(base == range + piece && size == piece);
+    OK(cuPointerGetAttribute(&id[0], CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
+    OK(cuPointerGetAttribute(&id[1], CU_POINTER_ATTRIBUTE_BUFFER_ID, range + piece));
+    assert_true(id[0] != id[1]);
+    assert_int_equal(cuIpcGetMemHandle(&handle, range), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemAddressFree(range, PIECES * piece), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 2; i++) OK(cuMemUnmap(range + (size_t)i * piece, piece));
+    assert_int_equal(cuMemcpyDtoH(across, range, 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemAddressFree(range, PIECES * piece));
+}
+
 /* --- contexts --- */
 
 static void test_contexts(void **state)
@@ -243,6 +285,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_allocator),
         cmocka_unit_test(test_host_access_dies),
         cmocka_unit_test(test_pointer_attributes),
+        cmocka_unit_test(test_mappings),
         cmocka_unit_test(test_work_is_deferred),
         cmocka_unit_test(test_events_order_streams),
         cmocka_unit_test(test_legacy_stream),

@@ -66,6 +66,8 @@ enum alloc_kind {
     ALLOC_DEVICE,      /* cuMemAlloc */
     ALLOC_POOL,        /* cuMemAllocAsync: belongs to a device, not to a context */
     ALLOC_IMPORT,      /* cuIpcOpenMemHandle */
+    ALLOC_BEHIND,      /* cuMemCreate: at an address of the simulator's own, and */
+    ALLOC_MAPPED,      /* cuMemMap: where the program sees it */
     ALLOC_MANAGED,
     ALLOC_PINNED,
     ALLOC_REGISTERED
@@ -77,13 +79,15 @@ struct alloc {
     char *view;        /* where the simulator reads and writes it: a second mapping, or base */
     enum alloc_kind kind;
     int device;
-    CUcontext context; /* NULL for ALLOC_POOL */
+    CUcontext context; /* NULL for ALLOC_POOL, ALLOC_BEHIND and ALLOC_MAPPED */
     uint64_t id;
     bool synchronous;  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     bool dying;        /* freed in stream order, the free has not run yet */
     int opens;         /* imports: times opened */
     int owner;         /* imports: of which process, where in the device's memory, and its id there */
     uint64_t owner_offset, owner_id;
+    uint64_t behind;   /* mappings: which memory, and whether its device may use it */
+    bool accessible;
 };
 /* The allocation that holds byte p, or NULL. Valid until the next allocation or release. */
 struct alloc *memory_find(uintptr_t p);
@@ -95,7 +99,9 @@ void memory_release_context(CUcontext context);
 /* Where the simulator may touch [p, p + bytes): p itself for memory that it does not know; NULL if the
  * range leaves its allocation. */
 char *memory_view(uintptr_t p, size_t bytes);
-bool memory_is_device(uintptr_t p);   /* device, pool, import or managed */
+bool memory_is_device(uintptr_t p);   /* device, pool, import, mapping or managed */
+bool memory_within(uintptr_t p, size_t bytes);   /* there is any */
+int memory_closed(void);              /* the protection of device memory outside kernels */
 /* Lets kernels of c reach what they may reach, until memory_close; sim_leave closes. */
 void memory_open(CUcontext c);
 void memory_close(void);
@@ -104,6 +110,9 @@ void memory_usage(int device, size_t *used, size_t *total);
 void memory_export(const struct alloc *a, int *fd, uint64_t *offset);
 /* What is open of another process's memory between these offsets, or NULL. */
 struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t span, CUcontext context);
+
+/* vmm.c: the whole of the range of addresses, with what lies in it or without, that p is reserved in; false where it is in none. */
+bool memory_reserved(uintptr_t p, uintptr_t *base, size_t *bytes);
 
 /* fault.c */
 void fault_install(void);

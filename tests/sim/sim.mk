@@ -10,7 +10,7 @@ SIM_LIBS   = $(SIM)/libcuda.so.1 $(SIM)/$(SIM_CUDART) $(SIM)/$(SIM_NVRTC)
 SIM_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -Wall -Wextra -Wpedantic -Werror -O2 -g -isystem $(CUDA_INC) \
              -Wa,-I$(SIM_DIR) -MMD -MP
 
-SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc ipc pointer context stream event copy \
+SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc vmm ipc pointer context stream event copy \
                module block launch graph capture)
 SIM_CUDART_O = $(SIM)/cudart.o $(SIM)/cudart_memory.o
 SIM_NVRTC_O  = $(SIM)/nvrtc.o $(SIM)/build.o
