@@ -1,14 +1,17 @@
 /* buffer.c: staging buffers from pools: of device memory one a device, and one of BUFFER_MARKED; of pinned memory one for all.
  *
  * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as well.
- * A pool keeps at most its limit: a sixteenth of the device's memory, a sixty-fourth for BUFFER_MARKED, 1 GiB of pinned
- * memory; what is given back past that is freed at once. A buffer that the driver can only give at the size asked for
+ * A pool keeps at most its limit: four fifths of STRIDEC_KEEP, one fifth for BUFFER_MARKED, 1 GiB of pinned memory; what is given
+ * back past that is freed at once, and all that a device's pools keep where the program, or another, fills the device. A buffer that the driver can only give at the size asked for
  * (memory is short) is none of these sizes, and is not kept. */
 #include "log.h"
 #include "place.h"
+#include "stats.h"
 #include <stdlib.h>
 
 #define SMALLEST ((size_t)4096)
+#define LOOK_LEAST ((size_t)16 << 20)   /* bytes: after shorter buffers it is not asked how much is free, */
+#define LOOK_NS 20000000                /* nor more often */
 
 static struct pool pinned = {.limit = (size_t)1 << 30};
 
@@ -166,10 +169,32 @@ struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
     return NULL;
 }
 
+static bool is_short(void)
+{
+    size_t available, total;
+    return driver_get()->cuMemGetInfo(&available, &total) == CUDA_SUCCESS && available < total / KEPT_OF;
+}
+
+/* What is kept is the program's where it fills the device. */
+static void look(struct device *d)
+{
+    struct place *p = place_of(d);
+    int64_t now = stats_now();
+    if (now < atomic_load_explicit(&p->look, memory_order_relaxed) || !device_try_enter(d)) return;
+    atomic_store_explicit(&p->look, now + LOOK_NS, memory_order_relaxed);
+    if (is_short()) pool_drop(&p->pool), pool_drop(&p->marked);
+    device_leave(d);
+}
+
 void buffer_put(struct buffer *b)
 {
-    if (!b || pool_keep(pool_of(b->device, b->kind), b)) return;
+    if (!b) return;
     struct device *d = b->device;
+    bool looks = b->kind != BUFFER_PINNED && b->bytes >= LOOK_LEAST;
+    if (pool_keep(pool_of(d, b->kind), b)) {
+        if (looks) look(d);
+        return;
+    }
     /* Where its context is gone, device memory went with it. */
     if (!device_try_enter(d)) {
         free(b);

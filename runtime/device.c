@@ -1,5 +1,6 @@
 /* device.c: which context owns a pointer; the list of the contexts in use. */
 #include "device.h"
+#include "env.h"
 #include "host.h"
 #include "log.h"
 #include "place.h"
@@ -62,7 +63,8 @@ static struct place *place_new(const struct driver *driver, CUcontext context, C
     d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
     if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
-    p->pool.limit = total / 16, p->marked.limit = total / 64;
+    size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / KEPT_OF;
+    p->pool.limit = keep - keep / 5, p->marked.limit = keep / 5;
     p->clock_khz = attribute(driver, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, ordinal);
     p->gpu = gpu_of(driver, ordinal);
     pthread_mutex_init(&p->lock, NULL);

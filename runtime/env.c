@@ -42,6 +42,7 @@ static const struct variable variables[] = {
     {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "settings of those instead of the tuned table's, for debugging"},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU"},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all"},
+    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it"},
     {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it"},
     {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PATH, "the C compiler that makes that code"},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},

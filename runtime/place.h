@@ -14,6 +14,7 @@ struct pool {
     size_t kept, limit;                /* bytes in the free lists, and how many may stay there */
 };
 
+#define KEPT_OF 16 /* the part of a device's memory that its pools keep, or else leave to the program */
 #define STREAMS_KEPT 32
 #define FLAG_BYTES 64 /* a cache line for each stream's words */
 #define FLAGS 64
@@ -31,6 +32,7 @@ struct place {
     atomic_bool flags_had; /* they were asked for */
     atomic_uint ticket;    /* the last one; of all streams of the device, so that a late store is no other's */
     struct pool pool, marked; /* of device memory; of BUFFER_MARKED */
+    _Atomic int64_t look;  /* when it is next asked how much memory is free, by stats_now */
     uint64_t gpu;          /* device_gpu's */
     int64_t clock_khz;
 };

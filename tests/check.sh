@@ -80,7 +80,7 @@ for t in "$build"/tests/unit/test_{nvrtc,native,spec,gen,link,knobs,kernel} "$bu
     case $t in *.o | *.d) continue ;; esac
     n=$(basename "$t") path=$CUDA_LIB unwind=
     case " ${besides[*]} " in *" unit $n "*) continue ;; esac
-    case $n in test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
+    case $n in test_buffer | test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
     case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
         LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} beside "unit $n" "$t"

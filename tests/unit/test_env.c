@@ -19,7 +19,7 @@ static bool are_defaults(void)
     const struct env *e = env_get();
     env_check();
     return !e->disable && e->log_level == LOG_WARN && e->transport == ENV_AUTO &&
-           e->engine == ENV_ENGINE_AUTO && e->sm_limit == 0 && !e->cache_dir && !e->dump &&
+           e->engine == ENV_ENGINE_AUTO && e->sm_limit == 0 && e->keep == 0 && !e->cache_dir && !e->dump &&
            !e->stats && !e->aot && !e->tune && !e->tune_named &&
            !e->pipeline && !e->pipeline_named && !e->chunks;
 }
@@ -44,7 +44,7 @@ static bool are_set(void)
     const struct env *e = env_get();
     env_check();
     return e->disable && e->log_level == LOG_DEBUG && e->transport == ENV_STAGED &&
-           e->engine == ENV_ENGINE_COPY && e->sm_limit == 12 && !strcmp(e->cache_dir, "/c") &&
+           e->engine == ENV_ENGINE_COPY && e->sm_limit == 12 && e->keep == 300 && !strcmp(e->cache_dir, "/c") &&
            !strcmp(e->dump, "/d") && e->stats && !strcmp(e->aot, "/a") && !strcmp(e->tune, "/t") && e->tune_named &&
            e->pipeline && e->pipeline_named && !strcmp(e->chunks, "depth=2");
 }
@@ -54,7 +54,7 @@ static void all_set(void **state)
     (void)state;
     in_child(true,
              (const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
-                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_CACHE_DIR=/c",
+                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_KEEP=300", "STRIDEC_CACHE_DIR=/c",
                                    "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t",
                                    "STRIDEC_PIPELINE=1", "STRIDEC_CHUNKS=depth=2", NULL},
              are_set);
