@@ -21,7 +21,7 @@ static void send_rest(struct exchange *x)
         struct edge_road *r = &e->out.road[i];
         for (int k = 0; k < r->n; k++) {
             struct edge *at = &r->edge[k];
-            if (r->word[k].kind != EDGE_MESSAGE || (!at->parcel && !edge_goes_plain(at))) continue;
+            if (r->word[k].kind != EDGE_MESSAGE) continue;
             MPI_Request *request = &e->request[x->requests];
             int rc = edge_send(at, exchange_tag(x, k), e->comm, request);
             if (rc == MPI_SUCCESS) x->requests++;
@@ -41,30 +41,23 @@ static void wait_all(struct exchange *x, int first, int past)
     if (rc != MPI_SUCCESS) exchange_fail(x, rc, "an edge of a neighbourhood failed");
 }
 
-/* More than the edge takes: received all the same, or a later call would meet it. */
-static int receive_excess(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    e->excess = malloc((size_t)bytes);
-    return e->excess ? edge_receive_bytes(e, e->excess, bytes, tag, comm, request) : MPI_ERR_NO_MEM;
-}
-
 static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
 {
     MPI_Request *request = &x->e->request[x->requests];
     int rc, tag = exchange_tag(x, k);
-    bool excess = bytes > e->bytes;
-    if (excess) exchange_fail(x, MPI_ERR_TRUNCATE, "an edge brings more than it takes");
-    if (!excess && !edge_goes_plain(e)) {
+    bool vain = bytes > e->bytes;
+    if (vain) exchange_fail(x, MPI_ERR_TRUNCATE, "an edge brings more than it takes");
+    if (!vain && !edge_goes_plain(e)) {
         rc = parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm);
         if (rc != MPI_SUCCESS) exchange_note(x, rc);
-        if (!e->parcel) return;
+        vain = !e->parcel;
     }
     MPI_Comm comm = x->e->comm;
-    rc = excess ? receive_excess(e, bytes, tag, comm, request)
+    rc = vain ? edge_receive_in_vain(e, bytes, tag, comm, request)
          : e->parcel ? edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request)
          : edge_receive_plain(e, tag, comm, request);
-    if (rc == MPI_SUCCESS) x->requests++;
-    else exchange_fail(x, rc, "an edge of a neighbourhood can't be received");
+    e->request = rc == MPI_SUCCESS ? x->requests++ : -1;
+    if (rc != MPI_SUCCESS) exchange_fail(x, rc, "an edge of a neighbourhood can't be received");
 }
 
 /* As the senders' words say. */
@@ -85,8 +78,8 @@ static void unpack_all(struct exchange *x)
     for (int i = 0; i < x->e->in.roads && x->rc == MPI_SUCCESS; i++) {
         struct edge_road *r = &x->e->in.road[i];
         for (int k = 0; k < r->n; k++) {
-            struct parcel *p = r->word[k].kind == EDGE_MESSAGE ? r->edge[k].parcel : NULL;
-            if (p) batch_unpack(&x->batch, p, r->word[k].bytes);
+            if (r->word[k].kind != EDGE_MESSAGE || !exchange_came(x, &r->edge[k], &r->word[k])) continue;
+            if (r->edge[k].parcel) batch_unpack(&x->batch, r->edge[k].parcel, r->word[k].bytes);
         }
     }
     if (batch_wait(&x->batch)) exchange_fail(x, MPI_ERR_OTHER, "unpacking on the GPU failed");

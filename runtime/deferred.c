@@ -125,14 +125,6 @@ void deferred_free(struct deferred *d)
  * Starting.
  */
 
-/* No memory for a parcel, which has been raised: received all the same, or a later operation would meet it. */
-static int receive_in_vain(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    e->excess = malloc((size_t)e->bytes);
-    if (!e->excess) abort();
-    return edge_receive_bytes(e, e->excess, e->bytes, tag, comm, request);
-}
-
 /* Where the edge's payload lands, if it is no offer: the buffer itself, or that of a parcel. */
 static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *request)
 {
@@ -140,8 +132,10 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
     if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
     if (!edge_goes_plain(e)) {
         exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
-        if (!e->parcel) return receive_in_vain(e, tag, comm, request);
-        return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
+        if (e->parcel) return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
+        int rc = edge_receive_in_vain(e, e->bytes, tag, comm, request);
+        if (!e->excess) abort();
+        return rc;
     }
     e->parcel = parcel_bare(e->layout, e->where.device, e->buf, e->count);
     if (!e->parcel) abort();   /* the peers are about to send */
@@ -151,7 +145,7 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
 
 static int send(struct exchange *x, struct edge *e, const struct edge_word *w, int tag, MPI_Request *request)
 {
-    if (w->kind == EDGE_MESSAGE && (e->parcel || edge_goes_plain(e))) return edge_send(e, tag, x->e->comm, request);
+    if (w->kind == EDGE_MESSAGE) return edge_send(e, tag, x->e->comm, request);
     return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, x->e->comm, request);
 }
 
@@ -203,10 +197,8 @@ static bool travelled(struct deferred *d)
 static void take_in(struct exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
 {
     if (w->kind == EDGE_OFFER) exchange_pull(x, r, e, w);
-    if (w->kind != EDGE_MESSAGE || x->rc != MPI_SUCCESS) return;
-    if (e->request < 0 || wire_received(&x->e->status[e->request]) != w->bytes)
-        exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
-    else if (e->parcel && e->parcel->transport) batch_unpack(&x->batch, e->parcel, w->bytes);
+    if (w->kind != EDGE_MESSAGE || x->rc != MPI_SUCCESS || !exchange_came(x, e, w)) return;
+    if (e->parcel && e->parcel->transport) batch_unpack(&x->batch, e->parcel, w->bytes);
 }
 
 /* What the words say. */

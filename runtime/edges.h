@@ -24,7 +24,7 @@ struct edge_word {
 struct edge {
     int rank, key;              /* the other end; edges between two ranks meet in the order of their keys */
     int number;                 /* in the call's arguments */
-    int request;                /* of its message, among those of the call */
+    int request;                /* of its message, among those of the call; -1: there is none */
     const void *buf;
     MPI_Datatype type;
     struct layout *layout;      /* NULL where bytes is 0 */
@@ -33,7 +33,7 @@ struct edge {
     struct offer *offer;
     struct parcel *parcel;
     bool borrowed;              /* the parcel is another edge's */
-    void *excess;               /* a message that is longer than the buffer */
+    void *excess;               /* a message that is longer than the buffer, or has no parcel */
 };
 
 /* All edges to one rank, or from it. */

@@ -167,7 +167,18 @@ int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, M
 
 int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
 {
+    if (!e->parcel && !edge_goes_plain(e)) return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
     return e->parcel ? send_packed(e, tag, comm, request) : send_plain(e, tag, comm, request);
+}
+
+/* What could not be packed is nobody's: edge_send tells the peers. */
+static void drop_packed(struct edge_side *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        struct edge *e = &s->edge[i];
+        if (!e->borrowed) parcel_close(e->parcel);
+        e->parcel = NULL, e->borrowed = false;
+    }
 }
 
 void exchange_pack(struct exchange *x, bool each)
@@ -184,7 +195,9 @@ void exchange_pack(struct exchange *x, bool each)
         if (e->parcel) batch_pack(&x->batch, e->parcel);
         first = e->parcel;
     }
-    if (batch_wait(&x->batch)) exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
+    if (!batch_wait(&x->batch)) return;
+    exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
+    drop_packed(&x->e->out);
 }
 
 /*
@@ -208,6 +221,19 @@ void exchange_await(struct exchange *x)
         if (rc == MPI_SUCCESS) x->requests++;
         else exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
     }
+}
+
+int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    e->excess = malloc((size_t)bytes);
+    return e->excess ? edge_receive_bytes(e, e->excess, bytes, tag, comm, request) : MPI_ERR_NO_MEM;
+}
+
+bool exchange_came(struct exchange *x, const struct edge *e, const struct edge_word *w)
+{
+    if (e->request >= 0 && wire_received(&x->e->status[e->request]) == w->bytes) return true;
+    exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
+    return false;
 }
 
 /* For what is read in place, the least that does. */

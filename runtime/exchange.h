@@ -39,13 +39,18 @@ void exchange_await(struct exchange *x);
 void exchange_say(struct exchange *x);
 /* Packs together what no peer reads; `each`: the edges' buffers differ. */
 void exchange_pack(struct exchange *x, bool each);
+/* True of a message that came as its word says; else its sender could not pack it, or it was not received. */
+bool exchange_came(struct exchange *x, const struct edge *e, const struct edge_word *w);
 /* What the word of an edge offers is to be pulled. */
 void exchange_pull(struct exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w);
 
 /* The MPI takes the buffer itself. */
 bool edge_goes_plain(const struct edge *e);
+/* What was not packed is sent empty: the peer waits for a message. */
 int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);
 int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);
+/* A message that has no place in the buffer is received all the same, or a later call would meet it. */
+int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request);
 int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request);
 
 #endif
