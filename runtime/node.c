@@ -123,8 +123,12 @@ static struct node_file *map(int fd)
     return at == MAP_FAILED ? NULL : at;
 }
 
+/* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
+#define ARMED 0700
+#define UNARMED 0600
+
 /* It has its name only when all is in it. */
-static bool own_make(int rank)
+static bool own_make(int rank, bool armed)
 {
     char name[128], made[136];
     struct flock l = whole(F_WRLCK);
@@ -133,7 +137,8 @@ static bool own_make(int rank)
     if (!node_may_write((int64_t)file_bytes(world_size))) return false;
     own.fd = file_above(open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (own.fd < 0) return false;
-    own.file = ftruncate(own.fd, (off_t)file_bytes(world_size)) || fcntl(own.fd, F_SETLK, &l) ? NULL : map(own.fd);
+    bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
+    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(own.fd) : NULL;
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
@@ -174,7 +179,7 @@ enum node_offers node_start(void)
     sweep();
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
-    if (!peers || !patience || !own_make(rank) || team_start()) {
+    if (!peers || !patience || !own_make(rank, device) || team_start()) {
         log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
         node_finish();
         return NODE_NOTHING;
@@ -311,13 +316,14 @@ struct peer *node_member(MPI_Comm comm, int rank)
 bool node_holds(MPI_Comm comm)
 {
     char name[128];
+    struct stat s;
     int size = 0;
     bool all = node_armed();
     if (all) PMPI_Comm_size(comm, &size);
     for (int i = 0; i < size && all; i++) {
         int rank = team_world_rank(comm, i);
         if (rank >= 0) file_name(name, rank);
-        all = rank >= 0 && !access(name, F_OK);
+        all = rank >= 0 && !stat(name, &s) && (s.st_mode & ARMED) == ARMED;
     }
     return all;
 }

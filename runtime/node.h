@@ -121,8 +121,8 @@ struct peer *node_world_peer(int rank);
 /* True while ranks of this machine may still be on their way through MPI_Init, without a file: what node_peer has not found may
  * yet come. For good where the launcher doesn't tell how many there are, or one runs without stridec. */
 bool node_awaits(void);
-/* True if every rank of comm has its file here: the same answer on all of them once they have passed MPI_Init, and until
- * one passes MPI_Finalize. Files are looked for, not opened. */
+/* True if every rank of comm has its file here and is armed: the same answer on all of them once they have passed MPI_Init,
+ * and until one passes MPI_Finalize. Files are looked for, not opened. */
 bool node_holds(MPI_Comm comm);
 /* As node_peer, but looked for whatever came of earlier looks. */
 struct peer *node_member(MPI_Comm comm, int rank);
