@@ -56,6 +56,7 @@ static void tell(struct slot *s, enum slot_state state)
 
 int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
 {
+    if (d->bytes == PULL_UNREAD) return MPI_ERR_OTHER;
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = &peer->file->slot[d->slot];

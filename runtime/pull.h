@@ -19,12 +19,15 @@ bool pull_from(MPI_Comm comm, int source);
  * stridec's: a parcel without buffers of its own, or NULL where it can't, since too few bytes fit or nobody of comm
  * offers. */
 struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried);
-/* True if what a receive for p brought is a descriptor. It lies at `packed`, or, NULL, in p's own buffer. */
+/* True if what a receive for p brought is a descriptor, or can't be told from one: then its bytes are PULL_UNREAD, and pull_add
+ * gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
+#define PULL_UNREAD (-1)
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d);
 /* The first packed bytes of what came so: where they lie, or in `room`, which has place for them; NULL: they can't be read. */
 const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t bytes);
 /* What d, which came so, offers is to go to p: both stay as they are until pulls_run. MPI_SUCCESS; MPI_ERR_TRUNCATE where p is too
- * small: nothing is moved; or MPI_ERR_NO_MEM. The status becomes that of the payload. pulls_run is called in any case. */
+ * small: nothing is moved; MPI_ERR_NO_MEM; or, of PULL_UNREAD, MPI_ERR_OTHER. The status becomes that of the payload. pulls_run is
+ * called in any case. */
 int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status);
 /* Moves all, waits, and tells the senders. 0 or -1 (logged): a sender has ended, too. */
 int pulls_run(struct pulls *ps);

@@ -67,13 +67,15 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
     return at != NULL;
 }
 
-/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. */
+/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at must not pass
+ * for a payload. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
 {
     int64_t came = descriptors_armed() ? wire_received(status) : 0;
     if (!descriptor_fits(came)) return false;
     bool brief = came == BRIEF_BYTES;
-    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES) || !told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return false;
+    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES)) return false;
+    if (!told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return d->bytes = PULL_UNREAD, true;
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
