@@ -258,6 +258,16 @@ int parcel_pack(struct parcel *p, MPI_Comm comm)
     return parcel_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
 }
 
+bool parcel_pack_bare(struct parcel *p)
+{
+    bool ok = p->wire;
+    if (!ok && !device_enter(p->device)) {
+        ok = acquire(p, &transport_shadow);
+        device_leave(p->device);
+    }
+    return ok && !parcel_run(p, -1);
+}
+
 int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm)
 {
     if (bytes == 0) return MPI_SUCCESS;

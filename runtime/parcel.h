@@ -40,6 +40,8 @@ void parcel_close(struct parcel *p);   /* NULL is allowed */
 
 /* Packs and waits. MPI_SUCCESS, or an error raised on comm. */
 int parcel_pack(struct parcel *p, MPI_Comm comm);
+/* Of a bare one on a device whose layout has no tree: by the MPI, into a wire that it gets for that. False (logged) where it can't. */
+bool parcel_pack_bare(struct parcel *p);
 /* Unpacks the first `bytes` packed bytes and waits. */
 int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);
 

@@ -55,6 +55,7 @@ const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t 
 {
     struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (packed && !on) return packed;
+    if (on && !packed && !p->layout->tree) return parcel_pack_bare(p) ? p->address : NULL;
     if (on) return head_on(on, p, packed, room, bytes) ? room : NULL;
     bool read = native_pack(p->layout, p->count, p->user, room, 0, bytes) || scatter_move(p, room, 0, bytes, true);
     return read ? room : NULL;
