@@ -2,9 +2,11 @@
 #include "cc.h"
 #include "env.h"
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,6 +22,8 @@
 #include <xxhash.h>
 
 #define WAIT_NS 1000000
+
+int cc_patience = 60;
 
 extern char **environ;
 
@@ -252,15 +256,24 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     return error;
 }
 
-/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. */
-static bool await(pid_t child, bool (*stop)(void))
+static time_t seconds(void)
 {
-    for (;;) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One that hangs is
+ * not waited for: others wait for the thread that called. */
+static bool await(pid_t child, bool (*stop)(void), bool *late)
+{
+    for (time_t begun = seconds();;) {
         int status;
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return errno == ECHILD;
-        if (stop && stop()) {
+        *late = seconds() - begun > cc_patience;
+        if (*late || (stop && stop())) {
             kill(-child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
             return false;
@@ -281,11 +294,31 @@ static void explain(const struct room *r, struct reason *why)
     free(log);
 }
 
+/* Of a library: the loader maps what the headers tell of, and the process would end where the file does. One that was killed may
+ * have left a part; the sections are listed at the end. What is no library the loader refuses. */
+static bool is_cut(const void *library, size_t bytes)
+{
+    ElfW(Ehdr) h;
+    if (bytes < sizeof h || memcmp(library, ELFMAG, SELFMAG)) return false;
+    memcpy(&h, library, sizeof h);
+    return h.e_shoff > bytes || (size_t)h.e_shnum * h.e_shentsize > bytes - h.e_shoff;
+}
+
+static bool take(const struct room *r, enum cc_output output, void **data, size_t *bytes)
+{
+    *data = read_whole(r->object, bytes);
+    if (*data && *bytes && (output != CC_LIBRARY || !is_cut(*data, *bytes))) return true;
+    free(*data);
+    *data = NULL;
+    return false;
+}
+
 int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
                struct reason *why)
 {
     struct room r;
     pid_t child;
+    bool late = false;
     if (!cc_path(why) || !room_make(&r, why)) return -1;
     char *argv[SETTINGS_MAX + 16] = {path, "-O3", "-march=native", "-w", "-fPIC", "-o", r.object, r.source};
     size_t n = 8;
@@ -299,9 +332,9 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
         int error = spawn(&child, argv, &r);
         if (error)
             snprintf(why->text, sizeof why->text, "%.150s can't be run: %s", path, strerror(error));
-        else if (await(child, stop) && (*data = read_whole(r.object, bytes)) && *bytes == 0)
-            free(*data), *data = NULL;
-        if (!error && !*data) explain(&r, why);
+        else if (!(await(child, stop, &late) && take(&r, output, data, bytes)))
+            explain(&r, why);
+        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, cc_patience);
     }
     room_remove(&r);
     return *data ? 0 : -1;

@@ -16,9 +16,11 @@ const char *cc_identity(void);
 /* This processor, as far as code made for it depends on that: "host-" and 16 hex digits. Static storage. */
 const char *cc_machine(void);
 /* Compiles C for this processor. `stop` (may be NULL) is asked now and then; once it says yes, the compiler is
- * killed. 0 and malloc'd *data (assembly is terminated text), or -1 with the compiler's first complaint in *why. Any
- * thread. */
+ * killed, as it is where it takes more than cc_patience seconds. 0 and malloc'd *data (assembly is terminated text), or -1 with
+ * the compiler's first complaint in *why. Any thread. */
 int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
                struct reason *why);
+
+extern int cc_patience;
 
 #endif

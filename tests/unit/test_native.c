@@ -3,6 +3,7 @@
  * fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
 #include "../../runtime/cache.h"
+#include "../../runtime/cc.h"
 #include "../../runtime/kernel_inner.h"
 #include "../../runtime/log.h"
 #include "../../runtime/native_inner.h"
@@ -10,6 +11,7 @@
 #include "trees.h"
 #include "child.h"
 #include <dirent.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -404,6 +406,33 @@ static void no_compiler(void **state)
     assert_int_equal(said_times("neither cc, gcc nor clang is on PATH"), 1);
 }
 
+/* Nobody is told how a compiler ended. */
+static bool ignoring(void)
+{
+    signal(SIGCHLD, SIG_IGN);
+    return one(false);
+}
+
+static bool impatient(void)
+{
+    cc_patience = 1;
+    return one(false);
+}
+
+static void cut_short(void **state)
+{
+    (void)state;
+    begin("cut");
+    write_compiler("cc \"$@\"; while [ \"$1\" != -o ]; do shift; done; truncate -s 6000 \"$2\"; exit 1");
+    in_child(true, setting, ignoring);
+    assert_int_equal(said_times("can't be compiled"), 1);
+    in_child(true, setting, ignoring);   /* nor is it kept */
+    begin("patience");
+    write_compiler("exec sleep 1000");
+    in_child(true, setting, impatient);
+    assert_int_equal(said_times("takes more than 1 s"), 1);
+}
+
 static void failing_compiler(void **state)
 {
     (void)state;
@@ -627,7 +656,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(walks),            cmocka_unit_test(code),
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
-        cmocka_unit_test(failing_compiler), cmocka_unit_test(hanging_compiler),
+        cmocka_unit_test(failing_compiler), cmocka_unit_test(cut_short), cmocka_unit_test(hanging_compiler),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
         cmocka_unit_test(classes),
     };
