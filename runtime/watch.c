@@ -106,6 +106,7 @@ static struct parcel *parcel_of(struct watch *w)
 {
     struct layout *l = w->layout ? w->layout : layout_of(w->type);
     struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    if (p && !l->tree) PMPI_Type_dup(w->type, &p->datatype);
     if (!p || !w->block) return p;
     p->block = w->block, p->address = w->block->memory;
     w->block = NULL;
@@ -141,7 +142,7 @@ int watch_arrived(struct watch *w, MPI_Status *status)
     if (cancelled) return MPI_SUCCESS;
     if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
     struct parcel *p = parcel_of(w);
-    int rc = p ? message_arrived(p, status, comm) : MPI_SUCCESS;
+    int rc = p ? message_arrived(p, status, comm) : raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message");
     parcel_close(p);
     return rc;
 }
