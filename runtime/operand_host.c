@@ -4,7 +4,8 @@
  * with. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and where it would end a
  * piece within an element that a typed receive can't take (write_type.h), nothing is packed.
  *
- * What is in place is left to the MPI: all would be packed, and a part of it read. */
+ * What is in place is left to the MPI: all would be packed, and a part of it read. So is what goes by partitions, which are
+ * packed one by one (operand_move_part). */
 #include "env.h"
 #include "host_message.h"
 #include "native.h"
@@ -16,9 +17,11 @@ static int64_t elements(const struct operand *p, int i)
     return operand_lists(p) ? operand_count(p, i) : (int64_t)p->count;
 }
 
-static bool both_ways(const struct operand *p)
+/* Read as a whole, or written as a whole. */
+static bool one_way(const struct operand *p)
 {
-    return (p->flags & OPERAND_INOUT) == OPERAND_INOUT;
+    int ways = p->flags & OPERAND_INOUT;
+    return ways == OPERAND_IN || ways == OPERAND_OUT;
 }
 
 /* Some piece is worth a look; no type is read. */
@@ -74,7 +77,7 @@ bool operand_hosted(const struct operands *o, const struct operand *p, const str
     if (o->message) return o->how == OPERANDS_PACKED && message_hosted(o, p);
     if (o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || seen_collectives_are_ignored()) return false;
     int n = operand_pieces(o, p, g);
-    if (!any_gains(p, n) || both_ways(p) || group_alone(o, g) || !all_met(p, n)) return false;
+    if (!one_way(p) || !any_gains(p, n) || group_alone(o, g) || !all_met(p, n)) return false;
     for (int i = 0; i < n; i++)
         if (!add(&s, o, p, g, i)) return false;
     return s.gaining > 0 && s.gaining >= s.all / 2 && host_collects_bytes(s.all);
