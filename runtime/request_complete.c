@@ -38,6 +38,13 @@ static struct parcel *awaited(const struct record *r, const void **packed)
     return r->parcel;
 }
 
+/* What a descriptor stands for can't be received: each call that sees it tells so. */
+static void refuse(struct completion *c, const struct record *r, MPI_Status *status)
+{
+    const char *why = r->refused == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
+    c->rc = status->MPI_ERROR = raise_error(home_comm(r->home), r->refused, why);
+}
+
 static void receive_done(struct completion *c, struct record *r, MPI_Status *status, int error, bool again)
 {
     struct descriptor d;
@@ -47,14 +54,14 @@ static void receive_done(struct completion *c, struct record *r, MPI_Status *sta
     if (r->quiet && error != MPI_SUCCESS) PMPI_Comm_call_errhandler(home_comm(r->home), error);
     if (again) {   /* its data are in place */
         if (r->pulled) PMPI_Status_set_elements_x(status, MPI_BYTE, r->pulled);
+        if (r->refused != MPI_SUCCESS) refuse(c, r, status);
         return;
     }
     int64_t bytes = brought(r, status, error);
     if (bytes && p && pull_wanted(p, packed, status, &d)) {
-        int rc = pull_add(&c->pulls, &d, packed, p, status);
-        if (rc == MPI_SUCCESS) r->pulled = d.bytes;
-        const char *why = rc == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
-        if (rc != MPI_SUCCESS) c->rc = status->MPI_ERROR = raise_error(home_comm(r->home), rc, why);
+        r->refused = pull_add(&c->pulls, &d, packed, p, status);
+        if (r->refused == MPI_SUCCESS) r->pulled = d.bytes;
+        else refuse(c, r, status);
     } else if (unpack(r, &c->batch, bytes, error)) {
         c->rc = raise_error(home_comm(r->home), MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
@@ -124,7 +131,7 @@ static void end(struct completion *c, struct record *r)
         record_keep(r);
         return;
     }
-    r->active = false, r->pulled = 0;
+    r->active = false, r->pulled = 0, r->refused = MPI_SUCCESS;
     record_drop_held(r);
     if (r->persistent && !r->freed) record_keep(r);
     else record_free(r);

@@ -24,6 +24,7 @@ struct record {
     bool quiet;                   /* its errors are not raised by the MPI */
     struct home home;             /* the communicator of its operation */
     int64_t pulled;               /* bytes of a payload that a descriptor stood for */
+    int refused;                  /* the error class of one that could not be received */
     struct offer *offer;          /* or this, of a send */
     struct outflow *outflow;      /* or this */
     struct deferred *deferred;    /* or this */
