@@ -10,11 +10,15 @@
 
 static char said[8192]; /* what the last child wrote to standard error */
 
-/* Runs `body` in a child with these settings ("NAME=value"), in an empty environment or beside the test's own; its
- * result must be true. */
-static void in_child(bool empty, const char *const settings[], bool (*body)(void))
+struct child {
+    pid_t pid;
+    int out;
+};
+
+/* Begins `body` in a child with these settings ("NAME=value"), in an empty environment or beside the test's own. */
+static inline struct child child_begin(bool empty, const char *const settings[], bool (*body)(void))
 {
-    int out[2], status;
+    int out[2];
     assert_int_equal(pipe(out), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -25,14 +29,26 @@ static void in_child(bool empty, const char *const settings[], bool (*body)(void
         _exit(body() ? 0 : 1);
     }
     close(out[1]);
+    return (struct child){child, out[0]};
+}
+
+/* Its result must be true. */
+static inline void child_end(struct child c)
+{
+    int status;
     size_t used = 0;
     ssize_t got;
-    while ((got = read(out[0], said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
+    while ((got = read(c.out, said + used, sizeof said - 1 - used)) > 0) used += (size_t)got;
     said[used] = '\0';
-    close(out[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    close(c.out);
+    assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
     if (status) fputs(said, stderr);
     assert_int_equal(status, 0);
+}
+
+static inline void in_child(bool empty, const char *const settings[], bool (*body)(void))
+{
+    child_end(child_begin(empty, settings, body));
 }
 
 #endif

@@ -629,14 +629,17 @@ static void words(void **state)
         {"past", "-U__AVX512FP16__ -D__znver3__=1 -UCACHE -DCACHE=8192"},
         {"loaded", "-U__AVX512FP16__ -U__znver2__ -U__znver3__ -U__znver4__ -U__znver5__"},
     };
+    enum { WAYS = sizeof as / sizeof *as };
+    struct child child[WAYS];
     (void)state;
-    for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
+    for (size_t i = 0; i < WAYS; i++) {
         char line[160];
         snprintf(line, sizeof line, "exec cc \"$@\" %s", as[i][1]);
         begin(as[i][0]);
         write_compiler(line);
-        in_child(false, setting, words_in_child);
+        child[i] = child_begin(false, setting, words_in_child);
     }
+    for (size_t i = 0; i < WAYS; i++) child_end(child[i]);
 }
 
 /* What a call tests is what was found out for its class. */
