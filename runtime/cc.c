@@ -1,6 +1,7 @@
 /* cc.c: see cc.h. */
 #include "cc.h"
 #include "env.h"
+#include "stats.h"
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -256,23 +257,16 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     return error;
 }
 
-static time_t seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
-
 /* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One that hangs is
  * not waited for: others wait for the thread that called. */
 static bool await(pid_t child, bool (*stop)(void), bool *late)
 {
-    for (time_t begun = seconds();;) {
+    for (int64_t begun = stats_now();;) {
         int status;
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return errno == ECHILD;
-        *late = seconds() - begun > cc_patience;
+        *late = stats_now() - begun > cc_patience * INT64_C(1000000000);
         if (*late || (stop && stop())) {
             kill(-child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;

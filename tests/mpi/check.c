@@ -44,6 +44,13 @@ void check_begin(int argc, char **argv, MPI_Comm comm)
          host_mode ? "host memory only" : "device memory");
 }
 
+int rank_given(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (!rank) rank = getenv("PMI_RANK");
+    return rank ? atoi(rank) : -1;
+}
+
 int check_start(int *argc, char ***argv, int level)
 {
     int provided = MPI_THREAD_SINGLE;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 extern int my_rank, num_ranks;
+/* The rank that the launcher gives, before MPI_Init; -1 where it gives none. */
+int rank_given(void);
 extern bool host_mode;
 extern uint64_t test_seed;
 extern MPI_Comm check_comm;   /* of all ranks; the reports' own */
@@ -98,6 +100,9 @@ void mem_free(enum mem_kind kind, void *p);
 void mem_write(enum mem_kind kind, void *to, const void *from, size_t bytes);
 void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes);
 
+/* The byte at offset `at` of what is filled with a salt; of a buffer below, of its span: negative in the guard before it. */
+unsigned char pattern_at(uint64_t salt, int64_t at);
+
 /* A buffer of any kind for a layout, with guard bytes on both sides, and `shadow`, a host copy of what it
  * ought to hold. Operations change the shadow with buf_expect, then buf_check compares every byte. */
 struct buf {
@@ -108,7 +113,7 @@ struct buf {
     uint64_t salt;
     void *origin; /* the address to give to MPI */
 };
-/* Filled with pattern(salt); its span begins `misalign` bytes past an aligned address. */
+/* Filled with pattern_at(salt); its span begins `misalign` bytes past an aligned address. */
 void buf_make(struct buf *b, enum mem_kind kind, const struct layout *l, int misalign, uint64_t salt);
 void buf_bytes(struct buf *b, enum mem_kind kind, size_t bytes, int misalign, uint64_t salt); /* of plain bytes */
 void buf_fill(struct buf *b, uint64_t salt);
@@ -121,7 +126,7 @@ bool buf_check(const struct buf *b, const char *what);
 bool buf_check_but(const struct buf *b, size_t from, size_t to, const char *what);
 /* A receive that nobody answers can be cancelled, and leaves its buffer as it is. */
 void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, int tag, MPI_Comm comm);
-/* The packed bytes of a buffer filled with pattern(salt), malloc'd. */
+/* The packed bytes of a buffer filled with pattern_at(salt), malloc'd. */
 unsigned char *layout_packed(const struct layout *l, uint64_t salt);
 /* What a receive into b must leave: the packed bytes of `sent` filled with `salt`. */
 void buf_expect_from(struct buf *b, const struct layout *l, const struct layout *sent, uint64_t salt);

@@ -186,8 +186,7 @@ int main(int argc, char **argv)
     static const char *const names[] = {"packed", "some", "due"};
     for (size_t i = 0; i < 3; i++)
         if (!strcmp(argv[argc - 1], names[i])) what = names[i];
-    const char *rank = getenv(getenv("PMI_RANK") ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK");
-    if (is("some") && rank && atoi(rank) % 2) setenv("STRIDEC_HOST", "off", 1);   /* before stridec looks */
+    if (is("some") && rank_given() > 0 && rank_given() % 2) setenv("STRIDEC_HOST", "off", 1);   /* before stridec looks */
     check_start(&argc, &argv, -1);
     if (is("due")) {
         when_due();

@@ -96,13 +96,6 @@ static void load_driver(const char *program)
     if (!init || init(0)) fprintf(stderr, "%s is no driver: %s\n", path, dlerror()), exit(2);
 }
 
-static bool is_first(void)
-{
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank) rank = getenv("PMI_RANK");
-    return rank && !strcmp(rank, "0");
-}
-
 static void alone(void)
 {
     int period = 1, own = my_rank + 10, got[2] = {0, 0};
@@ -207,7 +200,7 @@ static void deep(void)
 int main(int argc, char **argv)
 {
     const char *what = argv[argc - 1];
-    if (!strcmp(what, "alone") && is_first()) load_driver(argv[0]);
+    if (!strcmp(what, "alone") && rank_given() == 0) load_driver(argv[0]);
     check_start(&argc, &argv, -1);
     if (!strcmp(what, "packs")) packs();
     if (!strcmp(what, "alone")) alone();

@@ -86,12 +86,6 @@ static void range_free(CUdeviceptr range)
     OK(cu.cuMemAddressFree(range, PIECES * piece));
 }
 
-static unsigned char pattern(uint64_t with, size_t at)
-{
-    uint64_t x = (at + 1) * UINT64_C(0x9e3779b97f4a7c15) + with * UINT64_C(0xd1342543de82ef95);
-    return (unsigned char)(x >> 56);
-}
-
 /* ---- what is moved: within all pieces, and a shadow of it ---- */
 
 struct side {
@@ -117,7 +111,7 @@ static void side_free(struct side *s)
 
 static void fill(struct side *s, uint64_t with)
 {
-    for (size_t i = 0; i < bytes; i++) s->shadow[i] = pattern(with, i);
+    for (size_t i = 0; i < bytes; i++) s->shadow[i] = pattern_at(with, (int64_t)i);
     cudaMemcpy(s->at, s->shadow, bytes, cudaMemcpyHostToDevice);
 }
 
@@ -138,7 +132,7 @@ static void expect_message(struct side *s, MPI_Datatype t, uint64_t with)
     int size, in = 0, out = 0;
     MPI_Type_size(t, &size);
     packed = malloc((size_t)size);
-    for (size_t i = 0; i < bytes; i++) sent[i] = pattern(with, i);
+    for (size_t i = 0; i < bytes; i++) sent[i] = pattern_at(with, (int64_t)i);
     PMPI_Pack(sent, 1, t, packed, size, &in, MPI_COMM_SELF);
     PMPI_Unpack(packed, size, &out, s->shadow, 1, t, MPI_COMM_SELF);
     free(sent), free(packed);

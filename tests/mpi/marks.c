@@ -202,8 +202,7 @@ int main(int argc, char **argv)
         apart |= !strcmp(argv[i], "apart"), launches |= !strcmp(argv[i], "launches");
         broken |= !strcmp(argv[i], "broken");
     }
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
-    if (broken && rank && !strcmp(rank, "0")) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+", 1);
+    if (broken && rank_given() == 0) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+", 1);
     check_start(&argc, &argv, -1);
     if (apart && !host_mode) cudaSetDevice(my_rank);
     resources_now(&r);

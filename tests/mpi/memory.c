@@ -70,8 +70,7 @@ void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* The byte at offset `at` of a span (negative in the guard before it) filled with a salt. */
-static unsigned char pattern(uint64_t salt, int64_t at)
+unsigned char pattern_at(uint64_t salt, int64_t at)
 {
     uint64_t z = (salt + 1) * 0x9e3779b97f4a7c15u + (uint64_t)at * 0xd6e8feb86659fd93u;
     z = (z ^ z >> 32) * 0xd6e8feb86659fd93u;
@@ -101,7 +100,7 @@ void buf_bytes(struct buf *b, enum mem_kind kind, size_t bytes, int misalign, ui
 void buf_fill(struct buf *b, uint64_t salt)
 {
     b->salt = salt;
-    for (size_t i = 0; i < b->bytes; i++) b->shadow[i] = pattern(salt, (int64_t)i - (int64_t)b->lead);
+    for (size_t i = 0; i < b->bytes; i++) b->shadow[i] = pattern_at(salt, (int64_t)i - (int64_t)b->lead);
     mem_write(b->kind, b->base, b->shadow, b->bytes);
 }
 
@@ -140,7 +139,7 @@ bool buf_check(const struct buf *b, const char *what)
 unsigned char *layout_packed(const struct layout *l, uint64_t salt)
 {
     unsigned char *p = malloc((size_t)l->bytes + 1);
-    for (int i = 0; i < l->bytes; i++) p[i] = pattern(salt, l->map[i]);
+    for (int i = 0; i < l->bytes; i++) p[i] = pattern_at(salt, l->map[i]);
     return p;
 }
 

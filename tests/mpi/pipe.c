@@ -27,13 +27,6 @@ static struct layout layouts[LAYOUTS];
 static uint64_t salt = 100;
 static bool chunked = true;
 
-static bool is_second(void)
-{
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank) rank = getenv("PMI_RANK");
-    return rank && !strcmp(rank, "1");
-}
-
 /* A tuned table by which all goes staged, in chunks that it names. */
 static void write_table(char *path)
 {
@@ -421,10 +414,10 @@ int main(int argc, char **argv)
         bool no = !strcmp(argv[i], "no");
         if (!strcmp(argv[i], "staged")) write_table(path);
         disabled |= !strcmp(argv[i], "disabled");
-        if (no && is_second()) setenv("STRIDEC_PIPELINE", "0", 1);
-        if (disabled && is_second()) setenv("STRIDEC_DISABLE", "1", 1);
+        if (no && rank_given() == 1) setenv("STRIDEC_PIPELINE", "0", 1);
+        if (disabled && rank_given() == 1) setenv("STRIDEC_DISABLE", "1", 1);
         breaks |= !strcmp(argv[i], "broken");
-        if (breaks && !is_second()) setenv("SIMGPU_FAIL", "cuStreamSynchronize:40", 1);
+        if (breaks && rank_given() != 1) setenv("SIMGPU_FAIL", "cuStreamSynchronize:40", 1);
         if (no || disabled || !strcmp(argv[i], "unasked")) chunked = false;
     }
     check_start(&argc, &argv, -1);

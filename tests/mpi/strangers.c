@@ -31,20 +31,12 @@
 
 static int peer;
 
-/* The rank that the launcher gives, before MPI_Init. */
-static bool is_second(void)
-{
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank) rank = getenv("PMI_RANK");
-    return rank && !strcmp(rank, "1");
-}
-
 /* Rank 1 begins anew, as a stranger. */
 static void become(const char *what, char **argv)
 {
     char *in[16] = {"unshare", "-pf", "--mount-proc", "/proc/self/exe"}, exe[4096];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (!is_second() || getenv("STRANGER") || n < 0) return;
+    if (rank_given() != 1 || getenv("STRANGER") || n < 0) return;
     exe[n] = '\0', in[3] = exe;
     for (int i = 1; argv[i] && i < 11; i++) in[3 + i] = argv[i];
     setenv("STRANGER", "1", 1);

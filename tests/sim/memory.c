@@ -104,12 +104,11 @@ char *memory_view(uintptr_t p, size_t bytes)
     }
     /* Mappings may go on in one another, as they do where the simulator sees them. */
     size_t here = a->bytes - (p - a->base);
-    while (here < bytes && a->kind == ALLOC_MAPPED) {
-        const struct alloc *next = memory_find(p + here);
-        if (!next || next->kind != ALLOC_MAPPED || next->view != a->view + a->bytes) break;
-        here += next->bytes, a = next;
+    for (const struct alloc *last = a, *next; here < bytes && last->kind == ALLOC_MAPPED; last = next) {
+        next = memory_find(p + here);
+        if (!next || next->kind != ALLOC_MAPPED || next->view != last->view + last->bytes) break;
+        here += next->bytes;
     }
-    a = memory_find(p);
     return bytes <= here ? a->view + (p - a->base) : NULL;
 }
 
