@@ -169,8 +169,14 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
 
 static bool is_named(MPI_Datatype datatype)
 {
-    int integers, addresses, types, combiner = MPI_UNDEFINED;
+    int combiner = MPI_UNDEFINED;
+#if MPI_VERSION >= 4   /* the plain call is an error for types made by large counts */
+    MPI_Count integers, addresses, counts, types;
+    PMPI_Type_get_envelope_c(datatype, &integers, &addresses, &counts, &types, &combiner);
+#else
+    int integers, addresses, types;
     PMPI_Type_get_envelope(datatype, &integers, &addresses, &types, &combiner);
+#endif
     return combiner == MPI_COMBINER_NAMED;
 }
 

@@ -189,6 +189,29 @@ static void packing(enum mem_kind typed, enum mem_kind packed)
     report("Pack and Unpack, typed on the %s, packed on the %s", mem_name[typed], mem_name[packed]);
 }
 
+/* Whose envelope the plain call refuses to tell. */
+static void made_by_large_counts(void)
+{
+#if MPI_VERSION >= 4
+    enum { BLOCKS = 64 };
+    struct buf b, p;
+    MPI_Datatype t;
+    MPI_Count position = 0;
+    buf_bytes(&b, MEM_DEVICE, 2 * BLOCKS * sizeof(int), 0, salt);
+    buf_bytes(&p, MEM_DEVICE, BLOCKS * sizeof(int), 0, salt + 1);
+    MPI_Type_vector_c(BLOCKS, 1, 2, MPI_INT, &t);
+    MPI_Type_commit(&t);
+    MPI_Pack_c(b.origin, 1, t, p.origin, BLOCKS * sizeof(int), &position, MPI_COMM_WORLD);
+    for (size_t i = 0; i < BLOCKS; i++)
+        memcpy(p.shadow + p.lead + i * sizeof(int), b.shadow + b.lead + 2 * i * sizeof(int), sizeof(int));
+    buf_check(&p, "packed bytes");
+    MPI_Type_free(&t);
+    buf_free(&b), buf_free(&p);
+    salt += 10;
+    report("a type made by a large-count constructor");
+#endif
+}
+
 /* What does not fit is refused, and the position stays; MPICH itself would write past the end. */
 static void too_small(void)
 {
@@ -288,6 +311,7 @@ int main(int argc, char **argv)
         messages();
         sendrecv();
         packing(MEM_DEVICE, MEM_HOST), packing(MEM_DEVICE, MEM_DEVICE), packing(MEM_HOST, MEM_DEVICE);
+        made_by_large_counts();
         too_small();
     }
     layout_free(&from), layout_free(&to);
