@@ -104,7 +104,7 @@ for b in "$build" "$mpich"; do
         echo "$mpi: left out: its mpirun starts each rank as a job of its own"
         continue
     fi
-    LIMIT=${SAN:+2}600 run "$mpi programs" tests/mpi/run.sh "$b"
+    LIMIT=${SAN:+2}900 run "$mpi programs" tests/mpi/run.sh "$b"
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done

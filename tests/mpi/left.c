@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define GOES 6
-#define TIMES 200
+#define GOES 4
+#define TIMES 150
 #define SLACK_BYTES (TIMES * 200)   /* less than a datatype each; MPICH 4.0 loses 64 bytes of one that a file saw */
 #define SLACK_HANDLES (TIMES / 4)
 #define COUNT 3

@@ -8,14 +8,14 @@
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
 # at most three ranks.
-# MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (60; 360 where
+# MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
 MPICC=${2:-${MPICC:-mpicc}}
 export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 2 ]; then shift 2; else set --; fi
-limit=${MPI_TEST_TIMEOUT:-${SAN:+3}60}
+limit=${MPI_TEST_TIMEOUT:-$([ -n "$SAN" ] && echo 360 || echo 120)}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
