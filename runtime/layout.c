@@ -167,19 +167,6 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
     return false;
 }
 
-static bool is_named(MPI_Datatype datatype)
-{
-    int combiner = MPI_UNDEFINED;
-#if MPI_VERSION >= 4   /* the plain call is an error for types made by large counts */
-    MPI_Count integers, addresses, counts, types;
-    PMPI_Type_get_envelope_c(datatype, &integers, &addresses, &counts, &types, &combiner);
-#else
-    int integers, addresses, types;
-    PMPI_Type_get_envelope(datatype, &integers, &addresses, &types, &combiner);
-#endif
-    return combiner == MPI_COMBINER_NAMED;
-}
-
 struct layout *layout_new(void)
 {
     struct layout *l = calloc(1, sizeof *l);
@@ -197,7 +184,7 @@ static struct layout *layout_make(MPI_Datatype datatype)
     struct reason why = {""};
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
-    l->named = is_named(datatype);
+    l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
     if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
     return l;

@@ -28,6 +28,12 @@ static int contents_envelope(MPI_Datatype datatype, struct contents *c)
 #endif
 }
 
+int read_combiner(MPI_Datatype datatype)
+{
+    struct contents c = {0};
+    return contents_envelope(datatype, &c) == MPI_SUCCESS ? c.combiner : MPI_UNDEFINED;
+}
+
 static int contents_lists(MPI_Datatype datatype, struct contents *c)
 {
 #if MPI_VERSION >= 4

@@ -10,4 +10,7 @@
  * where they differ or are value-index pairs. */
 struct type *read_type(MPI_Datatype datatype, int64_t *grain, struct reason *why);
 
+/* How it was made, by whichever form of constructor; MPI_UNDEFINED where the MPI does not tell. */
+int read_combiner(MPI_Datatype datatype);
+
 #endif
