@@ -2,6 +2,7 @@
 #include "aside.h"
 #include "host_offer.h"
 #include "interpose.h"
+#include "log.h"
 #include "next.h"
 #include "pull.h"
 #include "request.h"
@@ -244,7 +245,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
 {
     struct entry *e = calloc(1, sizeof *e);
-    if (!e) abort();   /* a message would be lost without a word */
+    if (!e) log_fatal("no memory for the record of a message that was matched");
     e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
     e->payload = wire_received(status);

@@ -1,5 +1,6 @@
 /* calls_file.c: split collectives on files: what the beginning has carried stays until the end. A file has one at a
  * time. */
+#include "log.h"
 #include "next.h"
 #include "operand.h"
 #include <pthread.h>
@@ -50,8 +51,7 @@ int operands_keep_file(struct operands *o, int rc, MPI_File file)
         return rc;
     }
     split_free(take(file));   /* of a file that was closed before its end */
-    /* The MPI is at work on the buffers: there is no way back. */
-    if (!s || !(s->operands = operands_move(o))) abort();
+    if (!s || !(s->operands = operands_move(o))) log_fatal("no memory for the record of a file operation that has begun");
     s->file = file;
     hold(s);
     return rc;

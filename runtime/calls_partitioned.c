@@ -1,10 +1,10 @@
 /* calls_partitioned.c: partitioned communication. */
+#include "dictionary.h"
 #include "partitioned.h"
 #include "next.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 struct partitioned {
     MPI_Request request;
@@ -75,7 +75,7 @@ static struct partitioned *partitioned_new(const struct partitioned *what)
 {
     struct partitioned *p = malloc(sizeof *p);
     unsigned char *here = malloc((size_t)what->partitions);
-    if (!p || !here) abort();   /* the MPI has the buffer: there is no way back */
+    if (!p || !here) log_fatal("no memory for the record of a partitioned request, whose buffer the MPI has");
     *p = *what;
     p->here = here;
     memset(here, 1, (size_t)p->partitions);

@@ -1,14 +1,13 @@
 /* calls_window.c: one-sided communication: what a window's operations have carried stays until the synchronisation that
  * completes them at the origin. */
+#include "dictionary.h"
 #include "interpose.h"
-#include "log.h"
 #include "next.h"
 #include "operand.h"
 #include "request.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 /* The operands of one operation. */
 struct held {
@@ -36,7 +35,7 @@ static struct window *window_of(MPI_Win win)
     HASH_FIND(hh, windows, &win, sizeof win, w);
     if (w) return w;
     w = calloc(1, sizeof *w);
-    if (!w) abort();   /* the MPI is at work on the buffers: there is no way back */
+    if (!w) log_fatal("no memory for the record of a window that the MPI is at work on");
     w->win = win;
     HASH_ADD(hh, windows, win, sizeof w->win, w);
     return w;
@@ -95,7 +94,7 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
         operands_free(o);
         return rc;
     }
-    if (!h || !(h->operands = operands_move(o))) abort();
+    if (!h || !(h->operands = operands_move(o))) log_fatal("no memory for the record of a window operation that has begun");
     h->of = operation(win, target);
     hold(h);
     return rc;

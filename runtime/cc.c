@@ -26,8 +26,6 @@
 
 int cc_patience = 60;
 
-extern char **environ;
-
 static char path[PATH_MAX], identity[32];
 static struct reason missing;
 
@@ -48,7 +46,7 @@ static bool find(const char *name)
         snprintf(path, sizeof path, "%s", name);
         return strlen(name) < sizeof path && is_program(path);
     }
-    for (const char *at = getenv("PATH"); at && *at;) {
+    for (const char *at = env_variable("PATH"); at && *at;) {
         size_t n = strcspn(at, ":");
         if (n && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < sizeof path && is_program(path))
             return true;
@@ -177,8 +175,8 @@ struct room {
 
 static bool room_make(struct room *r, struct reason *why)
 {
-    const char *in = getenv("TMPDIR");
-    int n = snprintf(r->folder, sizeof r->folder, "%s/stridec-XXXXXX", in && *in ? in : "/tmp");
+    const char *in = env_variable("TMPDIR");
+    int n = snprintf(r->folder, sizeof r->folder, "%s/stridec-XXXXXX", in ? in : "/tmp");
     if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
         snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
         return false;
@@ -213,14 +211,15 @@ static bool write_source(const struct room *r, const char *source, struct reason
 static char **clean_environment(const struct room *r)
 {
     static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE=", "TMPDIR="};
+    char *const *all = env_all();
     size_t n = 0, used = 0;
-    while (environ && environ[n]) n++;
+    while (all[n]) n++;
     char **copy = calloc(n + 2, sizeof *copy);
     for (size_t i = 0; copy && i < n; i++) {
         bool drop = false;
         for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
-            drop |= !strncmp(environ[i], dropped[k], strlen(dropped[k]));
-        if (!drop) copy[used++] = environ[i];
+            drop |= !strncmp(all[i], dropped[k], strlen(dropped[k]));
+        if (!drop) copy[used++] = all[i];
     }
     if (copy) copy[used] = (char *)(uintptr_t)r->temporary;
     return copy;

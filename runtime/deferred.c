@@ -1,6 +1,7 @@
 /* deferred.c: nonblocking and persistent neighbourhood collectives that go edge by edge. */
 #include "deferred.h"
 #include "exchange.h"
+#include "log.h"
 #include "offer.h"
 #include "request.h"
 #include "world.h"
@@ -78,12 +79,11 @@ static int tag_of(const struct edges *e, unsigned operation)
     return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * TAGS_EACH;
 }
 
-/* The other ranks count on this one. */
 static struct deferred *deferred_new(struct operands *o, bool persistent)
 {
     struct deferred *d = take_spare();
     struct edges *e = edges_copy(o->edges);
-    if (!d || !e) abort();
+    if (!d || !e) log_fatal("no memory for a neighbourhood collective, which the other ranks have begun");
     int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
     *d = (struct deferred){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
                            .each = o->of[0].flags & OPERAND_NEIGHBORS};
@@ -134,11 +134,11 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
         exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         if (e->parcel) return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
         int rc = edge_receive_in_vain(e, e->bytes, tag, comm, request);
-        if (!e->excess) abort();
+        if (!e->excess) log_fatal("no memory for what a neighbour is about to send");
         return rc;
     }
     e->parcel = parcel_bare(e->layout, e->where.device, e->buf, e->count);
-    if (!e->parcel) abort();   /* the peers are about to send */
+    if (!e->parcel) log_fatal("no memory for what a neighbour is about to send");
     if (!e->layout->tree) PMPI_Type_dup(e->type, &e->parcel->datatype);
     return edge_receive_plain(e, tag, comm, request);
 }
@@ -287,7 +287,7 @@ int edges_begin(struct operands *o, MPI_Request *request)
     struct deferred *d = deferred_new(o, false);
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
-    if (rc != MPI_SUCCESS) abort();   /* the other ranks count on this one */
+    if (rc != MPI_SUCCESS) log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
     deferred_start(d);
     record_add_deferred(*request, d, false);
     return MPI_SUCCESS;
@@ -298,7 +298,7 @@ int edges_init(struct operands *o, MPI_Request *request)
     struct deferred *d = deferred_new(o, true);
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request);
-    if (rc != MPI_SUCCESS) abort();
+    if (rc != MPI_SUCCESS) log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");
     d->persistent = true;
     keep_types(&d->x.e->in), keep_types(&d->x.e->out);
     record_add_deferred(*request, d, true);

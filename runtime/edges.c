@@ -217,12 +217,13 @@ static struct edges *meet(MPI_Comm comm, bool last)
     if (comm == MPI_COMM_NULL || !have_key()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
     struct edges *e = calloc(1, sizeof *e);
-    if (!e) abort();   /* the others count on this rank's vote */
+    if (!e) log_fatal("no memory for the neighbours of a communicator, on which the other ranks wait for this one");
     e->comm = MPI_COMM_NULL;
     atomic_init(&e->holders, 1);
     decide(e, comm, topology, &driver);
     if (!last && !driver) return edges_put(e), NULL;
-    if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS) abort();
+    if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS)
+        log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks have agreed");
     return e;
 }
 

@@ -78,11 +78,38 @@ static int value_of(const struct variable *v, const char *text)
     return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
 }
 
-/* The variable's text; NULL where unset or empty, which mean the same. */
+/* A copy of the environment: threads of stridec's own look at it, while the program may change its own. */
+static char **kept;
+
+static void keep_environment(void)
+{
+    size_t n = 0;
+    while (environ && environ[n]) n++;
+    kept = calloc(n + 1, sizeof *kept);
+    for (size_t i = 0, used = 0; kept && i < n; i++)
+        if ((kept[used] = strdup(environ[i]))) used++;
+}
+
+char *const *env_all(void)
+{
+    static char *const none[] = {NULL};
+    env_get();
+    return kept ? kept : none;
+}
+
+/* NULL where unset or empty, which mean the same. */
 static const char *text_of(const char *name)
 {
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
+    size_t length = strlen(name);
+    for (char **e = kept; e && *e; e++)
+        if (!strncmp(*e, name, length) && (*e)[length] == '=') return (*e)[length + 1] ? *e + length + 1 : NULL;
+    return NULL;
+}
+
+const char *env_variable(const char *name)
+{
+    env_get();
+    return text_of(name);
 }
 
 static void set(const struct variable *v)
@@ -90,8 +117,7 @@ static void set(const struct variable *v)
     char *field = (char *)&settings + v->field;
     const char *text = text_of(v->name);
     if (v->kind == AS_PATH) {
-        /* A copy: the application may change its environment later. */
-        *(const char **)field = text ? strdup(text) : NULL;
+        *(const char **)field = text;
         return;
     }
     int value = text ? value_of(v, text) : -1;
@@ -127,6 +153,7 @@ static void paths_default(void)
 
 static void read_all(void)
 {
+    keep_environment();
     for (size_t i = 0; i < VARIABLES; i++) set(&variables[i]);
     paths_default();
 }
@@ -177,6 +204,6 @@ static void check_entry(const char *entry)
 void env_check(void)
 {
     static const char prefix[] = "STRIDEC_";
-    for (char **e = environ; e && *e; e++)
+    for (char *const *e = env_all(); *e; e++)
         if (!strncmp(*e, prefix, sizeof prefix - 1)) check_entry(*e);
 }

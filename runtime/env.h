@@ -1,4 +1,4 @@
-/* env.h: the STRIDEC_* environment variables: one table (env.c) names each, what it allows and what it does. */
+/* env.h: the environment. Of the STRIDEC_* variables one table (env.c) names each, what it allows and what it does. */
 #ifndef STRIDEC_ENV_H
 #define STRIDEC_ENV_H
 #include <stdbool.h>
@@ -30,6 +30,11 @@ struct env {
 
 /* Read once, at the first call; then constant. Thread safe. */
 const struct env *env_get(void);
+/* A variable of any name as it was at that first call; NULL where unset or empty. Static storage. Thread safe, also beside a
+ * program that changes its environment, as getenv is not. */
+const char *env_variable(const char *name);
+/* All of them as they were, NAME=TEXT, ended by NULL. Static storage. */
+char *const *env_all(void);
 /* Logs a warning for each unknown STRIDEC_* name and each value that is not allowed, saying what is. */
 void env_check(void);
 

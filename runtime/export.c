@@ -1,12 +1,11 @@
 /* export.c: device memory and layouts that peers of the node are to read. */
 #include "export.h"
+#include "dictionary.h"
 #include "latch.h"
-#include "log.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <uthash.h>
 
 #define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
 #define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */

@@ -1,5 +1,6 @@
 /* finder.c: see finder.h. */
 #include "finder.h"
+#include "log.h"
 #include "spare.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ void finder_room(struct finder *f, int count, MPI_Status *statuses)
     size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
     size_t list = (n * each + _Alignof(MPI_Status) - 1) / _Alignof(MPI_Status) * _Alignof(MPI_Status);
     f->block = n > FEW ? spare_get(SPARE_LIST, list + own * sizeof(MPI_Status)) : NULL;
-    if (n > FEW && !f->block) abort();   /* without records the data would be lost without a word */
+    if (n > FEW && !f->block) log_fatal("no memory to look for the records of %d requests", count);
     f->records = !record_threads() ? NULL : f->block ? f->block : f->few.records;
     f->handles = record_threads() ? NULL : f->block ? f->block : f->few.handles;
     f->count = count;

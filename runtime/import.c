@@ -1,13 +1,12 @@
 /* import.c: memory and layouts of peers of the node. */
 #include "import.h"
+#include "dictionary.h"
 #include "latch.h"
 #include "link.h"
-#include "log.h"
 #include "place.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define IMPORTS_MAX 256
 #define LAYOUTS_MAX 4096

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,6 +63,15 @@ void log_once(enum log_level level, const char *key, const char *format, ...)
     va_start(args, format);
     write_line(level, format, args);
     va_end(args);
+}
+
+void log_fatal(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_ERROR, format, args);
+    va_end(args);
+    abort();
 }
 
 void log_set_rank(int to)

@@ -1,6 +1,7 @@
 /* nvrtc.c: finds and loads NVRTC: place after place, and in each the newest version first. */
 #include "../gen/tree.h"
 #include "driver.h"
+#include "env.h"
 #include "log.h"
 #include <dlfcn.h>
 #include <glob.h>
@@ -114,7 +115,7 @@ static bool try_wheels(struct search *s, const char *bin)
 
 static bool try_python(struct search *s)
 {
-    const char *path = getenv("PATH");
+    const char *path = env_variable("PATH");
     char *bins = path ? strdup(path) : NULL, *rest = NULL, program[PATH_MAX];
     bool ok = false;
     for (char *bin = bins ? strtok_r(bins, ":", &rest) : NULL; bin && !ok; bin = strtok_r(NULL, ":", &rest)) {
@@ -138,8 +139,8 @@ static int driver_major(void)
 
 static bool search_all(struct search *s)
 {
-    return try_place(s, "") || try_cudart(s) || try_toolkit(s, getenv("CUDA_HOME")) ||
-           try_toolkit(s, getenv("CUDA_PATH")) || try_toolkit(s, "/usr/local/cuda") || try_python(s);
+    return try_place(s, "") || try_cudart(s) || try_toolkit(s, env_variable("CUDA_HOME")) ||
+           try_toolkit(s, env_variable("CUDA_PATH")) || try_toolkit(s, "/usr/local/cuda") || try_python(s);
 }
 
 const struct nvrtc *nvrtc_get(struct reason *why)

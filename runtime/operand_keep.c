@@ -1,5 +1,6 @@
 /* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
  * collective on a file ends. */
+#include "log.h"
 #include "operand.h"
 #include "pull.h"
 #include "request.h"
@@ -29,7 +30,7 @@ static int keep(struct operands *o, int rc, MPI_Request *request, bool persisten
 {
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
     struct operands *kept = rc == MPI_SUCCESS ? operands_move(o) : NULL;
-    if (rc == MPI_SUCCESS && !kept) abort();   /* the MPI is at work on the buffers: there is no way back */
+    if (rc == MPI_SUCCESS && !kept) log_fatal("no memory for the record of an operation that has begun");
     if (kept) record_add_operands(*request, kept, persistent);
     else operands_free(o);
     return rc;

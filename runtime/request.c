@@ -1,4 +1,5 @@
 /* request.c: side records of requests. */
+#include "log.h"
 #include "request_inner.h"
 #include "aside.h"
 #include "block.h"
@@ -32,7 +33,7 @@ bool record_threads(void)
 struct record *record_new(struct record what)
 {
     struct record *r = spare_get(SPARE_RECORD, sizeof *r);
-    if (!r) abort();   /* the MPI is already writing into the buffers: there is no way back */
+    if (!r) log_fatal("no memory for the record of a request that has begun");
     *r = what;
     atomic_fetch_add_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);
     return r;

@@ -13,7 +13,7 @@
         memcpy(&handle_, key, bytes); \
         (hash) = (unsigned)hash_place(handle_, 32); \
     } while (0)
-#include <uthash.h>
+#include "dictionary.h"
 
 struct record {
     MPI_Request request;

@@ -1,5 +1,6 @@
 /* stats.c: rows of counters, and the table at the end. */
 #include "stats.h"
+#include "dictionary.h"
 #include "env.h"
 #define XXH_INLINE_ALL
 #include <mpi.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <uthash.h>
 #include <xxhash.h>
 
 /* Transports seen with a type, in the order of the table. */

@@ -1,11 +1,11 @@
 /* tell.c: which way messages went and why. */
 #include "tell.h"
 #include "choose.h"
+#include "dictionary.h"
 #define XXH_INLINE_ALL
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 #include <xxhash.h>
 
 #define TOLD_MAX 1024   /* then it goes on in silence */

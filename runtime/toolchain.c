@@ -13,6 +13,7 @@
 #include "cache.h"
 #include "compile.h"
 #include "driver.h"
+#include "env.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,7 +40,7 @@ static uint64_t hash_search(void)
     static const char *const names[] = {"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "PATH"};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = env_variable(names[i]);
         hash = XXH64(value ? value : "", value ? strlen(value) : 0, hash + i);
     }
     return hash;

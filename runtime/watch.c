@@ -5,6 +5,7 @@
 #include "brief.h"
 #include "host.h"
 #include "interpose.h"
+#include "log.h"
 #include "message.h"
 #include "request_inner.h"
 #include "seen.h"
@@ -116,7 +117,7 @@ static struct parcel *parcel_of(struct watch *w)
 struct record *watch_record(MPI_Request request, struct watch *w)
 {
     struct parcel *p = parcel_of(w);
-    if (!p) abort();   /* what it brings would be lost without a word */
+    if (!p) log_fatal("no memory for the record of a message that is awaited");
     struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true,
                                                   .home = w->home});
     watch_end(w);

@@ -129,11 +129,47 @@ static void messages(void **state)
     assert_true(said[strlen(said) - 1] == '\n' && strlen(said) < 4096);
 }
 
+static void on_abort(int signal)
+{
+    (void)signal;
+    _exit(0);
+}
+
+static bool ends(void)
+{
+    signal(SIGABRT, on_abort);
+    log_fatal("no memory for %d apples", 3);
+}
+
+static void last_words(void **state)
+{
+    (void)state;
+    in_child(true, (const char *const[]){"STRIDEC_LOG=error", NULL}, ends);
+    assert_non_null(strstr(said, ": error: no memory for 3 apples\n"));
+}
+
+/* What the program does to its environment, stridec's threads don't see. */
+static bool stays(void)
+{
+    bool first = !strcmp(env_variable("APPLES"), "3") && !env_variable("APPLE") && !env_variable("EMPTY");
+    setenv("APPLES", "4", 1), setenv("PEARS", "5", 1);
+    bool same = !strcmp(env_variable("APPLES"), "3") && !env_variable("PEARS") && !strcmp(env_all()[1], "APPLES=3");
+    clearenv();
+    return first && same && !strcmp(env_variable("APPLES"), "3") && !env_all()[2];
+}
+
+static void environment(void **state)
+{
+    (void)state;
+    in_child(true, (const char *const[]){"EMPTY=", "APPLES=3", NULL}, stays);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(usual_folders),
         cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
+        cmocka_unit_test(last_words),   cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
