@@ -48,7 +48,7 @@ row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
-row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_knows(datatype) && !seen_knows(datatype)",
+row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_keeps(datatype) && !seen_knows(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
 
 -- Packing.

@@ -71,13 +71,18 @@ struct native_slot {
 #define NATIVE_NEAR 4096        /* bytes that lie in one memory where the first does */
 #pragma GCC visibility push(hidden)
 extern struct native_slot native_slots[1 << NATIVE_BITS][2];
+extern _Atomic(MPI_Datatype) native_met[1 << NATIVE_BITS][2];   /* once */
 extern _Atomic int64_t native_least;   /* packed bytes; INT64_MAX: none are enough */
 extern _Atomic uint64_t native_needed; /* what calls must add up to before their type is read (native_slots.c) */
 #pragma GCC visibility pop
 
+HOST_INLINE size_t native_place(MPI_Datatype t)
+{
+    return hash_place(host_type_bits(t), NATIVE_BITS);
+}
 HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
 {
-    return native_slots[hash_place(host_type_bits(t), NATIVE_BITS)];
+    return native_slots[native_place(t)];
 }
 /* t's, or one of another type. */
 HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)
@@ -116,12 +121,33 @@ HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, 
     return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
            && (span < NATIVE_NEAR || host_surely(first + span - 1));
 }
-/* True of handles that the table holds. Under another MPI than the library's own none is looked at. */
-HOST_INLINE bool native_knows(const MPI_Datatype *handle)
+/* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot. */
+HOST_INLINE bool native_first(MPI_Datatype t)
+{
+    _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
+    MPI_Datatype last = atomic_load_explicit(met, memory_order_relaxed);
+    if (last == t || atomic_load_explicit(met + 1, memory_order_relaxed) == t
+        || !atomic_load_explicit(&native_needed, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(met + 1, last, memory_order_relaxed);
+    atomic_store_explicit(met, t, memory_order_relaxed);
+    return true;
+}
+HOST_INLINE void native_unmeet(MPI_Datatype t)
+{
+    _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
+    for (int i = 0; i < 2; i++)
+        if (atomic_load_explicit(met + i, memory_order_relaxed) == t)
+            atomic_store_explicit(met + i, (MPI_Datatype)0, memory_order_relaxed);
+}
+/* Of a handle that is about to be freed: true where the table holds it; else nothing more is known of it. Under another MPI
+ * than the library's own none is looked at. */
+HOST_INLINE bool native_keeps(const MPI_Datatype *handle)
 {
     if (!handle || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
     const MPI_Datatype t = *handle;
     const struct native_slot *s = native_set(t);
+    native_unmeet(t);
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
@@ -161,7 +187,7 @@ HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Dataty
     if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
     struct native_slot *s = native_slot(t);
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
-    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return NATIVE_ASK;
+    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return native_first(t) ? NATIVE_DOWN : NATIVE_ASK;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
     struct layout *l = *known = atomic_load_explicit(&s->layout, memory_order_acquire);
     if (!l) {

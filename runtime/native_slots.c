@@ -14,6 +14,7 @@
 #define PAID ((uint64_t)32 * NATIVE_WORTH)
 
 struct native_slot native_slots[1 << NATIVE_BITS][2];
+_Atomic(MPI_Datatype) native_met[1 << NATIVE_BITS][2];
 _Atomic int64_t native_least = INT64_MAX;
 _Atomic uint64_t native_needed = NEEDED_MIN;
 
@@ -37,18 +38,21 @@ static struct native_slot *slot_of(MPI_Datatype t)
     return NULL;
 }
 
+/* With slot_lock held. Readers look at the version before and after. */
 static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_slot *from)
 {
-    atomic_fetch_add(&s->version, 1);
-    atomic_store(&s->type, t);
-    atomic_store(&s->worth, from ? atomic_load(&from->worth) : 0);
-    atomic_store(&s->size, from ? atomic_load(&from->size) : 0);
-    atomic_store(&s->layout, from ? atomic_load(&from->layout) : NULL);
-    atomic_store(&s->low, from ? atomic_load(&from->low) : 0);
-    atomic_store(&s->span, from ? atomic_load(&from->span) : 0);
-    atomic_store(&s->extent, from ? atomic_load(&from->extent) : 0);
-    for (int d = 0; d < 2; d++) atomic_store(&s->least[d], from ? atomic_load(&from->least[d]) : 0);
-    atomic_fetch_add(&s->version, 1);
+    static const struct native_slot none;
+    const struct native_slot *f = from ? from : &none;
+#define SET(field, value) atomic_store_explicit(&s->field, value, memory_order_relaxed)
+#define COPY(field) SET(field, atomic_load_explicit(&f->field, memory_order_relaxed))
+    unsigned version = atomic_load_explicit(&s->version, memory_order_relaxed);
+    SET(version, version + 1);
+    atomic_thread_fence(memory_order_release);
+    SET(type, t);
+    COPY(worth), COPY(size), COPY(layout), COPY(low), COPY(span), COPY(extent), COPY(least[0]), COPY(least[1]);
+    atomic_store_explicit(&s->version, version + 2, memory_order_release);
+#undef COPY
+#undef SET
 }
 
 static int64_t least_count(int64_t size)
@@ -87,6 +91,8 @@ static struct native_slot *slot_new(MPI_Datatype t)
 void native_forget(MPI_Datatype t)
 {
     if (t == (MPI_Datatype)0) return;
+    native_unmeet(t);
+    if (!slot_of(t)) return;
     pthread_mutex_lock(&slot_lock);
     for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
     pthread_mutex_unlock(&slot_lock);
