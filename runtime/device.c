@@ -124,7 +124,7 @@ static struct device *add(const struct driver *driver, CUcontext context, CUdevi
     }
     struct device *known = find(context, ordinal);
     struct place *p = known ? place_of(known) : place_new(driver, context, ordinal);
-    if (!p) return NULL;
+    if (!p) log_fatal("no memory for what is known of a GPU, whose memory would pass for the host's");
     if (primary) atomic_store(&p->primary, true);
     if (!known) sign(driver, p), publish(p);
     return &p->device;

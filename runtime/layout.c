@@ -182,6 +182,8 @@ static struct layout *layout_make(MPI_Datatype datatype)
 {
     struct layout *l = layout_new();
     struct reason why = {""};
+    /* Without one an MPI that can't read device memory would be given it, and a descriptor would pass for its payload. */
+    if (!l && (driver_get() || descriptors_armed())) log_fatal("no memory for the layout of a datatype");
     if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
     l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
