@@ -93,7 +93,7 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
     int rc;
     if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
-    h->watch = pull_watch(h->buf, h->count, h->type, source, comm, false);
+    rc = pull_watch(&h->watch, h->buf, h->count, h->type, source, comm, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -218,7 +218,8 @@ static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datat
 static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
 {
     if (watch_wants(count, datatype, source)) return watched(rc, buf, count, datatype, comm, status);
-    struct parcel *p = rc == MPI_SUCCESS ? pull_watch(buf, count, datatype, source, comm, false) : NULL;
+    struct parcel *p = NULL;
+    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
     if (p) rc = message_arrived(p, status, comm);
     parcel_close(p);
     record_poll();

@@ -3,6 +3,7 @@
 #include "attach.h"
 #include "calls_forms.h"
 #include "host_message.h"
+#include "log.h"
 #include "message.h"
 #include "watch.h"
 #include "write_type.h"
@@ -46,12 +47,13 @@ static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request
 }
 
 /* Of a receive that the MPI makes itself: what was put aside has a status to be mended. */
-static struct parcel *watched(const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
-                              const struct road *road)
+static int watched(struct parcel **p, const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
+                   const struct road *road)
 {
-    struct parcel *p = pull_watch(buf, count, datatype, source, comm, false);
-    struct layout *l = p || !road->led ? NULL : layout_of(datatype);
-    return l ? parcel_bare(l, NULL, buf, count) : p;
+    int rc = pull_watch(p, buf, count, datatype, source, comm, false);
+    struct layout *l = *p || !road->led || rc != MPI_SUCCESS ? NULL : layout_of(datatype);
+    if (!l || (*p = parcel_bare(l, NULL, buf, count))) return rc;
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
 }
 
 /* Of what the MPI receives into the buffer itself, in a process without a driver. */
@@ -102,9 +104,10 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = road.led ? aside_receive(&road.at, p->address, w.count, w.type, s)
                       : DOWN(next, p->address, w.count, w.type, source, tag, comm, s);
-        rc = received(p, &w, s, rc, comm);
-    } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, source, comm, false);
+        return received(p, &w, s, rc, comm);
+    }
+    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
+    if (rc == MPI_SUCCESS) {
         MPI_Datatype type = type_to_receive(datatype, comm);
         rc = road.led ? aside_receive(&road.at, buf, count, type, s)
                       : DOWN(next, buf, count, type, source, tag, comm, p ? s : status);
@@ -121,7 +124,9 @@ static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count,
     attach_poll();
     int rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
     if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype, comm))) return rc;
-    struct parcel *p = pull_watch(buf, count, datatype, source, comm, false);
+    struct parcel *p;
+    rc = pull_watch(&p, buf, count, datatype, source, comm, false);
+    if (rc != MPI_SUCCESS) log_fatal("a receive that has begun can't be watched");
     if (p) record_add(*request, p, true, comm);
     return rc;
 }
@@ -154,7 +159,8 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
         return posted(p, &w, rc, request, comm, &road);
     }
     if (rc != MPI_SUCCESS) return rc;
-    p = watched(buf, count, datatype, source, comm, &road);
+    rc = watched(&p, buf, count, datatype, source, comm, &road);
+    if (rc != MPI_SUCCESS) return rc;
     MPI_Datatype type = type_to_receive(datatype, comm);
     rc = road.led ? aside_ireceive(&road.at, buf, count, type, request) : DOWN(next, buf, count, type, source, tag, comm, request);
     return p ? posted(p, NULL, rc, request, comm, &road) : rc;
@@ -193,9 +199,10 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
     int rc;
     if (matched(&p, &w, buf, count, datatype, message, &rc)) {
         rc = matched_came(&road, s, DOWN(next, p->address, w.count, w.type, message, s));
-        rc = received(p, &w, s, rc, comm);
-    } else if (rc == MPI_SUCCESS) {
-        p = pull_watch(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
+        return received(p, &w, s, rc, comm);
+    }
+    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
+    if (rc == MPI_SUCCESS) {
         rc = matched_came(&road, s, DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s));
         if (p) rc = received(p, NULL, s, rc, comm);
     }
@@ -213,7 +220,8 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
     if (matched(&p, &w, buf, count, datatype, message, &rc))
         return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
     if (rc != MPI_SUCCESS) return rc;
-    p = watched(buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
+    rc = watched(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
+    if (rc != MPI_SUCCESS) return rc;
     rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);
     return p ? posted(p, NULL, rc, request, comm, &road) : rc;
 }

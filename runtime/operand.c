@@ -212,16 +212,17 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
     return device ? AS_IT_IS : ON_HOST;
 }
 
-static bool watch(struct operands *o, const bool carried[])
+static int watch(struct operands *o, const bool carried[])
 {
+    int rc = MPI_SUCCESS;
     if (o->receives) attach_poll();
-    for (int i = 0; i < o->n && o->receives; i++) {
+    for (int i = 0; i < o->n && o->receives && rc == MPI_SUCCESS; i++) {
         const struct operand *p = &o->of[i];
         if (p->flags & OPERAND_PARTIAL)
-            o->watch = pull_watch(p->buf, p->count, p->type, o->source, o->comm, carried[i]);
+            rc = pull_watch(&o->watch, p->buf, p->count, p->type, o->source, o->comm, carried[i]);
     }
     if (o->watch) import_try_source(o->source, o->comm, o->watch->device);
-    return o->watch != NULL;
+    return rc;
 }
 
 void operand_as_is(struct operand *p)
@@ -291,8 +292,8 @@ int operands_open(struct operands *o)
         bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
         if (used && look(o, p, &g, &need[i])) any = true;
     }
-    if (!watch(o, need) && !any) return OPERANDS_NONE;
-    int rc = MPI_SUCCESS;
+    int rc = watch(o, need);
+    if (rc == MPI_SUCCESS && !o->watch && !any) return OPERANDS_NONE;
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);
     if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");

@@ -16,9 +16,10 @@ struct pulls {
 /* True if messages of that rank of comm, or MPI_ANY_SOURCE, may be descriptors. */
 bool pull_from(MPI_Comm comm, int source);
 /* A receive that may bring a descriptor, and that the MPI makes into the buffer itself or, `carried`, into memory of
- * stridec's: a parcel without buffers of its own, or NULL where it can't, since too few bytes fit or nobody of comm
- * offers. */
-struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried);
+ * stridec's: *p is a parcel without buffers of its own, or NULL where it can't, since too few bytes fit or nobody of comm
+ * offers. MPI_SUCCESS; or, without memory, an error raised on comm: a descriptor would pass for the payload. */
+int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
+               bool carried);
 /* True if what a receive for p brought is a descriptor, or can't be told from one: then its bytes are PULL_UNREAD, and pull_add
  * gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
 #define PULL_UNREAD (-1)

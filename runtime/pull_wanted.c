@@ -13,18 +13,21 @@ bool pull_from(MPI_Comm comm, int source)
     return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
 
-struct parcel *pull_watch(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, bool carried)
+int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
+               bool carried)
 {
-    if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return NULL;
+    *p = NULL;
+    if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return MPI_SUCCESS;
     bool long_enough = seen_receives(datatype, count);
-    if (long_enough && !pull_from(comm, source)) return NULL;
+    if (long_enough && !pull_from(comm, source)) return MPI_SUCCESS;
     struct layout *l = long_enough ? layout_of(datatype) : NULL;
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
     if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) brief_refuse();
-    if (!long_enough || bytes < descriptor_least()) return NULL;
-    struct parcel *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
-    if (p && !l->tree) PMPI_Type_dup(datatype, &p->datatype);
-    return p;
+    if (!long_enough || bytes < descriptor_least()) return MPI_SUCCESS;
+    *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
+    if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+    if (!l->tree) PMPI_Type_dup(datatype, &(*p)->datatype);
+    return MPI_SUCCESS;
 }
 
 /* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
