@@ -214,7 +214,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     struct entry *e = calloc(1, sizeof *e);
     struct parcel whole = {.address = e->bytes, .bytes = length};
     struct descriptor found;
-    if (!e) return NULL;
+    if (!e) log_fatal("no memory for the record of a message that was matched");
     memcpy(e->bytes, bytes, (size_t)length);
     e->stands = pull_wanted(&whole, e->bytes, status, &found);
     e->payload = e->stands ? e->descriptor.bytes : length;
@@ -235,10 +235,9 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
     int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
     if (rc != MPI_SUCCESS) return rc;
     pthread_mutex_lock(&lock);
-    struct entry *e = put(bytes, length, comm, &own, message);
-    if (e) show(e, status);
+    show(put(bytes, length, comm, &own, message), status);
     pthread_mutex_unlock(&lock);
-    return e ? MPI_SUCCESS : raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    return MPI_SUCCESS;
 }
 
 /* What is no descriptor stays with the MPI. */
