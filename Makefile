@@ -19,7 +19,8 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-COMMAND_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c))
+START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main run beside elsewhere)
+COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
@@ -31,8 +32,10 @@ $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/libstridec.map
 	$(MPICC) -shared $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
 	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
-# The command holds the runtime too, so that tune and doctor see what a program would.
-$(BUILD)/stridec: $(COMMAND_O) $(SPEC_O) $(RUNTIME_O) $(GEN_O)
+# The command: what starts programs, and the rest, which holds the runtime too, so that tune and doctor see what a program would.
+$(BUILD)/stridec: $(START_O) | $(BUILD)/stridec-mpi
+	$(CC) $(SANFLAGS) -o $@ $^
+$(BUILD)/stridec-mpi: $(COMMAND_O) $(SPEC_O) $(RUNTIME_O) $(GEN_O)
 	$(MPICC) $(SANFLAGS) -pthread -o $@ $^ -ldl -lm
 
 # Lua's static archive is not built for shared objects: its only obstacle is the address of the three
@@ -69,6 +72,7 @@ $(BUILD)/%.o: %.c
 SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim
 install: all
 	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
+	install -D -m755 $(BUILD)/stridec-mpi $(DESTDIR)$(PREFIX)/lib/stridec/stridec-mpi
 	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
 	install -D -m644 runtime/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi

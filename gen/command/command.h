@@ -4,6 +4,7 @@
 
 #include "../../spec/spec.h"
 #include "../gen.h"
+#include <limits.h>
 
 /* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 127 program not found. */
 #define EXIT_USAGE 2
@@ -50,10 +51,14 @@ void stages_free(struct stages *l);
 /* The types of a file; or, where `text` is a signature and no file, that one type, named "signature". As spec_load. */
 struct spec *stages_load(const char *text, struct reason *why);
 
+/* ---- what lies beside the program (beside.c) ---- */
+
+/* The first of these places, relative to the program's folder, that exists, its links resolved; false if none. They end with
+ * NULL. */
+bool find_beside(const char *const places[], char path[PATH_MAX]);
+
 /* ---- files and folders (files.c) ---- */
 
-/* The folder that this program lies in; false where the system does not tell. */
-bool program_folder(char *folder, size_t bytes);
 /* True for an architecture's name as compile.h writes it ("sm_90", "sm_90a"). */
 bool arch_is_valid(const char *arch);
 /* The architecture of the first GPU, else the newest that NVRTC knows ("sm_90"); NULL with *why. Static. */

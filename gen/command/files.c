@@ -1,4 +1,4 @@
-/* files.c: the program's own folder, architectures' names, files written whole. */
+/* files.c: architectures' names, files written whole. */
 #include "command.h"
 #include "../../runtime/compile.h"
 #include "../../runtime/driver.h"
@@ -11,16 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-bool program_folder(char *folder, size_t bytes)
-{
-    ssize_t n = readlink("/proc/self/exe", folder, bytes - 1);
-    if (n <= 0 || (size_t)n >= bytes - 1)
-        return false;
-    folder[n] = '\0';
-    *strrchr(folder, '/') = '\0';
-    return true;
-}
 
 bool arch_is_valid(const char *arch)
 {

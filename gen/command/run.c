@@ -12,18 +12,6 @@
 static const char *const LIBRARY[] = {"libstridec.so", "../lib/libstridec.so", NULL};
 static const char *const SIMULATOR[] = {"sim/libcuda.so.1", "../lib/stridec/sim/libcuda.so.1", NULL};
 
-/* The first of the places that exists, its links resolved; false if none. */
-static bool find_beside(const char *const places[], char path[PATH_MAX])
-{
-    char folder[PATH_MAX], try[PATH_MAX];
-    if (!program_folder(folder, sizeof folder))
-        return false;
-    for (int i = 0; places[i]; i++)
-        if ((size_t)snprintf(try, sizeof try, "%s/%s", folder, places[i]) < sizeof try && realpath(try, path))
-            return true;
-    return false;
-}
-
 /* Sets variable to "first:second"; an empty part is left out. */
 static int set_list(const char *variable, const char *first, const char *second)
 {

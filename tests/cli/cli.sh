@@ -192,6 +192,8 @@ else
     # What each thread has of its own is little: else there would be no room for it.
     check "it can be loaded by dlopen" python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$library"
 fi
+loads_no_mpi() { ! ldd "$stridec" | grep -E 'libmpi|libcuda|libnvrtc'; }
+check "what starts programs loads no MPI" loads_no_mpi
 check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
 no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
 check "no statistics unless asked" no_stats   # STRIDEC_CACHE_DIR is this script's
