@@ -62,12 +62,8 @@ static struct bypass_turn turn(struct bypass *b)
 
 struct bypass_turn bypass_next(struct bypass *b)
 {
-#ifdef __SSE2__
-    int way = atomic_load_explicit(&forced, memory_order_relaxed);
+    int way = BYPASS_THERE ? atomic_load_explicit(&forced, memory_order_relaxed) : 0;
     struct bypass_turn t = way < 0 ? turn(b) : (struct bypass_turn){b, way, false};
-#else
-    struct bypass_turn t = {b, false, false};
-#endif
     if (t.past) atomic_store_explicit(&count, atomic_load_explicit(&count, memory_order_relaxed) + 1, memory_order_relaxed);
     return t;
 }

@@ -39,8 +39,13 @@ struct bypass_turn bypass_next(struct bypass *b);
 /* Both ends needed so many nanoseconds for so many bytes. */
 void bypass_learn(struct bypass_turn t, int64_t ns, int64_t bytes);
 
-/* As memcpy, past the caches; `to` is a multiple of 16. Seen by others after bypass_end. Elsewhere than on x86-64 it is memcpy, and
- * nothing is tried. */
+/* True where the processor has stores past its caches, of 16 bytes: x86-64. Elsewhere nothing is tried, and bypass_copy is memcpy. */
+#ifdef __SSE2__
+#define BYPASS_THERE true
+#else
+#define BYPASS_THERE false
+#endif
+/* As memcpy, past the caches; `to` is a multiple of 16. Seen by others after bypass_end. */
 void bypass_copy(void *to, const void *from, size_t bytes);
 void bypass_end(void);
 

@@ -6,11 +6,21 @@
 
 #define SPINS_A_YIELD 512
 
+/* The core is doing nothing but wait. */
+static inline void spin_pause(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
 /* One turn, the number of which is `spins`: some 40 ns, and once in 512 turns a call of the system. */
 static inline void spin(unsigned spins)
 {
     if (spins % SPINS_A_YIELD == SPINS_A_YIELD - 1) sched_yield();
-    __builtin_ia32_pause();
+    spin_pause();
 }
 
 #endif

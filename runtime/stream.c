@@ -6,6 +6,7 @@
  * run), and messages of 4 MiB in blocks of 32 bytes 28 us instead of 25. */
 #include "log.h"
 #include "place.h"
+#include "spin.h"
 #include "stats.h"
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,7 @@ static bool told(struct device *d, const struct stream *s)
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) == s->ticket) return true;
-            __builtin_ia32_pause();
+            spin_pause();
         }
     } while (stats_now() < until);
     return false;

@@ -34,7 +34,7 @@ static void open_graph(struct fixture *f)
     OK(cuCtxSynchronize());
     OK(cuGraphCreate(&f->graph, 0));
     OK(cuGraphAddKernelNode(&f->node, f->graph, NULL, 0, &f->parameters));
-    OK(cuGraphInstantiate(&f->exec, f->graph, 0));
+    OK(cuGraphInstantiateWithFlags(&f->exec, f->graph, 0));
 }
 
 static void close_graph(struct fixture *f)
@@ -91,7 +91,7 @@ void test_graph_errors(void **state)
     assert_int_equal(cuGraphKernelNodeSetAttribute(NULL, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &value),
                      CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuGraphAddKernelNode(&node, f.graph, NULL, 0, &f.parameters), CUDA_ERROR_NOT_SUPPORTED);
-    assert_int_equal(cuGraphInstantiate(&exec, f.graph, 1 << 20), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, f.graph, 1 << 20), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuGraphLaunch(bad, 0), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuGraphExecDestroy(bad), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuGraphLaunch(f.exec, (CUstream)(void *)&f), CUDA_ERROR_INVALID_HANDLE);
@@ -106,7 +106,7 @@ void test_graph_errors(void **state)
     setenv("SIMGPU_FAIL", "cuGraphLaunch:1,cuGraphInstantiateWithFlags,cuGraphExecKernelNodeSetParams", 1);
     assert_int_equal(cuGraphLaunch(f.exec, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     OK(cuGraphLaunch(f.exec, 0));
-    assert_int_equal(cuGraphInstantiate(&exec, f.graph, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, f.graph, 0), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(cuGraphExecKernelNodeSetParams(f.exec, f.node, &f.parameters), CUDA_ERROR_UNKNOWN);
     unsetenv("SIMGPU_FAIL");
     close_graph(&f);
