@@ -14,11 +14,17 @@ struct nvrtc {
 
 static bool load(struct nvrtc *n)
 {
-    static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2" };
+    static const struct {
+        const char *name;
+        int major;
+    } all[] = { { "libnvrtc.so.13", 13 }, { "libnvrtc.so.12", 12 }, { "libnvrtc.so.11.2", 11 } };
     void *library = NULL;
+    int driver;
 
-    for (size_t i = 0; !library && i < sizeof(names) / sizeof(names)[0]; i++)
-        library = dlopen(names[i], RTLD_NOW);
+    CUDA(cudaDriverGetVersion(&driver)); /* it can't load what a later one compiles */
+    for (size_t i = 0; !library && i < sizeof(all) / sizeof(all)[0]; i++)
+        if (all[i].major <= driver / 1000)
+            library = dlopen(all[i].name, RTLD_NOW);
     if (!library)
         return false;
     *(void **)&n->create = dlsym(library, "nvrtcCreateProgram");

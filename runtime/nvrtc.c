@@ -129,9 +129,10 @@ static bool try_python(struct search *s)
     return ok;
 }
 
+/* Loaded for it where nothing else has yet: `stridec gen --arch` compiles for what runs on this machine, as far as that is known. */
 static int driver_major(void)
 {
-    const struct driver *driver = driver_get();
+    const struct driver *driver = driver_load();
     int version;
     if (!driver || driver->cuDriverGetVersion(&version) != CUDA_SUCCESS) return INT_MAX;
     return version / 1000;
