@@ -1,10 +1,10 @@
 /* Packs by blocks of words that lie together in the packed stream: gathered in shared memory, each leaves in one
- * asynchronous copy. Where the GPU has none, and where the packed bytes do not begin at a multiple of 16, words are
- * moved one by one. */
+ * asynchronous copy. Where the GPU has none or CUDA, before 12, knows none, and where the packed bytes do not begin at a
+ * multiple of 16, words are moved one by one. */
 template <class LAYOUT, class WAY>
 static __device__ __forceinline__ void stridec_bulk(const struct stridec_launch &a, typename LAYOUT::word *room)
 {
-#if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 900
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ >= 12 && __CUDA_ARCH__ >= 900
     typedef typename LAYOUT::word word;
     typedef typename LAYOUT::index index;
     const int many = WAY::THREADS * WAY::EACH;

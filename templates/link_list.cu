@@ -5,15 +5,18 @@
 
 @ include "templates/program.cuh"
 
+@ include "templates/in_place.cuh"
+
 /* struct stridec_link of gen/gen.h. */
+struct stridec_link_program {
+    unsigned long long at[2];
+    long long extent[2];
+};
 struct stridec_link {
     unsigned long long from, to;
     union {
         int step[@(levels)][2];
-        struct {
-            unsigned long long at[2];
-            long long extent[2];
-        } program;
+        struct stridec_link_program program;
     };
     unsigned int magic[@(levels - 1)], count[@(levels - 1)];
     unsigned int code, start, words, first;
@@ -156,7 +159,7 @@ static __device__ __forceinline__ void stridec_link_move(const struct stridec_li
 @ -- Programs take more, and longer than that anyway.
 @ for _, many in ipairs(plan.words) do
 extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads)@(many > 0 and ", 4" or ""))
-stridec_link_@(many)(const __grid_constant__ @(many > 0 and "stridec_links_here<" .. many .. ">" or "stridec_links") a)
+stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<" .. many .. ">" or "stridec_links") a)
 {
 @   if many == 0 then
     const struct stridec_link *const job = (const struct stridec_link *)a.list;

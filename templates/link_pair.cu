@@ -3,6 +3,8 @@
 
 @ include "templates/words.cuh"
 
+@ include "templates/in_place.cuh"
+
 @ if numbers > 0 then
 @ include "templates/lists.cuh"
 
@@ -68,7 +70,7 @@ template <bool WRAP> struct stridec_@(side)_w@(entry.width) {
 
 @   end
 extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads))
-stridec_link_@(entry.width)(const __grid_constant__ struct stridec_pair a)
+stridec_link_@(entry.width)(const STRIDEC_IN_PLACE struct stridec_pair a)
 {
 @   -- A wrapped layout finds whatever one without finds: widths that are seldom taken have no other.
 @   for _, case in ipairs(entry.cases) do

@@ -40,3 +40,17 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
         os.chmod(to, entry.external_attr >> 16 & 0o777 or 0o644)
 PYTHON
 }
+
+# unpack_libraries PYTHON WHEEL FOLDER: the shared libraries of a wheel.
+unpack_libraries() {
+    "$1" - "$2" "$3" <<'PYTHON'
+import os, sys, zipfile
+os.makedirs(sys.argv[2], exist_ok=True)
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    for entry in wheel.infolist():
+        name = os.path.basename(entry.filename)
+        if ".so" in name and ".alt." not in name:
+            with wheel.open(entry) as source, open(os.path.join(sys.argv[2], name), "wb") as target:
+                target.write(source.read())
+PYTHON
+}

@@ -57,6 +57,7 @@ static struct {
     CALLS(FIELD)
 } rtc;
 static bool found;
+static int major;   /* its version */
 static struct gen *generator;
 
 static void *open_nvrtc(void)
@@ -89,7 +90,7 @@ static int setup(void **state)
 #define LOOK_UP(name) found = (*(void **)&rtc.name = dlsym(library, #name)) && found;
     CALLS(LOOK_UP)
     if (!found) fail_msg("NVRTC lacks a function that every version has");
-    int major, minor;
+    int minor;
     rtc.nvrtcVersion(&major, &minor);
     print_message("NVRTC %d.%d\n", major, minor);
     (void)state;
@@ -283,7 +284,8 @@ static void test_setting_code(void **state)
     if (!found) skip();
     for (size_t i = 0; i < COUNT(settings); i++) {
         char *ptx = entry_ptx(settings[i].signature, settings[i].knobs, settings[i].entry);
-        if (!strstr(ptx, settings[i].holds)) fail_msg("%s: no %s", settings[i].signature, settings[i].holds);
+        bool known = major >= 12 || strncmp(settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
+        if (known != !!strstr(ptx, settings[i].holds)) fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
