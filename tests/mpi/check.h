@@ -42,6 +42,11 @@ bool cuda_aware(void);
 /* True while less than `seconds` have passed since *since (0 starts the clock). */
 bool within(double *since, double seconds);
 
+/* A generalized request's functions: nothing to tell, and nothing to be done. */
+int nothing_to_tell(void *extra, MPI_Status *s);
+int nothing_to_free(void *extra);
+int nothing_to_cancel(void *extra, int complete);
+
 /* The class of an MPI error code. */
 int error_class(int code);
 const char *error_name(int class);

@@ -109,27 +109,6 @@ static void empty(void)
 
 /* ---- requests that are not messages ---- */
 
-static int no_query(void *extra, MPI_Status *s)
-{
-    (void)extra;
-    MPI_Status_set_elements(s, MPI_BYTE, 0);
-    MPI_Status_set_cancelled(s, 0);
-    s->MPI_SOURCE = s->MPI_TAG = MPI_UNDEFINED;
-    return MPI_SUCCESS;
-}
-
-static int no_free(void *extra)
-{
-    (void)extra;
-    return MPI_SUCCESS;
-}
-
-static int no_cancel(void *extra, int complete)
-{
-    (void)extra, (void)complete;
-    return MPI_SUCCESS;
-}
-
 static void mixed(void)
 {
     MPI_Request r[4];
@@ -137,7 +116,7 @@ static void mixed(void)
     buf_make(&out, MEM_DEVICE, &vector, 0, 10 + (uint64_t)my_rank);
     buf_make(&in, MEM_DEVICE, &vector, 0, 5);
     MPI_Irecv(in.origin, COUNT, vector.type, peer, 1, MPI_COMM_WORLD, &r[0]);
-    MPI_Grequest_start(no_query, no_free, no_cancel, NULL, &r[1]);
+    MPI_Grequest_start(nothing_to_tell, nothing_to_free, nothing_to_cancel, NULL, &r[1]);
     MPI_Ibarrier(MPI_COMM_WORLD, &r[2]);
     MPI_Isend(out.origin, COUNT, vector.type, peer, 1, MPI_COMM_WORLD, &r[3]);
     MPI_Grequest_complete(r[1]);
