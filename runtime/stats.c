@@ -205,7 +205,7 @@ static void print_table(char *text, int ranks)
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         merge_line(&totals, &last, line);
     HASH_SORT(totals, by_bytes);
-    fprintf(stderr, "stridec: %d rank%s, %u datatype%s on device buffers, all ranks summed\n", ranks,
+    fprintf(stderr, "stridec: %d rank%s, %u datatype%s, all ranks summed\n", ranks,
             ranks == 1 ? "" : "s", HASH_COUNT(totals), HASH_COUNT(totals) == 1 ? "" : "s");
     fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %8s  %s\n", "calls", "bytes", "family", "transport", "launches",
             "compiled", "cached", "GB/s", "signature");

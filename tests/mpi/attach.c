@@ -464,7 +464,8 @@ static void took_the_way(void)
     report("they went the way that they should: %s", what);
 }
 
-/* The rank that the launcher gives, before MPI_Init, begins anew in a namespace of process numbers of its own. */
+/* Rank 1 as the launcher has it, before MPI_Init, begins anew in a namespace of process numbers of its own. Of Open MPI alone:
+ * MPICH does not start there (UCX opens the other's /proc/PID/fd). */
 static void go_apart(char **argv)
 {
     char *in[16] = {"unshare", "-pf"}, exe[4096];
