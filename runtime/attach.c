@@ -61,7 +61,7 @@ static bool reads(const struct peer *p)
 
 static void try(int rank)
 {
-    struct peer *p = node_world_peer(rank);
+    struct peer *p = node_member(MPI_COMM_WORLD, rank);
     if (!p || p->self) return;
     unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0);
     if (reads(p)) reached |= REACH_MEMORY;

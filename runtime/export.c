@@ -269,7 +269,7 @@ static uint64_t text_write(const char *signature, uint64_t bytes)
 
 uint64_t export_layout(struct layout *l)
 {
-    uint64_t at = atomic_load_explicit(&l->published, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(&l->published, memory_order_acquire);
     if (at) return at == NO_LAYOUT ? 0 : at;
     struct reason why;
     char *signature = tree_shape_signature(l->tree, &why);
@@ -278,7 +278,7 @@ uint64_t export_layout(struct layout *l)
     at = signature && bytes <= TEXT_MAX ? text_write(signature, bytes) : NO_LAYOUT;
     pthread_mutex_unlock(&lock);
     free(signature);
-    atomic_store_explicit(&l->published, at, memory_order_relaxed);
+    atomic_store_explicit(&l->published, at, memory_order_release);
     return at == NO_LAYOUT ? 0 : at;
 }
 

@@ -23,7 +23,7 @@ void home_freed(MPI_Comm comm)
 MPI_Comm home_comm(struct home h)
 {
     unsigned long now = atomic_load(&home_frees);
-    if (!h.comm || h.comm == MPI_COMM_NULL || now - h.frees > LAST) return MPI_COMM_WORLD;
+    if (!h.comm || h.comm == MPI_COMM_NULL || now - h.frees >= LAST) return MPI_COMM_WORLD;
     for (unsigned long i = h.frees; i != now; i++)
         if (atomic_load(&freed[i % LAST]) == h.comm) return MPI_COMM_WORLD;
     return h.comm;

@@ -66,8 +66,8 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
 bool seen_direct(MPI_Datatype t)
 {
     const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->known, memory_order_acquire) && !atomic_load_explicit(&s->packed, memory_order_relaxed) &&
-           atomic_load_explicit(&s->type, memory_order_relaxed) == t;
+    return seen_is(s, t) && atomic_load_explicit(&s->known, memory_order_acquire) &&
+           !atomic_load_explicit(&s->packed, memory_order_acquire) && seen_is(s, t);
 }
 
 static bool used(const struct seen *s)
@@ -165,7 +165,8 @@ bool seen_collects(MPI_Datatype t)
 bool seen_receives(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
-    return count >= atomic_load_explicit(&slot_of(t)->least[SEEN_RECEIVE], memory_order_relaxed);
+    const struct seen *s = slot_of(t);
+    return count >= seen_number(&s->least[SEEN_RECEIVE]) || !seen_is(s, t);
 }
 
 void seen_start(int64_t least, int64_t collected)

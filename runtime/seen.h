@@ -29,13 +29,21 @@ HOST_INLINE struct seen *seen_of(MPI_Datatype t)
 {
     return &seen_types[hash_place(host_type_bits(t), SEEN_BITS)];
 }
+/* The slot is the type's. Who reads its numbers asks before, and after they were read by `seen_number`: another thread may have
+ * given the slot to another type meanwhile. */
+HOST_INLINE bool seen_is(const struct seen *s, MPI_Datatype t)
+{
+    return atomic_load_explicit(&s->type, memory_order_acquire) == t;
+}
+HOST_INLINE int64_t seen_number(const _Atomic int64_t *number)
+{
+    return atomic_load_explicit(number, memory_order_acquire);
+}
 HOST_INLINE bool seen_ignores(enum seen_way way, MPI_Datatype t, int64_t count)
 {
     const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
-           && count < atomic_load_explicit(&s->least[way], memory_order_relaxed)
-           && (count < atomic_load_explicit(&s->brief, memory_order_relaxed)
-               || count >= atomic_load_explicit(&s->past, memory_order_relaxed));
+    return seen_is(s, t) && count < seen_number(&s->least[way])
+           && (count < seen_number(&s->brief) || count >= seen_number(&s->past)) && seen_is(s, t);
 }
 /* Of calls in a process without a driver: true where the call goes straight down. */
 HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
@@ -53,9 +61,7 @@ HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
 HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)
 {
     const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t && t != MPI_DATATYPE_NULL
-           && count >= atomic_load_explicit(&s->brief, memory_order_relaxed)
-           && count < atomic_load_explicit(&s->past, memory_order_relaxed);
+    return seen_is(s, t) && t != MPI_DATATYPE_NULL && count >= seen_number(&s->brief) && count < seen_number(&s->past);
 }
 /* True of messages that are too short to be offered, of types that the table holds. */
 HOST_INLINE bool seen_short(MPI_Datatype t, int64_t count)
