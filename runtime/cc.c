@@ -23,6 +23,11 @@
 #include <xxhash.h>
 
 #define WAIT_NS 1000000
+#ifdef __x86_64__
+#define FOR_THIS_MACHINE "-march=native"
+#else
+#define FOR_THIS_MACHINE "-mcpu=native"   /* older compilers do not know the other there */
+#endif
 
 int cc_patience = 60;
 
@@ -313,7 +318,7 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
     pid_t child;
     bool late = false;
     if (!cc_path(why) || !room_make(&r, why)) return -1;
-    char *argv[SETTINGS_MAX + 16] = {path, "-O3", "-march=native", "-w", "-fPIC", "-o", r.object, r.source};
+    char *argv[SETTINGS_MAX + 16] = {path, "-O3", FOR_THIS_MACHINE, "-w", "-fPIC", "-o", r.object, r.source};
     size_t n = 8;
     cc_machine();
     for (size_t i = 0; settings[i]; i++) argv[n++] = settings[i];

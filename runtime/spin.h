@@ -12,7 +12,7 @@ static inline void spin_pause(void)
 #if defined __x86_64__
     __builtin_ia32_pause();
 #elif defined __aarch64__
-    __asm__ volatile("yield" ::: "memory");
+    __asm__ volatile("isb" ::: "memory");   /* `yield` does nothing on most */
 #endif
 }
 

@@ -45,13 +45,17 @@ local function join(list, field)
   return table.concat(texts, ", ")
 end
 
--- Declarations of arguments that are mostly handed on as they came. Those past the sixth lie on the stack, where the
--- next function wants them: a compiler that may keep them in registers loads them, saves others, and stores them back.
+-- Declarations of arguments that are mostly handed on as they came. Those that lie on the stack, where the next function
+-- wants them: a compiler that may keep them in registers loads them, saves others, and stores them back. Those that come
+-- in registers must not: where the library is another MPI's, whose handles are shorter, they would lose a half.
+local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
+                '#define SEVENTH\n#endif\n'
 local function handed_on(list)
   local texts = {}
   for i, a in ipairs(list) do
     local before, name, brackets = a.text:match "^(.-)([%w_]+)(%[?%]?)$"
-    texts[i] = i <= 6 and a.text or brackets == "" and before .. "volatile " .. name or before .. name .. "[volatile]"
+    local keep = i <= 8 and "SEVENTH" or "volatile"
+    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name or before .. name .. "[" .. keep .. "]"
   end
   return table.concat(texts, ", ")
 end
@@ -441,7 +445,7 @@ if what == "next.h" then
 elseif what == "stubs.c" then
   io.write('#include "edges.h"\n#include "host.h"\n#include "interpose.h"\n#include "native.h"\n#include "next.h"\n#include "node.h"\n#include "operand.h"\n#include "seen.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
-           "#define ACT_OFTEN static __attribute__((noinline))\n\n",
+           "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
   each([[
     *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "$symbol");

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define SONAME "libxpmem.so.0"
 #define WINDOWS 256
-#define ALIGNED ((uint64_t)2 << 20)   /* windows begin and end there, so that near buffers share one; */
-#define PAGE ((uint64_t)4096)         /* or there: the last ones of the address space */
+#define ALIGNED ((uint64_t)2 << 20)   /* windows begin and end there, so that near buffers share one; or with a page: the
+                                         last ones of the address space */
 #define SPAN_MOST ((uint64_t)1 << 40)
 
 /* What libxpmem.so.0 exports (xpmem.h of github.com/hpc/xpmem). */
@@ -127,7 +128,8 @@ static struct xpmem_window *open_window(int64_t access, uint64_t first, uint64_t
     while (w < windows + WINDOWS && !holds(w, access, first, past)) w++;
     bool kept = w < windows + WINDOWS;
     if (!kept) w = free_entry();
-    if (w && !kept && !attach(w, access, first, past, ALIGNED) && !attach(w, access, first, past, PAGE)) w = NULL;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (w && !kept && !attach(w, access, first, past, ALIGNED) && !attach(w, access, first, past, page)) w = NULL;
     if (w) w->users++, w->used = ++uses, *shift = (uint64_t)(uintptr_t)w->base - w->first;
     pthread_mutex_unlock(&lock);
     return w;

@@ -77,8 +77,8 @@ static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned lo
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
-static inline void __threadfence() { asm volatile("" ::: "memory"); }
-static inline void __threadfence_system() { asm volatile("" ::: "memory"); }
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 // Who asks for the time waits for another process: its looks are what is counted.
 extern "C" int sched_yield() noexcept;
 static inline long long clock64()

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE ((uint64_t)4096)
+#define PAGE ((uint64_t)sysconf(_SC_PAGESIZE))
 #define PAST ((uint64_t)0x7ffffffff000)   /* of what a process can map; windows that pass it are refused */
 #define READ_WRITE 2                      /* windows of other access are refused too */
 #define ARENA ((uint64_t)1 << 36)       /* of addresses; memory comes as it is used */
