@@ -21,6 +21,7 @@
 #define PATIENCE_S 20
 
 static struct buf user, packed;
+static int64_t familiar_compiles;   /* until the familiar type's kernel was there */
 
 /* ---- types: no two numbers give the same layout ---- */
 
@@ -165,7 +166,8 @@ static void pack_familiar(MPI_Datatype t)
     buf_free(&out);
 }
 
-/* One launch, no copy, nothing loaded or compiled: its own kernel served at once. */
+/* One launch, no copy, and its own kernel, which is not compiled once more, served at once. The compiler may still be at another
+ * type's. */
 static void again(const char *when)
 {
     struct resources before, after;
@@ -174,7 +176,7 @@ static void again(const char *when)
     pack_familiar(t);
     MPI_Type_free(&t);
     resources_now(&after);
-    expect_equal(after.compiles - before.compiles, 0, "compiles for a type that came before");
+    expect_equal(resources_compiled_again(familiar_compiles, before.compiles), 0, "compiles for a type that came before");
     if (after.simulated) expect_equal(after.launches - before.launches, 1, "launches");
     report("a type committed again, %s", when);
 }
@@ -194,6 +196,8 @@ int main(int argc, char **argv)
     MPI_Datatype t = familiar();
     resources_wait_modules(2, t, pack_familiar); /* the interpreter comes first */
     MPI_Type_free(&t);
+    resources_now(&half);
+    familiar_compiles = half.compiles;
     again("at once");
     churn(0, FIRST_TYPES / 4);
     again("after some others");

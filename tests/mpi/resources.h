@@ -20,6 +20,8 @@ struct resources {
 void resources_now(struct resources *r);
 /* Collective, before the first commit: compiles of all ranks are counted from here on. */
 void resources_watch_compiles(void);
+/* How many of the compiles past `since` are of what was among the first `first`; 0 on hardware. */
+int64_t resources_compiled_again(int64_t first, int64_t since);
 /* Calls use(type), unless use is NULL, until `modules` more have been loaded than when the watch began, at most 60 s;
  * on hardware for 2 s. The cache folder must be new: the interpreter is loaded only where something is compiled. */
 void resources_wait_modules(int64_t modules, MPI_Datatype type, void (*use)(MPI_Datatype type));

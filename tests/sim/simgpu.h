@@ -14,7 +14,7 @@
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)
  *   SIMGPU_NVRTC_FAIL=1      every compile fails
  *   SIMGPU_NVRTC_DELAY_MS=n  every compile takes that much longer
- *   SIMGPU_NVRTC_LOG=FILE    every compile appends the program's name, a line each */
+ *   SIMGPU_NVRTC_LOG=FILE    every compile appends a line: the program's name, and a hash of its source */
 #ifndef SIMGPU_H
 #define SIMGPU_H
 #include <stdint.h>
