@@ -35,7 +35,7 @@ static int waitall_watched(const struct next *next, int count, MPI_Request reque
         MPI_Status *status = &s[at[i]];
         if (rc == MPI_ERR_IN_STATUS && finder_goes_on(requests[at[i]])) status->MPI_ERROR = MPI_ERR_PENDING;
         int error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
-        if (error == MPI_ERR_PENDING) {
+        if (error == MPI_ERR_PENDING || !finder_completed(rc)) {
             watch_return(of[i], &w[i]);
             continue;
         }

@@ -65,13 +65,6 @@ static void finish_at(struct completion *c, struct finder *f, int i, MPI_Status 
     if (f->records) f->records[i] = NULL;
 }
 
-/* Calls on arrays tell failed requests by MPI_ERR_IN_STATUS; any other error is about the arguments, and
- * completed nothing. */
-static bool completed(int rc)
-{
-    return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
-}
-
 /* Of calls on arrays, which tell of a message that was too long by its status. */
 static int end_array(struct completion *c, struct finder *f, int n, int rc)
 {
@@ -97,7 +90,7 @@ int finder_all(struct finder *f, int rc)
 {
     struct completion c = {0};
     bool each = rc == MPI_ERR_IN_STATUS;
-    for (int i = 0; completed(rc) && i < f->count; i++) {
+    for (int i = 0; finder_completed(rc) && i < f->count; i++) {
         int error = each ? f->statuses[i].MPI_ERROR : rc;
         if (!each) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
         if (error != MPI_ERR_PENDING) finish_at(&c, f, i, &f->statuses[i], error);
@@ -144,7 +137,7 @@ int finder_one(struct finder *f, int index, MPI_Status *status, int rc)
 int finder_some(struct finder *f, int outcount, const int indices[], int rc)
 {
     struct completion c = {0};
-    int n = completed(rc) && outcount != MPI_UNDEFINED ? outcount : 0;
+    int n = finder_completed(rc) && outcount != MPI_UNDEFINED ? outcount : 0;
     bool each = rc == MPI_ERR_IN_STATUS;
     for (int i = 0; i < n; i++) {
         if (!each) f->statuses[i].MPI_ERROR = MPI_SUCCESS;

@@ -37,6 +37,11 @@ bool finder_step(const struct finder *f);
 void finder_close(struct finder *f);
 /* Not complete; but the MPI goes on. */
 int finder_later(struct finder *f, const MPI_Request requests[], int *flag);
+/* Calls on arrays tell failed requests by MPI_ERR_IN_STATUS; any other error is about the arguments, and completed nothing. */
+static inline bool finder_completed(int rc)
+{
+    return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
+}
 /* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one (or none:
  * MPI_UNDEFINED); or some. What the call returns. */
 int finder_all(struct finder *f, int rc);

@@ -13,7 +13,7 @@
 #define BITS 8
 #define WAYS 4
 
-/* EMPTY, BUSY for a moment, or a request. A handle is one thread's from the return of its receive to its completion. */
+/* EMPTY, BUSY for a moment, or a request. A receive's handle is one thread's from its return to its completion. */
 #define EMPTY ((MPI_Request)0)
 #define BUSY ((MPI_Request)1)
 static struct places {
@@ -69,11 +69,19 @@ bool watch_add(MPI_Request request, struct watch w)
     return added;
 }
 
+/* Sends that are over at once may share a handle: of threads that wait for it at the same time one takes the watch. */
+static bool claim(_Atomic(MPI_Request) *at, MPI_Request request)
+{
+    if (atomic_load_explicit(at, memory_order_acquire) != request) return false;
+    return !record_threads() || atomic_compare_exchange_strong(at, &request, BUSY);
+}
+
 bool watch_take(MPI_Request request, struct watch *w)
 {
     struct places *p = places_of(request);
+    if (request == EMPTY || request == BUSY) return false;   /* no handle: the MPI says so */
     for (int i = 0; i < WAYS; i++) {
-        if (atomic_load_explicit(&p->request[i], memory_order_acquire) != request) continue;
+        if (!claim(&p->request[i], request)) continue;
         *w = p->watch[i];
         atomic_store_explicit(&p->request[i], EMPTY, memory_order_release);
         atomic_fetch_sub_explicit(&request_watches, 1, memory_order_release);

@@ -14,10 +14,11 @@
 #include "check.h"
 #include "../../runtime/stridec.h"
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG = 3, AT_ONCE = 40, TURNS = 4, THREADS = 3, BYTES = 64 << 10, BRIEF = 1024 };
+enum { TAG = 3, AT_ONCE = 40, TURNS = 4, THREADS = 3, BYTES = 64 << 10, BRIEF = 1024, BURST = 8, ROUNDS = 4000 };
 enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TESTSOME, STATUS, WAYS };
 static const char *const names[WAYS] = {"Recv",    "Sendrecv", "Sendrecv_replace", "Wait",     "Test",
                                         "Waitany", "Testany",  "Waitsome",         "Testsome", "Request_get_status"};
@@ -191,8 +192,58 @@ static void at_once(int n, enum layouts sent, enum layouts received, enum layout
     report("%d of %d B at once", n, layouts[sent].bytes);
 }
 
+/* A call that the MPI refuses for another of its requests completes nothing. */
+static void refused(const struct pair *p)
+{
+    const struct layout *from = &layouts[p->from], *to = &layouts[p->to];
+    struct buf out, in;
+    MPI_Request r[2] = {0};   /* the second one is no request */
+    MPI_Status s[2];
+    buf_make(&out, MEM_HOST, from, 0, 80 + (uint64_t)my_rank);
+    buf_make(&in, MEM_HOST, to, 0, 90);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Irecv(in.origin, 1, to->type, peer, TAG, MPI_COMM_WORLD, &r[0]);
+    int class = error_class(MPI_Waitall(2, r, s));
+    expect(class == MPI_ERR_REQUEST, "Waitall gives %s", error_name(class));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(out.origin, 1, from->type, peer, TAG, MPI_COMM_WORLD);
+    MPI_Wait(&r[0], s);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL), MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    buf_expect_from(&in, to, from, 80 + (uint64_t)peer);
+    buf_check(&in, "what was received after a call that was refused");
+    buf_free(&out), buf_free(&in);
+}
+
+/* Sends that are over at once may share a handle, for which several threads then wait at the same time. */
+static void to_itself(int thread, MPI_Comm comm)
+{
+    const struct layout *l = &layouts[BITS];
+    size_t span = (size_t)l->span;
+    unsigned char *out = malloc(BURST * span), *in = malloc(BURST * span), *want = malloc(span);
+    MPI_Request received[BURST], sent[BURST];
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS && !wrong; round++) {
+        for (int m = 0; m < BURST; m++) {
+            memset(out + (size_t)m * span, 1 + (round * BURST + m + 100 * thread) % 250, span), memset(in + (size_t)m * span, 0, span);
+            MPI_Irecv(in + (size_t)m * span - l->low, 1, l->type, my_rank, m, comm, &received[m]);
+        }
+        for (int m = 0; m < BURST; m++) MPI_Isend(out + (size_t)m * span - l->low, 1, l->type, my_rank, m, comm, &sent[m]);
+        for (int m = 0; m < BURST; m++) MPI_Wait(&sent[m], MPI_STATUS_IGNORE);
+        for (int m = 0; m < BURST; m++) {
+            MPI_Wait(&received[m], MPI_STATUS_IGNORE);
+            memset(want, 0, span);
+            for (int i = 0; i < l->bytes; i++) want[l->map[i]] = out[(size_t)m * span];
+            wrong += memcmp(in + (size_t)m * span, want, span) != 0;
+        }
+    }
+    expect(!wrong, "%d messages of a thread to its own rank are wrong", wrong);
+    free(out), free(in), free(want);
+}
+
 static void *one_thread(void *comm)
 {
+    static atomic_int threads_begun;
+    to_itself(atomic_fetch_add(&threads_begun, 1), *(MPI_Comm *)comm);
     for (int i = 0; i < 4 * WAYS; i++) each((enum way)(i % WAYS), &pairs[i / WAYS], i % 2, *(MPI_Comm *)comm);
     return NULL;
 }
@@ -239,6 +290,8 @@ int main(int argc, char **argv)
     report("exchanged");
     for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
     for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, CELLS, WINDOW), at_once(n, WINDOW, WINDOW, BITS);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) refused(&pairs[i]), refused(&pairs[i]);
+    report("refused");
     expect_cancelled(MEM_HOST, &layouts[PIECES], peer, TAG + 100, MPI_COMM_WORLD);
     report("cancelled");
     if (threads && level == MPI_THREAD_MULTIPLE) {
