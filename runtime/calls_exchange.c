@@ -73,7 +73,10 @@ static bool half_replaces(struct half *h, int dest, MPI_Comm comm)
 static bool half_copies(struct half *h, MPI_Comm comm)
 {
     int room = 0, position = 0;
-    if (!aside_any() || h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
+    MPI_Count size = 0;
+    if (!aside_any() || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
+    if (size > 0 && h->count > INT_MAX / 2 / size) return false;   /* whatever the MPI adds */
+    if (h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
     h->copy = malloc((size_t)room + 1);
     if (!h->copy || PMPI_Pack(h->buf, (int)h->count, h->type, h->copy, room, &position, comm) != MPI_SUCCESS) return false;
     h->buf = h->copy, h->count = position, h->type = MPI_PACKED;
@@ -131,7 +134,11 @@ static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, c
                         MPI_Status *status)
 {
     MPI_Request request;
+#ifdef HAVE_Isend_c
+    int rc = PMPI_Isend_c(s->buf, s->count, s->type, dest, sendtag, comm, &request);
+#else
     int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
+#endif
     if (rc != MPI_SUCCESS) return rc;
     rc = aside_receive(at, r->buf, r->count, r->type, status);
     int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);

@@ -70,10 +70,10 @@ void stream_put(struct device *d, struct stream *s)
     if (!s) return;
     s->batched = s->flagged = false;
     pthread_mutex_lock(&p->lock);
-    if (p->streams_kept < STREAMS_KEPT) {
+    if (p->streams_kept < STREAMS_KEPT || !device_try_enter(d)) {
         s->next = p->streams;
         p->streams = s, p->streams_kept++;
-    } else if (device_try_enter(d)) {
+    } else {
         destroy(p, s);
         device_leave(d);
     }
