@@ -51,15 +51,15 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* True for a table that was measured on another GPU, which is worth a word. Only GPUs in use are looked at: asking for
+/* True where curves were measured on another GPU; that, or that settings of kernels were, is worth a word. Only GPUs in use are looked at: asking for
  * the default one would make a context on a GPU that the process may not use. */
 static bool foreign(void)
 {
     struct reason why;
-    struct device *d = table_file && !table->borrowed ? device_first() : NULL;
-    if (!d || !tune_other_machine(table, d, &why)) return false;
+    struct device *d = table_file ? device_first() : NULL;
+    if (!d || !tune_other_machine(table, d->name, &why)) return false;
     log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", table_file, why.text);
-    return true;
+    return !table->borrowed;
 }
 
 /* A table of an MPI that took no device memory keeps one that does from ever being handed any. */

@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "cc.h"
 #include "dump.h"
+#include "env.h"
 #include "file.h"
 #include "log.h"
 #include "native_inner.h"
@@ -151,7 +152,7 @@ static bool compiled(struct load *l)
 {
     struct reason why;
     if (!cc_path(&why)) {
-        log_once(LOG_INFO, "no cc", "data in host memory is packed without code of its own: %s", why.text);
+        log_once(env_get()->cc ? LOG_WARN : LOG_INFO, "no cc", "data in host memory is packed without code of its own: %s", why.text);
         return false;
     }
     if (asprintf(&l->key, "%s %s %s cc-%s", cc_machine(), gen_version(), l->signature, cc_identity()) < 0) {

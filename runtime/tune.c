@@ -220,8 +220,8 @@ static int measure(const struct request *want, int rank, int ranks)
     return rank == 0 ? store(&t, want->file) : 0;
 }
 
-/* False where the arguments make no sense. */
-static bool read_arguments(int argc, char **argv, struct request *want)
+/* NULL, or the first argument that makes no sense. */
+static const char *read_arguments(int argc, char **argv, struct request *want)
 {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick")) want->quick = true;
@@ -229,9 +229,9 @@ static bool read_arguments(int argc, char **argv, struct request *want)
         else if (!strcmp(argv[i], "--pipeline")) want->pipeline = true;
         else if (!strcmp(argv[i], "--host")) want->host = true;
         else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
-        else return false;
+        else return argv[i];
     }
-    return true;
+    return NULL;
 }
 
 /* `stridec tune`; argv[0] is "tune". Returns the exit status. */
@@ -241,9 +241,9 @@ int stridec_tune_main(int argc, char **argv)
     setenv("STRIDEC_PIPELINE", "1", 0);   /* all ranks are this command */
     struct request want = {.file = env_get()->tune};
     int rank, ranks, rc;
-    if (!read_arguments(argc, argv, &want)) {
-        fprintf(stderr, "usage: stridec tune [-o FILE] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] "
-                        "[TYPE COUNT]...\n");
+    const char *wrong = read_arguments(argc, argv, &want);
+    if (wrong) {
+        fprintf(stderr, "stridec tune: unexpected %s: stridec tune --help says what there is\n", wrong);
         return 2;
     }
     driver_load();   /* before MPI_Init, which looks whether there is one */

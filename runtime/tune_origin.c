@@ -52,10 +52,10 @@ bool tune_other_stridec(const struct tune_table *t, struct reason *why)
     return true;
 }
 
-bool tune_other_machine(const struct tune_table *t, const struct device *d, struct reason *why)
+bool tune_other_machine(const struct tune_table *t, const char *gpu, struct reason *why)
 {
-    if (!strcmp(t->machine, d->name)) return false;
+    if ((t->borrowed && !t->knob_rows) || !strcmp(t->machine, gpu)) return false;
     const char *name = *t->machine ? t->machine : "a GPU that it does not name";
-    snprintf(why->text, sizeof why->text, "was measured on %s, this is %s", name, d->name);
+    snprintf(why->text, sizeof why->text, "was measured on %s, this is %s", name, gpu);
     return true;
 }

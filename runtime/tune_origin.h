@@ -11,6 +11,7 @@ void tune_sign(struct tune_table *t, const struct device *d);
  * a table does not say, or says is `any`, is as here. */
 bool tune_other_mpi(const struct tune_table *t, struct reason *why);
 bool tune_other_stridec(const struct tune_table *t, struct reason *why);
-bool tune_other_machine(const struct tune_table *t, const struct device *d, struct reason *why);
+/* gpu: its name. False too of a table of no GPU's figures: neither curves nor knobs. */
+bool tune_other_machine(const struct tune_table *t, const char *gpu, struct reason *why);
 
 #endif

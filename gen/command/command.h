@@ -26,6 +26,8 @@ int doctor_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 /* In libstridec.so: it measures through the production code. */
 int stridec_tune_main(int argc, char **argv);
+/* There too: 1 if the MPI itself takes device memory, else 0. */
+int stridec_mpi_cuda_aware(void);
 
 /* Writes "stridec NAME: message" to standard error and returns 1; usage_error adds the synopsis, returns 2. */
 int failure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -48,6 +50,8 @@ extern const char *const target_names[TARGETS + 1];   /* ends with NULL */
  * one that a walk serves. */
 int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);
 void stages_free(struct stages *l);
+/* It is written as a signature (gen/tree.h), and is no file. */
+bool stages_signature(const char *text);
 /* The types of a file; or, where `text` is a signature and no file, that one type, named "signature". As spec_load. */
 struct spec *stages_load(const char *text, struct reason *why);
 

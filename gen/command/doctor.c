@@ -2,6 +2,7 @@
 #include "command.h"
 #include "../../runtime/cache.h"
 #include "../../runtime/calls.h"
+#include "../../runtime/cc.h"
 #include "../../runtime/driver.h"
 #include "../../runtime/env.h"
 #include "../../runtime/tune_origin.h"
@@ -41,6 +42,15 @@ static const struct driver *usable_driver(int *gpus)
     const struct driver *d = driver_load();
     *gpus = 0;
     return d && d->cuInit(0) == CUDA_SUCCESS && d->cuDeviceGetCount(gpus) == CUDA_SUCCESS ? d : NULL;
+}
+
+/* Its name; false where there is none. */
+static bool first_gpu(char name[128])
+{
+    int gpus;
+    CUdevice device;
+    const struct driver *d = usable_driver(&gpus);
+    return d && gpus && d->cuDeviceGet(&device, 0) == CUDA_SUCCESS && d->cuDeviceGetName(name, 128, device) == CUDA_SUCCESS;
 }
 
 static enum level check_driver(void)
@@ -128,6 +138,15 @@ static enum level check_nvrtc(void)
     return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, located ? info.dli_fname : "place unknown");
 }
 
+static enum level check_compiler(void)
+{
+    struct reason why;
+    const char *path = cc_path(&why);
+    if (path)
+        return line(OK, "compiler", "%s, for data in host memory", path);
+    return line(WARN, "compiler", "%s: data in host memory is packed without code of its own, except that of `stridec gen`", why.text);
+}
+
 /* ---- MPI ---- */
 
 /* Past every implementation's MPI_MAX_LIBRARY_VERSION_STRING. */
@@ -146,24 +165,21 @@ static enum level check_mpi(void)
 }
 
 /* 1 or 0 as the MPI says; -1 where it does not say. In a child, since some end the process when they are
- * asked before MPI_Init. */
+ * asked before MPI_Init, by a status of their own. */
 static int ask_cuda_aware(void)
 {
-    int (*query)(void);
+    enum { NO = 40, YES };
     int status;
-    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    if (!query)
-        return -1;
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         if (!freopen("/dev/null", "w", stderr))
             _exit(2);
-        _exit(query() ? 1 : 0);
+        _exit(stridec_mpi_cuda_aware() ? YES : NO);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) > 1)
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return -1;
-    return WEXITSTATUS(status);
+    return WEXITSTATUS(status) == YES ? 1 : WEXITSTATUS(status) == NO ? 0 : -1;
 }
 
 static enum level check_cuda_aware(void)
@@ -225,7 +241,8 @@ static enum level check_table(const char *file)
     struct tune_table *t = tune_read(file, &why);
     if (!t)
         return line(BAD, "tuned table", "%s: mend it, or run `stridec tune` again", why.text);
-    bool stale = tune_other_mpi(t, &why) || tune_other_stridec(t, &why);
+    char gpu[128];
+    bool stale = tune_other_mpi(t, &why) || tune_other_stridec(t, &why) || (first_gpu(gpu) && tune_other_machine(t, gpu, &why));
     free(t);
     return stale ? line(WARN, "tuned table", "%s %s: run `stridec tune` again", file, why.text)
                  : line(OK, "tuned table", "%s", file);
@@ -262,7 +279,7 @@ static int list_calls(void)
 
 int doctor_main(int argc, char **argv)
 {
-    static enum level (*const checks[])(void) = {check_driver, check_gpus,       check_peers, check_nvrtc,
+    static enum level (*const checks[])(void) = {check_driver, check_gpus,       check_peers, check_nvrtc, check_compiler,
                                                  check_mpi,    check_cuda_aware, check_cache, check_tune};
     bool bad = false;
     bool calls = argc > 1 && strcmp(argv[1], "--calls") == 0;

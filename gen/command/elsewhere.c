@@ -5,11 +5,32 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *const PROGRAM[] = {"stridec-mpi", "../lib/stridec/stridec-mpi", NULL};
+
+/* stridec-mpi has the library's code itself, and would take another copy of it, loaded by `run`, for the MPI. */
+static void drop_library(void)
+{
+    static const char NAME[] = "libstridec.so";
+    char *list = getenv("LD_PRELOAD"), *kept = list ? malloc(strlen(list) + 1) : NULL, *to = kept;
+    if (!kept)
+        return;
+    for (const char *at = list; *at;) {
+        size_t n = strcspn(at, ": ");
+        bool own = n >= sizeof NAME - 1 && strncmp(at + n - (sizeof NAME - 1), NAME, sizeof NAME - 1) == 0;
+        if (n && !own)
+            to += sprintf(to, "%s%.*s", to > kept ? ":" : "", (int)n, at);
+        at += n + (at[n] != '\0');
+    }
+    *to = '\0';
+    setenv("LD_PRELOAD", kept, 1);
+    free(kept);
+}
 
 static int elsewhere(int argc, char **argv)
 {
@@ -19,6 +40,7 @@ static int elsewhere(int argc, char **argv)
     if (find_beside(PROGRAM, path)) {
         all[0] = (char *)(uintptr_t)"stridec";
         memcpy(all + 1, argv, (size_t)argc * sizeof *all);
+        drop_library();
         execv(path, all);
         failure(argv[0], "%s: %s", path, strerror(errno));
     } else {

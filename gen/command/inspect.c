@@ -54,7 +54,8 @@ static int show_words(const struct spec_item *item, const struct stages *l, cons
 {
     const struct type *t = item->type;
     (void)arch;
-    printf("%s  (line %d)\n", item->name, item->line);
+    if (item->line) printf("%s  (line %d)\n", item->name, item->line);
+    else printf("%s\n", item->name);
     if (print_tree("as built", t->tree) != 0)
         return 1;
     printf("  rewrite rules that fired:\n");

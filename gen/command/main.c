@@ -30,12 +30,13 @@ const struct command commands[] = {
      "  --target T,...    kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)\n"
      "  --arch sm_NN,...  default the GPU present, else the newest that NVRTC knows\n",
      gen_main},
-    {"tune", "[-o FILE] [--quick] [--no-kernels] [--pipeline], or --show [FILE] [TYPE COUNT]...",
+    {"tune", "[-o FILE] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements",
      "  -o FILE       default: where STRIDEC_TUNE points, else the user's configuration folder\n"
      "  --quick       a rough table: few sizes, few kernels\n"
      "  --no-kernels  leave out the search for quicker kernels, which takes most of the time\n"
      "  --pipeline    how messages between nodes are cut, though ranks 0 and 1 share one: for tests\n"
+     "  --host        data in host memory alone: needs no GPU\n"
      "  --show        print a table, FILE or else the one that programs here use, and the choices that it leads to;\n"
      "                or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
      "                TYPE is a signature as inspect prints it, a SPEC with all its types, or SPEC:NAME\n",

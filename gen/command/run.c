@@ -52,7 +52,7 @@ static int simulate(void)
     char path[PATH_MAX];
     if (!find_beside(SIMULATOR, path))
         return failure("run", "--sim: the simulated GPU is not built: sim/libcuda.so.1 is neither beside this "
-                              "program nor in ../lib/stridec");
+                              "program nor in ../lib/stridec; `make sim` builds it");
     *strrchr(path, '/') = '\0';
     if (strpbrk(path, ":;"))
         return failure("run", "LD_LIBRARY_PATH can't hold a path with a colon: %s", path);

@@ -1,6 +1,7 @@
 /* stages.c: a type's way through the compiler, as inspect and gen both need it. */
 #include "command.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,10 +45,14 @@ static struct spec *spec_of_tree(struct tree *t, struct reason *why)
     return s;
 }
 
+bool stages_signature(const char *text)
+{
+    return text[0] && text[1] == '(' && isalpha((unsigned char)text[0]) && access(text, F_OK) != 0;
+}
+
 struct spec *stages_load(const char *text, struct reason *why)
 {
-    bool signature = text[0] && text[1] == '(' && strchr("dsqi", text[0]) && access(text, F_OK) != 0;
-    if (!signature)
+    if (!stages_signature(text))
         return spec_load(text, why);
     struct tree *t = tree_parse(text, why);
     return t ? spec_of_tree(t, why) : NULL;

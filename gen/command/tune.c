@@ -43,9 +43,11 @@ static int show_spec(const struct tune_shown *s, const char *text)
 static int show_type(const struct tune_shown *s, const char *text)
 {
     struct reason why;
+    if (!stages_signature(text))
+        return show_spec(s, text);
     struct tree *t = tree_parse(text, &why);
     if (!t)
-        return show_spec(s, text);
+        return failure("tune", "%s: %s", text, why.text);
     int status = show_tree(s, text, t, t->high - t->low);
     tree_unref(t);
     return status;

@@ -212,13 +212,21 @@ fi
 
 # ---- doctor, tune ----
 check "doctor tells of the MPI" returns 0 out '^ok +mpi' doctor
+no_aware() { returns 0 out '^ok +cuda-aware +(no|it does not say)' run --sim -- "$stridec" doctor; }
+if ompi_info --parsable --all 2>/dev/null | grep -q mpi_built_with_cuda_support:value:true; then
+    echo "ok doctor asks the MPI itself # SKIP it is CUDA-aware"
+else
+    check "doctor asks the MPI itself" no_aware
+fi
+no_compiler() { STRIDEC_CC=/nothing returns 0 out '^warn +compiler +STRIDEC_CC=/nothing' doctor; }
+check "doctor finds no compiler" no_compiler
 check "doctor lists the calls" returns 0 out '^MPI_Send +accelerated +[a-z]' doctor --calls
 check "doctor takes nothing else" returns 2 err 'unexpected --call$' doctor --call
 unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
 check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
-check "tune with an unknown option" returns 2 err 'usage: stridec tune' tune --fast
+check "tune with an unknown option" returns 2 err 'unexpected --fast' tune --fast
 # show_says PATTERN... -- ARGUMENT...: `tune --show` succeeds, without a GPU, and a line matches each.
 show_says() {
     local patterns=() pattern
@@ -276,8 +284,8 @@ fi
 if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
     # The ranks wait for each other busily, so that on few cores most of the time is theirs.
     quick() {
-        LD_LIBRARY_PATH=$(dirname "$library")/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
-            "$root/tests/mpirun.sh" -n 2 "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 ||
+        # Behind `run`, whose copy of the library it must not take for the MPI.
+        "$root/tests/mpirun.sh" -n 2 "$stridec" run --sim -- "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 ||
             { cat "$work/tuned.log"; return 1; }
         grep -qx 'stridec tune: pass 2 of 2' "$work/tuned.log" &&
             grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
@@ -291,6 +299,8 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
     check "tune shows its table" returns 0 out 'choice with an MPI' tune --show "$work/tuned/table"
     check "show by the table" show_says 'on the node, .*: +[a-z]+: [0-9.]+ us, [a-z]+ [0-9.]+ by' -- "$work/tuned/table" 's(64,512,d(256))' 1
     STRIDEC_TUNE=$work/tuned/table check "doctor sees the table" returns 0 out "^ok +tuned table.*$work" doctor
+    STRIDEC_TUNE=$work/own check "doctor finds another GPU's table" returns 0 out '^warn +tuned table.*measured on A, this is' \
+        run --sim -- "$stridec" doctor
     printf 'knobs pack strided 4 4096\n' >>"$work/tuned/table"
     check "a bad row of knobs has file and line" returns 1 err 'table:[0-9]+: knobs are name=value' \
         tune --show "$work/tuned/table"
