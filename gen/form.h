@@ -30,7 +30,7 @@
 #include "form_code.h"
 #include "gen.h"
 
-/* ORDER FORM_KIND: letters and Lua names in form_text.c and gen.c. */
+/* ORDER FORM_KIND: letters in form_lists.c, Lua names in gen_tables.c. */
 enum form_kind { FORM_DENSE, FORM_STRIDE, FORM_SEQ, FORM_INDEX, FORM_TABLE, FORM_BLOCKS };
 
 /* Numbers of a list's node, counted from `number`. A table has the first only. */

@@ -3,7 +3,7 @@
 -- A setting is a table { word =, each =, threads =, load =, store =, move =, order = }; its text is "word=8 each=1
 -- ...". A wish is one that may lack some. What a setting means is settled for a tree: c = { way = "pack" or
 -- "unpack", kind = "strided", "irregular" or "narrow" (moved in groups, gather.cuh), widest = the widest word, row
--- = shape.transposed }.
+-- = shape.transposed }. A new one also wants words in why.lua, a place in gen_tables.c (read_way) and code in templates/.
 local knobs = {}
 
 knobs.NAMES = { "word", "each", "threads", "load", "store", "move", "order" }
@@ -87,8 +87,10 @@ function knobs.settle(wish, c)
   local s = {}
   for _, name in ipairs(knobs.NAMES) do s[name] = wish[name] or ALLOWED[name][1] end
   if c.kind == "narrow" then
-    return { word = c.widest, each = GROUP // c.widest, threads = s.threads, load = "plain", store = "plain",
-      move = "direct", order = "near" }
+    local narrow = {}
+    for _, name in ipairs(knobs.NAMES) do narrow[name] = ALLOWED[name][1] end
+    narrow.word, narrow.each, narrow.threads = c.widest, GROUP // c.widest, s.threads
+    return narrow
   end
   s.word = math.min(s.word, c.widest)
   if s.word ~= 4 and s.word ~= 8 then s.store = "plain" end

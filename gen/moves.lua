@@ -61,9 +61,9 @@ end
 -- The same in words.
 function moves.words(bytes)
   local n = bytes > INLINE_MAX and 0 or #moves.list(bytes)
-  local by = bytes > LOOP_MAX and "memcpy, on AMD's lines" or n == 0 and "a loop of moves" or n == 1 and "one move"
+  local by = bytes > LOOP_MAX and "memcpy, on AMD's processors whole cache lines" or n == 0 and "a loop of moves" or n == 1 and "one move"
     or ("%d moves"):format(n)
-  return by .. (moves.goes_past(bytes) and "; in long calls on AMD's past the caches" or "")
+  return by .. (moves.goes_past(bytes) and "; in long calls, on AMD's processors past the caches" or "")
 end
 
 return moves

@@ -8,7 +8,7 @@ struct cycle {
 
 static bool bad_dim(const char *argument, int d, int64_t n, const char *allowed, struct reason *why)
 {
-    reason_set(why, "darray: %s[%d] is %lld, not %s", argument, d, (long long)n, allowed);
+    reason_set(why, "darray: %s[%d] is %lld, not %s", argument, d + 1, (long long)n, allowed);
     return false;
 }
 

@@ -3,7 +3,7 @@
 
 static bool bad_dim(const char *argument, int d, int64_t n, const char *allowed, struct reason *why)
 {
-    reason_set(why, "subarray: %s[%d] is %lld, not %s", argument, d, (long long)n, allowed);
+    reason_set(why, "subarray: %s[%d] is %lld, not %s", argument, d + 1, (long long)n, allowed);
     return false;
 }
 

@@ -130,7 +130,7 @@ local function say_moved(p, name, verb)
       .. "kernel"):format(verb, bytes, "an " .. GPU.name, us, GPU.launch_us)
   end
   local what = touched > p.bytes
-    and ("the sectors that its blocks touch, %d B for %d B used"):format(touched, p.bytes) or "its bytes"
+    and ("the 64-byte lines that its blocks touch, %d B for %d B used"):format(touched, p.bytes) or "its bytes"
   return ("%s an element: %s; all in all %.0f B, %.0f us of an %s's memory"):format(verb, what, bytes, us, GPU.name)
 end
 

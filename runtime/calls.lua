@@ -3,7 +3,7 @@
 -- that the MPI at hand declares.
 --
 -- A row: { how, name, arguments, ... }. how:
---   own     written by hand: call_NAME, and call_NAME_c where large is set
+--   own     written by hand, in calls_*.c: call_NAME, and call_NAME_c where large is set; by_hand below says what it does
 --   packed  made by stubs.lua: typed device buffers travel as packed bytes (operand.h)
 --   staged  made by stubs.lua: device buffers are copied to host memory of the same layout, which the MPI sees
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
@@ -13,7 +13,8 @@
 --   "window" (or of operations on windows) or "host" (not `unless`, an expression, or by `quick`; with or without a driver);
 --   otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
--- large: the form NAME_c exists too; so it does for every packed and staged row.
+-- large: the form NAME_c exists too; so it does for every packed and staged row that is not `small`.
+-- as, why: what `stridec doctor --calls` says; where not by how.
 -- quick: of rows that native_judge (runtime/native.h) knows about: their direction and the names of its arguments.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next
@@ -31,6 +32,8 @@
 --   counts displs const int[], in large forms const MPI_Count[] and const MPI_Aint[]; adispls always const MPI_Aint[]
 --   type types    MPI_Datatype; an array of them
 --   unit          a window's unit of displacement; partitions   an array of their numbers
+--   bytes         MPI_Aint, in large forms MPI_Count
+--   position      int *, aposition MPI_Aint *; in large forms MPI_Count *
 --   comm root info request requests status statuses   as named
 
 local all = "blocking nonblocking persistent"
@@ -269,9 +272,11 @@ passed("takes an address, not data", "Get_address Address")
 -- What the table says of the rows that are written by hand.
 local function by_hand(as, why, names)
   for name in names:gmatch "%S+" do
+    local found = false
     for _, r in ipairs(rows) do
-      if r.how == "own" and r.name == name then r.as, r.why = as, why end
+      if r.how == "own" and r.name == name then r.as, r.why, found = as, why, true end
     end
+    assert(found, "no row is written by hand for " .. name)
   end
 end
 by_hand("passed", "stridec begins after it", "Init Init_thread Session_init")
@@ -295,7 +300,7 @@ by_hand("accelerated", "typed device buffers of persistent requests are packed a
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",
   "Psend_init Precv_init Pready Pready_range Pready_list Parrived")
 by_hand("staged", "completes what one-sided calls carried", [[
-  Win_fence Win_complete Win_wait Win_test Win_unlock Win_unlock_all Win_flush Win_flush_all Win_flush_local
+  Win_fence Win_complete Win_unlock Win_unlock_all Win_flush Win_flush_all Win_flush_local
   Win_flush_local_all Win_free ]])
 by_hand("passed", "device memory on an MPI that is not CUDA-aware is an error", "Win_create Win_attach")
 by_hand("passed", "device memory is an error: the MPI keeps lists of its own in the buffer",
@@ -304,4 +309,7 @@ by_hand("staged", "completes what the split collective's beginning carried", [[
   File_read_all_end File_read_at_all_end File_read_ordered_end
   File_write_all_end File_write_at_all_end File_write_ordered_end ]])
 
+for _, r in ipairs(rows) do
+  assert(r.how ~= "own" or r.why, "nothing says what becomes of " .. tostring(r.name))
+end
 return rows

@@ -179,7 +179,7 @@ static void check_value(const struct variable *v, const char *value)
 {
     char list[256] = "";
     if (v->kind == AS_PATH || !*value || value_of(v, value) >= 0) return;
-    if (v->kind == AS_NUMBER) append(list, sizeof list, "0 and up");
+    if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
     log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,
               list);

@@ -111,12 +111,20 @@ static struct answer other_answer(const void *buf, MPI_Count count, MPI_Datatype
     return (struct answer){STRIDEC_PATH_MPI, "the MPI takes device memory, and is given it as it is"};
 }
 
+static bool is_dest(MPI_Comm comm, int dest)
+{
+    int inter = 0, size = 0;
+    PMPI_Comm_test_inter(comm, &inter);
+    (inter ? PMPI_Comm_remote_size : PMPI_Comm_size)(comm, &size);
+    return dest == MPI_PROC_NULL || (dest >= 0 && dest < size);
+}
+
 int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                  enum stridec_path *path, char *why, size_t why_bytes)
 {
     char text[TUNE_WHY_MAX];
     struct where w;
-    if (!path || count < 0 || comm == MPI_COMM_NULL || !layout_of(datatype)) return STRIDEC_INVALID;
+    if (!path || count < 0 || comm == MPI_COMM_NULL || !is_dest(comm, dest) || !layout_of(datatype)) return STRIDEC_INVALID;
     struct layout *l = driver_get() && dest != MPI_PROC_NULL ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
     struct answer other = {STRIDEC_PATH_MPI, text};
     if (!l) other = other_answer(buf, count, datatype, dest, comm);

@@ -1,4 +1,4 @@
-/* knobs.h: which settings (gen/knobs.lua) a form's kernels are generated with, where not by the model of gen/plan.lua
+/* knobs.h: which settings (gen/knobs.lua) a form's kernels are generated with, where not by gen/model.lua
  * alone. This is the one place that decides; in order:
  *   1. STRIDEC_KNOBS, "pack:word=8 each=4;unpack:store=exch", either part optional: for all kernels, for debugging
  *   2. a row of the tuned table (tune_table.h), if the table was measured on a GPU of this name

@@ -13,7 +13,7 @@ struct layout {
     atomic_bool committed;     /* the MPI has accepted the type in communication */
     bool named;                /* it was made for a named type; */
     MPI_Datatype plain;        /* that type, where host_type_plain; duplicates share the layout */
-    struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (shadow.c) */
+    struct tree *tree;         /* canonical; NULL if the type could not be read: then the MPI packs it (transport_shadow.c) */
     struct kernel *kernel;     /* NULL with tree, and for empty types */
     char *signature;           /* of tree, for people: of very long lists the form's; or "(unread)" */
     int64_t size;              /* packed bytes of one element */

@@ -1,4 +1,4 @@
-/* read_type.c: reads datatypes. One small reader a combiner; the table at the end names them all. */
+/* read_type.c: reads datatypes. One small reader a combiner; `readers` names them all, is_named those without contents. */
 #include "read_type.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -210,9 +210,10 @@ static void print_table(char *text, int ranks)
     fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %8s  %s\n", "calls", "bytes", "family", "transport", "launches",
             "compiled", "cached", "GB/s", "signature");
     HASH_ITER(hh, totals, t, next) {
-        fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8.3g  %s\n", t->calls, t->bytes, t->family, t->ways,
-                t->launches, t->compiled, t->cached, t->nanoseconds ? (double)t->timed / (double)t->nanoseconds : 0.0,
-                t->signature);
+        char rate[16] = "-";
+        if (t->nanoseconds) snprintf(rate, sizeof rate, "%.3g", (double)t->timed / (double)t->nanoseconds);
+        fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8s  %s\n", t->calls, t->bytes, t->family, t->ways,
+                t->launches, t->compiled, t->cached, rate, t->signature);
         print_told(t->told);
         HASH_DEL(totals, t);
         free(t);

@@ -27,7 +27,7 @@ enum stridec_result {
     STRIDEC_OK,
     STRIDEC_ABSENT,   /* stridec is not loaded here (stridec_register: on some rank), is disabled, or has ended */
     STRIDEC_UNABLE,   /* stridec can't do this (see each call); MPI's own calls do it */
-    STRIDEC_INVALID,  /* a wrong argument: a negative count, a packed buffer that is too small, a null handle */
+    STRIDEC_INVALID,  /* a wrong argument: a negative count, a packed buffer that is too small, a null handle, no such rank */
     STRIDEC_FAILED    /* the driver refused, or memory is out; the log says more */
 };
 
@@ -149,7 +149,8 @@ static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Cou
  * learnt that they can read each other's memory (after the first messages, or stridec_register), and with what is under way.
  * A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late, and one of STRIDEC_PATH_SHARED go by the
  * MPI where no room is left. Derived types in host memory are the MPI's until they have been sent a few times, or registered.
- * STRIDEC_OK; STRIDEC_INVALID; both leave no more than what they say. */
+ * STRIDEC_OK, also of MPI_PROC_NULL; STRIDEC_INVALID: a negative count, a null handle, no rank of comm; *path and `why` are
+ * then as they were. */
 static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                 enum stridec_path *path, char *why, size_t why_bytes)
 {

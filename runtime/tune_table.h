@@ -25,7 +25,7 @@
  *
  * A table without any curve has those that come with the library.
  * A line `knobs` is about kernels: direction, family, least block length, least bytes of one element, and the settings
- * (gen/knobs.lua) to generate with; `model` leaves the choice to the model of gen/plan.lua. Of the rows of a direction
+ * (gen/knobs.lua) to generate with; `model` leaves the choice to gen/model.lua. Of the rows of a direction
  * and family that a layout reaches with both numbers, the one of the largest block counts, among those the one of the
  * most bytes; a layout that reaches none is the model's. They count only on the GPU that `machine` names,
  * and so does the curve zerocopy: elsewhere, and without it, messages go from memory to memory wherever they can. */

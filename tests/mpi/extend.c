@@ -145,6 +145,9 @@ static void queries(void)
     expect(asked(b.origin, 0, layouts[2].type, peer) == STRIDEC_PATH_MPI, "nothing");
     expect(asked(&byte, 1, MPI_CHAR, peer) == STRIDEC_PATH_MPI, "host memory");
     expect_result(stridec_query(&byte, -1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "a negative count");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, 99, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "no such rank");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_ANY_SOURCE, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "any rank");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_PROC_NULL, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_OK, "no rank");
     expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, NULL, NULL, 0), STRIDEC_INVALID, "no answer wanted");
     expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, why, sizeof why), STRIDEC_OK, "a short text");
     expect(strlen(why) == 3, "\"%s\" does not fill its room", why);

@@ -313,11 +313,11 @@ static void refusals(void **state)
     refused(type_struct(2, list(1, -1, 0), list(0, 0, 0), one, &why), "struct: blocklengths[1]");
     refused(type_struct(2, list(1, 2, 0), list(0, INT64_MAX, 0), one, &why), "63 bits");
     refused(type_subarray(0, NULL, NULL, NULL, TYPE_ORDER_C, i, &why), "ndims");
-    refused(type_subarray(1, list(0, 0, 0), list(0, 0, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "sizes[0]");
-    refused(type_subarray(2, list(4, 4, 0), list(4, 5, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "subsizes[1]");
-    refused(type_subarray(2, list(4, 4, 0), list(4, 0, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "subsizes[1]");
-    refused(type_subarray(1, list(4, 0, 0), list(2, 0, 0), list(3, 0, 0), TYPE_ORDER_C, i, &why), "starts[0]");
-    refused(type_subarray(1, list(4, 0, 0), list(2, 0, 0), list(-1, 0, 0), TYPE_ORDER_C, i, &why), "starts[0]");
+    refused(type_subarray(1, list(0, 0, 0), list(0, 0, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "sizes[1]");
+    refused(type_subarray(2, list(4, 4, 0), list(4, 5, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "subsizes[2]");
+    refused(type_subarray(2, list(4, 4, 0), list(4, 0, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "subsizes[2]");
+    refused(type_subarray(1, list(4, 0, 0), list(2, 0, 0), list(3, 0, 0), TYPE_ORDER_C, i, &why), "starts[1]");
+    refused(type_subarray(1, list(4, 0, 0), list(2, 0, 0), list(-1, 0, 0), TYPE_ORDER_C, i, &why), "starts[1]");
     refused(type_subarray(2, list(big, big, 0), list(1, 1, 0), list(0, 0, 0), TYPE_ORDER_C, i, &why), "size");
     refused(type_resized(1, INT64_MAX, i, &why), "resized");
     refused(type_contiguous(big, i, &why), "63 bits");
