@@ -77,8 +77,9 @@ local function say_way(p, name, verb)
 end
 
 local function say_index(p)
+  local up_to = (p.family == "indexed" or p.family == "mixed") and "up to " or ""   -- a class of sizes shares the kernel (gen/form.c)
   if p.index_bits == 32 then
-    return ("index arithmetic in 32 bits: an element's %d B are below 2^31, so any word in it counts in 32 bits; "
+    return ("index arithmetic in 32 bits: an element's " .. up_to .. "%d B are below 2^31, so any word in it counts in 32 bits; "
       .. "one launch covers at most 2^31 - 1 words"):format(p.bytes)
   end
   return ("index arithmetic in 64 bits: an element's %d B, counted in words of 1 B, pass 2^31"):format(p.bytes)

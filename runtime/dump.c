@@ -1,12 +1,12 @@
 /* dump.c: files of STRIDEC_DUMP. */
 #include "dump.h"
+#include "cache.h"
 #include "env.h"
 #include "log.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -16,7 +16,7 @@ static void write_file(const char *signature, const char *suffix, const void *da
     unsigned long long hash = XXH3_64bits(signature, strlen(signature));
     char *path;
     if (asprintf(&path, "%s/%016llx%s", folder, hash, suffix) < 0) return;
-    mkdir(folder, 0777);
+    cache_make_folder(folder);
     FILE *f = fopen(path, "we");
     bool ok = f && fwrite(data, 1, bytes, f) == bytes;
     if (f) ok = fclose(f) == 0 && ok;

@@ -1,5 +1,6 @@
 /* tune.c: `stridec tune`: measures this system. */
 #include "tune_measure.h"
+#include "cache.h"
 #include "env.h"
 #include "interpose.h"
 #include "node.h"
@@ -8,7 +9,6 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* All ranks go on, or none does. */
@@ -106,23 +106,20 @@ static int measure_passes(struct tune_table *t, struct device *d, bool quick, in
 
 /* --- the command --- */
 
-static int make_folders(const char *file)
+static bool make_folder_of(const char *file)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s", file);
-    for (char *slash = *path ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        if (mkdir(path, 0777) && errno != EEXIST) return -1;
-        *slash = '/';
-    }
-    return 0;
+    const char *slash = strrchr(file, '/');
+    char *folder = slash > file ? strndup(file, (size_t)(slash - file)) : NULL;
+    bool made = folder ? cache_make_folder(folder) : true;
+    free(folder);
+    return made;
 }
 
 static int store(const struct tune_table *t, const char *file)
 {
     char temporary[4096];
     snprintf(temporary, sizeof temporary, "%s.%d", file, (int)getpid());
-    FILE *f = make_folders(file) ? NULL : fopen(temporary, "w");
+    FILE *f = make_folder_of(file) ? fopen(temporary, "w") : NULL;
     if (f) {
         tune_write(t, f);
         bool ok = !ferror(f);

@@ -472,7 +472,7 @@ int main(void)
     char path[64], command[64];
     if (!mkdtemp(folder)) return 1;
     setenv("STRIDEC_CACHE_DIR", strcat(strcpy(path, folder), "/cache"), 1);
-    setenv("STRIDEC_DUMP", strcat(strcpy(path, folder), "/dump"), 1);
+    setenv("STRIDEC_DUMP", strcat(strcpy(path, folder), "/made/dump"), 1);
     setenv("HOME", folder, 1);
     unsetenv("XDG_CONFIG_HOME");
     const struct CMUnitTest tests[] = {
