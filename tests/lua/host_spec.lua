@@ -225,7 +225,7 @@ describe("host", function()
     assert.matches("if %(past%) { copy_past%(to, from, 4097%); return; }\n%s+copy_long%(to, from, 4097%);", copy(4097))
     assert.equal(5, count(text, "    PAST_END%(a%);"))   -- wherever an entry ends: one element, and others, either way; copying
     local why = table.concat(host.plan(tree).why, "\n")
-    assert.matches("blocks of 4097 B: memcpy, on AMD's lines; in long calls on AMD's past the caches\n", why .. "\n")
+    assert.matches("blocks of 4097 B: memcpy, on AMD's processors whole cache lines; in long calls, on AMD's processors past the caches\n", why .. "\n")
     assert.not_matches("past the caches", why:match("blocks of 511 B[^\n]*"))
     assert.not_matches("copy_past", source(stride(9, 600, dense(256))))
   end)
