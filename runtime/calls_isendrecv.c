@@ -34,7 +34,7 @@ static bool wrong(int64_t count, MPI_Datatype type, MPI_Comm comm)
 static struct parcel *copy_host(const struct half *h, struct layout *l)
 {
     struct parcel *p = host_block(l, h->buf, h->count);
-    if (p && !l->tree) PMPI_Type_dup(h->type, &p->datatype);
+    if (p && !l->tree) p->datatype = type_like(h->type);
     if (p && (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
         return p;
     parcel_close(p);

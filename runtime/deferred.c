@@ -27,7 +27,7 @@ struct deferred {
     int done;            /* of the MPI's requests */
     int token;           /* the tag of its message to the own rank */
     bool each;           /* the edges' buffers to send differ */
-    bool persistent;     /* the edges' types are duplicates */
+    bool persistent;     /* the edges' types are its own */
     struct deferred *next;
 };
 
@@ -99,7 +99,7 @@ static void keep_types(struct edge_side *s)
         struct edge *e = &s->edge[i];
         if (!e->bytes) continue;
         layout_ref(e->layout);
-        PMPI_Type_dup(e->type, &e->type);
+        e->type = type_like(e->type);
     }
 }
 
@@ -139,7 +139,7 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
     }
     e->parcel = parcel_bare(e->layout, e->where.device, e->buf, e->count);
     if (!e->parcel) log_fatal("no memory for what a neighbour is about to send");
-    if (!e->layout->tree) PMPI_Type_dup(e->type, &e->parcel->datatype);
+    if (!e->layout->tree) e->parcel->datatype = type_like(e->type);
     return edge_receive_plain(e, tag, comm, request);
 }
 

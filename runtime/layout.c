@@ -234,6 +234,14 @@ struct layout *layout_of(MPI_Datatype datatype)
     return l;
 }
 
+MPI_Datatype type_like(MPI_Datatype datatype)
+{
+    MPI_Datatype like = MPI_DATATYPE_NULL;
+    if (PMPI_Type_contiguous(1, datatype, &like) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
+    PMPI_Type_commit(&like);
+    return like;
+}
+
 bool layout_contiguous(const struct layout *l, int64_t count)
 {
     return l->tree && l->tree->kind == TREE_DENSE && (count == 1 || l->extent == l->size);

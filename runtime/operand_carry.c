@@ -26,7 +26,7 @@ static struct carried *carried_new(const struct operands *o, const struct operan
             c->whole = parcel_on(from.layout, w.device, from.buf, from.count);
             layout_ref(from.layout);
         }
-        if (!from.layout->tree || o->how == OPERANDS_STAGED) PMPI_Type_dup(from.type, &piece->type);
+        if (!from.layout->tree || o->how == OPERANDS_STAGED) piece->type = type_like(from.type);
         piece->parcel.datatype = piece->type;
     }
     if (c) c->whole.bytes = bytes;

@@ -80,7 +80,7 @@ static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
 {
     const struct transport *t = choose(p);
     if (device_enter(p->device)) return false;
-    if (!p->layout->tree) PMPI_Type_dup(datatype, &p->datatype);
+    if (!p->layout->tree) p->datatype = type_like(datatype);
     bool again = p->layout->tree && !p->parts && t != &transport_oneshot;
     bool ok = acquire(p, t) || (again && acquire(p, &transport_oneshot));
     device_leave(p->device);

@@ -26,7 +26,7 @@ int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype d
     if (!long_enough || bytes < descriptor_least()) return MPI_SUCCESS;
     *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
-    if (!l->tree) PMPI_Type_dup(datatype, &(*p)->datatype);
+    if (!l->tree) (*p)->datatype = type_like(datatype);
     return MPI_SUCCESS;
 }
 

@@ -115,7 +115,7 @@ static struct parcel *parcel_of(struct watch *w)
 {
     struct layout *l = w->layout ? w->layout : layout_of(w->type);
     struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
-    if (p && !l->tree) PMPI_Type_dup(w->type, &p->datatype);
+    if (p && !l->tree) p->datatype = type_like(w->type);
     if (!p || !w->block) return p;
     p->block = w->block, p->address = w->block->memory;
     w->block = NULL;

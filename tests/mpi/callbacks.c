@@ -15,6 +15,7 @@
  * run: STRIDEC_TRANSPORT=staged LSAN_OPTIONS=detect_leaks=0 -n 2 jumps
  */
 #include "check.h"
+#include "persistent.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,59 @@ static void cancelled_in_a_handler(int k)
     report("receives that an error handler cancels, in %s memory", mem_name[kinds[k]]);
 }
 
+static int must_not_copy(MPI_Datatype of, int key, void *extra, void *value, void *copy, int *flag)
+{
+    (void)of, (void)key, (void)extra, (void)value, (void)copy;
+    called++;
+    *flag = 0;
+    return MPI_ERR_OTHER;
+}
+
+static void persistent_neighbors(MPI_Datatype like)
+{
+#if HAVE_PERSISTENT
+    MPI_Comm pair;
+    MPI_Request r;
+    int weight = 1;
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &peer, &weight, 1, &peer, &weight, MPI_INFO_NULL, 0, &pair);
+    MPI_Neighbor_alltoall_init(out[1].origin, 1, like, in[1].origin, 1, like, pair, MPI_INFO_NULL, &r);
+    for (int i = 0; i < 2; i++) {
+        buf_fill(&out[1], 20 + (uint64_t)my_rank), buf_fill(&in[1], 1);
+        MPI_Start(&r);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        buf_expect_from(&in[1], &layout, &layout, 20 + (uint64_t)peer);
+        buf_check(&in[1], "of a persistent exchange");
+    }
+    MPI_Request_free(&r);
+    MPI_Comm_free(&pair);
+#else
+    (void)like;
+#endif
+}
+
+/* What stridec keeps of a type calls none of its copy functions. */
+static void not_copied(void)
+{
+    MPI_Datatype like;
+    int key;
+    MPI_Aint bytes, at = 0;
+    MPI_Type_dup(type, &like);
+    MPI_Type_create_keyval(must_not_copy, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+    MPI_Type_set_attr(like, key, &key);
+    called = 0;
+    persistent_neighbors(like);
+    buf_fill(&out[1], 30);
+    MPI_Pack_external_size("external32", 1, like, &bytes);
+    char *packed = malloc((size_t)bytes);
+    MPI_Pack_external("external32", out[1].origin, 1, like, packed, bytes, &at);
+    expect_equal(at, bytes, "the packed bytes");
+    free(packed);
+    expect_equal(called, 0, "copies of an attribute");
+    MPI_Type_free_keyval(&key);
+    MPI_Type_free(&like);
+    report("types whose attributes refuse to be copied");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype other;
@@ -264,6 +318,7 @@ int main(int argc, char **argv)
     MPI_Comm_free_keyval(&key);
     report("messages while a communicator is duplicated");
 
+    not_copied();
     for (int k = 0; k < 2 && !threads; k++) cancelled_in_a_handler(k);   /* MPICH holds its lock there */
 
     called = my_rank == 0;
