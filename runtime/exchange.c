@@ -23,14 +23,22 @@ void exchange_fail(struct exchange *x, int rc, const char *what)
  * Arguments.
  */
 
+/* MPI_Neighbor_alltoallw takes MPI_DATATYPE_NULL for an edge of no elements. */
+#ifdef MPICH_VERSION
+#define MAY_HAVE_NO_TYPE 1
+#else
+#define MAY_HAVE_NO_TYPE 0
+#endif
+
 static bool side_taken(const struct operand *p, const struct edge_side *s)
 {
     if (p->buf == MPI_IN_PLACE || (!p->counts && p->count < 0)) return false;
     if (s->n && !p->types && p->type == MPI_DATATYPE_NULL) return false;
     for (int i = 0; i < s->n; i++) {
         int at = s->edge[i].number;
-        if (p->counts && operand_count(p, at) < 0) return false;
-        if (p->types && p->types[at] == MPI_DATATYPE_NULL) return false;
+        int64_t count = p->counts ? operand_count(p, at) : p->count;
+        if (count < 0) return false;
+        if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(MAY_HAVE_NO_TYPE && count == 0)) return false;
     }
     return true;
 }
@@ -61,10 +69,12 @@ static int edge_open(struct exchange *x, struct edge *at, const struct operand *
     int64_t offset = 0;
     at->type = p->types ? p->types[i] : p->type;
     at->count = p->counts ? operand_count(p, i) : p->count;
-    at->layout = l && !p->types ? l : layout_of(at->type);
+    bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_taken: of no elements */
+    at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
     at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct where){0};
     at->excess = NULL;
+    if (none) return MPI_SUCCESS;
     if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
     int64_t step = p->displs ? operand_displ(p, i) : each ? i * at->count : 0;
     if (at->bytes < 0 || __builtin_mul_overflow(step, p->types ? 1 : at->layout->extent, &offset))
@@ -245,7 +255,7 @@ static struct parcel *target(struct exchange *x, struct edge *e)
         return p;
     }
     p = parcel_bare(e->layout, e->where.device, e->buf, e->count);
-    if (p && !e->layout->tree) PMPI_Type_dup(e->type, &p->datatype);
+    if (p && !e->layout->tree) p->datatype = type_like(e->type);
     return p;
 }
 

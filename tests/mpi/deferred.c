@@ -251,6 +251,36 @@ static void too_long(void)
     report("errors");
 }
 
+/* Upwards alone: what an edge carries nothing by may have no type, at one end or at both. */
+static void absent_types(void)
+{
+#ifdef MPICH_VERSION   /* others refuse it */
+    struct op o;
+    op_make(&o, MEM_DEVICE, 3000, 8);
+    MPI_Datatype none = my_rank ? o.type : MPI_DATATYPE_NULL, out[] = {none, o.type}, in[] = {o.type, MPI_DATATYPE_NULL};
+    int sent[] = {0, 1}, taken[] = {1, 0};
+    MPI_Aint at[] = {0, (MPI_Aint)bytes_of(&o) / 2};
+    for (int form = 0; form < 2; form++) {
+        op_fill(&o, 8 + form);
+        int rc = form ? MPI_Ineighbor_alltoallw(o.send, sent, at, out, o.recv, taken, at, in, ring, &o.request)
+                      : MPI_Neighbor_alltoallw(o.send, sent, at, out, o.recv, taken, at, in, ring);
+        if (form) rc |= MPI_Wait(&o.request, MPI_STATUS_IGNORE);
+        expect_equal(rc, MPI_SUCCESS, "the return code");
+        double *all = malloc(bytes_of(&o));
+        int wrong = 0;
+        mem_read(o.kind, all, o.recv, bytes_of(&o));
+        for (int i = 0; i < o.n; i++) {
+            wrong += all[2 * i] != value(beside[0], 1, i, 8 + form);
+            wrong += all[2 * (o.n + i)] != 0;
+        }
+        expect(!wrong, "%d doubles are wrong", wrong);
+        free(all);
+    }
+    op_free(&o);
+    report("edges without a type");
+#endif
+}
+
 /* ---- persistent ones ---- */
 
 #if HAVE_PERSISTENT
@@ -295,6 +325,7 @@ int main(int argc, char **argv)
     tests_early();
     freed_before_the_end();
     too_long();
+    absent_types();
 #if HAVE_PERSISTENT
     any_order();
 #endif
