@@ -87,6 +87,14 @@ static struct read_from operation(MPI_Win win, int target)
     return (struct read_from){win, target, atomic_fetch_add(&begun, 1) + 1};
 }
 
+/* More than there is room for, and what can't be told, is the MPI's to refuse. */
+void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type)
+{
+    MPI_Count size;
+    o->bounded = count >= 0 && type != MPI_DATATYPE_NULL && PMPI_Type_size_x(type, &size) == MPI_SUCCESS && size >= 0
+                 && !__builtin_mul_overflow((int64_t)count, (int64_t)size, &o->brings);
+}
+
 int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 {
     struct held *h = rc == MPI_SUCCESS ? malloc(sizeof *h) : NULL;

@@ -79,6 +79,8 @@ struct operands {
     struct edges *edges;             /* edges.h; else NULL */
     struct partitioned *partitioned;   /* partitioned.h; else NULL */
     struct read_from read;           /* of a request */
+    bool bounded;                    /* what comes out of a window is ... */
+    int64_t brings;                  /* ... so many packed bytes, for which there may be more room */
 };
 
 /* No operand needs carrying: the call goes down as it is. */
@@ -86,6 +88,8 @@ struct operands {
 /* Sets what goes down; packs what the call reads. OPERANDS_NONE, MPI_SUCCESS, or an error that has been raised and after
  * which nothing is left to close. */
 int operands_open(struct operands *o);
+/* Of a call that reads so many elements of that type from a window. */
+void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type);
 /* After the call, which returned rc: unpacks what it wrote and gives everything back. status (may be NULL) tells how much
  * a partial operand got. Returns rc, or an error of unpacking. */
 int operands_close(struct operands *o, int rc, const MPI_Status *status);

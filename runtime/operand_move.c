@@ -92,16 +92,22 @@ int operands_packed(struct operands *o)
     return rc;
 }
 
+/* Of a piece of an operand that is written, where a message brought `bytes`. */
+static int64_t comes(const struct operands *o, const struct operand *p, int64_t bytes)
+{
+    if (o->bounded) return o->brings;
+    return p->carried->staged || !(p->flags & OPERAND_PARTIAL) ? INT64_MAX : bytes;
+}
+
 static int unpack_operand(struct operand *p, struct batch *b, int64_t bytes)
 {
     struct carried *c = p->carried;
-    bool all = c->staged || !(p->flags & OPERAND_PARTIAL);
-    if (c->packed) return operand_move_hosted(c, false, all ? INT64_MAX : bytes), 0;
+    if (c->packed) return operand_move_hosted(c, false, bytes), 0;
     int rc = move_shadows(p, false);
     for (int i = 0; i < c->n && rc == 0; i++) {
         struct parcel *q = &c->piece[i].parcel;
         parcel_moved(q);
-        batch_unpack(b, q, all || q->bytes < bytes ? q->bytes : bytes);
+        batch_unpack(b, q, q->bytes < bytes ? q->bytes : bytes);
     }
     return rc;
 }
@@ -109,7 +115,9 @@ static int unpack_operand(struct operand *p, struct batch *b, int64_t bytes)
 int operands_unpack(struct operands *o, struct batch *b, int64_t bytes)
 {
     int rc = o->partitioned ? partitioned_complete(o->partitioned) : 0;
-    for (int i = 0; i < o->n && rc == 0; i++)
-        if (o->of[i].carried && o->of[i].flags & OPERAND_OUT) rc = unpack_operand(&o->of[i], b, bytes);
+    for (int i = 0; i < o->n && rc == 0; i++) {
+        struct operand *p = &o->of[i];
+        if (p->carried && p->flags & OPERAND_OUT) rc = unpack_operand(p, b, comes(o, p, bytes));
+    }
     return rc;
 }

@@ -402,7 +402,7 @@ $operands    } };
 $own$edges    int rc = $open;
     if (rc == OPERANDS_NONE) return $none;
     if (rc != MPI_SUCCESS) return rc;
-    rc = next->$name($down);
+$brings    rc = next->$name($down);
     return $close;
 }
 ]], {
@@ -414,6 +414,8 @@ $own$edges    int rc = $open;
     down = table.concat(down, ", "),
     none = (names_of.source and "operands_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
+    brings = names_of.target_datatype and receives_at(args)
+      and "    operands_bring(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
     sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest" or "",
     receives = names_of.source and (", .receives = true, .source = source, .tag = %s"):format(names_of.recvtag and "recvtag" or "tag") or "",

@@ -464,6 +464,46 @@ static void waited_one_by_one(void)
     report("requests waited for one by one");
 }
 
+/* What comes is less than the buffer has room for: the rest stays. `r` is not NULL: of the forms with a request. */
+static void read_ints(bool accumulate, const struct buf *b, const struct layout *l, int ints, MPI_Win win, MPI_Request *r)
+{
+    if (!accumulate && !r) MPI_Get(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win);
+    if (!accumulate && r) MPI_Rget(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win, r);
+    if (accumulate && !r)
+        MPI_Get_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win);
+    if (accumulate && r)
+        MPI_Rget_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win, r);
+}
+
+#ifdef OPEN_MPI
+enum { ACCUMULATES_FEWER = 1 };
+#else
+enum { ACCUMULATES_FEWER = 0 };   /* MPICH 4.0 aborts, in host memory too */
+#endif
+static void fewer_than_fit(void)
+{
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 13 + my_rank);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, device.win);
+    MPI_Win_lock_all(0, device.win);
+    for (int k = 0; k < 12; k++) {
+        bool accumulate = ACCUMULATES_FEWER && k % 2, request = k / 2 % 2;
+        int ints = (int[]){INTS / 2, 1, 0}[k / 4];
+        const struct layout *l = &lists[k % LISTS];
+        struct buf b[2];
+        for (int i = 0; i < 2; i++) {
+            MPI_Request r = MPI_REQUEST_NULL;
+            buf_make(&b[i], i ? MEM_DEVICE : MEM_HOST, l, 0, 2);
+            read_ints(accumulate, &b[i], l, ints, device.win, request ? &r : NULL);
+            MPI_Wait(&r, MPI_STATUS_IGNORE);
+            MPI_Win_flush(my_rank, device.win);
+        }
+        same(&b[1], &b[0], accumulate ? "MPI_Get_accumulate of fewer" : "MPI_Get of fewer");
+        buf_free(&b[0]), buf_free(&b[1]);
+    }
+    MPI_Win_unlock_all(device.win);
+    report("fewer elements than there is room for");
+}
+
 /* MPI_PROC_NULL and no elements: nothing is moved, in either direction. */
 static void to_nobody(void)
 {
@@ -584,6 +624,7 @@ int main(int argc, char **argv)
     flush_one_by_one();
     two_windows();
     waited_one_by_one();
+    fewer_than_fit();
     to_nobody();
     flush_nobody();
     device_window();
