@@ -22,7 +22,12 @@
 /* Folder and files that can't be used share the key "cache folder" of log_once: one warning a process. */
 
 static const char magic[16] = "stridec cache 1\n"; /* no terminator: exactly 16 bytes */
-static const char suffix[] = ".cubin";
+/* What a file's name ends with, by what it is for; the last one is of all that the others are not of. */
+static const struct {
+    const char *begins, *ends; /* of the key's first word */
+    const char *suffix;
+} kinds[] = {{"host-", "", ".so"}, {"", "-ptx", ".ptx"}, {"", "", ".cubin"}};
+#define KINDS (sizeof kinds / sizeof *kinds)
 
 struct header {
     char magic[16];
@@ -61,9 +66,21 @@ char *cache_path(const char *key, const char *ending)
     return made < 0 ? NULL : path;
 }
 
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+    return length >= strlen(end) && !memcmp(text + length - strlen(end), end, strlen(end));
+}
+
+static bool is_of_kind(const char *key, size_t i)
+{
+    return !strncmp(key, kinds[i].begins, strlen(kinds[i].begins)) && ends_with(key, strcspn(key, " "), kinds[i].ends);
+}
+
 static char *path_of(const char *key)
 {
-    return cache_path(key, suffix);
+    size_t i = 0;
+    while (!is_of_kind(key, i)) i++;
+    return cache_path(key, kinds[i].suffix);
 }
 
 /* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read. */
@@ -226,8 +243,9 @@ void cache_store(const char *key, const void *data, size_t bytes)
 
 bool cache_is_module(const char *name)
 {
-    size_t length = strlen(name);
-    return length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
+    for (size_t i = 0; i < KINDS; i++)
+        if (strlen(name) > strlen(kinds[i].suffix) && ends_with(name, strlen(name), kinds[i].suffix)) return true;
+    return false;
 }
 
 static void visit(const char *name, cache_visit *each, void *arg)

@@ -20,6 +20,7 @@ struct command {
 extern const struct command commands[];   /* ends with name == NULL */
 
 int inspect_main(int argc, char **argv);
+int inspect_cache(void);   /* cached.c */
 int gen_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);

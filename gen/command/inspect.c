@@ -1,7 +1,6 @@
-/* inspect.c: stridec inspect: what the compiler makes of each type of a spec, or what the cache holds. */
+/* inspect.c: stridec inspect: what the compiler makes of each type of a spec. --cache is cached.c. */
 #include "command.h"
 #include "disassemble.h"
-#include "../../runtime/cache.h"
 #include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
 
@@ -157,27 +156,6 @@ static const struct view VIEWS[] = {
     {"--asm", false, HOST, show_assembly},
 };
 
-/* ---- the cache ---- */
-
-static void show_module(void *arg, const char *file, const char *key, size_t bytes)
-{
-    *(size_t *)arg += bytes;
-    printf("%s\t%zu B\t%s\n", file, bytes, key ? key : "damaged");
-}
-
-static int show_cache(void)
-{
-    size_t bytes = 0;
-    const char *folder = cache_dir();
-    if (!folder)
-        return failure("inspect", "no cache folder: neither STRIDEC_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
-    int n = cache_list(show_module, &bytes);
-    if (n < 0)
-        return failure("inspect", "the cache folder %s can't be read, or nothing was cached yet", folder);
-    printf("%d modules, %zu B in %s\n", n, bytes, folder);
-    return 0;
-}
-
 /* ---- arguments ---- */
 
 struct request {
@@ -286,7 +264,7 @@ int inspect_main(int argc, char **argv)
     if (status != 0)
         return status;
     if (r.cache)
-        return show_cache();
+        return inspect_cache();
     struct spec *spec = stages_load(r.path, &why);
     if (!spec)
         return failure("inspect", "%s", why.text);

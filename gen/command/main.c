@@ -22,7 +22,7 @@ const struct command commands[] = {
      "  --sass        its machine code (needs nvdisasm or cuobjdump)\n"
      "  --asm         on the host: what the C compiler makes of it\n"
      "  --arch sm_NN  for this architecture; default the GPU present, else the newest that NVRTC knows\n"
-     "  --cache       the modules in the cache folder\n",
+     "  --cache       the modules in the cache folder: what for, whether of this version of stridec, of which type\n",
      inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR",

@@ -126,6 +126,37 @@ check "a list's bytes in words" returns 0 out 'an offset takes 2 B and 4 B for e
 check "a list's code in the source" returns 0 out '#4:2\*8\)' inspect --source "$work/list.lua" squares
 check "an empty type" returns 0 out 'none, the type is empty' inspect "$work/mixed.lua" empty
 check "an absent cache" returns 1 err 'cache folder' inspect --cache
+# Modules with these keys, as runtime/cache.c has them, in a cache of their own.
+forge() {
+    python3 - "$work/forged" "$@" <<'PY'
+import ctypes, os, struct, sys
+hash64 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+hash64.restype, hash64.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+os.makedirs(sys.argv[1])
+for i, key in enumerate(sys.argv[2:]):
+    text = b"stridec cache 1\n" + struct.pack("<QQ", len(key), i + 1) + key.encode() + b"." * (i + 1)
+    with open(f"{sys.argv[1]}/{i}.{'so' if key.startswith('host') else 'cubin'}", "wb") as f:
+        f.write(text + struct.pack("<Q", hash64(text, len(text))))
+open(sys.argv[1] + "/a.cubin", "w").close()
+PY
+}
+version=$(awk -F'\t' 'NR == 2 { print $5 }' "$work/host/manifest" 2>/dev/null)
+cached() {
+    STRIDEC_CACHE_DIR=$work/forged returns 0 out "^4 modules, 6 B in $work/forged\$" inspect --cache &&
+        [ "$(awk '{ print $1, $2, $3, $4, $5 }' "$work/out")" = "for bytes stridec file type,
+host-01 2 this 1.so s(2,8,d(4))
+sm_90 3 this 2.cubin d(8)
+sm_90 1 another 0.cubin d(4)
+- 0 damaged a.cubin 
+4 modules, 6 B in
+1 of another version of
+1 damaged: made anew when" ]
+}
+if [ -n "$version" ] && forge 'sm_90 0 d(4) nvrtc-13.0' "host-01 $version s(2,8,d(4)) cc-1" "sm_90 $version d(8) nvrtc-13.0"; then
+    check "the cache in order, with what is of another version" cached
+else
+    echo "ok the cache in order # SKIP no C compiler, or no libxxhash.so.0"
+fi
 
 # ---- what needs NVRTC ----
 if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/ptx" 2>"$work/err"; then

@@ -162,6 +162,25 @@ static void listing(void **state)
     empty_folder();
 }
 
+/* A file's name tells what it is; all kinds are listed, and bounded. */
+static void named_by_kind(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"sm_90 1 d(4)", "sm_90-ptx 1 d(4)", "host-0123456789abcdef 1 d(4)"};
+    static const char *const endings[] = {".cubin", ".ptx", ".so"};
+    for (int i = 0; i < 3; i++) {
+        struct listed l = {0};
+        empty_folder();
+        cache_store(keys[i], "12", 2);
+        const char *name = only_file();
+        assert_string_equal(name + strlen(name) - strlen(endings[i]), endings[i]);
+        assert_int_equal(cache_list(list_one, &l), 1);
+        assert_true(loads(keys[i], "12", 2));
+        cache_trim(1);
+        assert_string_equal(only_file(), "");
+    }
+}
+
 /* Writers and readers of one key at once: a reader sees one whole payload or none, at any moment. */
 static void concurrent(void **state)
 {
@@ -299,7 +318,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
-        cmocka_unit_test(bounded),           cmocka_unit_test(unwritable),
+        cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
