@@ -17,20 +17,28 @@ static int show_tree(const struct tune_shown *s, const char *name, const struct 
     return tune_show_type(s, name, built, extent, &why) ? failure("tune", "%s: %s", name, why.text) : 0;
 }
 
-/* SPEC, or SPEC:NAME. */
+/* SPEC, or SPEC:NAME; *name is then the name, else NULL. */
+static struct spec *load_spec(const char *text, const char **name, struct reason *why)
+{
+    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
+    char *path = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
+    struct spec *spec = path ? spec_load(path, why) : NULL;
+    free(path);
+    *name = colon ? colon + 1 : NULL;
+    return spec;
+}
+
 static int show_spec(const struct tune_shown *s, const char *text)
 {
     struct reason why;
-    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
-    char *path = strndup(text, colon ? (size_t)(colon - text) : strlen(text));
-    struct spec *spec = path ? spec_load(path, &why) : NULL;
-    free(path);
+    const char *name;
+    struct spec *spec = load_spec(text, &name, &why);
     if (!spec)
         return failure("tune", "%s is no signature and no spec: %s", text, why.text);
     int status = 0, shown = 0;
     for (size_t i = 0; i < spec->count && status == 0; i++) {
         const struct spec_item *item = &spec->item[i];
-        if (colon && strcmp(item->name, colon + 1) != 0)
+        if (name && strcmp(item->name, name) != 0)
             continue;
         shown++;
         status = show_tree(s, item->name, item->type->tree, item->type->ub - item->type->lb);
@@ -84,6 +92,26 @@ static bool read_count(const char *text, int64_t *count)
     return !errno && end != text && !*end && *count > 0;
 }
 
+static bool is_type(const char *text)
+{
+    struct reason why;
+    const char *name;
+    struct spec *spec = stages_signature(text) ? NULL : load_spec(text, &name, &why);
+    bool yes = spec || stages_signature(text);
+    if (spec)
+        spec_free(spec);
+    return yes;
+}
+
+/* Says which type has no count behind it, if one has none: else 0. */
+static int miss_count(int n, char **words)
+{
+    for (int i = 0; i < n; i++)
+        if (is_type(words[i]) && (i + 1 == n || is_type(words[i + 1])))
+            return usage_error("tune", "how many of %s? A COUNT is missing: stridec tune --show '%s' 1", words[i], words[i]);
+    return 0;
+}
+
 /* [FILE] [TYPE COUNT]... */
 static int show(int n, char **words)
 {
@@ -92,7 +120,7 @@ static int show(int n, char **words)
     struct tune_table *t = open_table(&s.file, &why);
     int status = 0;
     if (!t)
-        return failure("tune", "%s", why.text);
+        return (status = miss_count(n, words)) != 0 ? status : failure("tune", "%s", why.text);
     s.table = t;
     if (strcmp(s.file, "built-in figures") != 0)
         warn_stale(t, s.file);
@@ -103,7 +131,7 @@ static int show(int n, char **words)
     for (int i = n % 2; i < n && status == 0; i += 2) {
         if (read_count(words[i + 1], &s.count))
             status = show_type(&s, words[i]);
-        else
+        else if ((status = miss_count(n, words)) == 0)
             status = usage_error("tune", "%s is no count of %s", words[i + 1], words[i]);
     }
     free(t);

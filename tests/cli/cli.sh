@@ -285,6 +285,11 @@ check "show of a spec's types" many
 check "show of the table that programs use" env STRIDEC_TUNE="$work/own" "$stridec" tune --show 'd(8)' 9
 check "show of no type" returns 1 err "gone is no signature and no spec" tune --show gone 3
 check "show of no count" returns 2 err '0 is no count of d\(8\)' tune --show 'd(8)' 0
+lacks_count() { local type=$1; shift; returns 2 err "A COUNT is missing: stridec tune --show '$type' 1\$" tune --show "$@"; }
+check "show of a signature without a count" lacks_count 'd[(]8[)]' 'd(8)'
+check "show of a spec without a count" lacks_count "$root/spec/tempi.lua:row_hvector" "$root/spec/tempi.lua:row_hvector"
+check "show of a second type without a count" lacks_count 'd[(]4[)]' 'd(8)' 3 'd(4)'
+check "show by a table of a type without a count" lacks_count 'd[(]8[)]' "$work/own" 'd(8)'
 check "show of a missing table" returns 1 err "$work/gone: No such file" tune --show "$work/gone" 'd(8)' 1
 stale() {
     sed 's/^mpi any/mpi Another MPI 1.0\nstridec 0/' "$work/own" >"$work/stale" && show_says '^d\(8\) x 1' -- "$work/stale" 'd(8)' 1 &&
