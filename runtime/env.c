@@ -1,6 +1,7 @@
 /* env.c: the table of STRIDEC_* variables. A new variable is a row here and a field in env.h. */
 #include "env.h"
 #include "log.h"
+#include "tune_pipeline.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@ struct variable {
     size_t field;
     enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_PATH } kind;
     const char *does;
+    const char *(*wrong)(const char *text); /* NULL: not looked at; else NULL or what is wrong with it */
 };
 
 static const char *const flags[] = {"0", "1", NULL};
@@ -33,24 +35,31 @@ static const char *const engines[] = {"auto", "kernel", "copy", NULL};
 /* ORDER env_host */
 static const char *const hosts[] = {"off", "on", "auto", NULL};
 
+static const char *wrong_chunks(const char *text)
+{
+    struct tune_pipeline p = TUNE_PIPELINE_USUAL;
+    return tune_pipeline_read(&p, text);
+}
+
 #define AT(field) offsetof(struct env, field)
 static const struct variable variables[] = {
-    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI"},
-    {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written"},
-    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel"},
-    {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks"},
-    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "settings of those instead of the tuned table's, for debugging"},
-    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU"},
-    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all"},
-    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it"},
-    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it"},
-    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PATH, "the C compiler that makes that code"},
-    {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules"},
-    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written"},
-    {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize"},
-    {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`"},
-    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_PATH, "settings of kernels instead of the model's, for debugging"},
-    {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`"},
+    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI", NULL},
+    {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
+    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
+    {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
+    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "how messages between nodes are cut, instead of as the tuned table says; for debugging",
+     wrong_chunks},
+    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
+    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
+    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
+    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it", NULL},
+    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PATH, "the C compiler that makes that code", NULL},
+    {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
+    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written", NULL},
+    {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize", NULL},
+    {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
+    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_PATH, "settings of kernels instead of the model's, for debugging", NULL},
+    {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`", NULL},
 };
 #define VARIABLES (sizeof variables / sizeof *variables)
 
@@ -178,6 +187,8 @@ static void append(char *text, size_t size, const char *word)
 static void check_value(const struct variable *v, const char *value)
 {
     char list[256] = "";
+    const char *wrong = v->wrong && *value ? v->wrong(value) : NULL;
+    if (wrong) log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
     if (v->kind == AS_PATH || !*value || value_of(v, value) >= 0) return;
     if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);

@@ -83,10 +83,8 @@ static int tag_count(void)
 
 static bool settle(void)
 {
-    const char *wrong = NULL;
     own.settings = choose_table(NULL)->pipeline;
-    if (env_get()->chunks) wrong = tune_pipeline_read(&own.settings, env_get()->chunks);
-    if (wrong && own.rank == 0) log_write(LOG_WARN, "STRIDEC_CHUNKS=%s: %s", env_get()->chunks, wrong);
+    if (env_get()->chunks) tune_pipeline_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
     if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
     own.tags = tag_count();
     return !team_start();

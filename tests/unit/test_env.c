@@ -97,6 +97,27 @@ static void wrong_values(void **state)
     }
 }
 
+static bool has_chunks(void)
+{
+    env_check();
+    return env_get()->chunks && !env_get()->pipeline;
+}
+
+/* Whether or not messages are to go in chunks. */
+static void wrong_chunks(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"STRIDEC_CHUNKS=65536", "STRIDEC_CHUNKS=chunk=1", "STRIDEC_CHUNKS=depth=4 size=9"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        in_child(true, (const char *const[]){bad[i], NULL}, has_chunks);
+        assert_non_null(strstr(said, bad[i]));
+        assert_non_null(strstr(said, "is not allowed and counts as none"));
+        assert_non_null(strstr(said, "depth= 1 to 16 chunks"));
+    }
+    in_child(true, (const char *const[]){"STRIDEC_CHUNKS=chunk=256,depth=16 least=0 device=1", NULL}, has_chunks);
+    assert_string_equal(said, "");
+}
+
 static void wrong_names(void **state)
 {
     (void)state;
@@ -169,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(usual_folders),
         cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
+        cmocka_unit_test(wrong_chunks),
         cmocka_unit_test(last_words),   cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
