@@ -1,6 +1,7 @@
 /* compile.c: one NVRTC program from source to machine code. */
 #include "compile.h"
 #include "driver.h"
+#include "../gen/reason.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,28 @@ const char *compile_newest_arch(void)
 {
     int n;
     return compile_archs(&n) ? newest : NULL;
+}
+
+/* True if NVRTC lists architectures, and not this one. */
+static bool is_unknown(const char *arch)
+{
+    int n, number = atoi(arch + 3);
+    const int *all = compile_archs(&n);
+    while (n > 0 && all[n - 1] != number) n--;
+    return all && n == 0;
+}
+
+/* NVRTC itself only says that an option's value is wrong. */
+static void list_archs(const struct nvrtc *nvrtc, const char *arch, struct reason *why)
+{
+    int n;
+    const int *all = compile_archs(&n);
+    reason_set(why, "NVRTC %d.%d (%.80s) does not compile for %.10s; it does for ", nvrtc->major, nvrtc->minor,
+               nvrtc_file(nvrtc), arch);
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(why->text);
+        snprintf(why->text + used, sizeof why->text - used, "%s%d", i ? ", " : "sm_", all[i]);
+    }
 }
 
 /* The first line of the log that names an error, else its first line, else NVRTC's name for the result. */
@@ -91,7 +114,8 @@ int compile(const char *source, const char *name, const char *arch, bool ptx, vo
     nvrtcResult result = n->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL);
     if (result == NVRTC_SUCCESS) result = n->nvrtcCompileProgram(program, 3, options);
     if (result == NVRTC_SUCCESS) result = fetch(n, program, ptx, data, bytes);
-    if (result != NVRTC_SUCCESS) explain(n, program, result, why);
+    if (result == NVRTC_ERROR_INVALID_OPTION && is_unknown(arch)) list_archs(n, arch, why);
+    else if (result != NVRTC_SUCCESS) explain(n, program, result, why);
     if (program) n->nvrtcDestroyProgram(&program);
     return result == NVRTC_SUCCESS ? 0 : -1;
 }

@@ -65,5 +65,7 @@ const struct driver *driver_load(void);
  * Newest major version first. NULL if none is found; *why (may be NULL) then names the places tried. */
 struct reason;
 const struct nvrtc *nvrtc_get(struct reason *why);
+/* Its library's file. Static storage. */
+const char *nvrtc_file(const struct nvrtc *n);
 
 #endif

@@ -159,3 +159,9 @@ const struct nvrtc *nvrtc_get(struct reason *why)
     if (!table && why) snprintf(why->text, sizeof why->text, "no NVRTC found; tried %s", search.tried);
     return table;
 }
+
+const char *nvrtc_file(const struct nvrtc *n)
+{
+    Dl_info info;
+    return dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname ? info.dli_fname : "place unknown";
+}

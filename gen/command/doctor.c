@@ -128,14 +128,12 @@ static enum level check_nvrtc(void)
 {
     struct reason why;
     const struct nvrtc *n = nvrtc_get(&why);
-    Dl_info info;
     if (!n)
         return line(WARN, "nvrtc",
                     "%s; install the CUDA toolkit, or its wheel: pip install nvidia-cuda-nvrtc-cu12; till then "
                     "only modules of `stridec gen` and of the cache are used",
                     why.text);
-    bool located = dladdr(*(void *const *)&n->nvrtcVersion, &info) && info.dli_fname;
-    return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, located ? info.dli_fname : "place unknown");
+    return line(OK, "nvrtc", "%d.%d, %s", n->major, n->minor, nvrtc_file(n));
 }
 
 static enum level check_compiler(void)

@@ -187,8 +187,10 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     check "gen into a file" returns 1 err 'plain' gen "$work/mixed.lua" -o "$work/plain/x" --arch sm_90
     check "gen of a malformed spec" returns 1 err 'bad\.lua:2' gen "$work/bad.lua" -o "$work/never"
     check "gen of a malformed spec makes nothing" test ! -e "$work/never"
-    check "gen for an unknown architecture" returns 1 err 'generic kernel' \
+    not_for_11='NVRTC [0-9.]+ [(].*libnvrtc.*[)] does not compile for sm_11; it does for sm_[0-9]+, .*[0-9]$'
+    check "gen for an unknown architecture" returns 1 err "generic kernel: $not_for_11" \
         gen "$work/mixed.lua" -o "$work/a" --arch sm_11
+    check "PTX for an unknown architecture" returns 1 err "$not_for_11" inspect --ptx 'd(8)' --arch sm_11
     check "no manifest after a failure" test ! -e "$work/a/manifest"
     if "$stridec" inspect --sass "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/sass" 2>"$work/err"; then
         check "machine code" grep -q 'EXIT' "$work/sass"
