@@ -223,6 +223,8 @@ static int read_arguments(struct job *job, int argc, char **argv, const char **p
     }
     if (!job->targets)
         job->targets = 1 << TARGET_CUDA;
+    if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
+        return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor", job->arch[0]);
     if (!*path || !job->folder)
         return usage_error("gen", "%s", *path ? "-o DIR is needed" : "which spec file?");
     if (strlen(job->folder) > PATH_MAX - 80)

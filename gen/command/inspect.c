@@ -212,7 +212,9 @@ static int read_arguments(struct request *r, int argc, char **argv)
     }
     if (!(r->view->targets & 1 << r->target))
         return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
-    if (r->cache && (r->path || r->view != VIEWS))
+    if (r->arch && r->target == TARGET_HOST)
+        return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor", r->arch);
+    if (r->cache && (r->path || r->view != VIEWS || r->arch || r->target != TARGET_CUDA))
         return usage_error("inspect", "--cache stands alone");
     return r->cache || r->path ? 0 : usage_error("inspect", "which spec file?");
 }

@@ -76,6 +76,11 @@ if command -v cc gcc clang >/dev/null; then
     check "its manifest" grep -qE $'^s\\(.*\thost-[0-9a-f]{16}\t[0-9a-f]{16}[.]host-[0-9a-f]{16}[.]so\t' "$work/host/manifest"
 fi
 check "a view of another target" returns 2 err 'not of --target cuda' inspect --asm "$root/spec/faces.lua"
+check "an architecture for the host" returns 2 err '[-]-arch sm_90 is of --target cuda' \
+    inspect --arch sm_90 --target host "$root/spec/faces.lua"
+check "gen for the host with an architecture" returns 2 err '[-]-arch sm_90 is of --target cuda' \
+    gen "$root/spec/tempi.lua" -o "$work/x" --target host --arch sm_90
+check "the cache of an architecture" returns 2 err '[-]-cache stands alone' inspect --cache --arch sm_90
 check "an unknown target" returns 2 err 'cuda or host' inspect --target tpu "$root/spec/faces.lua"
 check "gen with an unknown target" returns 2 err "'tpu'" gen "$root/spec/tempi.lua" -o "$work/x" --target host,tpu
 check "two views at once" returns 2 err 'at once' inspect --source --ptx "$root/spec/faces.lua"
