@@ -212,6 +212,14 @@ static int list_knobs(lua_State *L)
     return 0;
 }
 
+static int read_knobs(lua_State *L)
+{
+    push_function(L, "knobs", "read");
+    lua_pushstring(L, lua_touserdata(L, 1));
+    lua_call(L, 1, 0);
+    return 0;
+}
+
 /*
  * Faces: what gen.h declares.
  */
@@ -316,4 +324,9 @@ void gen_kernel_free(struct gen_kernel *k)
     free(k->source);
     free(k->why);
     *k = (struct gen_kernel){0};
+}
+
+int gen_knobs_check(struct gen *g, const char *knobs, struct reason *why)
+{
+    return run(g->L, read_knobs, (char *)(uintptr_t)knobs, why);
 }

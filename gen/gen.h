@@ -156,6 +156,8 @@ int gen_kernel_form(struct gen *g, const struct form *f, const char *target, con
  * NULL and is freed by gen_knob_list_free. */
 int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why);
 void gen_knob_list_free(char **list);
+/* Whether a text is settings that there are, with values that they may have: 0, or -1 with *why. */
+int gen_knobs_check(struct gen *g, const char *knobs, struct reason *why);
 /* The generic interpreter: one source for every type. */
 int gen_generic(struct gen *g, const char *target, struct gen_kernel *out, struct reason *why);
 void gen_kernel_free(struct gen_kernel *k);

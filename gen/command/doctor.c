@@ -233,6 +233,24 @@ static enum level check_cache(void)
                 folder, place);
 }
 
+/* A line for each row of knobs that the generator does not know; their number. */
+static int check_knobs(const struct tune_table *t, const char *file)
+{
+    struct reason why;
+    struct gen *g = t->knob_rows ? gen_open(&why) : NULL;
+    int bad = 0;
+    for (int i = 0; g && i < t->knob_rows; i++) {
+        const struct tune_knobs *k = &t->knobs[i];
+        if (gen_knobs_check(g, k->settings, &why) == 0)
+            continue;
+        bad++;
+        line(WARN, "tuned table", "%s:%d: %s: mend it; till then such kernels are the model's", file, k->line, why.text);
+    }
+    if (g)
+        gen_close(g);
+    return bad;
+}
+
 static enum level check_table(const char *file)
 {
     struct reason why;
@@ -241,9 +259,11 @@ static enum level check_table(const char *file)
         return line(BAD, "tuned table", "%s: mend it, or run `stridec tune` again", why.text);
     char gpu[128];
     bool stale = tune_other_mpi(t, &why) || tune_other_stridec(t, &why) || (first_gpu(gpu) && tune_other_machine(t, gpu, &why));
+    int bad = check_knobs(t, file);
     free(t);
-    return stale ? line(WARN, "tuned table", "%s %s: run `stridec tune` again", file, why.text)
-                 : line(OK, "tuned table", "%s", file);
+    if (stale)
+        return line(WARN, "tuned table", "%s %s: run `stridec tune` again", file, why.text);
+    return bad ? WARN : line(OK, "tuned table", "%s", file);
 }
 
 static enum level check_tune(void)

@@ -304,6 +304,16 @@ stale() {
         STRIDEC_TUNE=$work/stale returns 0 out '^warn +tuned table.*measured with Another MPI' doctor
 }
 check "a stale table is named" stale
+{
+    printf 'stridec tune 1\nknobs pack strided 4 4096 word=4 each=4\nknobs pack strided 8 0 model\n'
+    printf 'knobs unpack mixed 8 0 threads=100\n\nknobs unpack struct 8 0 wrod=8\n'
+} >"$work/knobs"
+bad_knobs() {
+    STRIDEC_TUNE=$work/knobs returns 0 out "^warn +tuned table +$work/knobs:4: threads=100: it is one of 256," doctor &&
+        grep -qE "^warn +tuned table +$work/knobs:6: there is no knob \"wrod\"" "$work/out" &&
+        [ "$(grep -c 'tuned table' "$work/out")" -eq 2 ]
+}
+check "doctor finds knobs that there are not" bad_knobs
 host_tune() { "$root/tests/mpirun.sh" -n 2 "$stridec" tune --host --quick -o "$work/host.table" 2>&1; }
 host_tuned() {
     host_tune && grep -qx 'machine any' "$work/host.table" && grep -Eqx 'offer 1 ([0-9]+|never)' "$work/host.table" &&
