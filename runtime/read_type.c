@@ -1,4 +1,4 @@
-/* read_type.c: reads datatypes. One small reader a combiner; `readers` names them all, is_named those without contents. */
+/* read_type.c: reads datatypes. One small reader a combiner; `readers` names them all, `named` the predefined types. */
 #include "read_type.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,10 +311,19 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
     return read_pair(datatype, why);
 }
 
+/* Predefined types; those but the first have no names of their own, and are not to be freed either. */
+static const int named[] = {
+    MPI_COMBINER_NAMED, MPI_COMBINER_F90_REAL, MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER,
+#if MPI_VERSION * 100 + MPI_SUBVERSION >= 401
+    MPI_COMBINER_VALUE_INDEX,
+#endif
+};
+
 static bool is_named(int combiner)
 {
-    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX
-           || combiner == MPI_COMBINER_F90_INTEGER;
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i] == combiner) return true;
+    return false;
 }
 
 /* Contents are new handles, to be freed, but for predefined types. */

@@ -4,7 +4,7 @@
 # They come once, into $FETCHED; where the index can't be reached, that is said, and all is ok.
 build=${1:?usage: wheels.sh BUILD [PROGRAM...]}
 shift
-[ $# -gt 0 ] || set -- pack requests handles edges errors sessions
+[ $# -gt 0 ] || set -- pack requests handles edges errors sessions pairs
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 . tests/fetched.sh
