@@ -14,7 +14,9 @@ const struct command commands[] = {
      "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
-     "  SPEC may be a signature in place of a file\n"
+     "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP apart,\n"
+     "  i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them moves\n"
+     "  it. All in bytes: 's(100,4096,d(400))@16'\n"
      "  --target T    kernels for GPUs (cuda, the default), or code for data in host memory (host)\n"
      "  --signature   only NAME<TAB>SIGNATURE, a line each\n"
      "  --source      the CUDA C, or C, generated for each\n"

@@ -36,6 +36,8 @@ returns() {
 # ---- usage ----
 check "help lists the commands" returns 0 out 'stridec inspect SPEC' --help
 check "help of a command" returns 0 out '--signature' inspect --help
+check "help of signatures" returns 0 out "'s[(]100,4096,d[(]400[)][)]@16'" inspect --help
+check "what they are of is read" returns 0 out '[)]@16$' inspect --signature 's(2,32,q(i(d(1);0,5,7),d(2)@12))@16'
 check "help after -- is the program's" returns 127 err 'no-such-program' run -- no-such-program --help
 check "no command" returns 2 err 'which command'
 check "unknown command" returns 2 err "no command 'frob'" frob
