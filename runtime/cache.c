@@ -169,16 +169,17 @@ void cache_remove(const char *key)
 
 bool cache_make_folder(const char *folder)
 {
+    struct stat st;
     char *path = strdup(folder);
-    if (!path) return false;
-    for (char *at = path + 1; *at; at++) {
-        if (*at != '/') continue;
+    int error = path ? 0 : ENOMEM;
+    for (char *at = path; at && *at; *at = folder[at - path]) {
+        at += 1 + strcspn(at + 1, "/");
         *at = '\0';
-        mkdir(path, 0777);
-        *at = '/';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST && !error) error = errno;
     }
-    bool ok = mkdir(path, 0777) == 0 || errno == EEXIST;
     free(path);
+    bool ok = stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!ok) errno = error ? error : *folder ? ENOTDIR : ENOENT;
     return ok;
 }
 

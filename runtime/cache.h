@@ -31,7 +31,8 @@ int cache_list(cache_visit *each, void *arg);
 /* A key's file, with another ending than a module's; malloc'd, NULL where there is no folder. */
 char *cache_path(const char *key, const char *ending);
 bool cache_is_module(const char *name);
-bool cache_make_folder(const char *folder);   /* and those above it; true if it is there */
+/* And those above it. True if it is there, else errno says why it can't be made. */
+bool cache_make_folder(const char *folder);
 /* The folder in use, or NULL. */
 const char *cache_dir(void);
 

@@ -62,14 +62,12 @@ struct spec *stages_load(const char *text, struct reason *why);
  * NULL. */
 bool find_beside(const char *const places[], char path[PATH_MAX]);
 
-/* ---- files and folders (files.c) ---- */
+/* ---- files (files.c) ---- */
 
 /* True for an architecture's name as compile.h writes it ("sm_90", "sm_90a"). */
 bool arch_is_valid(const char *arch);
 /* The architecture of the first GPU, else the newest that NVRTC knows ("sm_90"); NULL with *why. Static. */
 const char *arch_default(struct reason *why);
-/* Makes a folder and those above it. */
-int folder_make(const char *path, struct reason *why);
 /* The whole file or none: written to a temporary name and renamed. */
 int file_replace(const char *path, const void *data, size_t bytes, struct reason *why);
 

@@ -50,31 +50,6 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-int folder_make(const char *path, struct reason *why)
-{
-    char part[PATH_MAX];
-    size_t n = strlen(path);
-    if (n == 0 || n >= sizeof part) {
-        snprintf(why->text, sizeof why->text, "not a folder's name: '%.100s'", path);
-        return -1;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            goto failed;
-    }
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return 0;
-    errno = ENOTDIR;
-failed:
-    snprintf(why->text, sizeof why->text, "%.150s can't be made: %s", path, strerror(errno));
-    return -1;
-}
-
 static bool write_and_close(int fd, const char *data, size_t bytes)
 {
     bool good = fd >= 0 && fchmod(fd, 0644) == 0;

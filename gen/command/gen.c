@@ -4,6 +4,7 @@
  * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
  * between. runtime/aot.c reads it. */
 #include "command.h"
+#include "../../runtime/cache.h"
 #include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
 
@@ -247,8 +248,10 @@ int gen_main(int argc, char **argv)
     bool cuda = job.targets & 1 << TARGET_CUDA;
     if (cuda && job.narchs == 0 && g && (job.arch[0] = (char *)arch_default(&why)))
         job.narchs = 1;
-    if (!g || (cuda && job.narchs == 0) || folder_make(job.folder, &why) != 0)
+    if (!g || (cuda && job.narchs == 0))
         status = failure("gen", "%s", why.text);
+    else if (!cache_make_folder(job.folder))
+        status = failure("gen", "the folder '%s' can't be made: %s", job.folder, strerror(errno));
     else
         status = write_all(&job, g, spec) == 0 ? 0 : 1;
     if (g)

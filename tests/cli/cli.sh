@@ -191,7 +191,8 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     }
     check "gen twice writes the same" again
     touch "$work/plain"
-    check "gen into a file" returns 1 err 'plain' gen "$work/mixed.lua" -o "$work/plain/x" --arch sm_90
+    check "gen into a file" returns 1 err "plain/x' can't be made: Not a directory" gen "$work/mixed.lua" -o "$work/plain/x" --arch sm_90
+    check "gen into no folder" returns 1 err "'' can't be made" gen "$work/mixed.lua" -o '' --arch sm_90
     check "gen of a malformed spec" returns 1 err 'bad\.lua:2' gen "$work/bad.lua" -o "$work/never"
     check "gen of a malformed spec makes nothing" test ! -e "$work/never"
     not_for_11='NVRTC [0-9.]+ [(].*libnvrtc.*[)] does not compile for sm_11; it does for sm_[0-9]+, .*[0-9]$'
