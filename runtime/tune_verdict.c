@@ -29,6 +29,6 @@ void tune_explain(const struct tune_verdict *v, bool direct, const char *file, c
     double us = direct ? v->direct_us : v->way_us, other_us = direct ? v->way_us : v->direct_us;
     if (other_us >= 0) snprintf(other, sizeof other, ", %s %.1f", name, other_us);
     if (us >= 0) snprintf(why, TUNE_WHY_MAX, "%.1f us%s by %.100s", us, other, file);
-    else if (direct) snprintf(why, TUNE_WHY_MAX, "the rule within a node (%.100s has no figures of it)", file);
+    else if (direct) snprintf(why, TUNE_WHY_MAX, "the rule within a node (no figures of it in %.100s)", file);
     else snprintf(why, TUNE_WHY_MAX, "not in %.100s", file);
 }
