@@ -43,7 +43,7 @@ const struct command commands[] = {
      "                or which way COUNT elements of a TYPE take, to a rank of the node and elsewhere, and why.\n"
      "                TYPE is a signature as inspect prints it, a SPEC with all its types, or SPEC:NAME\n",
      tune_main},
-    {"doctor", "[--calls]", "check driver, GPUs, NVRTC, MPI, cache and tuned table; or list the MPI's calls",
+    {"doctor", "[--calls]", "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls",
      "  --calls  each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\n"
      "           through, and why\n",
      doctor_main},
@@ -90,7 +90,7 @@ int usage_error(const char *name, const char *format, ...)
 
 static int help_all(void)
 {
-    printf("stridec compiles MPI datatypes into GPU kernels.\n\n");
+    printf("stridec compiles MPI datatypes into GPU kernels, and into code that packs data in host memory.\n\n");
     for (const struct command *c = commands; c->name; c++)
         printf("  stridec %s %s\n      %s\n", c->name, c->synopsis, c->summary);
     printf("\nstridec COMMAND --help says more.\n");

@@ -35,6 +35,8 @@ returns() {
 
 # ---- usage ----
 check "help lists the commands" returns 0 out 'stridec inspect SPEC' --help
+check "help tells of host memory" returns 0 out 'packs data in host memory' --help
+check "help of what is checked" returns 0 out 'NVRTC, C compiler, MPI' doctor --help
 check "help of a command" returns 0 out '--signature' inspect --help
 check "help of signatures" returns 0 out "'s[(]100,4096,d[(]400[)][)]@16'" inspect --help
 check "what they are of is read" returns 0 out '[)]@16$' inspect --signature 's(2,32,q(i(d(1);0,5,7),d(2)@12))@16'
