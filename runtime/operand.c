@@ -4,6 +4,7 @@
 #include "import.h"
 #include "log.h"
 #include "pull.h"
+#include "seen.h"
 #include "standing.h"
 #include "write_type.h"
 #include <stdlib.h>
@@ -268,15 +269,30 @@ static int pack_now(struct operands *o)
     return batch_wait(&b) ? -1 : operands_packed(o);
 }
 
-/* Without a driver nothing is asked of collectives but whether they are to be packed, so that no type is read at its first
- * use. */
+/* Nothing that other ranks send to a collective's operand can end within an element on its way. */
+static bool comes_whole(const struct operands *o, const struct operand *p, const struct group *g)
+{
+    int64_t all = 0, count = 0;
+    if (!PARTS_ARE_WHOLE || o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || !(p->flags & OPERAND_OUT)) return true;
+    if (group_alone(o, g)) return true;
+    for (int i = 0, n = operand_pieces(o, p, g); i < n; i++) {
+        if (operand_lists(p)) count = operand_count(p, i);
+        else if (!whole_count(o, p, g, &count)) count = INT64_MAX;
+        if (__builtin_add_overflow(all, count, &all)) all = INT64_MAX;   /* a message may bring several ranks' */
+        if (count && !seen_whole(p->types ? p->types[i] : p->type, p->types ? count : all)) return false;
+    }
+    return true;
+}
+
+/* Without a driver nothing is asked of collectives but whether they are to be packed, and of long ones whether MPICH may cut an
+ * element, so that most types are not read at their first use. */
 static bool look(const struct operands *o, struct operand *p, const struct group *g, bool *carried)
 {
     bool asks = o->message || driver_get();
     enum taken how = asks ? how_taken(o, p, g) : ON_HOST;
     p->hosted = how == ON_HOST && operand_hosted(o, p, g);
     *carried = how == CARRIED || p->hosted;
-    return *carried || (asks && receive_by_runs(o, p, g));
+    return *carried || ((asks || !comes_whole(o, p, g)) && receive_by_runs(o, p, g));
 }
 
 int operands_open(struct operands *o)

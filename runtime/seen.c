@@ -6,6 +6,7 @@
 
 #define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
 #define WORTH 8
+#define PARTS_LEAST HOST_OFFER_MIN   /* packed bytes of messages that may cross the wire in several parts */
 #define BRIEF ((int64_t)256)   /* packed bytes of the least of brief messages */
 
 struct seen seen_types[1 << SEEN_BITS];
@@ -16,6 +17,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t elements(int64_t bytes, int64_t size)
 {
     return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
+}
+
+/* Fewer elements than `whole` come in one part; INT64_MAX: no part of any ends within an element. */
+static void set_collects(struct seen *s, int64_t collects, int64_t whole)
+{
+    atomic_store(&s->collects[SEEN_OUT], collects);
+#if PARTS_ARE_WHOLE
+    atomic_store(&s->collects[SEEN_ONE], collects < whole ? collects : whole);
+    atomic_store(&s->collects[SEEN_MANY], whole == INT64_MAX ? collects : 0);
+#else
+    (void)whole;
+#endif
 }
 
 /* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
@@ -32,7 +45,7 @@ static struct seen *slot_of(MPI_Datatype t)
     atomic_store(&s->least[SEEN_RECEIVE], elements(descriptor_least(), size));
     atomic_store(&s->brief, least == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
     atomic_store(&s->past, elements(HOST_OFFER_LEAST, size));
-    atomic_store(&s->collects, elements(atomic_load(&seen_collected), size));
+    set_collects(s, elements(atomic_load(&seen_collected), size), elements(PARTS_LEAST, size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
@@ -56,7 +69,8 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->least[SEEN_SEND], elements(least, l->size));
         if (least == INT64_MAX || !host_briefs(l)) atomic_store(&s->brief, INT64_MAX);
-        atomic_store(&s->collects, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX);
+        set_collects(s, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX,
+                     !l->tree || type_cuts_nothing(l) ? INT64_MAX : elements(PARTS_LEAST, l->size));
         atomic_store(&s->packed, host_packed(l));
         atomic_store_explicit(&s->known, true, memory_order_release);
     }
@@ -143,18 +157,43 @@ bool seen_at_root(int root, MPI_Comm comm)
     return rank == root;
 }
 
-bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[])
+bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[])
 {
-    if (!types && seen_collective_ignores(type, SEEN_COUNTS)) return true;
+    if (!types && seen_collective_ignores(part, type, SEEN_COUNTS)) return true;
     for (int i = 0; i < ranks; i++)
-        if (!seen_collective_ignores(types ? types[i] : type, counts[i])) return false;
+        if (!seen_collective_ignores(part, types ? types[i] : type, counts[i])) return false;
     return true;
 }
+
+#if PARTS_ARE_WHOLE
+static bool cuts_nothing(const struct seen *s, MPI_Datatype t)
+{
+    return seen_is(s, t) && seen_number(&s->collects[SEEN_MANY]) && seen_is(s, t);
+}
+
+bool seen_whole(MPI_Datatype t, int64_t count)
+{
+    MPI_Count size = 0;
+    if (t == MPI_DATATYPE_NULL || host_type_plain(t) || !descriptors_armed()) return true;
+    struct seen *s = slot_of(t);
+    if (cuts_nothing(s, t)) return true;
+    PMPI_Type_size_x(t, &size);
+    bool one = count < elements(PARTS_LEAST, size);
+    if (!one) seen_learn(t);
+    due(s, t, WORTH);
+    return one || cuts_nothing(s, t);
+}
+#else
+bool seen_whole(MPI_Datatype t, int64_t count)
+{
+    return (void)t, (void)count, true;
+}
+#endif
 
 bool seen_gains(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || host_type_plain(t)) return false;
-    return count >= atomic_load_explicit(&slot_of(t)->collects, memory_order_relaxed);
+    return count >= atomic_load_explicit(&slot_of(t)->collects[SEEN_OUT], memory_order_relaxed);
 }
 
 bool seen_collects(MPI_Datatype t)

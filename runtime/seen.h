@@ -7,17 +7,22 @@
 #include "descriptor.h"
 #include "host.h"
 #include "layout.h"
+#include "write_type.h"
 
 enum seen_way { SEEN_SEND, SEEN_RECEIVE, SEEN_WAYS };
+/* Of a collective's buffer: what is sent; what comes in one message, and in one or more. */
+enum seen_part { SEEN_OUT, SEEN_ONE, SEEN_MANY, SEEN_PARTS = PARTS_ARE_WHOLE ? 3 : 1 };
 struct seen {   /* one line of the cache */
     _Alignas(64) _Atomic(MPI_Datatype) type;
-    _Atomic int64_t least[SEEN_WAYS];   /* fewer elements have nothing to gain, or to bring, but in brief messages: */
-    _Atomic int64_t brief, past;        /* these have so many and more, but fewer than those */
-    _Atomic int64_t collects;   /* fewer have nothing to gain as one count of a collective (operand_host.c) */
-    atomic_uint uses;           /* messages of enough elements, before the type is read; brief ones count less */
+    atomic_ushort uses;         /* messages of enough elements, before the type is read; brief ones count less */
     atomic_bool known;          /* it has been read, and `least` is of what is known of it */
     atomic_bool packed;         /* receives of it are packed ones (host_message.h) */
+    _Atomic int64_t least[SEEN_WAYS];   /* fewer elements have nothing to gain, or to bring, but in brief messages: */
+    _Atomic int64_t brief, past;        /* these have so many and more, but fewer than those */
+    _Atomic int64_t collects[SEEN_PARTS];   /* fewer have nothing to gain as one count of a collective (operand_host.c), */
+                                            /* and of what comes no part may end within an element (write_type.h) */
 };
+_Static_assert(sizeof(struct seen) == 64, "one line");
 #define SEEN_BITS 8
 #pragma GCC visibility push(hidden)
 extern struct seen seen_types[1 << SEEN_BITS];
@@ -70,26 +75,34 @@ HOST_INLINE bool seen_short(MPI_Datatype t, int64_t count)
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t && t != MPI_DATATYPE_NULL
            && count < atomic_load_explicit(&s->past, memory_order_relaxed);
 }
-/* Of a buffer of a collective. */
-HOST_INLINE bool seen_collective_ignores(MPI_Datatype t, MPI_Count count)
-{
-    if (host_type_plain(t) || atomic_load_explicit(&seen_collected, memory_order_relaxed) == INT64_MAX) return true;
-    if (t == MPI_DATATYPE_NULL) return true;   /* not significant here, or the MPI's to refuse */
-    const struct seen *s = seen_of(t);
-    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
-           && (int64_t)count < atomic_load_explicit(&s->collects, memory_order_relaxed);
-}
-/* One with a count for each rank is looked at behind the stub: this stands for the counts. So is one with a type for each. */
-#define SEEN_COUNTS (INT64_MAX - 1)
+/* No buffers of collectives are packed. */
 HOST_INLINE bool seen_collectives_are_ignored(void)
 {
     return atomic_load_explicit(&seen_collected, memory_order_relaxed) == INT64_MAX;
 }
+/* Nor are types of what comes looked at. */
+HOST_INLINE bool seen_all_is_ignored(void)
+{
+    return PARTS_ARE_WHOLE ? !descriptors_armed() : seen_collectives_are_ignored();
+}
+/* Of a buffer of a collective. */
+HOST_INLINE bool seen_collective_ignores(enum seen_part part, MPI_Datatype t, MPI_Count count)
+{
+    bool sure = PARTS_ARE_WHOLE && part != SEEN_OUT;
+    if (host_type_plain(t) || (sure ? seen_all_is_ignored() : seen_collectives_are_ignored())) return true;
+    if (t == MPI_DATATYPE_NULL) return true;   /* not significant here, or the MPI's to refuse */
+    const struct seen *s = seen_of(t);
+    if (sure) return seen_is(s, t) && (int64_t)count < seen_number(&s->collects[part]) && seen_is(s, t);
+    return atomic_load_explicit(&s->type, memory_order_relaxed) == t
+           && (int64_t)count < atomic_load_explicit(&s->collects[SEEN_OUT], memory_order_relaxed);
+}
+/* One with a count for each rank is looked at behind the stub: this stands for the counts. So is one with a type for each. */
+#define SEEN_COUNTS (INT64_MAX - 1)
 /* What is behind it, in a process without a driver: the ranks that such a call has counts for, -1 where that is not told
  * here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
 int seen_ranks(MPI_Comm comm);
 bool seen_at_root(int root, MPI_Comm comm);
-bool seen_list_ignores(int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
+bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
 /* True of handles that the table holds. */
 HOST_INLINE bool seen_knows(const MPI_Datatype *handle)
 {
@@ -115,6 +128,9 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count);
 bool seen_gains(MPI_Datatype t, int64_t count);
 /* True of plain types, and of those that have been used before. */
 bool seen_collects(MPI_Datatype t);
+/* True of so many elements that come by a collective in one part, or of a type of which no part ends within an element: that is
+ * read for this, of few elements at its later uses. */
+bool seen_whole(MPI_Datatype t, int64_t count);
 /* True of types that have been read, receives of which are the MPI's. */
 bool seen_direct(MPI_Datatype t);
 /* False of receives that are too short to bring a descriptor; the type is not read. */

@@ -236,14 +236,19 @@ local function nothing_in_host(f)
   return #checks > 0 and table.concat(checks, " && ") or "true"
 end
 
+local function part(o)
+  if o.buffer.role == "in" then return "SEEN_OUT" end
+  return (o.count.role == "counts" or o.buffer.marks:find "[*~#+=]") and "SEEN_MANY" or "SEEN_ONE"
+end
+
 -- The same of collectives.
 local function nothing_to_pack(f)
   local checks = {}
   for i, a in ipairs(f.args) do
     local o = BUFFER[a.role] and operand(f.args, i)
-    if o and o.type.role == "types" then return "seen_collectives_are_ignored()" end
+    if o and o.type.role == "types" then return "seen_all_is_ignored()" end
     if o then
-      checks[#checks + 1] = ("seen_collective_ignores(%s, %s)"):format(o.type.name,
+      checks[#checks + 1] = ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name,
         o.count.role == "counts" and "SEEN_COUNTS" or o.count.name)
     end
   end
@@ -258,8 +263,8 @@ function listed(f, next, names)
     local o = BUFFER[a.role] and operand(f.args, i)
     if o then
       local list = o.count.role == "counts"
-      local ask = not list and ("seen_collective_ignores(%s, %s)"):format(o.type.name, o.count.name)
-        or ("seen_list_ignores(ranks, %s, %s, %s)"):format(o.count.name,
+      local ask = not list and ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name, o.count.name)
+        or ("seen_list_ignores(%s, ranks, %s, %s, %s)"):format(part(o), o.count.name,
           o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
       if a.marks:find "@root" then ask = ("(!seen_at_root(root, comm) || %s)"):format(ask) end
       checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)

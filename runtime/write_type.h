@@ -14,6 +14,12 @@
 #else
 #define ELEMENTS_ARE_WHOLE 0
 #endif
+/* Not only a message, but each part of one on the wire has to end between elements: of HOST_OFFER_MIN bytes and more. */
+#if ELEMENTS_ARE_WHOLE && MPICH_NUMVERSION < 50000000
+#define PARTS_ARE_WHOLE 1
+#else
+#define PARTS_ARE_WHOLE 0
+#endif
 
 /* A committed type of l's bytes and extent, made of MPI_BYTE; it lives as long as the layout. MPI_DATATYPE_NULL without
  * memory, without a tree, and for blocks past 2^31 bytes. */
