@@ -18,6 +18,7 @@
 #include "team.h"
 #include "which_mpi.h"
 #include "world.h"
+#include "write_type.h"
 #include "xpmem.h"
 #include <pthread.h>
 
@@ -51,7 +52,9 @@ static void start(void)
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
-    static const int64_t least[] = {[NODE_NOTHING] = INT64_MAX, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
+    /* Where no descriptor comes packed bytes may, in parts that the MPI can't take by every type (write_type.h). */
+    const int64_t nothing = PARTS_ARE_WHOLE ? HOST_OFFER_MIN : INT64_MAX;
+    const int64_t least[] = {[NODE_NOTHING] = nothing, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
     enum node_offers offers = node_start();
     if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
     descriptors_arm(least[offers]);

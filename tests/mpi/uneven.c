@@ -5,6 +5,7 @@
  * run: -n 2
  * run: -n 3
  * run: -n 2 bare
+ * run: STRIDEC_HOST=off -n 2 bare
  */
 #include "check.h"
 #include <dlfcn.h>
