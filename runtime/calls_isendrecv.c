@@ -6,6 +6,7 @@
 #include "native.h"
 #include "next.h"
 #include "scatter.h"
+#include "write_type.h"
 
 #ifdef HAVE_Isendrecv
 
@@ -19,10 +20,11 @@ struct half {
     struct wire wire;
 };
 
-/* True where nothing can come but the message itself, and nothing lies on a device. */
-static bool plain(int source, MPI_Comm comm)
+/* True where nothing can come but the message itself, in parts that the type takes, and nothing lies on a device. */
+static bool plain(MPI_Datatype type, int source, MPI_Comm comm)
 {
-    return !driver_get() && (source == MPI_PROC_NULL || !descriptors_armed() || !pull_from(comm, source));
+    if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
+    return !descriptors_armed() || (!pull_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
 }
 
 /* The MPI refuses it. */
@@ -97,7 +99,7 @@ static int unsent(struct half *h, int rc)
                     MPI_Request *request) \
     { \
         struct half h = {.buf = sendbuf, .count = sendcount, .type = sendtype, .dest = dest, .tag = sendtag}; \
-        if (wrong(sendcount, sendtype, comm) || wrong(recvcount, recvtype, comm) || plain(source, comm)) \
+        if (wrong(sendcount, sendtype, comm) || wrong(recvcount, recvtype, comm) || plain(recvtype, source, comm)) \
             return next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, \
                               request); \
         BY_COPY(receive, recvbuf, recvcount, recvtype) \
@@ -107,7 +109,7 @@ static int unsent(struct half *h, int rc)
                     int recvtag, MPI_Comm comm, MPI_Request *request) \
     { \
         struct half h = {.buf = buf, .count = count, .type = datatype, .dest = dest, .tag = sendtag}; \
-        if (wrong(count, datatype, comm) || plain(source, comm)) \
+        if (wrong(count, datatype, comm) || plain(datatype, source, comm)) \
             return next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, request); \
         BY_COPY(receive, buf, count, datatype) \
     }

@@ -71,6 +71,14 @@ static void by_sendrecv(void)
 {
     MPI_Sendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
+#if MPI_VERSION >= 4
+static void by_isendrecv(void)
+{
+    MPI_Request r;
+    MPI_Isendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD, &r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+#endif
 static void by_persistent(void)
 {
     MPI_Request r[2];
@@ -86,7 +94,11 @@ static const struct {
     const char *name;
     void (*exchange)(void);
 } messages[] = {{"Recv", by_recv},     {"Irecv", by_irecv},       {"Mrecv", by_mrecv},
-                {"Imrecv", by_imrecv}, {"Sendrecv", by_sendrecv}, {"Recv_init", by_persistent}};
+                {"Imrecv", by_imrecv}, {"Sendrecv", by_sendrecv}, {"Recv_init", by_persistent},
+#if MPI_VERSION >= 4
+                {"Isendrecv", by_isendrecv},
+#endif
+};
 
 static void all_messages(void)
 {
@@ -104,6 +116,15 @@ static void all_messages(void)
     buf_expect(&in, &l, sent, l.bytes / num_ranks);
     buf_check(&in, "Sendrecv_replace");
     report("uneven elements by Sendrecv_replace");
+#if MPI_VERSION >= 4
+    MPI_Request r;
+    buf_fill(&in, (uint64_t)my_rank);
+    MPI_Isendrecv_replace(in.origin, COUNT, l.type, to, 0, from, 0, MPI_COMM_WORLD, &r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    buf_expect(&in, &l, sent, l.bytes / num_ranks);
+    buf_check(&in, "Isendrecv_replace");
+    report("uneven elements by Isendrecv_replace");
+#endif
     free(sent);
 }
 
