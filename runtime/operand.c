@@ -243,8 +243,7 @@ static bool stand(struct operands *o)
     return true;
 }
 
-/* Other ranks may send packed bytes to what lies in host memory here. True if other types go down. */
-static bool receive_by_runs(const struct operands *o, struct operand *p, const struct group *g)
+bool operand_by_runs(const struct operands *o, struct operand *p, const struct group *g)
 {
     if (!ELEMENTS_ARE_WHOLE || o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || !(p->flags & OPERAND_OUT)) return false;
     struct piece_of piece;
@@ -292,7 +291,7 @@ static bool look(const struct operands *o, struct operand *p, const struct group
     enum taken how = asks ? how_taken(o, p, g) : ON_HOST;
     p->hosted = how == ON_HOST && operand_hosted(o, p, g);
     *carried = how == CARRIED || p->hosted;
-    return *carried || ((asks || !comes_whole(o, p, g)) && receive_by_runs(o, p, g));
+    return *carried || ((asks || !comes_whole(o, p, g)) && operand_by_runs(o, p, g));
 }
 
 int operands_open(struct operands *o)

@@ -198,16 +198,31 @@ static bool refused(const struct operands *o, const struct operand *p, const str
     return o->comm == MPI_COMM_NULL && operand_piece(o, p, g, 0, &piece) && !is_committed(piece.layout, piece.type);
 }
 
+#ifdef OPEN_MPI
+enum { CUTS_BY_EXTENT = 0 };
+#else
+enum { CUTS_BY_EXTENT = 1 };
+#endif
+
+/* What MPI_Allgatherv brings goes from rank to rank, and MPICH has each cut it by the extent of its own type: that stays. */
+static bool extent_decides(const struct operands *o, const struct operand *p)
+{
+    const struct operand *from = &o->of[0];
+    bool lists = p != from && p->counts && !p->types && p->flags & OPERAND_RANKS && !(p->flags & OPERAND_AT_ROOT);
+    const struct layout *l = CUTS_BY_EXTENT && lists && !from->counts ? layout_of(p->type) : NULL;
+    return l && l->extent != l->size;
+}
+
 int operand_carry(const struct operands *o, struct operand *p, const struct group *g)
 {
     struct operands staged = *o;
     if (refused(o, p, g)) return MPI_SUCCESS;
-    int rc = carry(o, p, g);
+    int rc = extent_decides(o, p) ? CANT : carry(o, p, g);
     if (rc != CANT) return rc;
     staged.how = OPERANDS_STAGED;
     operand_as_is(p);
     if (p->hosted) return p->hosted = false, MPI_SUCCESS;   /* the MPI takes it as it is */
-    if (o->how == OPERANDS_PACKED) rc = carry(&staged, p, g);
+    if (o->how == OPERANDS_PACKED) operand_by_runs(o, p, g), rc = carry(&staged, p, g);
     return rc != CANT ? rc : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
 }
 

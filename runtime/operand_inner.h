@@ -34,6 +34,9 @@ int operand_pieces(const struct operands *o, const struct operand *p, const stru
 bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out);
 /* Sets what goes down to what the call was given. */
 void operand_as_is(struct operand *p);
+/* The same by types of bytes (write_type.h): other ranks may send packed bytes to what lies in host memory here. True if other
+ * types go down. */
+bool operand_by_runs(const struct operands *o, struct operand *p, const struct group *g);
 /* One piece: a parcel whose buffers are parts of the operand's. */
 struct piece {
     struct parcel parcel;
