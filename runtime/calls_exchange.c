@@ -199,8 +199,8 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
                     MPI_Comm comm, MPI_Status *status)
 {
     int64_t out, in;
-    struct layout *packs = s->offers ? host_brief(s->type, s->count, &out) : NULL;
-    struct layout *unpacks = packs && !aside_any() ? host_brief(r->type, r->count, &in) : NULL;
+    struct layout *packs = s->offers ? host_brief(s->buf, s->count, s->type, dest, &out) : NULL;
+    struct layout *unpacks = packs && !aside_any() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
     if (unpacks) return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
     int rc = half_send(s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);

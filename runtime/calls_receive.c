@@ -82,10 +82,10 @@ static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MP
 }
 
 /* The layout of one of these, and its bytes; else NULL. */
-static struct layout *brief_of(int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, int64_t *bytes)
+static struct layout *brief_of(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, int64_t *bytes)
 {
-    if (source == MPI_PROC_NULL || aside_any()) return NULL;
-    struct layout *l = host_brief(datatype, count, bytes);
+    if (!buf || source == MPI_PROC_NULL || aside_any()) return NULL;
+    struct layout *l = host_brief(buf, count, datatype, source, bytes);
     return l ? l : host_awaits_short(count, datatype, comm, bytes);
 }
 
@@ -93,7 +93,7 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
                    MPI_Comm comm, MPI_Status *status)
 {
     int64_t bytes;
-    struct layout *brief = brief_of(count, datatype, source, comm, &bytes);
+    struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
     if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
@@ -148,7 +148,7 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct wire w;
     int rc;
     int64_t bytes;
-    struct layout *brief = brief_of(count, datatype, source, comm, &bytes);
+    struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
     if (watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);

@@ -42,7 +42,7 @@ static int send(struct send_forms next, enum leaves how, const void *buf, MPI_Co
     struct leaving l;
     int rc;
     int64_t bytes;
-    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(datatype, count, &bytes) : NULL;
+    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(buf, count, datatype, dest, &bytes) : NULL;
     if (brief) return send_brief(next, brief, buf, count, bytes, dest, tag, comm);
     if (!message_leaves(&l, how, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm);
@@ -89,7 +89,7 @@ static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_
     struct leaving l;
     int rc;
     int64_t bytes;
-    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(datatype, count, &bytes) : NULL;
+    struct layout *brief = how != LEAVES_BUFFERED ? host_brief(buf, count, datatype, dest, &bytes) : NULL;
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return isend_brief(next, brief, buf, count, b, bytes, dest, tag, comm, request);
     if (!message_leaves(&l, how, buf, count, datatype, dest, comm, &rc))

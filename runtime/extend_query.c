@@ -92,7 +92,7 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     if (atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX)
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
     if (!seen_again(datatype)) return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
-    if (host_brief(datatype, count, &bytes)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
+    if (host_brief(buf, count, datatype, dest, &bytes)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
     if (!(l = host_sends(buf, count, datatype, comm)))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
     const struct answer *offer = offered(l, buf, count, dest, comm);

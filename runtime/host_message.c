@@ -33,9 +33,10 @@
 #define COLLECTED_MOST ((int64_t)32 << 20)
 #endif
 
+/* False, too, where there is no buffer: the MPI says so. */
 static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    if (!l || parcel_committed(l, datatype, comm) != MPI_SUCCESS) return false;
+    if (!l || (!buf && !l->low) || parcel_committed(l, datatype, comm) != MPI_SUCCESS) return false;
     if (!driver_get()) return true;
     struct where w = where_of(l, buf, count);
     return !w.device && !w.parts;

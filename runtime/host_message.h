@@ -33,11 +33,13 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* The same of what host_sends has left, of fewer bytes. */
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* The same where all is known: the layout of a message that native_run may pack into so many *bytes, HOST_BRIEF_MOST at most;
- * NULL where more questions are to be asked. */
+ * NULL where more questions are to be asked. Where nobody is at the other end the buffer may be no memory at all; where there is
+ * none, the MPI says so. */
 #define HOST_BRIEF_MOST (HOST_OFFER_LEAST - 1)
-static inline struct layout *host_brief(MPI_Datatype t, int64_t count, int64_t *bytes)
+static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
 {
-    struct layout *l = seen_may_be_brief(t, count) && driver_absent() ? layout_of(t) : NULL;
+    bool may = buf && peer != MPI_PROC_NULL && seen_may_be_brief(t, count) && driver_absent();
+    struct layout *l = may ? layout_of(t) : NULL;
     *bytes = l ? native_trusts(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }

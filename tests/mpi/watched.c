@@ -1,7 +1,7 @@
 /* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec leaves to the
  * MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief messages, which are sent
  * and received packed. By every call that completes them, with the type freed before, many at once, shorter than the receive
- * and too long for it. Every byte is compared.
+ * and too long for it; to nobody, and without a buffer. Every byte is compared.
  *
  * usage: watched [ordinary | threads]: nothing is stridec's
  *
@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { TAG = 3, AT_ONCE = 40, TURNS = 4, THREADS = 3, BYTES = 64 << 10, BRIEF = 1024, BURST = 8, ROUNDS = 4000 };
 enum way { RECV, SENDRECV, REPLACED, WAIT, TEST, WAITANY, TESTANY, WAITSOME, TESTSOME, STATUS, WAYS };
@@ -214,6 +215,35 @@ static void refused(const struct pair *p)
     buf_free(&out), buf_free(&in);
 }
 
+/* Nobody looks at a buffer that goes nowhere, and one that is none is the MPI's to refuse. */
+static void no_memory(const struct layout *l)
+{
+    char *gone = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *there = calloc(1, 1 << 20);
+    MPI_Request r;
+    MPI_Status s;
+    MPI_Send(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD), MPI_Ssend(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD);
+    MPI_Isend(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &r), MPI_Wait(&r, &s);
+    MPI_Recv(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &s);
+    MPI_Irecv(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &r), MPI_Wait(&r, &s);
+    MPI_Sendrecv(gone, 1, l->type, MPI_PROC_NULL, TAG, gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &s);
+    expect_equal(s.MPI_SOURCE, MPI_PROC_NULL, "the source");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    const int class[] = {
+        error_class(MPI_Send(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD)),
+        error_class(MPI_Ssend(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD)),
+        error_class(MPI_Isend(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
+        error_class(MPI_Sendrecv(NULL, 1, l->type, peer, TAG, there, 1, l->type, peer, TAG, MPI_COMM_WORLD, &s)),
+        error_class(MPI_Sendrecv(there, 1, l->type, peer, TAG, NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &s)),
+        error_class(MPI_Send_init(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
+        error_class(MPI_Recv(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &s)),
+        error_class(MPI_Irecv(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
+    };
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    for (size_t i = 0; i < sizeof class / sizeof *class; i++) expect(class[i] == MPI_ERR_BUFFER, "call %zu gives %s", i, error_name(class[i]));
+    munmap(gone, 1 << 20), free(there);
+}
+
 /* Sends that are over at once may share a handle, for which several threads then wait at the same time. */
 static void to_itself(int thread, MPI_Comm comm)
 {
@@ -292,6 +322,8 @@ int main(int argc, char **argv)
     for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, CELLS, WINDOW), at_once(n, WINDOW, WINDOW, BITS);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) refused(&pairs[i]), refused(&pairs[i]);
     report("refused");
+    for (int i = 0; i < KINDS; i++) no_memory(&layouts[i]);
+    report("no memory");
     expect_cancelled(MEM_HOST, &layouts[PIECES], peer, TAG + 100, MPI_COMM_WORLD);
     report("cancelled");
     if (threads && level == MPI_THREAD_MULTIPLE) {
