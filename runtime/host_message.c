@@ -103,7 +103,7 @@ struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int 
 {
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (!peer || (later && !host_offer_later(peer, l, count))) return NULL;
-    return host_offer_to(peer, l, buf, count, false);
+    return host_offer_to(peer, l, buf, count, NULL);
 }
 
 struct parcel *host_block(struct layout *l, const void *buf, int64_t count)

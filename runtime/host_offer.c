@@ -197,7 +197,7 @@ static bool place(struct offer *o, unsigned reached, enum host_way way)
     bool stays = memory == SLOT_PROCESS || (memory == SLOT_MAPPED && !node_leaves_out(&o->peer->moved));
     if (stays && in_place(o, memory)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
-    if (!o->promised) return false;
+    if (!o->promise) return false;
     if (host_offer_maps(p->layout, p->user, p->count, reached)) return in_place(o, SLOT_MAPPED);
     return reached & REACH_MEMORY && in_place(o, SLOT_PROCESS);
 }
@@ -207,14 +207,14 @@ bool host_offer_sure(struct peer *peer)
     return peer->self ? gap_make() : attach_reached(peer) & REACH_MEMORY;
 }
 
-struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool promised)
+struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise)
 {
     unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
     if (left) harvest();
     struct offer *o = offer_new();
     if (!o) return NULL;
-    o->host = true, o->peer = peer, o->promised = promised;
+    o->host = true, o->peer = peer, o->promise = promise;
     if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached, way)) {
         offer_publish(o);
         atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
@@ -246,6 +246,7 @@ void host_offer_leave(struct offer *o)
     parcel_count(o->parcel, "shared", o->parcel->bytes, o->begun);
     parcel_close(o->parcel);
     o->parcel = NULL;
+    offer_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;

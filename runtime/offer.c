@@ -120,10 +120,10 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
     struct offer *o = reads ? offer_new_on(d) : NULL;
     if (!o) return NULL;
-    o->peer = peer, o->promised = site->promised;
+    o->peer = peer, o->promise = site->promise;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
     bool there = begun && fill(o, site), packs = begun && offer_packs_first(o, there && site->feeds);
-    if (there || (begun && o->promised)) {
+    if (there || (begun && o->promise)) {
         offer_publish(o);
         if (((packs || !there) && move_away(o)) || there) return o;
     }
@@ -201,11 +201,12 @@ void offer_near(const struct offer *o)
 
 bool offer_ended(struct offer *o)
 {
-    return answered(o) || ((offer_moved(o) || impatient(o)) && offer_may_stay(o, false));
+    return answered(o) || offer_moved(o) || impatient(o);
 }
 
 static void leave(struct offer *o)
 {
+    offer_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;
@@ -235,7 +236,7 @@ int offer_end(struct offer *o)
     if (o->hungry && offer_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
-        if (offer_moved(o) && offer_may_stay(o, true)) return o->room ? host_offer_leave(o) : leave(o), 0;
+        if (offer_moved(o)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         spin(spins);
     }
@@ -286,9 +287,9 @@ void offer_poll(void)
 }
 
 /* Its receiver will not come any more. */
-static bool in_vain(const struct offer *o)
+static bool in_vain(const struct peer *p)
 {
-    return atomic_load(&o->peer->file->leaving) || node_gone(o->peer);
+    return atomic_load(&p->file->leaving) || node_gone(p);
 }
 
 void offer_linger(struct offer *o, unsigned spins)
@@ -296,7 +297,7 @@ void offer_linger(struct offer *o, unsigned spins)
     int flag;
     if (spins % SPINS_A_PROGRESS == 0 && world_exists())
         PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-    if (o && spins % LOOKS_A_PULSE == 0 && in_vain(o)) atomic_store(&o->slot->state, SLOT_DONE);
+    if (o && spins % LOOKS_A_PULSE == 0 && in_vain(o->peer)) atomic_store(&o->slot->state, SLOT_DONE);
     spin(spins);
 }
 
@@ -307,6 +308,7 @@ void offer_finish(void)
         offer_poll();
         offer_linger(left, spins);
     }
+    for (unsigned spins = 1; !spill_finish(in_vain); spins++) offer_linger(NULL, spins);
     host_offer_finish();
     attend_finish();
     offers_drop();

@@ -27,12 +27,13 @@ struct offer_site {
     struct export allocation;
     struct device *drained;
     bool feeds;              /* the caller calls offer_feed when the receiver has been told */
-    bool promised;           /* a slot was promised to the sender */
+    bool *promise;           /* the sender's (offer_promise), or NULL */
 };
-/* Keeps a slot free for a sender whose offers follow one another: false where too few are left. The next offer, made only
- * when the last one has ended, never fails for want of a slot. */
-bool offer_promise(void);
-void offer_break_promise(void);
+/* Keeps a slot free for a sender whose offers follow one another, and says so in *promise; false where too few are left. An offer
+ * that takes it and ends gives it back, as long as it is not its receiver alone who is waited for: then it stays, and the promise
+ * is lost where no other slot is free. */
+bool offer_promise(bool *promise);
+void offer_break_promise(bool *promise);
 /* The same to a peer that is told of it otherwise than by a descriptor, of any size: `count` elements of a layout that can
  * be read, of a committed type, that lie on d. */
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,

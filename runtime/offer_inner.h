@@ -14,7 +14,7 @@ struct offer {
     bool host;                 /* of host memory */
     bool brief;                /* its descriptor is one (brief.h), and is under way or not pulled yet */
     bool hungry;               /* the wire, or the room, is to be filled by offer_feed */
-    bool promised;             /* the slot is one that was promised, and is so again */
+    bool *promise;             /* the sender's: a slot is kept for its next offer; NULL where it wants none, and of one that stays */
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */
     struct bypass_turn turn;   /* how it gets there; */
     int64_t spent;             /* where that is timed, the nanoseconds that it took */
@@ -32,9 +32,8 @@ struct offer *offer_new(void);
 struct offer *offer_new_on(struct device *d);
 /* Takes a slot; false where none is left. */
 bool offer_slot(struct offer *o);
-/* Whether one may stay behind its send and keep its slot: where one was promised the sender is promised another, which must be
- * free. `stays`: it does. */
-bool offer_may_stay(struct offer *o, bool stays);
+/* It stays behind its send and keeps its slot: the sender is promised another, if one is free. */
+void offer_stays(struct offer *o);
 /* The offer of a slot, if that is so of it, asked while nobody gives it back; else NULL. */
 struct offer *offer_of_slot(int slot, bool (*is)(struct offer *));
 /* At MPI_Finalize: what is kept for other messages. */

@@ -18,41 +18,41 @@ static struct latch latch;
 bool offer_slot(struct offer *o)
 {
     latch_close(&latch);
-    bool may = o->promised || taken + promised < SLOTS;
+    bool kept = o->promise && *o->promise, may = kept || taken + promised < SLOTS;
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
         int at = (hint + i) % SLOTS;
         if (of_slot[at]) continue;
         of_slot[at] = o, hint = at + 1;
         o->slot = &node_own()->slot[at];
-        taken++, promised -= o->promised;
+        taken++, promised -= kept;
+        if (kept) *o->promise = false;
     }
     latch_open(&latch);
     return o->slot != NULL;
 }
 
-bool offer_promise(void)
+bool offer_promise(bool *promise)
 {
     latch_close(&latch);
     bool free = taken + promised < SLOTS;
-    promised += free;
+    promised += free, *promise = free;
     latch_open(&latch);
     return free;
 }
 
-void offer_break_promise(void)
+void offer_break_promise(bool *promise)
 {
     latch_close(&latch);
-    promised--;
+    promised -= *promise, *promise = false;
     latch_open(&latch);
 }
 
-bool offer_may_stay(struct offer *o, bool stays)
+void offer_stays(struct offer *o)
 {
     latch_close(&latch);
-    bool may = !o->promised || taken + promised < SLOTS;
-    if (may && stays) promised += o->promised, o->promised = false;
+    if (o->promise && taken + promised < SLOTS) promised++, *o->promise = true;
+    o->promise = NULL;
     latch_open(&latch);
-    return may;
 }
 
 static struct offer *take_spare(bool pinned)
@@ -110,7 +110,8 @@ void offer_withdraw(struct offer *o)
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
-        taken--, promised += o->promised;
+        taken--;
+        if (o->promise) promised++, *o->promise = true;
     }
     o->next = spare[o->pinned];
     spare[o->pinned] = o;

@@ -23,7 +23,8 @@
 
 struct pull {
     const struct peer *peer;
-    struct slot *slot;
+    struct slot *slot;          /* NULL: the payload is in a file of this number (spill_apart) */
+    uint32_t number;
     int64_t bytes;
     struct parcel *parcel;      /* the caller's */
     const void *packed;         /* where the descriptor came, as pull_wanted was told */
@@ -59,16 +60,17 @@ int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, s
     if (d->bytes == PULL_UNREAD) return MPI_ERR_OTHER;
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
-    struct slot *s = &peer->file->slot[d->slot];
+    struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
     __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
     if (d->bytes < OFFER_MIN) brief_taken();
     struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {
-        if (take(peer, s)) tell(s, SLOT_DONE);
+        if (!s) spill_recall(peer->rank, d->slot);
+        else if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .bytes = d->bytes, .parcel = p, .packed = packed};
+    *pull = (struct pull){.peer = peer, .slot = s, .number = d->slot, .bytes = d->bytes, .parcel = p, .packed = packed};
     if (!ps->n++) ps->last = &ps->first;
     *ps->last = pull;
     ps->last = &pull->next;
@@ -253,7 +255,16 @@ static bool from_host(struct pull *p)
     return ok;
 }
 
-/* The other way: the sender puts the payload into a file. */
+/* From a file of the sender's. */
+static bool read_file(struct pull *p)
+{
+    char *payload = (char *)(uintptr_t)spill_in(p->peer->rank, p->number, p->bytes);
+    bool ok = payload && deliver(p->parcel, payload, p->bytes);
+    if (payload) spill_done(payload, p->peer->rank, p->number, p->bytes);
+    return ok;
+}
+
+/* The other way: the sender puts the payload into one. */
 static bool pull_spilled(struct pull *p)
 {
     uint32_t state;
@@ -265,19 +276,15 @@ static bool pull_spilled(struct pull *p)
         if (spins % SPINS_A_TURN == 0) take_turn();
         spin(spins);
     }
-    uint32_t number = (uint32_t)(p->slot - p->peer->file->slot);
-    char *payload = (char *)(uintptr_t)spill_in(p->peer->rank, number, p->bytes);
-    bool ok = payload && deliver(p->parcel, payload, p->bytes);
-    if (payload) spill_done(payload, p->peer->rank, number, p->bytes);
-    return ok;
+    return read_file(p);
 }
 
 /* From one that has ended there is nothing to be had. */
 static void begin(struct pull *p)
 {
-    if (!(p->taken = take(p->peer, p->slot))) return;
+    if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
     p->begun = stats_now();
-    if (p->slot->memory != SLOT_DEVICE) return;
+    if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->parcel->device ? p->parcel->device : device_default();
     node_reads_on(p->device ? device_gpu(p->device) : 0);
 }
@@ -288,14 +295,14 @@ static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
-    bool host = p->slot->memory != SLOT_DEVICE, ok = host ? from_host(p) : p->done;
-    p->done = ok;
+    bool host = !p->slot || p->slot->memory != SLOT_DEVICE, ok = !p->slot ? read_file(p) : host ? from_host(p) : p->done;
+    p->done = ok && p->slot;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     import_put(p->import), import_layout_put(&p->layout);
     buffer_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
-    if (!ok && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
+    if (!ok && p->slot && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
     parcel_count(to, way, p->bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);
@@ -317,7 +324,7 @@ int pulls_run(struct pulls *ps)
         if (!pull_rest(p)) rc = -1;
     for (struct pull *p = ps->first, *next; p; p = next) {
         next = p->next;
-        if (p->taken) tell(p->slot, SLOT_DONE);
+        if (p->taken && p->slot) tell(p->slot, SLOT_DONE);
         spare_put(SPARE_PULL, p);
     }
     /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */

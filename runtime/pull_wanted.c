@@ -82,7 +82,7 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     if (!told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return d->bytes = PULL_UNREAD, true;
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
-    bool wanted = peer && d->slot < SLOTS && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
+    bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
                   descriptor_marked(d, &peer->file->cookie, brief);
     if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
     return wanted;

@@ -43,9 +43,9 @@ bool record_start(struct starts *s, struct record *r)
     if (hold(r)) return true;
     if (!o->standing) return operands_pack(o, &s->batch), true;
     if (standing_flows(o->standing)) return (r->outflow = standing_flow(o->standing)) != NULL;
-    r->offer = standing_start(o->standing, &s->site);
+    bool ok = standing_start(o->standing, &s->site, &r->offer);
     if (r->offer) atomic_fetch_add(&request_offers, 1);
-    return r->offer != NULL;
+    return ok;
 }
 
 void record_drop_offer(struct record *r)
@@ -59,6 +59,7 @@ void record_drop_offer(struct record *r)
 void record_stop(struct record *r)
 {
     r->active = false;
+    if (!r->offer && r->operands && r->operands->standing) standing_recall(r->operands->standing);
     record_drop_offer(r), record_drop_held(r);
     if (r->outflow) outflow_withdraw(r->outflow), r->outflow = NULL;
 }

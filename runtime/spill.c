@@ -5,6 +5,8 @@
 #include "log.h"
 #include "native.h"
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -66,6 +68,68 @@ int spill_out(struct parcel *p, uint32_t slot)
     }
     return rc;
 }
+
+/*
+ * Without a slot.
+ */
+
+struct apart {
+    const struct peer *peer;
+    uint32_t number;
+    struct apart *next;
+};
+static struct apart *first, **last = &first;   /* the oldest first */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the lock held. */
+static void forget_first(void)
+{
+    struct apart *a = first;
+    if (!(first = a->next)) last = &first;
+    free(a);
+}
+
+static bool there(uint32_t number)
+{
+    char name[128];
+    node_spill_name(name, node_own()->rank, number);
+    return access(name, F_OK) == 0;
+}
+
+uint32_t spill_apart(struct parcel *p, struct peer *peer)
+{
+    static uint32_t next;
+    struct apart *a = malloc(sizeof *a);
+    if (!a) return 0;
+    pthread_mutex_lock(&lock);
+    uint32_t number = SLOTS + next++ % (UINT32_MAX - SLOTS);
+    pthread_mutex_unlock(&lock);
+    if (spill_out(p, number)) return free(a), 0;
+    *a = (struct apart){.peer = peer, .number = number};
+    pthread_mutex_lock(&lock);
+    while (first && !there(first->number)) forget_first();
+    *last = a, last = &a->next;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+void spill_recall(int rank, uint32_t number)
+{
+    char name[128];
+    node_spill_name(name, rank, number);
+    unlink(name);
+}
+
+bool spill_finish(bool (*in_vain)(const struct peer *p))
+{
+    for (; first && (in_vain(first->peer) || !there(first->number)); forget_first())
+        spill_recall(node_own()->rank, first->number);
+    return !first;
+}
+
+/*
+ * The receiver's side.
+ */
 
 const char *spill_in(int rank, uint32_t slot, int64_t bytes)
 {

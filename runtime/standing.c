@@ -5,6 +5,7 @@
 #include "import.h"
 #include "parcel.h"
 #include "pipeline.h"
+#include "spill.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct standing {
     int way;                        /* ... this way */
     struct parcel *parcel;          /* the buffer, without a transport */
     struct export allocation;       /* that it was in at the last start */
+    bool promise;                   /* a slot is kept for the next start (offer_promise) */
     union {
         struct descriptor descriptor;
         union host_descriptor sent;
@@ -24,7 +26,7 @@ struct standing {
 static struct offer *offer(struct standing *s, struct offer_site *site)
 {
     const struct parcel *p = s->parcel;
-    if (!p->device) return host_offer_to(s->peer, p->layout, p->user, p->count, site->promised);
+    if (!p->device) return host_offer_to(s->peer, p->layout, p->user, p->count, site->promise);
     struct offer *o = offer_to(s->peer, p->layout, p->device, p->user, p->count, site);
     if (o) s->allocation = site->allocation;
     return o;
@@ -49,7 +51,7 @@ static bool offers(struct standing *s, int dest, MPI_Comm comm)
     const struct parcel *p = s->parcel;
     bool may = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
     s->peer = may ? node_peer(comm, dest) : NULL;
-    if (s->peer && accepted(s) && offer_promise()) return true;
+    if (s->peer && accepted(s) && offer_promise(&s->promise)) return true;
     s->peer = NULL;
     return false;
 }
@@ -74,7 +76,7 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
     struct standing *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->peer = peer, s->parcel = parcel_bare(l, host ? NULL : w.device, buf, count);
-    if (s->parcel && (host ? offer_promise() : offers(s, dest, comm))) return s;
+    if (s->parcel && (host ? offer_promise(&s->promise) : offers(s, dest, comm))) return s;
     s->way = s->parcel && !host ? outflow_way(l, w, count, dest, comm) : -1;
     if (s->way >= 0) return s;
     parcel_close(s->parcel);
@@ -107,22 +109,37 @@ const struct descriptor *standing_descriptor(const struct standing *s)
     return &s->descriptor;
 }
 
+/* Without a slot, which all others have taken that stay behind their sends: no receiver may be waited for here. */
+static bool spilled(struct standing *s)
+{
+    uint32_t number = spill_apart(s->parcel, s->peer);
+    if (number) descriptor_mark(&s->descriptor, &node_own()->cookie);
+    s->descriptor.rank = (uint32_t)node_own()->rank, s->descriptor.slot = number, s->descriptor.bytes = s->parcel->bytes;
+    return number != 0;
+}
+
+void standing_recall(struct standing *s)
+{
+    if (s->peer && s->descriptor.slot >= SLOTS) spill_recall(node_own()->rank, s->descriptor.slot);
+}
+
 /* Memory that was freed since the last start, and had anew at the same address, is another allocation. */
-struct offer *standing_start(struct standing *s, struct offer_site *site)
+bool standing_start(struct standing *s, struct offer_site *site, struct offer **started)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
     if (s->parcel->device && !asked && export_stands(&s->allocation)) site->allocation = s->allocation;
-    site->promised = true;
-    struct offer *o = offer(s, site);
+    site->promise = &s->promise;
+    struct offer *o = *started = offer(s, site);
+    if (!o && !s->promise) return spilled(s);
     if (o) memcpy(&s->sent, offer_descriptor(o), s->parcel->device ? sizeof s->descriptor : HOST_OFFER_MIN);
     if (o && !s->parcel->device) offer_feed(o);
-    return o;
+    return o != NULL;
 }
 
 void standing_close(struct standing *s)
 {
     if (!s) return;
-    if (s->peer) offer_break_promise();
+    offer_break_promise(&s->promise);
     parcel_close(s->parcel);
     free(s);
 }

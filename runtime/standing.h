@@ -13,9 +13,11 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
 /* What the MPI's own persistent request sends: written at each start. */
 const struct descriptor *standing_descriptor(const struct standing *s);
 int standing_descriptor_count(const struct standing *s, MPI_Datatype *type);
-/* A new offer, to be ended as others are; NULL where the memory can't be offered any more. The sends that one call starts
- * share the site. */
-struct offer *standing_start(struct standing *s, struct offer_site *site);
+/* A new offer, to be ended as others are, or, where there is no slot for one, NULL: the payload is under way then. False where
+ * the memory can't be offered any more. The sends that one call starts share the site. */
+bool standing_start(struct standing *s, struct offer_site *site, struct offer **started);
+/* What was started so without an offer is not sent. */
+void standing_recall(struct standing *s);
 /* True where it goes in chunks; then, in place of standing_start, what is to be fed once the MPI has started its request, and
  * left. NULL without memory. */
 bool standing_flows(const struct standing *s);

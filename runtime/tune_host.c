@@ -38,7 +38,7 @@ struct column {
 
 static struct offer *offer(struct column *c)
 {
-    return host_offer_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, false);
+    return host_offer_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, NULL);
 }
 
 /* Until each rank has shown that it can read what the other offers. */

@@ -11,6 +11,7 @@
 #include "check.h"
 #include "offers.h"
 #include "resources.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define FACES 26
@@ -267,6 +268,46 @@ static void late(void)
     report("%d starts of one send, its receiver behind", MANY);
 }
 
+enum { AHEAD = 2, BOTH = 300 };   /* more than half the slots */
+static MPI_Request awaited[AHEAD * BOTH];
+
+/* Every send once; its sender looks at nothing else until it has ended. */
+static void start_each(MPI_Request send[BOTH])
+{
+    expect_equal(MPI_Startall(BOTH, send), MPI_SUCCESS, "MPI_Startall");
+    for (int i = 0, sent = 0; i < BOTH; i++, sent = 0) {
+        if (i % 2) MPI_Wait(&send[i], MPI_STATUS_IGNORE);
+        while (i % 2 == 0 && !sent) MPI_Test(&send[i], &sent, MPI_STATUS_IGNORE);
+    }
+}
+
+/* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each send, so that no
+ * send may wait for its receiver to do more. More are under way than there are slots. */
+static void sends_first(void)
+{
+    static MPI_Request send[BOTH];
+    const struct layout *l = &faces[0];
+    const size_t bytes = (size_t)l->bytes, all = AHEAD * BOTH * bytes;
+    unsigned char *to = mem_alloc(host_mode ? MEM_HOST : MEM_DEVICE, all), *got = malloc(all);
+    salt += 10;
+    for (int i = 0; i < AHEAD * BOTH; i++)
+        MPI_Irecv(to + (size_t)i * bytes, l->bytes / 8, MPI_DOUBLE, peer, i % BOTH, MPI_COMM_WORLD, &awaited[i]);
+    for (int i = 0; i < BOTH; i++) MPI_Send_init(out.origin, 1, l->type, peer, i, MPI_COMM_WORLD, &send[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int turn = 0; turn < AHEAD; turn++) buf_fill(&out, salt + (uint64_t)turn), start_each(send);
+    MPI_Waitall(AHEAD * BOTH, awaited, MPI_STATUSES_IGNORE);
+    mem_read(host_mode ? MEM_HOST : MEM_DEVICE, got, to, all);
+    for (int i = 0; i < AHEAD * BOTH; i++) {
+        buf_fill(&theirs, salt + (uint64_t)(i / BOTH));
+        const unsigned char *sent = theirs.shadow + theirs.lead + l->low;
+        for (int b = 0; b < l->bytes; b++)
+            expect(got[(size_t)i * bytes + (size_t)b] == sent[l->map[b]], "byte %d of message %d of send %d", b, i / BOTH, i % BOTH);
+    }
+    for (int i = 0; i < BOTH; i++) MPI_Request_free(&send[i]);
+    mem_free(host_mode ? MEM_HOST : MEM_DEVICE, to), free(got);
+    report("%d sends of both ranks, %d starts of each, before what they receive", BOTH, AHEAD);
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) offered |= !strcmp(argv[i], "offered"), copies |= !strcmp(argv[i], "copies");
@@ -281,7 +322,7 @@ int main(int argc, char **argv)
     if (!offered && !copies) isends();
     if (offered) questions();
     if (!host_mode) memory_anew();
-    many(), late();
+    many(), late(), sends_first();
     if (!host_mode) expect(offers_used() == offered, "messages are %soffered", offered ? "not " : "");
     report("messages are %s", offered ? "offered" : "packed");
     buf_free(&out), buf_free(&in), buf_free(&theirs);
