@@ -65,13 +65,21 @@ static void finish_at(struct completion *c, struct finder *f, int i, MPI_Status 
     if (f->records) f->records[i] = NULL;
 }
 
+/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
+static bool truncated(int error)
+{
+    int class = error;
+    if (error != MPI_SUCCESS) PMPI_Error_class(error, &class);
+    return class == MPI_ERR_TRUNCATE;
+}
+
 /* Of calls on arrays, which tell of a message that was too long by its status. */
 static int end_array(struct completion *c, struct finder *f, int n, int rc)
 {
     int ours = completion_end(c);
-    if (rc != MPI_SUCCESS || ours != MPI_ERR_TRUNCATE) return rc == MPI_SUCCESS ? ours : rc;
+    if (rc != MPI_SUCCESS || !truncated(ours)) return rc == MPI_SUCCESS ? ours : rc;
     for (int i = 0; i < n; i++)
-        if (f->statuses[i].MPI_ERROR != MPI_ERR_TRUNCATE) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
+        if (!truncated(f->statuses[i].MPI_ERROR)) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
     return MPI_ERR_IN_STATUS;
 }
 
