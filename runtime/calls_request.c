@@ -12,8 +12,10 @@ static int wait_watched(const struct next *next, MPI_Request *request, MPI_Statu
 {
     struct watch w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!request || !watch_take(*request, &w)) return next->Wait(request, status);
+    MPI_Request of = request ? *request : MPI_REQUEST_NULL;
+    if (!request || !watch_take(of, &w)) return next->Wait(request, status);
     int rc = next->Wait(request, s);
+    if (finder_refused(rc)) return watch_return(of, &w), rc;
     if (rc == MPI_SUCCESS) rc = watch_done(&w, s);
     watch_end(&w);
     return rc;

@@ -65,12 +65,23 @@ static void finish_at(struct completion *c, struct finder *f, int i, MPI_Status 
     if (f->records) f->records[i] = NULL;
 }
 
-/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
-static bool truncated(int error)
+static int class_of(int error)
 {
     int class = error;
     if (error != MPI_SUCCESS) PMPI_Error_class(error, &class);
-    return class == MPI_ERR_TRUNCATE;
+    return class;
+}
+
+bool finder_refused(int rc)
+{
+    int class = class_of(rc);
+    return class == MPI_ERR_ARG || class == MPI_ERR_REQUEST;
+}
+
+/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
+static bool truncated(int error)
+{
+    return class_of(error) == MPI_ERR_TRUNCATE;
 }
 
 /* Of calls on arrays, which tell of a message that was too long by its status. */
@@ -137,7 +148,8 @@ int finder_later(struct finder *f, const MPI_Request requests[], int *flag)
 int finder_one(struct finder *f, int index, MPI_Status *status, int rc)
 {
     struct completion c = {0};
-    if (index != MPI_UNDEFINED && index >= 0 && index < f->count) finish_at(&c, f, index, status, rc);
+    bool completed = index != MPI_UNDEFINED && index >= 0 && index < f->count && !finder_refused(rc);
+    if (completed) finish_at(&c, f, index, status, rc);
     finder_close(f);
     return completion_rc(&c, rc);
 }

@@ -193,7 +193,7 @@ static void at_once(int n, enum layouts sent, enum layouts received, enum layout
     report("%d of %d B at once", n, layouts[sent].bytes);
 }
 
-/* A call that the MPI refuses for another of its requests completes nothing. */
+/* A call that the MPI refuses for another of its requests, or for its other arguments, completes nothing. */
 static void refused(const struct pair *p)
 {
     const struct layout *from = &layouts[p->from], *to = &layouts[p->to];
@@ -206,6 +206,12 @@ static void refused(const struct pair *p)
     MPI_Irecv(in.origin, 1, to->type, peer, TAG, MPI_COMM_WORLD, &r[0]);
     int class = error_class(MPI_Waitall(2, r, s));
     expect(class == MPI_ERR_REQUEST, "Waitall gives %s", error_name(class));
+    class = error_class(MPI_Test(&r[0], NULL, s));
+    expect(class == MPI_ERR_ARG, "Test gives %s", error_name(class));
+#ifndef OPEN_MPI   /* which wants no status then */
+    class = error_class(MPI_Wait(&r[0], NULL));
+    expect(class == MPI_ERR_ARG, "Wait gives %s", error_name(class));
+#endif
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Send(out.origin, 1, from->type, peer, TAG, MPI_COMM_WORLD);
     MPI_Wait(&r[0], s);
