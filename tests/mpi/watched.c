@@ -244,6 +244,9 @@ static void no_memory(const struct layout *l)
         error_class(MPI_Send_init(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
         error_class(MPI_Recv(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &s)),
         error_class(MPI_Irecv(NULL, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
+#if MPI_VERSION >= 4
+        error_class(MPI_Isendrecv(NULL, 1, l->type, peer, TAG, there, 1, l->type, peer, TAG, MPI_COMM_WORLD, &r)),
+#endif
     };
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     for (size_t i = 0; i < sizeof class / sizeof *class; i++) expect(class[i] == MPI_ERR_BUFFER, "call %zu gives %s", i, error_name(class[i]));
