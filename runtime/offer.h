@@ -29,9 +29,9 @@ struct offer_site {
     bool feeds;              /* the caller calls offer_feed when the receiver has been told */
     bool *promise;           /* the sender's (offer_promise), or NULL */
 };
-/* Keeps a slot free for a sender whose offers follow one another, and says so in *promise; false where too few are left. An offer
- * that takes it and ends gives it back, as long as it is not its receiver alone who is waited for: then it stays, and the promise
- * is lost where no other slot is free. */
+/* Keeps a slot free for a sender whose offers follow one another, and says so in *promise; false where too few are left. Its next
+ * offer takes that slot, and it is kept again when that has been read. Behind an offer that stays another slot is kept or, where
+ * none is free, the promise is lost: no send may wait for its receiver to read. */
 bool offer_promise(bool *promise);
 void offer_break_promise(bool *promise);
 /* The same to a peer that is told of it otherwise than by a descriptor, of any size: `count` elements of a layout that can
