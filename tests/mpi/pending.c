@@ -290,7 +290,7 @@ int main(int argc, char **argv)
         everything();
         resources_now(&after);
     } while (any_rank(after.device_bytes != before.device_bytes || after.descriptors != before.descriptors)
-             && any_rank(within(&start, 30)));
+             && any_rank(within(&start, 60)));
     expect_equal(after.device_bytes, before.device_bytes, "device memory in use after the last time");
     expect_equal(after.descriptors, before.descriptors, "the number of open files");
     report("nothing is left behind");
