@@ -185,7 +185,7 @@ enum node_offers node_start(void)
         return NODE_NOTHING;
     }
     peers[rank] = &own;
-    neighbors = launcher_neighbors();
+    neighbors = launcher_neighbors(rank, world_size);
     atomic_store(&there, true), atomic_store(&node_is_armed, device);
     return device ? NODE_DEVICE : NODE_HOST;
 }

@@ -60,10 +60,32 @@ int launcher_rank(void)
     return first_of(VARIABLES, sizeof VARIABLES / sizeof *VARIABLES);
 }
 
-int launcher_neighbors(void)
+/* ORDER family. A job may have been started from within one of another MPI's, whose variables it has too. */
+static const struct {
+    const char *neighbors, *rank, *size;
+} LAUNCHERS[] = {
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"MPI_LOCALNRANKS", "PMI_RANK", "PMI_SIZE"},
+};
+
+static bool differs(const char *variable, int from)
 {
-    static const char *const VARIABLES[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    return first_of(VARIABLES, sizeof VARIABLES / sizeof *VARIABLES);
+    int value = first_of(&variable, 1);
+    return value >= 0 && value != from;
+}
+
+/* -1 too where two tell. */
+int launcher_neighbors(int rank, int size)
+{
+    int told = -1;
+    for (size_t i = 0; i < sizeof LAUNCHERS / sizeof *LAUNCHERS; i++) {
+        bool others = BUILT_FOR <= MPICH_FAMILY && BUILT_FOR != (enum family)i;
+        int neighbors = others ? -1 : first_of(&LAUNCHERS[i].neighbors, 1);
+        if (neighbors < 0 || differs(LAUNCHERS[i].rank, rank) || differs(LAUNCHERS[i].size, size)) continue;
+        if (told >= 0) return -1;
+        told = neighbors;
+    }
+    return told;
 }
 
 /* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library

@@ -8,7 +8,7 @@
 bool which_mpi_fits(void);
 /* The rank that the launcher tells, where MPI_COMM_WORLD can't be asked; -1 where it doesn't. */
 int launcher_rank(void);
-/* How many ranks of MPI_COMM_WORLD it has started on this machine; -1 where it doesn't tell. */
-int launcher_neighbors(void);
+/* How many ranks of MPI_COMM_WORLD, of which this is one of so many, it has started on this machine; -1 where it doesn't tell. */
+int launcher_neighbors(int rank, int size);
 
 #endif
