@@ -10,15 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern char **environ;
 
 struct variable {
     const char *name;
-    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, any number */
+    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, text or number */
     const char *usual;          /* the default; for paths in words, found by paths_default */
     size_t field;
-    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_PATH } kind;
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_TEXT, AS_PROGRAM, AS_PATH } kind;   /* from AS_TEXT on: a string */
     const char *does;
     const char *(*wrong)(const char *text); /* NULL: not looked at; else NULL or what is wrong with it */
 };
@@ -47,18 +48,18 @@ static const struct variable variables[] = {
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
     {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
-    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_PATH, "how messages between nodes are cut, instead of as the tuned table says; for debugging",
+    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT, "how messages between nodes are cut, instead of as the tuned table says; for debugging",
      wrong_chunks},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
     {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
     {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it", NULL},
-    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PATH, "the C compiler that makes that code", NULL},
+    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PROGRAM, "the C compiler that makes that code", NULL},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
     {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written", NULL},
     {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize", NULL},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
-    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_PATH, "settings of kernels instead of the model's, for debugging", NULL},
+    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging", NULL},
     {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`", NULL},
 };
 #define VARIABLES (sizeof variables / sizeof *variables)
@@ -81,7 +82,7 @@ static int word_index(const char *const *allowed, const char *text)
     return -1;
 }
 
-/* Not of paths. -1: not allowed. */
+/* Not of strings. -1: not allowed. */
 static int value_of(const struct variable *v, const char *text)
 {
     return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
@@ -121,12 +122,22 @@ const char *env_variable(const char *name)
     return text_of(name);
 }
 
+/* The program may go to another folder before it is opened. Never freed; as it is where it can't be told. */
+static const char *absolute(const char *path)
+{
+    char *here = path && *path != '/' ? getcwd(NULL, 0) : NULL, *whole = NULL;
+    if (here && asprintf(&whole, "%s/%s", strcmp(here, "/") ? here : "", path) < 0) whole = NULL;
+    free(here);
+    return whole ? whole : path;
+}
+
 static void set(const struct variable *v)
 {
     char *field = (char *)&settings + v->field;
     const char *text = text_of(v->name);
-    if (v->kind == AS_PATH) {
-        *(const char **)field = text;
+    if (v->kind >= AS_TEXT) {
+        bool path = v->kind == AS_PATH || (v->kind == AS_PROGRAM && text && strchr(text, '/'));
+        *(const char **)field = path ? absolute(text) : text;
         return;
     }
     int value = text ? value_of(v, text) : -1;
@@ -149,7 +160,10 @@ static const char *user_path(const char *xdg, const char *under, const char *tai
     const char *base = text_of(xdg), *home = text_of("HOME");
     char *path = NULL;
     int made = base ? asprintf(&path, "%s/%s", base, tail) : home ? asprintf(&path, "%s/%s/%s", home, under, tail) : -1;
-    return made < 0 ? NULL : path;
+    if (made < 0) return NULL;
+    const char *whole = absolute(path);
+    if (whole != path) free(path);
+    return whole;
 }
 
 static void paths_default(void)
@@ -189,7 +203,7 @@ static void check_value(const struct variable *v, const char *value)
     char list[256] = "";
     const char *wrong = v->wrong && *value ? v->wrong(value) : NULL;
     if (wrong) log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
-    if (v->kind == AS_PATH || !*value || value_of(v, value) >= 0) return;
+    if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
     if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
     log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,

@@ -49,6 +49,38 @@ static bool are_set(void)
            e->pipeline && e->pipeline_named && !strcmp(e->chunks, "depth=2");
 }
 
+static bool stands(const char *path, const char *where, const char *name)
+{
+    size_t n = strlen(where);
+    return path && !strncmp(path, where, n) && path[n] == '/' && !strcmp(path + n + 1, name);
+}
+
+/* Each is opened when it is wanted: by then the program may be elsewhere. */
+static bool are_where_it_began(void)
+{
+    char *here = getcwd(NULL, 0);
+    const struct env *e = env_get();
+    bool all = here && stands(e->cache_dir, here, "c") && stands(e->dump, here, "d/e") && stands(e->aot, here, "./a") &&
+               stands(e->tune, here, "t") && stands(e->cc, here, "bin/cc") && !strcmp(e->chunks, "depth=2");
+    free(here);
+    return all;
+}
+
+static bool is_searched_for(void)
+{
+    return !strcmp(env_get()->cc, "gcc");
+}
+
+static void relative_paths(void **state)
+{
+    (void)state;
+    in_child(true,
+             (const char *const[]){"STRIDEC_CACHE_DIR=c", "STRIDEC_DUMP=d/e", "STRIDEC_AOT=./a", "STRIDEC_TUNE=t",
+                                   "STRIDEC_CC=bin/cc", "STRIDEC_CHUNKS=depth=2", NULL},
+             are_where_it_began);
+    in_child(true, (const char *const[]){"STRIDEC_CC=gcc", NULL}, is_searched_for);
+}
+
 static void all_set(void **state)
 {
     (void)state;
@@ -188,7 +220,8 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(usual_folders),
+        cmocka_unit_test(defaults),     cmocka_unit_test(all_set),     cmocka_unit_test(relative_paths),
+        cmocka_unit_test(usual_folders),
         cmocka_unit_test(wrong_values), cmocka_unit_test(wrong_names), cmocka_unit_test(messages),
         cmocka_unit_test(wrong_chunks),
         cmocka_unit_test(last_words),   cmocka_unit_test(environment),
