@@ -72,9 +72,18 @@ static void begin(bool threads)
     pthread_mutex_unlock(&lock);
 }
 
+/* A rank that has stepped aside has nothing to tell, but the others' table waits for all. */
+static void report_nothing(void)
+{
+    if (env_get()->stats && which_mpi_fits() && world_exists()) stats_report(MPI_COMM_WORLD);
+}
+
 static void finish(void)
 {
-    if (!atomic_exchange(&interpose_active, false)) return;
+    if (!atomic_exchange(&interpose_active, false)) {
+        report_nothing();
+        return;
+    }
     native_finish(), seen_start(INT64_MAX, INT64_MAX);
     record_finish();
     descriptors_arm(INT64_MAX);
