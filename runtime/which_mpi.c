@@ -3,6 +3,7 @@
  * Open MPI's handles are pointers, those of MPICH and its descendants are ints, and those of MPI-5's standard ABI
  * are pointers of other values. MPI_Get_library_version has no handle among its arguments: any MPI can be asked. */
 #include "which_mpi.h"
+#include "interpose.h"
 #include "log.h"
 #include <dlfcn.h>
 #include <mpi.h>
@@ -116,6 +117,32 @@ static void say(const char *what, const char *then)
               FAMILY[BUILT_FOR], what, then);
 }
 
+static bool same_object(void *a, void *b)
+{
+    Dl_info one, other;
+    return dladdr(a, &one) && dladdr(b, &other) && one.dli_fbase == other.dli_fbase;
+}
+
+EXPORT int stridec_serves(void)
+{
+    return which_mpi_fits();
+}
+
+/* Two would take each other's descriptors for messages: of several copies (a system's, and one of the user's) the first serves.
+ * An older one does not tell whether it does. */
+static bool comes_first(void)
+{
+    int (*serves)(void);
+    Dl_info one, own;
+    void *first = dlsym(RTLD_DEFAULT, "stridec_calls_of"), *here = (void *)(uintptr_t)FAMILY;
+    if (!first || same_object(first, here)) return true;
+    *(void **)&serves = dlsym(RTLD_DEFAULT, "stridec_serves");
+    if (same_object(*(void **)&serves, first) && !serves()) return true;
+    if (launcher_rank() <= 0 && dladdr(first, &one) && dladdr(here, &own))
+        log_write(LOG_WARN, "%s is loaded before %s, which does nothing", one.dli_fname, own.dli_fname);
+    return false;
+}
+
 static bool look(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "", what[512];   /* the other MPI's version may be longer */
@@ -123,7 +150,7 @@ static bool look(void)
     int length = 0;
     int (*get_version)(char *, int *);
     *(void **)&get_version = dlsym(RTLD_NEXT, "MPI_Get_library_version");
-    if (!get_version || get_version(version, &length)) return true;
+    if (!get_version || get_version(version, &length)) return comes_first();
     enum family found = family_of(*(void **)&get_version, version);
     version[strcspn(version, ",\n")] = '\0';
     for (char *tab = version; (tab = strchr(tab, '\t'));) *tab = ' ';
@@ -136,7 +163,7 @@ static bool look(void)
         snprintf(what, sizeof what, "the program has loaded %s", beside);
         say(what, "its calls may have reached the wrong one of the two, stridec does nothing");
     }
-    return !beside;
+    return !beside && comes_first();
 }
 
 bool which_mpi_fits(void)

@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @MEMORY that and one by which stridec's memory runs out, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @XPMEM that and a simulated XPMEM, @TOOL_FIRST that and then stridec, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @XPMEM that and a simulated XPMEM, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
@@ -73,6 +73,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         @XPMEM) value=$(cd "$build" && pwd)/sim/libxpmem.so:$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @LATE) value=$(cd "$build" && pwd -P)/tests/mpi/liblate.so ;;
+        @TWICE) value=$work/libstridec.so && cp "$build/libstridec.so" "$value" ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
         @FILE) value=$(mktemp -d "$work/new.XXXXXX")/file ;;
         @KEEP) value=$work/keep.$name && mkdir -p "$value" ;;
@@ -125,7 +126,7 @@ for name in "$@"; do
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses is the same above both.
         *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
-        *@TOOL_FIRST*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first
+        *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
         esac
         # Kernels of two GPUs that go in step: the MPI carries one descriptor each.
         case $MPI_TEST_SECOND$name:$line in 1marks:*apart) continue ;; esac
