@@ -34,13 +34,14 @@ int cache_lock(const char *key, bool (*stop)(void))
 }
 
 /* The file goes while the lock is held: who waits for it gets a lock that no newcomer sees, and may compile what
- * another compiles too. */
+ * another compiles too. The lock is let go of by name: a child that the program has forked has the file open as well. */
 void cache_unlock(int lock, const char *key)
 {
     if (lock < 0) return;
     char *path = cache_path(key, ".lock");
     if (path) unlink(path);
     free(path);
+    flock(lock, LOCK_UN);
     close(lock);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -245,6 +246,28 @@ static void one_makes_it(void **state)
     free(key);
 }
 
+/* A child that was forked meanwhile, and goes on without exec, keeps nobody waiting. */
+static void forked_while_locked(void **state)
+{
+    (void)state;
+    char *key = cache_key("s(8,16,d(8))", "", "sm_90", 13, 0), byte;
+    int goes_on[2];
+    empty_folder();
+    assert_int_equal(pipe(goes_on), 0);
+    int lock = cache_lock(key, NULL), waiting = open(only_file(), O_RDWR | O_CLOEXEC);
+    assert_true(lock >= 0 && waiting >= 0);
+    pid_t child = fork();
+    if (!child) {
+        close(goes_on[1]);
+        _exit(read(goes_on[0], &byte, 1) != 0);
+    }
+    cache_unlock(lock, key);
+    assert_int_equal(flock(waiting, LOCK_EX | LOCK_NB), 0);
+    close(waiting), close(goes_on[0]), close(goes_on[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    free(key);
+}
+
 /* The least used modules go first; one that was read counts as used. */
 static void bounded(void **state)
 {
@@ -341,7 +364,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
         cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
-        cmocka_unit_test(folders),
+        cmocka_unit_test(folders),           cmocka_unit_test(forked_while_locked),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
