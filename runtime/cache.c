@@ -167,6 +167,7 @@ void cache_remove(const char *key)
     free(path);
 }
 
+/* Not for anybody to write to, whatever the program's umask is: code for host memory would not be taken from it. */
 bool cache_make_folder(const char *folder)
 {
     struct stat st;
@@ -175,7 +176,7 @@ bool cache_make_folder(const char *folder)
     for (char *at = path; at && *at; *at = folder[at - path]) {
         at += 1 + strcspn(at + 1, "/");
         *at = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST && !error) error = errno;
+        if (mkdir(path, 0775) != 0 && errno != EEXIST && !error) error = errno;
     }
     free(path);
     bool ok = stat(folder, &st) == 0 && S_ISDIR(st.st_mode);

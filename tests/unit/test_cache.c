@@ -324,6 +324,20 @@ static void unwritable(void **state)
     assert_true(strchr(said, '\n') == said + strlen(said) - 1); /* one line, for two stores */
 }
 
+/* It is used by the next process, which takes no code from where anybody may write. */
+static void by_any_umask(void **state)
+{
+    (void)state;
+    char path[600];
+    struct stat st;
+    mode_t before = umask(0);
+    snprintf(path, sizeof path, "%s/open/cache", base);
+    assert_true(cache_make_folder(path));
+    umask(before);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0775);
+}
+
 /* What is there is no folder, or nothing can be made where it is to be: errno is of that. */
 static void folders(void **state)
 {
@@ -365,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
         cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
         cmocka_unit_test(folders),           cmocka_unit_test(forked_while_locked),
+        cmocka_unit_test(by_any_umask),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
