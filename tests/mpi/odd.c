@@ -1,5 +1,6 @@
 /* odd.c: what programs rarely do: calls before MPI_Init and after MPI_Finalize, error handlers of their own, wildcards
- * and empty types, a child by fork, messages from an attribute's callback, requests still under way at MPI_Finalize.
+ * and empty types, a child by fork, messages from an attribute's callback, requests still under way or cancelled at
+ * MPI_Finalize.
  *
  * run: -n 2
  * run: STRIDEC_TRANSPORT=staged -n 2
@@ -208,9 +209,31 @@ static void free_pending(struct buf *first, struct buf *second, struct buf *in)
     report("requests that are freed and left to MPI_Finalize");
 }
 
+/* In MPI_Finalize, after which the program makes no call. */
+static int cancel_last(MPI_Comm comm, int key, void *buffer, void *extra)
+{
+    MPI_Request r;
+    (void)comm, (void)key, (void)extra;
+    for (int i = 0; i < 3; i++) {
+        MPI_Irecv(buffer, COUNT, vector.type, peer, 9, MPI_COMM_WORLD, &r);
+        MPI_Cancel(&r);
+        MPI_Request_free(&r);
+    }
+    return MPI_SUCCESS;
+}
+
+static void cancelled_at_the_end(struct buf *in)
+{
+    int key;
+    buf_make(in, MEM_DEVICE, &vector, 0, 44);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, cancel_last, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, in->origin);
+    MPI_Comm_free_keyval(&key);
+}
+
 int main(int argc, char **argv)
 {
-    static struct buf pending[4];   /* theirs until the end of the process */
+    static struct buf pending[5];   /* theirs until the end of the process */
     int provided;
     outside(0, 0);
     /* Ended before MPI_Finalize, not before MPI_Init: MPICH 4.0 can't be started after that, and Open MPI 4.1 crashes
@@ -228,7 +251,7 @@ int main(int argc, char **argv)
     forked();
     free_pending(&pending[0], &pending[1], &pending[2]);
     for (int i = 2; i < 4; i++) buf_free(&pending[i]);
-    layout_free(&vector);
+    cancelled_at_the_end(&pending[4]);
     expect(MPI_T_finalize() == MPI_SUCCESS, "MPI_T_finalize fails");
     report("MPI_T from before MPI_Init on");
     int failed = check_finish();
