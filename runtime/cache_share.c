@@ -16,6 +16,8 @@
 /* A rank that is stopped, or a file system without locks, must not hold up the others: compiling twice is no harm. */
 #define LOCK_TRIES 15000
 #define LOCK_WAIT_NS 2000000
+#define DAY 86400
+#define TEMPORARY strlen(".XXXXXX")
 
 int cache_lock(const char *key, bool (*stop)(void))
 {
@@ -58,7 +60,18 @@ static int by_use(const void *a, const void *b)
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* The modules of a folder; *count of them, malloc'd with their names. */
+/* A file that was being written, or a lock, whose process was killed: neither takes a day. */
+static bool is_left(const char *name, const struct stat *st)
+{
+    char written[64];
+    size_t length = strlen(name), digits = strspn(name, "0123456789abcdef");
+    bool part = length > TEMPORARY && length < sizeof written && name[length - TEMPORARY] == '.';
+    snprintf(written, sizeof written, "%.*s", (int)(part ? length - TEMPORARY : 0), name);
+    bool ours = digits == 32 ? !strcmp(name + digits, ".lock") || cache_is_module(written) : !strcmp(written, "nvrtc");
+    return ours && time(NULL) - st->st_mtime > DAY;
+}
+
+/* The modules of a folder; *count of them, malloc'd with their names. What was left there goes. */
 static struct file *list(DIR *folder, size_t *count)
 {
     struct file *files = NULL;
@@ -66,7 +79,9 @@ static struct file *list(DIR *folder, size_t *count)
     *count = 0;
     for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
         struct stat st;
-        if (!cache_is_module(e->d_name) || fstatat(dirfd(folder), e->d_name, &st, 0)) continue;
+        if (fstatat(dirfd(folder), e->d_name, &st, 0)) continue;
+        if (S_ISREG(st.st_mode) && is_left(e->d_name, &st)) unlinkat(dirfd(folder), e->d_name, 0);
+        if (!cache_is_module(e->d_name)) continue;
         if (*count == room) {
             struct file *more = realloc(files, (room = room * 2 + 64) * sizeof *files);
             if (!more) break;

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -299,6 +300,45 @@ static void bounded(void **state)
     free(data);
 }
 
+/* A file of the folder, last written so many days ago. */
+static char *lies_there(const char *name, int days)
+{
+    static char path[600];
+    const time_t then = time(NULL) - days * 86400 - (days ? 60 : 0);
+    const struct timespec when[2] = {{.tv_sec = then}, {.tv_sec = then}};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    write_bytes(path, "x", 1);
+    assert_int_equal(utimensat(AT_FDCWD, path, when, 0), 0);
+    return path;
+}
+
+/* Of processes that were killed; what is another's stays, and what may still be in use. */
+static void left_behind(void **state)
+{
+    (void)state;
+#define NAME "0123456789abcdef0123456789abcdef"
+    static const char *const left[] = {NAME ".lock", NAME ".cubin.a1B2c3", NAME ".so.a1B2c3", NAME ".ptx.a1B2c3", "nvrtc.a1B2c3"};
+    static const char *const kept[] = {NAME ".cubin", "nvrtc", "notes.a1B2c3", NAME ".text.a1B2c3", "abc.lock", "my.cubin.a1B2c3",
+                                       NAME ".cubin.backup-1"};
+    struct stat st;
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        empty_folder();
+        char *path = lies_there(left[i], 0);
+        cache_trim(CACHE_BYTES_MAX);
+        assert_int_equal(stat(path, &st), 0);
+        lies_there(left[i], 1);
+        cache_trim(CACHE_BYTES_MAX);
+        assert_int_equal(stat(path, &st), -1);
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        empty_folder();
+        char *path = lies_there(kept[i], 300);
+        cache_trim(CACHE_BYTES_MAX);
+        assert_int_equal(stat(path, &st), 0);
+    }
+    empty_folder();
+}
+
 static void unwritable(void **state)
 {
     (void)state;
@@ -379,7 +419,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
         cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
         cmocka_unit_test(folders),           cmocka_unit_test(forked_while_locked),
-        cmocka_unit_test(by_any_umask),
+        cmocka_unit_test(by_any_umask),      cmocka_unit_test(left_behind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];
