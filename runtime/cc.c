@@ -23,6 +23,8 @@
 #include <xxhash.h>
 
 #define WAIT_NS 1000000
+#define ROOM "stridec-cc."
+#define DAY 86400
 #ifdef __x86_64__
 #define FOR_THIS_MACHINE "-march=native"
 #else
@@ -178,10 +180,46 @@ struct room {
     char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX], temporary[PATH_MAX];
 };
 
+/* With what a compiler that was killed has left there. */
+static void room_remove(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    rmdir(folder);
+}
+
+/* Of a process that was killed meanwhile: no compile takes a day. */
+static bool room_is_left(int in, const char *name)
+{
+    struct stat st;
+    return !strncmp(name, ROOM, strlen(ROOM)) && strlen(name) == strlen(ROOM "XXXXXX") &&
+           !fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           time(NULL) - st.st_mtime > DAY;
+}
+
+static const char *temporary_folder(void)
+{
+    const char *folder = env_variable("TMPDIR");
+    return folder ? folder : "/tmp";
+}
+
+static void rooms_sweep(void)
+{
+    char folder[PATH_MAX];
+    DIR *d = opendir(temporary_folder());
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (room_is_left(dirfd(d), e->d_name) &&
+            (size_t)snprintf(folder, sizeof folder, "%s/%s", temporary_folder(), e->d_name) < sizeof folder)
+            room_remove(folder);
+    if (d) closedir(d);
+}
+
 static bool room_make(struct room *r, struct reason *why)
 {
-    const char *in = env_variable("TMPDIR");
-    int n = snprintf(r->folder, sizeof r->folder, "%s/stridec-XXXXXX", in ? in : "/tmp");
+    static pthread_once_t swept = PTHREAD_ONCE_INIT;
+    pthread_once(&swept, rooms_sweep);
+    int n = snprintf(r->folder, sizeof r->folder, "%s/" ROOM "XXXXXX", temporary_folder());
     if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
         snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
         return false;
@@ -191,15 +229,6 @@ static bool room_make(struct room *r, struct reason *why)
     snprintf(r->log, sizeof r->log, "%s/log", r->folder);
     snprintf(r->temporary, sizeof r->temporary, "TMPDIR=%s", r->folder);
     return true;
-}
-
-/* With what a compiler that was killed has left there. */
-static void room_remove(const struct room *r)
-{
-    DIR *d = opendir(r->folder);
-    for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
-    if (d) closedir(d);
-    rmdir(r->folder);
 }
 
 static bool write_source(const struct room *r, const char *source, struct reason *why)
@@ -334,6 +363,6 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
             explain(&r, why);
         if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, cc_patience);
     }
-    room_remove(&r);
+    room_remove(r.folder);
     return *data ? 0 : -1;
 }

@@ -11,6 +11,7 @@
 #include "trees.h"
 #include "child.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -515,6 +516,36 @@ static void hanging_compiler(void **state)
     in_child(true, setting, stop_behind_another);
 }
 
+/* A folder, last written so many days ago, with a file in it. */
+static void lies_there(char path[512], const char *name, int days)
+{
+    char file[600];
+    const time_t then = time(NULL) - days * 86400 - (days ? 60 : 0);
+    const struct timespec when[2] = {{.tv_sec = then}, {.tv_sec = then}};
+    snprintf(path, 512, "%s/%s", folder, name);
+    snprintf(file, sizeof file, "%s/source.c", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(utimensat(AT_FDCWD, path, when, 0), 0);
+}
+
+/* The folders of compiles whose processes were killed go with the next compile, but none that may still be in use. */
+static void left_behind(void **state)
+{
+    (void)state;
+    const char *const log = setting[2];
+    char temporary[128], left[512], used[512], other[512];
+    begin("left");
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    setting[2] = temporary;
+    lies_there(left, "stridec-cc.a1B2c3", 1), lies_there(used, "stridec-cc.a1B2c4", 0);
+    lies_there(other, "stridec-cc.sources", 300);   /* a longer name */
+    in_child(true, setting, with_code);
+    setting[2] = log;
+    assert_int_not_equal(access(left, F_OK), 0);
+    assert_true(!access(used, F_OK) && !access(other, F_OK));
+}
+
 static char keys[2][512];
 static void see_key(void *arg, const char *file, const char *key, size_t bytes)
 {
@@ -661,6 +692,7 @@ int main(void)
         cmocka_unit_test(walks),            cmocka_unit_test(code),
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(cut_short), cmocka_unit_test(hanging_compiler),
+        cmocka_unit_test(left_behind),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
         cmocka_unit_test(classes),
     };
