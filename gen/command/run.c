@@ -23,6 +23,16 @@ static int set_list(const char *variable, const char *first, const char *second)
     return status == 0 ? 0 : failure("run", "%s can't be set: %s", variable, strerror(errno));
 }
 
+/* Is it one of the list's libraries, which the loader parts by colons and spaces? */
+static bool holds(const char *list, const char *library)
+{
+    for (size_t n; *list; list += n + (list[n] != '\0')) {
+        n = strcspn(list, ": ");
+        if (n == strlen(library) && !memcmp(list, library, n)) return true;
+    }
+    return false;
+}
+
 static int preload(void)
 {
     char library[PATH_MAX];
@@ -33,7 +43,7 @@ static int preload(void)
     const char *present = getenv("LD_PRELOAD");
     if (!present)
         present = "";
-    if (strstr(present, library))
+    if (holds(present, library))
         return 0;
     /* The address sanitizer insists on being the first library. */
     const char *rest = strchr(present, ':');

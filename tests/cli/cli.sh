@@ -232,6 +232,8 @@ else
     check "other preloads are kept" with_others
     twice() { LD_PRELOAD=$library environment_has "^LD_PRELOAD=$library\$" --; }
     check "it is preloaded once" twice
+    like() { LD_PRELOAD=$work/libm.so:$library.old environment_has "^LD_PRELOAD=$library:$work/libm.so:$library.old\$" --; }
+    check "a library whose name begins like it is another" like
     # What each thread has of its own is little: else there would be no room for it.
     check "it can be loaded by dlopen" python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$library"
 fi
