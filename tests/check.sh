@@ -56,6 +56,7 @@ tell_all() {
     local name
     wait
     for name in "${besides[@]}"; do tell "$name"; done
+    besides=()
 }
 
 # yes NAME COMMAND...: a command whose success is the check.
@@ -115,15 +116,15 @@ for b in "$build" "$mpich"; do
     yes "$mpi halo3d in Fortran" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
         "$b/stridec" run --sim -- "$b/examples/halo3d_f"
     run "$mpi calls from Fortran" tests/fortran/run.sh "$b"
-    [ -n "$san" ] || LIMIT=600 run "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
-    [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched run "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    [ -n "$san" ] || LIMIT=900 beside "$mpi under valgrind" tests/valgrind.sh "$b" ${MPI_TEST_SECOND:+sessions}
+    [ -n "$san" ] || LIMIT=900 FETCHED=$PWD/$build/fetched beside "$mpi mpi4py's tests" tests/mpi4py.sh "$b"
+    tell_all
     for halo in 1 2 3; do
         yes "$mpi pencils in Fortran, halo of $halo" tests/mpirun.sh -n 4 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$b/examples/pencils" 19 $halo 3
     done
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
-        run "benchmarks" tests/cli/bench.sh "$b"
         run "nothing to do" tests/cli/light.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
@@ -131,7 +132,9 @@ for b in "$build" "$mpich"; do
         run "library of the other MPI" tests/cli/wrong_mpi.sh "$build" "$first" "$mpich" "$MPICC"
     fi
 done
-[ -n "$san" ] || LIMIT=900 run "MPIs of the Python index" tests/wheels.sh "$build"
+MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks" tests/cli/bench.sh "$build"
+[ -n "$san" ] || LIMIT=900 beside "MPIs of the Python index" tests/wheels.sh "$build"
+tell_all
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -124,12 +124,12 @@ for name in "$@"; do
     while read -r line; do
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
-        # What the driver refuses is the same above both.
-        *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        # What the driver refuses, or XPMEM, is the same above both.
+        *XPMEM_FAIL=* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
         esac
         # Kernels of two GPUs that go in step: the MPI carries one descriptor each.
-        case $MPI_TEST_SECOND$name:$line in 1marks:*apart) continue ;; esac
+        case $MPI_TEST_SECOND$name:$line in 1marks:*apart | 1marks:*"apart launches") continue ;; esac
         # MPICH's ranks never yield: three on two processors wait for the scheduler at each message. Groups of one pack nothing.
         case $MPI_TEST_SECOND$(nproc)$name:$line in
         *"--host packed" | *"--host some") ;;
