@@ -131,6 +131,9 @@ bool buf_check(const struct buf *b, const char *what);
 bool buf_check_but(const struct buf *b, size_t from, size_t to, const char *what);
 /* A receive that nobody answers can be cancelled, and leaves its buffer as it is. */
 void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, int tag, MPI_Comm comm);
+/* Between two ranks: so many messages each way of `doubles` doubles, every second one, in host memory. `before` (may be NULL) comes
+ * before each. */
+void expect_exchange(int doubles, int messages, void (*before)(void), const char *what);
 /* The packed bytes of a buffer filled with pattern_at(salt), malloc'd. */
 unsigned char *layout_packed(const struct layout *l, uint64_t salt);
 /* What a receive into b must leave: the packed bytes of `sent` filled with `salt`. */

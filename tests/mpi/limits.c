@@ -27,7 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TAG = 7, MESSAGES = 20, N = 50000 };
 #define MIB ((rlim_t)1 << 20)
 
 static bool closed;
@@ -44,23 +43,7 @@ static void write_anyhow(void)
 
 static void exchange(void)
 {
-    struct layout l;
-    struct buf in, out;
-    MPI_Datatype type;
-    MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &type);
-    type_commit(&type);
-    layout_of(&l, type, 1, "every second double");
-    buf_make(&out, MEM_HOST, &l, 0, 1), buf_make(&in, MEM_HOST, &l, 0, 2);
-    for (uint64_t i = 0; i < MESSAGES; i++) {
-        buf_fill(&out, i + 10 * (uint64_t)my_rank);
-        write_anyhow();
-        MPI_Sendrecv(out.origin, 1, type, 1 - my_rank, TAG, in.origin, 1, type, 1 - my_rank, TAG, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        buf_expect_from(&in, &l, &l, i + 10 * (uint64_t)(1 - my_rank));
-        buf_check(&in, "under a limit");
-    }
-    buf_free(&in), buf_free(&out);
-    layout_free(&l);
+    expect_exchange(50000, 20, write_anyhow, "under a limit");
 }
 
 static rlim_t mapped(void)

@@ -165,3 +165,25 @@ void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, in
     buf_check(&b, "a cancelled receive");
     buf_free(&b);
 }
+
+void expect_exchange(int doubles, int messages, void (*before)(void), const char *what)
+{
+    enum { TAG = 7 };
+    struct layout l;
+    struct buf in, out;
+    int peer = 1 - my_rank;
+    MPI_Datatype type;
+    MPI_Type_vector(doubles, 1, 2, MPI_DOUBLE, &type);
+    type_commit(&type);
+    layout_of(&l, type, 1, "every second double");
+    buf_make(&out, MEM_HOST, &l, 0, 1), buf_make(&in, MEM_HOST, &l, 0, 2);
+    for (uint64_t i = 0; i < (uint64_t)messages; i++) {
+        buf_fill(&out, i + 10 * (uint64_t)my_rank);
+        if (before) before();
+        MPI_Sendrecv(out.origin, 1, type, peer, TAG, in.origin, 1, type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        buf_expect_from(&in, &l, &l, i + 10 * (uint64_t)peer);
+        buf_check(&in, what);
+    }
+    buf_free(&in), buf_free(&out);
+    layout_free(&l);
+}
