@@ -16,7 +16,6 @@
 /* A rank that is stopped, or a file system without locks, must not hold up the others: compiling twice is no harm. */
 #define LOCK_TRIES 15000
 #define LOCK_WAIT_NS 2000000
-#define DAY 86400
 #define TEMPORARY strlen(".XXXXXX")
 
 int cache_lock(const char *key, bool (*stop)(void))
@@ -60,7 +59,7 @@ static int by_use(const void *a, const void *b)
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* A file that was being written, or a lock, whose process was killed: neither takes a day. */
+/* A file that was being written, or a lock, whose process was killed. */
 static bool is_left(const char *name, const struct stat *st)
 {
     char written[64];
@@ -68,7 +67,7 @@ static bool is_left(const char *name, const struct stat *st)
     bool part = length > TEMPORARY && length < sizeof written && name[length - TEMPORARY] == '.';
     snprintf(written, sizeof written, "%.*s", (int)(part ? length - TEMPORARY : 0), name);
     bool ours = digits == 32 ? !strcmp(name + digits, ".lock") || cache_is_module(written) : !strcmp(written, "nvrtc");
-    return ours && time(NULL) - st->st_mtime > DAY;
+    return ours && file_is_left(st);
 }
 
 /* The modules of a folder; *count of them, malloc'd with their names. What was left there goes. */

@@ -1,6 +1,7 @@
 /* calls_exchange.c: MPI_Sendrecv and MPI_Sendrecv_replace. */
 #include "aside.h"
 #include "attach.h"
+#include "finder.h"
 #include "host_message.h"
 #include "message.h"
 #include "next.h"
@@ -154,14 +155,6 @@ static int exchange_down(struct forms next, struct half *s, int dest, int sendta
                       comm, st);
 }
 
-/* Of a failed exchange: it was the receive that failed. */
-static bool sent(int rc)
-{
-    int class = rc;
-    PMPI_Error_class(rc, &class);
-    return class == MPI_ERR_TRUNCATE;
-}
-
 static int exchange(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
                     MPI_Comm comm, MPI_Status *status)
 {
@@ -171,7 +164,7 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
     int rc = led ? exchange_led(s, dest, sendtag, r, &at, comm, st)
                  : exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
-    if (rc != MPI_SUCCESS && !sent(rc)) return rc;
+    if (rc != MPI_SUCCESS && !finder_truncated(rc)) return rc;   /* such a one was sent */
     if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
     if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
         rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");

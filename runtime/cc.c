@@ -1,6 +1,7 @@
 /* cc.c: see cc.h. */
 #include "cc.h"
 #include "env.h"
+#include "file.h"
 #include "stats.h"
 #include <dirent.h>
 #include <elf.h>
@@ -24,7 +25,6 @@
 
 #define WAIT_NS 1000000
 #define ROOM "stridec-cc."
-#define DAY 86400
 #ifdef __x86_64__
 #define FOR_THIS_MACHINE "-march=native"
 #else
@@ -189,13 +189,13 @@ static void room_remove(const char *folder)
     rmdir(folder);
 }
 
-/* Of a process that was killed meanwhile: no compile takes a day. */
+/* Of a process that was killed meanwhile. */
 static bool room_is_left(int in, const char *name)
 {
     struct stat st;
     return !strncmp(name, ROOM, strlen(ROOM)) && strlen(name) == strlen(ROOM "XXXXXX") &&
            !fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           time(NULL) - st.st_mtime > DAY;
+           file_is_left(&st);
 }
 
 static const char *temporary_folder(void)

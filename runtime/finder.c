@@ -78,8 +78,7 @@ bool finder_refused(int rc)
     return class == MPI_ERR_ARG || class == MPI_ERR_REQUEST;
 }
 
-/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
-static bool truncated(int error)
+bool finder_truncated(int error)
 {
     return class_of(error) == MPI_ERR_TRUNCATE;
 }
@@ -88,9 +87,9 @@ static bool truncated(int error)
 static int end_array(struct completion *c, struct finder *f, int n, int rc)
 {
     int ours = completion_end(c);
-    if (rc != MPI_SUCCESS || !truncated(ours)) return rc == MPI_SUCCESS ? ours : rc;
+    if (rc != MPI_SUCCESS || !finder_truncated(ours)) return rc == MPI_SUCCESS ? ours : rc;
     for (int i = 0; i < n; i++)
-        if (!truncated(f->statuses[i].MPI_ERROR)) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
+        if (!finder_truncated(f->statuses[i].MPI_ERROR)) f->statuses[i].MPI_ERROR = MPI_SUCCESS;
     return MPI_ERR_IN_STATUS;
 }
 

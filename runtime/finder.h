@@ -44,6 +44,8 @@ static inline bool finder_completed(int rc)
 }
 /* Calls on one request return its error; these are about the arguments, and completed nothing. */
 bool finder_refused(int rc);
+/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
+bool finder_truncated(int error);
 /* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one (or none:
  * MPI_UNDEFINED); or some. What the call returns. */
 int finder_all(struct finder *f, int rc);

@@ -243,9 +243,15 @@ static bool stand(struct operands *o)
     return true;
 }
 
+/* Other ranks write it, and may send packed bytes. */
+static bool written(const struct operands *o, const struct operand *p)
+{
+    return o->how == OPERANDS_PACKED && o->comm != MPI_COMM_NULL && p->flags & OPERAND_OUT;
+}
+
 bool operand_by_runs(const struct operands *o, struct operand *p, const struct group *g)
 {
-    if (!ELEMENTS_ARE_WHOLE || o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || !(p->flags & OPERAND_OUT)) return false;
+    if (!ELEMENTS_ARE_WHOLE || !written(o, p)) return false;
     struct piece_of piece;
     int n = operand_pieces(o, p, g);
     bool any = false;
@@ -272,8 +278,7 @@ static int pack_now(struct operands *o)
 static bool comes_whole(const struct operands *o, const struct operand *p, const struct group *g)
 {
     int64_t all = 0, count = 0;
-    if (!PARTS_ARE_WHOLE || o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || !(p->flags & OPERAND_OUT)) return true;
-    if (group_alone(o, g)) return true;
+    if (!PARTS_ARE_WHOLE || !written(o, p) || group_alone(o, g)) return true;
     for (int i = 0, n = operand_pieces(o, p, g); i < n; i++) {
         if (operand_lists(p)) count = operand_count(p, i);
         else if (!whole_count(o, p, g, &count)) count = INT64_MAX;

@@ -143,8 +143,6 @@ const char *spill_in(int rank, uint32_t slot, int64_t bytes)
 
 void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes)
 {
-    char name[128];
-    node_spill_name(name, rank, slot);
     munmap((void *)(uintptr_t)payload, (size_t)bytes);
-    unlink(name);
+    spill_recall(rank, slot);
 }

@@ -96,11 +96,12 @@ static bool is_type(const char *text)
 {
     struct reason why;
     const char *name;
-    struct spec *spec = stages_signature(text) ? NULL : load_spec(text, &name, &why);
-    bool yes = spec || stages_signature(text);
+    if (stages_signature(text))
+        return true;
+    struct spec *spec = load_spec(text, &name, &why);
     if (spec)
         spec_free(spec);
-    return yes;
+    return spec != NULL;
 }
 
 /* Says which type has no count behind it, if one has none: else 0. */
