@@ -2,6 +2,7 @@
  *
  * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--cold] [--least BYTES] [--span BYTES]
  *                                               [--only NAME]... [--limit SECONDS] [OUT.json]
+ *        mpirun -n 2 [stridec run --] pingpong --mixed [--check] [OUT.json]: the rows of mixed.c instead
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
@@ -15,6 +16,7 @@
  * freed. STRIDEC_TRANSPORT, where set, is noted in the results. */
 #include "common.h"
 #include "layouts.h"
+#include "mixed.h"
 #include "together.h"
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +177,7 @@ static bool check(struct side *s)
 struct wish {
     const char *out, *transport, *only[ONLY_MOST];
     int only_total;
-    bool check_only, quick, send_only, cold;
+    bool check_only, quick, send_only, cold, mixed;
     size_t least, span_max;
     double end_us;
 };
@@ -347,6 +349,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.send_only = true;
         else if (!strcmp(argv[i], "--cold"))
             wish.cold = true;
+        else if (!strcmp(argv[i], "--mixed"))
+            wish.mixed = true;
         else if (!strcmp(argv[i], "--least") && i + 1 < argc)
             wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
@@ -381,7 +385,7 @@ int main(int argc, char **argv)
         f = results_open(wish.out, argc, argv);
         fprintf(f, "\"benchmark\": \"pingpong\",\n\"cases\": [\n");
     }
-    wrong = run_all(f, rank, &wish);
+    wrong = wish.mixed ? mixed_run(f, rank) : run_all(f, rank, &wish);
     if (f) {
         fprintf(f, "\n]}\n");
         results_close(f);

@@ -2,6 +2,7 @@
 #include "env.h"
 #include "host.h"
 #include "interpose.h"
+#include "offer.h"
 #include "transport.h"
 #include "which_mpi.h"
 #include <dlfcn.h>
@@ -45,7 +46,7 @@ bool mpi_cuda_aware(void)
     if (!k) {
         k = ask_aware() ? 2 : 1;
         atomic_store_explicit(&known, k, memory_order_relaxed);
-        atomic_store_explicit(&host_aware, k == 2, memory_order_relaxed);
+        atomic_store_explicit(&host_passes, k == 2 && !offer_allowed(), memory_order_relaxed);
     }
     return k == 2;
 }

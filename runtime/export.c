@@ -160,7 +160,8 @@ static bool share(struct device *d, struct export *e)
     pthread_mutex_lock(&lock);
     const struct handle *h = handle_of(d, e);
     bool shared = h && h->shared;
-    if (shared) e->handle = h->handle, e->synchronous = h->synchronous, e->probe = probe_of(d);
+    e->probe = probe_of(d);   /* whatever can't be shared may be packed into memory that can */
+    if (shared) e->handle = h->handle, e->synchronous = h->synchronous;
     pthread_mutex_unlock(&lock);
     if (shared && e->probe < PROBES) remember(d, e);
     return shared && e->probe < PROBES;
@@ -193,9 +194,19 @@ bool export_tried(struct device *d, const struct peer *p)
     return true;
 }
 
+bool export_reaches(struct device *d, const struct peer *p)
+{
+    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++)
+        if (probes[i].device == d) return p->self || accepts(p, i);
+    return false;
+}
+
 /*
  * Refusals.
  */
+
+#define EVERYBODY (-1)   /* in place of a rank: the allocation is the MPI's (export_give) */
 
 struct refusal {
     struct {
@@ -206,24 +217,36 @@ struct refusal {
 };
 static struct refusal *refusals;
 static atomic_bool any_refused;
+static atomic_uint given_count;
 
-static bool is_refused(uint64_t id, const struct peer *p)
+/* With the lock held. */
+static struct refusal *refusal_of(uint64_t id, int64_t rank)
 {
-    struct refusal *r = NULL, key = {.key = {id, p->rank}};
-    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
-    pthread_mutex_lock(&lock);
+    struct refusal *r = NULL, key = {.key = {id, rank}};
     HASH_FIND(hh, refusals, &key.key, sizeof key.key, r);
-    pthread_mutex_unlock(&lock);
-    return r != NULL;
+    return r;
 }
 
-void export_refuse(uint64_t id, const struct peer *p)
+static bool is_refused(uint64_t id, int64_t rank)
 {
-    struct refusal *r = is_refused(id, p) ? NULL : calloc(1, sizeof *r), *oldest;
-    if (!r) return;
-    r->key.id = id, r->key.rank = p->rank;
-    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it from there are packed", p->rank);
+    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
     pthread_mutex_lock(&lock);
+    bool refused = refusal_of(id, rank) || refusal_of(id, EVERYBODY);
+    pthread_mutex_unlock(&lock);
+    return refused;
+}
+
+static void refuse(uint64_t id, int64_t rank)
+{
+    struct refusal *r = calloc(1, sizeof *r), *oldest;
+    if (!r) return;
+    r->key.id = id, r->key.rank = rank;
+    pthread_mutex_lock(&lock);
+    if (refusal_of(id, rank)) {   /* by another thread */
+        pthread_mutex_unlock(&lock);
+        free(r);
+        return;
+    }
     HASH_ADD(hh, refusals, key, sizeof r->key, r);
     if (HASH_COUNT(refusals) > REFUSALS_MAX) {
         oldest = refusals;
@@ -234,9 +257,27 @@ void export_refuse(uint64_t id, const struct peer *p)
     atomic_store_explicit(&any_refused, true, memory_order_release);
 }
 
+void export_refuse(uint64_t id, const struct peer *p)
+{
+    if (is_refused(id, p->rank)) return;
+    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
+    refuse(id, p->rank);
+}
+
+void export_give(struct device *d, uint64_t address)
+{
+    struct allocation a;
+    if (!node_own() || device_around((const void *)(uintptr_t)address, &a) != d || !a.span) return;
+    if (is_refused(a.id, EVERYBODY)) return;
+    refuse(a.id, EVERYBODY);
+    uint32_t at = atomic_fetch_add(&given_count, 1);
+    atomic_store_explicit(&node_own()->given[at % GIVEN], a.id, memory_order_relaxed);
+    atomic_store_explicit(&node_own()->gives, at + 1, memory_order_release);
+}
+
 bool export_accepted(const struct export *e, const struct peer *p)
 {
-    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p));
+    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p->rank));
 }
 
 /*

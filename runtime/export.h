@@ -24,7 +24,13 @@ static inline bool export_holds(const struct export *e, uint64_t address, int64_
 }
 /* False of a peer that has not shown yet that it can read the memory of d, though there is something for it to try. */
 bool export_tried(struct device *d, const struct peer *p);
-/* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
+/* Returns true once the peer has shown that it can read memory of d. */
+bool export_reaches(struct device *d, const struct peer *p);
+/* Notes that the MPI is about to open the allocation around an address of d in other processes: it is not offered from then
+ * on, and peers close it when they next hand device memory to the MPI (import_yield). */
+void export_give(struct device *d, uint64_t address);
+/* True once the peer has shown that it can read memory of the device, and neither it nor export_give has taken this allocation
+ * out. */
 bool export_accepted(const struct export *e, const struct peer *p);
 /* The peer could not read the allocation of that id: it is not to be offered to it again. */
 void export_refuse(uint64_t id, const struct peer *p);

@@ -21,6 +21,7 @@ static bool is_offered(struct layout *l, struct where w, const void *buf, int64_
     int64_t first, past;
     if (!peer) return false;
     if (peer->self ? device_first()->next != NULL : !export_tried(w.device, peer)) return false;
+    if (export_reaches(w.device, peer)) return true;   /* packed first, where the allocation itself can't be read */
     layout_span(l, count, &first, &past);
     bool shared = export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e);
     return shared && export_accepted(&e, peer) && (layout_contiguous(l, count) || export_layout(l));

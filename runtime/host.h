@@ -83,18 +83,18 @@ HOST_INLINE bool host_type_plain(MPI_Datatype t)
     return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) >> 16 == host_type_bits(t);   /* never 0 */
 }
 
-/* The MPI takes device memory; set once that is known (mpi_cuda_aware). */
-extern atomic_bool host_aware __attribute__((visibility("hidden")));
+/* Contiguous messages are the MPI's wherever they lie: it takes device memory, and none of it goes from memory to memory
+ * (offer_allowed). Set once that is known (mpi_cuda_aware). */
+extern atomic_bool host_passes __attribute__((visibility("hidden")));
 
-/* What a stub asks before anything else: a buffer of a plain type in host memory; of one anywhere, which a CUDA-aware MPI
- * takes; a buffer of bytes. */
+/* What a stub asks before anything else: a buffer of a plain type in host memory; a message of one that is the MPI's. */
 HOST_INLINE bool host_buffer(const void *buf, MPI_Datatype t)
 {
     return host_type_plain(t) && host_surely(buf);
 }
 HOST_INLINE bool host_message(const void *buf, MPI_Datatype t)
 {
-    return host_type_plain(t) && (host_surely(buf) || atomic_load_explicit(&host_aware, memory_order_relaxed));
+    return host_type_plain(t) && (host_surely(buf) || atomic_load_explicit(&host_passes, memory_order_relaxed));
 }
 
 #endif

@@ -35,14 +35,18 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
 {
     struct where w;
     bool offers = how >= LEAVES_BLOCKING;
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w);
     *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
+    if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
+        if (offer_allowed() && node_peer(comm, dest)) export_give(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)l->low);
+        return false;
+    }
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
     if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
-    *rc = parcel_open_on(&to->parcel, l, w, buf, count, datatype, dest, comm);
+    *rc = parcel_open_sent(&to->parcel, l, w, buf, count, datatype, dest, comm);
     if (*rc == MPI_SUCCESS) *rc = parcel_pack(to->parcel, comm);
     if (*rc == MPI_SUCCESS) *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
@@ -59,12 +63,16 @@ void message_sent(MPI_Request request, struct parcel *p)
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc)
 {
+    struct where w_of;
+    struct layout *l = source == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w_of);
     *p = NULL;
-    *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
+    *rc = MPI_SUCCESS;
+    if (l && parcel_received_apart(l, w_of, buf, count, source, comm))
+        *rc = parcel_open_on(p, l, w_of, buf, count, datatype, source, comm);
     attach_poll();
     if (*rc == MPI_SUCCESS && !*p) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
-    if (*p) import_try_source(source, comm, (*p)->device);
+    if (l) import_try_source(source, comm, w_of.device);
     return settled(p, *rc);
 }
 
@@ -73,8 +81,7 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
     struct descriptor d;
     struct pulls ps = {0};
     if (!pull_wanted(p, p->address, status, &d)) {
-        struct peer *from = p->bytes >= OFFER_MIN ? node_peer(comm, status->MPI_SOURCE) : NULL;
-        if (from) atomic_store_explicit(&from->offers, false, memory_order_relaxed);
+        if (p->device && wire_received(status) >= OFFER_MIN) pull_note(node_peer(comm, status->MPI_SOURCE), p, false);
         if (p->block) host_arrived(p, wire_received(status));
         return p->transport ? parcel_unpack(p, wire_received(status), comm) : MPI_SUCCESS;
     }

@@ -123,7 +123,7 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     o->peer = peer, o->promise = site->promise;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
     bool there = begun && fill(o, site), packs = begun && offer_packs_first(o, there && site->feeds);
-    if (there || (begun && o->promise)) {
+    if (there || (begun && (o->promise || export_reaches(d, peer)))) {
         offer_publish(o);
         if (((packs || !there) && move_away(o)) || there) return o;
     }

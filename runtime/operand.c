@@ -191,13 +191,21 @@ static bool reads_part(const struct operands *o, const struct operand *p)
     return o->how == OPERANDS_STAGED && p->flags & OPERAND_OUT && p->flags & OPERAND_GROUP;
 }
 
+/* The MPI opens in other processes what is sent, and what a collective sends on. */
+static void hand_down(const struct operands *o, const struct piece_of *piece, struct device *d)
+{
+    if (!offer_allowed() || (o->message && !o->sends)) return;
+    export_give(d, (uint64_t)(uintptr_t)piece->buf + (uint64_t)piece->layout->low);
+    if (!o->message) import_yield();
+}
+
 /* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but for
  * absolute addresses. */
 enum taken { ON_HOST, AS_IT_IS, CARRIED };
 static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
 {
     int n = operand_pieces(o, p, g);
-    bool device = false, takes = takes_devices(o) && !reads_part(o, p);
+    bool device = false, given = false, takes = takes_devices(o) && !reads_part(o, p);
     struct piece_of piece;
     struct where w = {0};
     for (int i = 0; i < n; i++) {
@@ -209,6 +217,7 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
         if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
+        if (device && (!given || p->buf == MPI_BOTTOM)) hand_down(o, &piece, w.device), given = true;
     }
     return device ? AS_IT_IS : ON_HOST;
 }

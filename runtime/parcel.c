@@ -2,9 +2,12 @@
 #include "parcel.h"
 #include "block.h"
 #include "env.h"
+#include "export.h"
 #include "log.h"
 #include "node.h"
+#include "offer.h"
 #include "pipeline.h"
+#include "pull.h"
 #include "spare.h"
 #include "tell.h"
 #include "world.h"
@@ -63,15 +66,26 @@ static const struct transport *choose(const struct parcel *p)
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
 }
 
+/* Returns true where the last device message of so many bytes from anybody, or from this peer, was an RTS header; messages
+ * too short for one pass through the host, so that the MPI opens no allocation that stridec reads. */
+static bool peer_prefers_host(const struct peer *p, int64_t bytes)
+{
+    if (p && p->self) return true;
+    if (bytes < OFFER_MIN) return offer_allowed();
+    return atomic_load_explicit(p ? &p->offers : &pull_device_came, memory_order_relaxed);
+}
+
 /* What comes as a descriptor is to arrive where the host can read it; and chunks where the tuned table says. */
 static bool prefers_host(int64_t bytes, int peer, MPI_Comm comm)
 {
     int inter = 1, rank = MPI_PROC_NULL;
-    if (peer < 0 || !mpi_cuda_aware()) return false;
+    if (!mpi_cuda_aware()) return false;
+    if (peer == MPI_ANY_SOURCE) return peer_prefers_host(NULL, bytes);
+    if (peer < 0) return false;
     const struct pipeline *l = pipeline_get();
     if (l && !l->settings.device && bytes >= l->settings.least && pipeline_peer(comm, peer) >= 0) return true;
     const struct peer *p = node_peer(comm, peer);
-    if (p) return p->self || atomic_load_explicit(&p->offers, memory_order_relaxed);
+    if (p) return peer_prefers_host(p, bytes);
     PMPI_Comm_test_inter(comm, &inter);
     return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
 }
@@ -124,13 +138,25 @@ struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, 
     return p;
 }
 
-struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+static struct layout *movable(int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (count <= 0 || comm == MPI_COMM_NULL || !driver_get()) return NULL;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || layout_bytes(l, count) < 0) return NULL;
+    return l && l->size && layout_bytes(l, count) >= 0 ? l : NULL;
+}
+
+struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+{
+    struct layout *l = movable(count, datatype, comm);
+    if (l) *w = where_of(l, buf, count);
+    return l && w->device ? l : NULL;
+}
+
+struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+{
+    struct layout *l = movable(count, datatype, comm);
     /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
-    if (mpi_cuda_aware() && !l->low && layout_contiguous(l, count)) return NULL;
+    if (!l || (mpi_cuda_aware() && !l->low && layout_contiguous(l, count))) return NULL;
     *w = where_of(l, buf, count);
     return w->device && !parcel_native(l, buf, count, *w) ? l : NULL;
 }
@@ -141,33 +167,65 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
     return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
 }
 
+bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm)
+{
+    return !parcel_native(l, buf, count, w) || prefers_host(layout_bytes(l, count), source, comm);
+}
+
+#define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
+
+bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
+{
+    struct peer *p = offer_allowed() ? node_peer(comm, dest) : NULL;
+    if (!p || p->self) return false;
+    return layout_bytes(l, count) < OFFER_MIN || (!export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED);
+}
+
+/* Of what is sent. */
+static bool leaves_by_host(int64_t bytes, int dest, MPI_Comm comm)
+{
+    const struct peer *p = mpi_cuda_aware() && offer_allowed() ? node_peer(comm, dest) : NULL;
+    return p || prefers_host(bytes, dest, comm);
+}
+
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct where w;
     return parcel_wants(buf, count, datatype, comm, &w) != NULL;
 }
 
-static struct parcel sent_to(struct layout *l, struct where w, const void *buf, int64_t count, int peer, MPI_Comm comm)
+static struct parcel parcel_at(struct layout *l, struct where w, const void *buf, int64_t count, bool on_host)
 {
     struct parcel p = parcel_on(l, w.device, buf, count);
-    p.parts = w.parts;
-    p.on_host = prefers_host(p.bytes, peer, comm);
+    p.parts = w.parts, p.on_host = on_host;
     return p;
 }
 
 const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm)
 {
-    struct parcel p = sent_to(l, w, NULL, count, peer, comm);
+    struct parcel p = parcel_at(l, w, NULL, count, leaves_by_host(layout_bytes(l, count), peer, comm));
     return choose(&p);
+}
+
+static int parcel_open_at(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                          MPI_Datatype datatype, bool on_host, MPI_Comm comm)
+{
+    int rc = parcel_check(l, w, datatype, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    struct parcel what = parcel_at(l, w, buf, count, on_host);
+    return parcel_make(p, &what, datatype, comm);
 }
 
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
-    int rc = parcel_check(l, w, datatype, comm);
-    if (rc != MPI_SUCCESS) return rc;
-    struct parcel what = sent_to(l, w, buf, count, peer, comm);
-    return parcel_make(p, &what, datatype, comm);
+    return parcel_open_at(p, l, w, buf, count, datatype, prefers_host(layout_bytes(l, count), peer, comm), comm);
+}
+
+int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                     MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    return parcel_open_at(p, l, w, buf, count, datatype, leaves_by_host(layout_bytes(l, count), dest, comm), comm);
 }
 
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm)

@@ -12,6 +12,8 @@
 int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* True if parcel_open would take the buffer. */
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* Finds a buffer that lies in device memory, or partly so: its layout, and where it lies; NULL for any other. */
+struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
 /* The layout of a buffer that parcel_open takes, and where it lies; NULL for one that it does not. */
 struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
 /* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a buffer's own
@@ -20,11 +22,21 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
 struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
+/* Returns true where what `source` sends into such a buffer is better received into memory of stridec's: the MPI can't
+ * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. */
+bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm);
+/* Returns true where a message from device d that the MPI could take is packed all the same: to a rank of the node, too short
+ * for an RTS header, or one of the first, before that rank has tried to read memory of d. The MPI would open its allocation,
+ * and stridec then could not. */
+bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
 /* The transport that such a parcel would take. */
 const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm);
 /* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
+/* Opens a parcel that is sent: to ranks of the node a CUDA-aware MPI gets it in host memory, so that it opens nothing there. */
+int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                     MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
 struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);
 /* MPI_SUCCESS where the type is committed; else the MPI's error, raised on comm. */

@@ -71,6 +71,21 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
     return at != NULL;
 }
 
+atomic_bool pull_device_came;
+
+/* Of receives into host memory nothing is to be learned. The flags are written only where they change. */
+static void note(atomic_bool *flag, bool header)
+{
+    if (atomic_load_explicit(flag, memory_order_relaxed) != header) atomic_store_explicit(flag, header, memory_order_relaxed);
+}
+
+void pull_note(struct peer *from, const struct parcel *p, bool header)
+{
+    if (!p->device) return;
+    if (from) note(&from->offers, header);
+    note(&pull_device_came, header);
+}
+
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at must not pass
  * for a payload. */
 bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
@@ -84,6 +99,6 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
                   descriptor_marked(d, &peer->file->cookie, brief);
-    if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
+    if (wanted) pull_note(peer, p, true);
     return wanted;
 }

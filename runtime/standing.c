@@ -70,14 +70,14 @@ struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype data
 {
     struct where w;
     struct peer *peer = NULL;
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
+    struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w);
     bool host = !l && (l = wants_host(buf, count, datatype, dest, comm, &peer));
     if (!l || (!host && (!l->tree || w.parts || parcel_check(l, w, datatype, comm) != MPI_SUCCESS))) return NULL;
     struct standing *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->peer = peer, s->parcel = parcel_bare(l, host ? NULL : w.device, buf, count);
     if (s->parcel && (host ? offer_promise(&s->promise) : offers(s, dest, comm))) return s;
-    s->way = s->parcel && !host ? outflow_way(l, w, count, dest, comm) : -1;
+    s->way = s->parcel && !host && !parcel_native(l, buf, count, w) ? outflow_way(l, w, count, dest, comm) : -1;
     if (s->way >= 0) return s;
     parcel_close(s->parcel);
     free(s);

@@ -203,7 +203,7 @@ local function receives_at(args)
 end
 
 -- The condition on which a call has nothing for stridec to do, as far as that is known without asking; "" where there is
--- none. A CUDA-aware MPI takes messages of plain types from any memory.
+-- none.
 local function nothing_to_do(f)
   local args, checks, buffers, message = f.args, {}, 0, f.row.how == "packed"
   for _, a in ipairs(args) do
