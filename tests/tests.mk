@@ -3,6 +3,7 @@ include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
 include tests/mpi/mpi.mk
+include tests/programs/programs.mk
 include tests/fuzz.mk
 include tests/fortran/fortran.mk
 
