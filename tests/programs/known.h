@@ -5,19 +5,25 @@
 
 /* Open MPI 4.1: the second start of a Bsend_init sends other bytes.
  * Under MPI_THREAD_MULTIPLE its MPI_Waitall may hang where one of the requests ends in an error.
+ * Its engine misreads a step of -1 byte.
  * MPICH 4.0: MPI_Get_elements ends the program, or tells too few,
  * of resized types, pairs, types of several basic ones and those of large-count constructors. The status of a nonblocking
- * receive from MPI_PROC_NULL is not set, and persistent requests of it are never complete. What comes as packed bytes, as from Bsend, into many small structs is taken for truncated. */
+ * receive from MPI_PROC_NULL is not set, and persistent requests of it are never complete. What comes as packed bytes, as from Bsend, into many small structs or pairs is taken
+ * for truncated. Its engine divides by zero where empty blocks of one length are a member of a struct. */
 #ifdef OPEN_MPI
 #define KNOWN_BSEND_INIT 1
 #define KNOWN_WAITALL_FAILS 1
 #define KNOWN_ELEMENTS 0
 #define KNOWN_NOBODY 0
-#define KNOWN_STRUCTS 0
+#define KNOWN_EMPTY 0
+#define KNOWN_STEP 1
+#define KNOWN_STRUCTS 1
 #else
 #define KNOWN_WAITALL_FAILS 0
 #define KNOWN_ELEMENTS 1
 #define KNOWN_NOBODY 1
+#define KNOWN_EMPTY 1
+#define KNOWN_STEP 0
 #define KNOWN_STRUCTS 1
 #define KNOWN_BSEND_INIT 0
 #endif

@@ -2,6 +2,7 @@
  *
  * A type is grown from the outside in: so many repetitions of a unit are divided among the blocks of a combiner, and each block's
  * type is grown in turn. Extents are the MPI's own words; what a combiner does with them is worked out here. */
+#include "known.h"
 #include "programs.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,8 +115,6 @@ static struct made contiguous(struct chance *c, struct made *child, int n)
     return m;
 }
 
-/* Open MPI 4.1's own engine misreads a step of -1 byte. MPICH 4.0's divides by zero where a vector of empty blocks is a
- * member of a struct. */
 static struct made vector(struct chance *c, struct made *child, int n)
 {
     struct made m = {.type = MPI_DATATYPE_NULL};
@@ -124,7 +123,7 @@ static struct made vector(struct chance *c, struct made *child, int n)
     int64_t least = block_pitch(child, length), each = child->extent ? child->extent : 1, step;
     step = bytes ? least + gap(c) : (least + llabs(each) - 1) / llabs(each) + draw(c, 3);
     if (once_in(c, 6)) step = -step;
-    if (step * (bytes ? 1 : each) == -1) step = -2;
+    if (KNOWN_STEP && step * (bytes ? 1 : each) == -1) step = -2;
     if (bytes)
         EITHER(wide, MPI_Type_create_hvector(count, length, step, child->type, &m.type),
                MPI_Type_create_hvector_c(count, length, step, child->type, &m.type));
@@ -411,7 +410,7 @@ static struct made grow(struct chance *c, const struct unit *u, int reps, int de
     }
     child = grow(c, u, inner, depth - 1);
     reps /= inner;
-    if (reps == 0 && form < 9) return once_in(c, 2) ? list(c, &child, 0) : contiguous(c, &child, 0);
+    if (reps == 0 && form < 9) return KNOWN_EMPTY || once_in(c, 2) ? contiguous(c, &child, 0) : list(c, &child, 0);
     switch (form) {
     case 0: return contiguous(c, &child, reps);
     case 1: case 2: case 3: return vector(c, &child, reps);

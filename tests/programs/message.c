@@ -107,8 +107,9 @@ static void plan_ways(struct message *m, struct chance *c)
     if (m->nobody && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     m->rounds = m->send == FREED || m->truncates || m->nobody ? 1 : once_in(c, 3) ? draw_in(c, 2, ROUNDS) : 1;
     /* A buffer for Bsend has to lie in host memory, and this program's is not boundless. */
+    bool structs = m->unit.n > 1 || unit_pairs(&m->unit);
     if ((m->send == BSEND || m->send == IBSEND || m->send == BSEND_INIT)
-        && m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST) m->send = ISEND;
+        && ((KNOWN_STRUCTS && structs) || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
     if (KNOWN_BSEND_INIT && m->send == BSEND_INIT) m->rounds = 1;
     if (KNOWN_SELF_TRUNCATES && m->from == m->to && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     if (m->from == m->to && m->send != BSEND && send_blocks(m->send)) m->send = ISEND;
@@ -146,8 +147,6 @@ static void plan(struct op *o, struct chance *c)
         plan_content(m, c);
         m->send_seed = o->seed + 1, m->receive_seed = o->seed + 2;
     }
-    if (KNOWN_STRUCTS && m->unit.n > 1 && m->sent > 20) m->sent = m->sent % 21, m->room = m->sent + draw(c, 3), m->send_each = m->sent,
-        m->receive_each = m->room, m->truncates = false;
     plan_ways(m, c);
     m->any_source = once_in(c, 4);
     m->tag = 10 + o->strand->messages++;

@@ -47,6 +47,6 @@ for smaller in "--threads 1" "--depth 0" "--depth 1" "--depth 2" "--most 1" "--m
     if fails $smaller "$@"; then set -- $smaller "$@"; fi
 done
 attempt --tell "$@"
-grep -v '^#' "$work/out" | sort -u -k1,1 -s | head -0
+
 cut -c1-600 "$work/out" | grep -E '^(op|not ok|    )|^stridec|ssert|rror' | awk '!seen[$0]++' | head -80
 echo "# shown by: programs $seed 1 $* (on $ranks ranks)"
