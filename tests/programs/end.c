@@ -152,9 +152,9 @@ void end_close(struct end *e)
 
 void end_tell(const struct end *e, const char *what)
 {
-    for (int i = 0; i < e->layouts; i++) {
-        const char *memory = memory_name[e->region[0].memory];
-        tell("    %s: %d x %s, in %s%s memory", what, e->n == 1 ? e->block[0].count : -1, e->layout[i].text, memory,
-             e->regions > 1 ? " and other" : "");
-    }
+    for (int i = 0; i < e->layouts; i++)
+        tell("    %s: %d x %s", what, e->n == 1 ? e->block[0].count : -1, e->layout[i].text);
+    for (int i = 0; i < e->regions; i++)
+        tell("    %s: in %s memory of device %d, origin %p", what, memory_name[e->region[i].memory], e->region[i].device,
+             (void *)region_origin(&e->region[i]));
 }

@@ -57,6 +57,7 @@ int units_draw(struct chance *c, const struct unit *u)
 {
     int n = draw(c, 32), bytes = unit_bytes(u), most;
     most = n == 0 ? 0 : n < 12 ? 20 : n < 22 ? 300 : n < 29 ? 3000 : n < 31 ? 20000 : 60000;
+    if (KNOWN_STRUCTS && (u->n > 1 || unit_pairs(u)) && most > 300) most = 300;
     n = draw(c, most + 1);
     if (setup.most && n > setup.most) n = n % (setup.most + 1);
     return n * (int64_t)bytes > 400000 ? 400000 / bytes : n;
@@ -68,7 +69,7 @@ static void known(struct message *m, struct chance *c)
     static const int units[] = {12, 96, 720, 4320};
     struct chance fixed = chance_of(77, (uint64_t)draw(c, 4));
     m->unit = unit_draw(&fixed);
-    m->sent = m->room = units[draw(c, 4)];
+    m->sent = m->room = units[draw(c, KNOWN_STRUCTS && (m->unit.n > 1 || unit_pairs(&m->unit)) ? 2 : 4)];
     if (setup.most && m->sent > setup.most) m->sent = m->room = setup.most;
     m->send_each = m->receive_each = m->sent;
     m->send_seed = (uint64_t)draw(c, 6), m->receive_seed = (uint64_t)draw(c, 6);
@@ -107,9 +108,8 @@ static void plan_ways(struct message *m, struct chance *c)
     if (m->nobody && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     m->rounds = m->send == FREED || m->truncates || m->nobody ? 1 : once_in(c, 3) ? draw_in(c, 2, ROUNDS) : 1;
     /* A buffer for Bsend has to lie in host memory, and this program's is not boundless. */
-    bool structs = m->unit.n > 1 || unit_pairs(&m->unit);
     if ((m->send == BSEND || m->send == IBSEND || m->send == BSEND_INIT)
-        && ((KNOWN_STRUCTS && structs) || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
+        && (KNOWN_BSEND || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
     if (KNOWN_BSEND_INIT && m->send == BSEND_INIT) m->rounds = 1;
     if (KNOWN_SELF_TRUNCATES && m->from == m->to && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     if (m->from == m->to && m->send != BSEND && send_blocks(m->send)) m->send = ISEND;
