@@ -1,6 +1,6 @@
 #!/bin/sh
 # gpu.sh: `tests/gpu.sh [BUILD_DIR [PART...]]` (make check-gpu): what only a machine with a GPU can show. Runs from a
-# built tree, compiles nothing. The parts, all of them but the last by default:
+# built tree, compiles nothing. The parts, all of them but the last two by default:
 #   doctor      what `stridec doctor` finds
 #   examples    the halo exchanges in C, Fortran and Python, and by each transport
 #   bytes       the benchmarks' byte checks
@@ -8,6 +8,7 @@
 #   sanitizer   compute-sanitizer's memcheck, racecheck and initcheck; or sanitizer/TOOL for one of them
 #   soak        a million random messages of up to 64 MiB on 2, 4 and 8 ranks, in jobs of 16000, some at a time; some
 #               minutes on two H200s
+#   programs    5,000 random MPI programs (tests/programs), some jobs at a time
 # Prints "N passed, N failed" last. tests/mpi/NAME.args, where there is one, holds a line "RANKS [args]" for each run of
 # NAME; else it runs with 2.
 # Variables: MPICC, CUDA_LIB, PYTHON, TEST_SEED, LOGS (a folder for the output of each run; default a temporary one),
@@ -27,7 +28,7 @@ export OMPI_MCA_osc="${OMPI_MCA_osc:-pt2pt}"   # Open MPI 4.1 has no other for w
 stridec=$BUILD/stridec
 passed=0 failed=0 limit=${LIMIT:-300}
 # Lines worth showing of a run that went well.
-telling='median|exchange: min|device memory|layouts verified|kernels in|blocks: commit|were compiled'
+telling='# programs:|median|exchange: min|device memory|layouts verified|kernels in|blocks: commit|were compiled'
 
 if [ "$("$BUILD/tests/gpu_count" 2>/dev/null || echo 0)" -eq 0 ]; then
     echo "check-gpu: no GPU found: nothing was checked"
@@ -187,6 +188,12 @@ try_soak() {
     failed=$((failed + $(grep -c "^not ok" "$scratch/soak")))
 }
 
+try_programs() {
+    limit=${LIMIT:-7200}
+    try programs env PROGRAMS_REAL=1 LOGS="$LOGS" PROGRAMS="${PROGRAMS:-5000}" JOBS="${JOBS:-4}" THREADS="${THREADS:-3}" LIMIT=900 \
+        tests/programs/programs.sh "$BUILD"
+}
+
 for part in $parts; do
     case $part in
     doctor) try doctor "$stridec" doctor ;;
@@ -195,6 +202,7 @@ for part in $parts; do
     mpi) for program in $(mpi_programs); do try_mpi "$program"; done ;;
     mpi/*) try_mpi "${part#mpi/}" ;;
     soak) try_soak ;;
+    programs) try_programs ;;
     sanitizer) try_sanitizer memcheck racecheck initcheck ;;
     sanitizer/*) try_sanitizer "${part#sanitizer/}" ;;
     *)

@@ -3,6 +3,7 @@ include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
 include tests/mpi/mpi.mk
+include tests/programs/programs.mk
 include tests/fuzz.mk
 include tests/fortran/fortran.mk
 
@@ -25,7 +26,7 @@ unit-tests: $(UNIT)
 .SECONDARY: $(UNIT:%=%.o)
 
 # Everything that `make check` runs, for one MPI.
-check-build: all sim examples mpi-tests fortran-tests $(BUILD)/tests/gpu_count
+check-build: all sim examples mpi-tests programs fortran-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest \
                  $(patsubst %,$(BUILD)/bench/%,pack commit overhead pingpong halo stencil cpu_pack cpu_pingpong)
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) check-build

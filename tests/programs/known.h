@@ -1,0 +1,36 @@
+/* known.h: faults of the MPIs alone, met by programs in host memory without stridec. What would meet one is not drawn. */
+#ifndef STRIDEC_TESTS_PROGRAMS_KNOWN_H
+#define STRIDEC_TESTS_PROGRAMS_KNOWN_H
+#include <mpi.h>
+
+#ifdef OPEN_MPI
+#define OPEN_MPI_HAS 1
+#define MPICH_HAS 0
+#else
+#define OPEN_MPI_HAS 0
+#define MPICH_HAS 1
+#endif
+
+/* Open MPI 4.1: a message of a rank to itself is written past the end of a receive that is too short (README, Limits). */
+#define KNOWN_SELF_TRUNCATES 1
+/* MPI_Get_elements takes a pair for one basic element there, for two in MPICH: the standard leaves it open. */
+#define KNOWN_PAIRS 1
+/* Open MPI 4.1: the second start of a Bsend_init sends other bytes. */
+#define KNOWN_BSEND_INIT OPEN_MPI_HAS
+/* Open MPI 4.1: under MPI_THREAD_MULTIPLE a call on several requests may hang where one of them ends in an error. */
+#define KNOWN_WAITALL_FAILS OPEN_MPI_HAS
+/* Open MPI 4.1: a step of -1 byte is misread. */
+#define KNOWN_STEP OPEN_MPI_HAS
+
+/* MPICH 4.0: MPI_Get_elements ends the program or tells too few: of resized types, pairs, structs, large-count constructors. */
+#define KNOWN_ELEMENTS MPICH_HAS
+/* MPICH 4.0: the status of a nonblocking receive from MPI_PROC_NULL is not set; persistent requests of it are never complete. */
+#define KNOWN_NOBODY MPICH_HAS
+/* MPICH 4.0: empty blocks of one length as a member of a struct divide by zero. */
+#define KNOWN_EMPTY MPICH_HAS
+/* MPICH 4.0: what comes into hundreds of small structs or pairs is taken for truncated. */
+#define KNOWN_STRUCTS MPICH_HAS
+/* MPICH 4.0: buffered sends arrive cut short now and then; not yet known whether without stridec. */
+#define KNOWN_BSEND MPICH_HAS
+
+#endif
