@@ -126,7 +126,7 @@ static void drop(struct entry **link, struct aside_at *at)
     if (!*link) last = link;
     e->next = leaving;
     leaving = e;
-    if (atomic_fetch_sub(&descriptors_aside, 1) == 1) atomic_store(&descriptors_look, descriptor_least());
+    if (atomic_fetch_sub(&descriptors_aside, 1) == 1 && !gate_on()) atomic_store(&descriptors_look, descriptor_least());
     atomic_fetch_sub(&request_records, 1);
 }
 
@@ -227,17 +227,15 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     return e;
 }
 
+/* With the lock held. */
 static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
     unsigned char bytes[HOST_OFFER_MIN];
     MPI_Status own = *status;
     int64_t length = wire_received(status);
     int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
-    if (rc != MPI_SUCCESS) return rc;
-    pthread_mutex_lock(&lock);
-    show(put(bytes, length, comm, &own, message), status);
-    pthread_mutex_unlock(&lock);
-    return MPI_SUCCESS;
+    if (rc == MPI_SUCCESS) show(put(bytes, length, comm, &own, message), status);
+    return rc;
 }
 
 /* What is no descriptor stays with the MPI. */
@@ -248,9 +246,7 @@ static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *st
     e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
     e->payload = wire_received(status);
-    pthread_mutex_lock(&lock);
     append(e);
-    pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
@@ -260,27 +256,58 @@ static bool may_be(MPI_Comm comm, const MPI_Status *status)
     return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
 }
 
-/* All that its sender has sent up to it, in that order. */
-int aside_look(MPI_Comm comm, MPI_Status *status)
+/* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might has shown
+ * itself, and one that shows itself now waits for the lock. */
+static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
 {
-    int there = 1, rc = MPI_SUCCESS, source = status->MPI_SOURCE, tag = status->MPI_TAG;
-    MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
     MPI_Message message;
+    int rc = PMPI_Iprobe(source, MPI_ANY_TAG, comm, there, s);
+    if (rc != MPI_SUCCESS || !*there) return rc;
+    if (gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
+    rc = PMPI_Improbe(source, s->MPI_TAG, comm, there, &message, s);
+    if (rc != MPI_SUCCESS || !*there) return rc;
+    return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
+}
+
+/* The same: all that a rank has sent up to a message that was probed. */
+static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status *status)
+{
+    MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
+    int rc = MPI_SUCCESS;
+    while (rc == MPI_SUCCESS && *there && s.MPI_TAG != tag) rc = take(source, comm, there, &s);
+    if (rc == MPI_SUCCESS && *there) *status = s;
+    return rc;
+}
+
+/* The same: another thread may have put it aside, or received it, since it was probed. */
+static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    const struct entry *e = *find(source, tag, comm);
+    if (e) return show(e, status), MPI_SUCCESS;
+    int rc = PMPI_Iprobe(source, tag, comm, flag, status);
+    if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
+    return take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
+}
+
+int aside_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
     if (!may_be(comm, status)) return MPI_SUCCESS;
-    while (s.MPI_TAG != tag) {
-        rc = PMPI_Improbe(source, record_threads() ? tag : MPI_ANY_TAG, comm, &there, &message, &s);
-        if (rc != MPI_SUCCESS || !there) return rc;
-        rc = may_be(comm, &s) ? keep(&message, NULL, comm, &s) : keep_matched(message, comm, &s);
-        if (rc != MPI_SUCCESS) return rc;
-    }
-    *status = s;
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&descriptors_aside, 1);   /* before the gates are looked at */
+    int rc = look(source, tag, comm, flag, status);
+    atomic_fetch_sub(&descriptors_aside, 1);
+    pthread_mutex_unlock(&lock);
     return rc;
 }
 
 int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Message came = *message;
-    return came != MPI_MESSAGE_NO_PROC && may_be(comm, status) ? keep(&came, message, comm, status) : MPI_SUCCESS;
+    if (came == MPI_MESSAGE_NO_PROC || !may_be(comm, status)) return MPI_SUCCESS;
+    pthread_mutex_lock(&lock);
+    int rc = keep(&came, message, comm, status);
+    pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 /* Out of the list, never received: an error of the application's, but no reason to leave anything here. */

@@ -9,8 +9,8 @@
 --   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
 --   passed  no stub; why says why
 -- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default), "pending" (stridec holds records of
---   requests), "kept" (or of persistent receives that are the MPI's own), "node" (ranks of the node may be offered messages),
---   "window" (or of operations on windows) or "host" (not `unless`, an expression, or by `quick`; with or without a driver);
+--   requests), "start" (or receives show themselves, see runtime/gate.h), "kept" (or of persistent receives that are the MPI's
+--   own), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not `unless`, an expression, or by `quick`; with or without a driver);
 --   otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row that is not `small`.
@@ -171,8 +171,8 @@ row("own", "Request_get_status_some", "int incount, const MPI_Request requests[]
 row("own", "Request_free", "request request", { when = "kept" })
 row("own", "Cancel", "request request", { when = "pending", as = "passed",
   why = "cancelling is the MPI's: the record learns of it when the request completes" })
-row("own", "Start", "request request", { when = "pending" })
-row("own", "Startall", "int count, requests requests", { when = "pending" })
+row("own", "Start", "request request", { when = "start" })
+row("own", "Startall", "int count, requests requests", { when = "start" })
 
 -- One-sided.
 local target = "int target_rank, MPI_Aint target_disp, size target_count, MPI_Datatype target_datatype"

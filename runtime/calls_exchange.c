@@ -70,12 +70,12 @@ static bool half_replaces(struct half *h, int dest, MPI_Comm comm)
 }
 
 /* The same by the MPI's engine, where a message lies aside (aside.h): it may be the one that replaces, and the MPI's own call
- * would wait for it. */
+ * would wait for it. So it may where receives show themselves (gate.h). */
 static bool half_copies(struct half *h, MPI_Comm comm)
 {
     int room = 0, position = 0;
     MPI_Count size = 0;
-    if (!aside_any() || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
+    if ((!aside_any() && !gate_on()) || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
     if (size > 0 && h->count > INT_MAX / 2 / size) return false;   /* whatever the MPI adds */
     if (h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
     h->copy = malloc((size_t)room + 1);
@@ -130,9 +130,19 @@ static void half_flown(struct half *h)
     outflow_end(h->flown);
 }
 
-/* The message lies aside: a send of its own, and a receive from there. */
-static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, const struct aside_at *at, MPI_Comm comm,
-                        MPI_Status *status)
+static int receive_down(struct half *r, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+#ifdef HAVE_Recv_c
+    return gate_close(PMPI_Recv_c(r->buf, r->count, r->type, source, tag, comm, status));
+#else
+    return gate_close(PMPI_Recv(r->buf, (int)r->count, r->type, source, tag, comm, status));
+#endif
+}
+
+/* A send and a receive of their own, from where the message lies aside, or, with NULL, from the MPI: a gate that stays open while
+ * the send waits for its receiver would keep other threads' probes from what this receive does not want any more. */
+static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
+                          const struct aside_at *at, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Request request;
 #ifdef HAVE_Isend_c
@@ -141,7 +151,7 @@ static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, c
     int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
 #endif
     if (rc != MPI_SUCCESS) return rc;
-    rc = aside_receive(at, r->buf, r->count, r->type, status);
+    rc = at ? aside_receive(at, r->buf, r->count, r->type, status) : receive_down(r, source, recvtag, comm, status);
     int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);
     return rc == MPI_SUCCESS ? ended : rc;
 }
@@ -149,6 +159,7 @@ static int exchange_led(struct half *s, int dest, int sendtag, struct half *r, c
 static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
                          MPI_Comm comm, MPI_Status *st)
 {
+    if (gate_on()) return exchange_apart(s, dest, sendtag, r, source, recvtag, NULL, comm, st);
     if (next.large)
         return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm, st);
     return next.small(s->buf, (int)s->count, s->type, dest, sendtag, r->buf, (int)r->count, r->type, source, recvtag,
@@ -160,8 +171,10 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
 {
     MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
     struct aside_at at;
+    gate_open(source, recvtag, comm);   /* open already, but for an exchange that replaces */
     bool led = source != MPI_PROC_NULL && aside_take(source, recvtag, comm, &at);
-    int rc = led ? exchange_led(s, dest, sendtag, r, &at, comm, st)
+    if (led) gate_close(MPI_SUCCESS);
+    int rc = led ? exchange_apart(s, dest, sendtag, r, source, recvtag, &at, comm, st)
                  : exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
     struct parcel *p = r->parcel ? r->parcel : r->watch;
     if (rc != MPI_SUCCESS && !finder_truncated(rc)) return rc;   /* such a one was sent */
@@ -193,7 +206,7 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
 {
     int64_t out, in;
     struct layout *packs = s->offers ? host_brief(s->buf, s->count, s->type, dest, &out) : NULL;
-    struct layout *unpacks = packs && !aside_any() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
+    struct layout *unpacks = packs && !aside_any() && !gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
     if (unpacks) return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
     int rc = half_send(s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);
@@ -201,6 +214,19 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
     if (rc == MPI_SUCCESS) rc = exchange(next, s, dest, sendtag, r, source, recvtag, comm, status);
     half_flown(s);
     half_close(s), half_close(r);
+    record_poll();
+    return rc;
+}
+
+/* Both are the MPI's own, as message_ignored. */
+static inline bool both_ignored(const struct half *s, const struct half *r)
+{
+    if (!message_ignored(r->buf, r->count, r->type)) return false;
+    return driver_absent() ? seen_send_ignores(s->type, s->count) : host_message(s->buf, s->type);
+}
+
+static inline int left(int rc)
+{
     record_poll();
     return rc;
 }
@@ -231,16 +257,18 @@ static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, i
                     int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
                     MPI_Comm comm, MPI_Status *status) \
     { \
+        struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
+        struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
+        struct forms down = {.form = next->name}; \
+        gate_open(source, recvtag, comm); \
+        if (both_ignored(&s, &r)) return left(exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
         if (driver_absent() && seen_send_ignores(sendtype, sendcount) && watch_wants(recvcount, recvtype, source)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
             attach_poll(); \
-            int rc = next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, \
-                                comm, st); \
+            int rc = exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, st); \
             return watched(rc, recvbuf, recvcount, recvtype, comm, st); \
         } \
-        struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
-        struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
-        return sendrecv((struct forms){.form = next->name}, &s, dest, sendtag, &r, source, recvtag, comm, status); \
+        return gate_close(sendrecv(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
     }
 /* With a parcel the packed copy is apart from the buffer anyway, so that a plain exchange does. */
 #define SENDRECV_REPLACE(name, plain, form, number) \
@@ -250,7 +278,9 @@ static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, i
         struct half h = {.buf = buf, .count = count, .type = datatype}, s = h; \
         if (!parcel_taken(buf, count, datatype, comm) && !half_apart(&s, dest, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
+            gate_open(source, recvtag, comm); \
             int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
+            gate_close(rc); \
             return replaced(rc, buf, count, datatype, source, comm, st); \
         } \
         return sendrecv((struct forms){.form = next->plain}, &s, dest, sendtag, &h, source, recvtag, comm, status); \

@@ -33,6 +33,7 @@ static struct road road_of(int source, int tag, MPI_Comm comm)
 {
     struct road r = {.led = false};
     r.led = source != MPI_PROC_NULL && aside_take(source, tag, comm, &r.at);
+    if (r.led) gate_close(MPI_SUCCESS);
     return r;
 }
 
@@ -63,7 +64,7 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
     struct watch w = watch_of(buf, count, datatype, comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
-    int rc = DOWN(next, buf, count, datatype, source, tag, comm, s);
+    int rc = gate_close(DOWN(next, buf, count, datatype, source, tag, comm, s));
     if (rc == MPI_SUCCESS) rc = watch_done(&w, s);
     record_poll();
     return rc;
@@ -75,7 +76,7 @@ static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MP
     _Alignas(64) char packed[HOST_BRIEF_MOST];
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     attach_poll();
-    int rc = DOWN(next, packed, bytes, MPI_BYTE, source, tag, comm, s);
+    int rc = gate_close(DOWN(next, packed, bytes, MPI_BYTE, source, tag, comm, s));
     if (rc == MPI_SUCCESS) rc = message_brief(l, buf, count, packed, s, comm);
     record_poll();
     return rc;
@@ -89,10 +90,17 @@ static struct layout *brief_of(const void *buf, int64_t count, MPI_Datatype data
     return l ? l : host_awaits_short(count, datatype, comm, bytes);
 }
 
+static int left(int rc)
+{
+    record_poll();
+    return rc;
+}
+
 static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Status *status)
 {
     int64_t bytes;
+    if (message_ignored(buf, count, datatype)) return left(gate_close(DOWN(next, buf, count, datatype, source, tag, comm, status)));
     struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
     if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
@@ -103,14 +111,14 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
     int rc;
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = road.led ? aside_receive(&road.at, p->address, w.count, w.type, s)
-                      : DOWN(next, p->address, w.count, w.type, source, tag, comm, s);
+                      : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, s));
         return received(p, &w, s, rc, comm);
     }
     if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
     if (rc == MPI_SUCCESS) {
         MPI_Datatype type = type_to_receive(datatype, comm);
         rc = road.led ? aside_receive(&road.at, buf, count, type, s)
-                      : DOWN(next, buf, count, type, source, tag, comm, p ? s : status);
+                      : gate_close(DOWN(next, buf, count, type, source, tag, comm, p ? s : status));
         if (p) rc = received(p, NULL, s, rc, comm);
         else record_poll();
     }
@@ -122,7 +130,7 @@ static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count,
                             MPI_Comm comm, MPI_Request *request)
 {
     attach_poll();
-    int rc = DOWN(next, buf, count, datatype, source, tag, comm, request);
+    int rc = gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
     if (rc != MPI_SUCCESS || watch_add(*request, watch_of(buf, count, datatype, comm))) return rc;
     struct parcel *p;
     rc = pull_watch(&p, buf, count, datatype, source, comm, false);
@@ -135,7 +143,7 @@ static int ireceive_brief(struct irecv_forms next, struct layout *l, void *buf, 
                           int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
     attach_poll();
-    int rc = DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request);
+    int rc = gate_close(DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request));
     if (rc == MPI_SUCCESS) watch_comes(*request, l, buf, count, b, comm);
     else block_put(b);
     return rc;
@@ -148,6 +156,7 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct wire w;
     int rc;
     int64_t bytes;
+    if (message_ignored(buf, count, datatype)) return gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
     struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     struct block *b = brief ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
@@ -155,14 +164,15 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct road road = road_of(source, tag, comm);
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = road.led ? aside_ireceive(&road.at, p->address, w.count, w.type, request)
-                      : DOWN(next, p->address, w.count, w.type, source, tag, comm, request);
+                      : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, request));
         return posted(p, &w, rc, request, comm, &road);
     }
     if (rc != MPI_SUCCESS) return rc;
     rc = watched(&p, buf, count, datatype, source, comm, &road);
     if (rc != MPI_SUCCESS) return rc;
     MPI_Datatype type = type_to_receive(datatype, comm);
-    rc = road.led ? aside_ireceive(&road.at, buf, count, type, request) : DOWN(next, buf, count, type, source, tag, comm, request);
+    rc = road.led ? aside_ireceive(&road.at, buf, count, type, request)
+                  : gate_close(DOWN(next, buf, count, type, source, tag, comm, request));
     return p ? posted(p, NULL, rc, request, comm, &road) : rc;
 }
 
@@ -234,13 +244,15 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
                     MPI_Comm comm, MPI_Status *status) \
     { \
-        return receive((struct recv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, status); \
+        gate_open(source, tag, comm); \
+        return gate_close(receive((struct recv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, status)); \
     }
 #define IRECV(name, form, number) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        return ireceive((struct irecv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, request); \
+        gate_open(source, tag, comm); \
+        return gate_close(ireceive((struct irecv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, request)); \
     }
 #define MRECV(name, form, number) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, MPI_Message *message, \

@@ -2,6 +2,7 @@
  * is read from the sender's memory (offer.h), or that comes in chunks (pipeline.h). */
 #ifndef STRIDEC_DESCRIPTOR_H
 #define STRIDEC_DESCRIPTOR_H
+#include "gate.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -69,7 +70,7 @@ static inline bool descriptor_marked(const struct descriptor *d, const struct co
 #pragma GCC visibility push(hidden)
 extern _Atomic int64_t descriptors_least;
 extern _Atomic int64_t descriptors_look;   /* what stubs compare with: the same, or 0 while messages lie aside (aside.h), one of
-                                            * which may be any receive's */
+                                            * which may be any receive's, and where receives show themselves (gate.h) */
 extern atomic_int descriptors_aside;
 #pragma GCC visibility pop
 static inline __attribute__((always_inline)) int64_t descriptor_least(void)
@@ -88,10 +89,10 @@ static inline bool descriptors_armed(void)
 }
 /* Sets both. */
 void descriptors_arm(int64_t least);
-/* True while messages lie aside. */
+/* True while messages lie aside, or are being taken; asked after gate_open. */
 static inline bool aside_any(void)
 {
-    return atomic_load_explicit(&descriptors_aside, memory_order_acquire) != 0;
+    return atomic_load(&descriptors_aside) != 0;
 }
 /* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)

@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_KEPT, WHEN_WINDOW };
+enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_START, WHEN_KEPT, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program makes then
  * are served like all others: in what the MPI calls back (error handlers, attributes, generalized requests), or after that has
@@ -47,6 +47,7 @@ static inline __attribute__((always_inline)) bool interpose_enter(enum when when
     if (interpose_depth && interpose_below(__builtin_return_address(0))) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
+    if (when == WHEN_START && !interpose_pending() && !gate_on()) return false;
     if (when == WHEN_KEPT && !interpose_kept()) return false;
     if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;

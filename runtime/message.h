@@ -2,7 +2,9 @@
  * calls_isendrecv.c share. */
 #ifndef STRIDEC_MESSAGE_H
 #define STRIDEC_MESSAGE_H
+#include "driver.h"
 #include "request.h"
+#include "seen.h"
 
 /* What goes down in place of a buffer that is sent: the descriptor of an offer, or of an outflow, which is then fed; or a
  * parcel, packed, by its wire type. */
@@ -26,6 +28,14 @@ void message_sent(MPI_Request request, struct parcel *p);
 /* A parcel and its wire type for what is to be received; the same is true of *rc. */
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc);
+/* Returns true of a receive that shows itself (gate.h), and that the stub would have left to the MPI if none did; false while
+ * messages lie aside. */
+static inline bool message_ignored(const void *buf, MPI_Count count, MPI_Datatype datatype)
+{
+    if (!gate_on() || aside_any()) return false;
+    if (driver_absent()) return seen_receive_is_below(descriptor_least(), datatype, count);
+    return (int64_t)count < descriptor_least() / 32 && host_message(buf, datatype);
+}
 /* After a receive: unpacks what arrived, or pulls what its descriptor offers. p may be one that the MPI has received
  * into itself. MPI_SUCCESS, or an error raised on comm. */
 int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm);

@@ -56,11 +56,15 @@ HOST_INLINE bool seen_send_ignores(MPI_Datatype t, MPI_Count count)
     if (host_type_plain(t) || atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX) return true;
     return seen_ignores(SEEN_SEND, t, (int64_t)count);
 }
-HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
+HOST_INLINE bool seen_receive_is_below(int64_t least, MPI_Datatype t, MPI_Count count)
 {
-    int64_t size = host_type_size(t), least = atomic_load_explicit(&descriptors_look, memory_order_relaxed);
+    int64_t size = host_type_size(t);
     if (size) return (int64_t)count * size < least;
     return least == INT64_MAX || (least && seen_ignores(SEEN_RECEIVE, t, (int64_t)count));
+}
+HOST_INLINE bool seen_receive_ignores(MPI_Datatype t, MPI_Count count)
+{
+    return seen_receive_is_below(atomic_load_explicit(&descriptors_look, memory_order_relaxed), t, count);
 }
 /* False of messages of which no brief one comes. */
 HOST_INLINE bool seen_may_be_brief(MPI_Datatype t, int64_t count)

@@ -34,7 +34,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void descriptors_arm(int64_t least)
 {
     atomic_store(&descriptors_least, least);
-    atomic_store(&descriptors_look, aside_any() ? 0 : least);
+    atomic_store(&gate_needed, descriptors_armed() && record_threads());
+    atomic_store(&descriptors_look, aside_any() || gate_on() ? 0 : least);
 }
 
 static void start(void)
@@ -69,6 +70,7 @@ static void begin(bool threads)
     pthread_mutex_lock(&lock);
     record_begin(threads);
     if (begun++ == 0) start();
+    else descriptors_arm(descriptor_least());   /* threads may be new */
     pthread_mutex_unlock(&lock);
 }
 

@@ -281,6 +281,7 @@ end
 function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
+  elseif f.row.when == "start" then check = "!interpose_pending() && !gate_on()"
   elseif f.row.when == "kept" then check = "!interpose_kept()"
   elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !descriptors_armed()"
   elseif f.row.when == "always" then return ""

@@ -1,16 +1,20 @@
 /* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a receive
  * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
  * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
- * is not received goes with its communicator, and MPI_Finalize ends whatever was matched.
+ * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where several threads
+ * might call the MPI (`multiple`).
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host multiple
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
  */
 #include "check.h"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ROUNDS 40
@@ -283,7 +287,7 @@ static void unreceived(void)
 
 int main(int argc, char **argv)
 {
-    check_start(&argc, &argv, -1);
+    check_start(&argc, &argv, strcmp(argv[argc - 1], "multiple") ? -1 : MPI_THREAD_MULTIPLE);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);   /* where MPICH 4.0 raises those of MPI_Wait */
