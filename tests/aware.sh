@@ -1,8 +1,8 @@
 #!/bin/bash
-# aware.sh BUILD [PROGRAM...]: programs of tests/mpi above a real CUDA-aware MPI on the simulated GPU: Open MPI 4.1, whose smcuda
-# opens device memory of other processes through CUDA IPC, as stridec does.
-# AWARE_MPI=PREFIX names such an MPI. Without it Debian's source package is built, once, into BUILD/aware-mpi; where that can't be
-# had, this is said, and all is ok.
+# aware.sh BUILD [PROGRAM...]: runs programs of tests/mpi above a real CUDA-aware MPI on the simulated GPU: Open MPI 4.1,
+# whose smcuda opens device memory of other processes through CUDA IPC, as stridec does.
+# AWARE_MPI=PREFIX names such an MPI. Without it Debian's source package is built, once, into BUILD/aware-mpi. Where that
+# can't be had, the script says so and succeeds.
 build=${1:?usage: aware.sh BUILD [PROGRAM...]}
 shift
 cd "$(dirname "$0")/.." || exit 1
@@ -10,14 +10,17 @@ mkdir -p "$build" && build=$(cd "$build" && pwd)
 own=$build/aware to=$build/aware-mpi
 cuda=${CUDA_HOME:-/usr/local/cuda}
 # Left out: "left" and "starts" count what is asked of the driver, and this MPI asks too.
-# It loses long contiguous messages of memory that CUDA IPC does not share ("mapped"), and does not outlive its context ("reset").
-[ $# -gt 0 ] || set -- mixed p2p pack parts uneven requests outstanding collectives reductions neighbors halo deferred pending \
-    window bottom partitioned lifetimes freed threads offers brief marks pipe strangers early soak errors failing capture \
+# It loses long contiguous messages of memory that CUDA IPC does not share ("mapped"), breaks a capture ("capture"), and
+# does not outlive its context ("reset").
+[ $# -gt 0 ] || set -- mixed p2p pack parts uneven requests outstanding collectives reductions neighbors halo deferred \
+    pending window bottom partitioned lifetimes freed threads offers brief marks pipe strangers early soak errors failing \
     fatal devices edges random
 
 leave_out() { echo "ok CUDA-aware Open MPI: left out: $1"; exit 0; }
 
-apt() { apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$to/sources" -o Dir::State::lists="$to/lists" "$@"; }
+apt() {
+    apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$to/sources" -o Dir::State::lists="$to/lists" "$@"
+}
 
 # Fetches the package's own archive, of which apt has the checksum, by the sources of this machine.
 fetch_source() {
@@ -33,22 +36,24 @@ fetch_source() {
     apt update && (cd "$to/package" && apt source --download-only openmpi)
 }
 
-# Builds what the tests need of it. Generated files are the newest, so that make does not ask for the tools that generate them.
+# Builds what the tests need. Generated files become the newest, so that make asks for no tool that generates them.
 build_mpi() {
     tar -xf "$1" -C "$to" && cd "$to"/openmpi-*/ || return 1
     find . -name aclocal.m4 -exec touch {} +
     find . \( -name configure -o -name Makefile.in -o -name '*.h.in' -o -name '*.c' -path '*lex*' \) -exec touch {} +
     mkdir -p ours && cd ours || return 1
-    ../configure -q --prefix="$to/prefix" --with-cuda="$cuda" --with-hwloc=internal --with-libevent=internal --with-pmix=internal \
-        --disable-mpi-fortran --disable-oshmem --disable-mpi-java --disable-static --without-verbs --without-ucx --without-ofi \
-        --without-psm2 --without-slurm --enable-mca-no-build=btl-openib,btl-uct,pml-ucx,pml-cm,mtl,coll-fca,coll-hcoll,io-romio321,op-avx \
-        CFLAGS=-O2 && make -s -j"$(nproc)" && make -s install
+    ../configure -q --prefix="$to/prefix" --with-cuda="$cuda" CFLAGS=-O2 \
+        --with-hwloc=internal --with-libevent=internal --with-pmix=internal \
+        --disable-mpi-fortran --disable-oshmem --disable-mpi-java --disable-static \
+        --without-verbs --without-ucx --without-ofi --without-psm2 --without-slurm \
+        --enable-mca-no-build=btl-openib,btl-uct,pml-ucx,pml-cm,mtl,coll-fca,coll-hcoll,io-romio321,op-avx &&
+        make -s -j"$(nproc)" && make -s install
 }
 
 prefix=${AWARE_MPI:-$to/prefix}
 if [ ! -x "$prefix/bin/mpicc" ]; then
     [ -z "${AWARE_MPI:-}" ] || { echo "not ok AWARE_MPI=$AWARE_MPI: no bin/mpicc there"; exit 1; }
-    command -v apt-get >/dev/null || leave_out "no apt-get, by which Debian's source package comes; set AWARE_MPI=PREFIX"
+    command -v apt-get >/dev/null || leave_out "no apt-get for Debian's source package; set AWARE_MPI=PREFIX"
     [ -e "$cuda/include/cuda.h" ] || leave_out "no $cuda/include/cuda.h to build it with"
     mkdir -p "$to"
     archive=$(find "$to/package" -name 'openmpi_4.1.*.orig.tar.*' 2>/dev/null | head -1)
@@ -59,19 +64,22 @@ if [ ! -x "$prefix/bin/mpicc" ]; then
     fi
     echo "# building Open MPI from $(basename "$archive") into $prefix: about 15 minutes on two cores"
     (build_mpi "$archive") >"$to/build.log" 2>&1
-    [ -x "$prefix/bin/mpicc" ] || { tail -5 "$to/build.log"; echo "not ok Open MPI does not build: $to/build.log"; exit 1; }
+    [ -x "$prefix/bin/mpicc" ] ||
+        { tail -5 "$to/build.log"; echo "not ok Open MPI does not build: $to/build.log"; exit 1; }
     rm -rf "$to"/openmpi-*/
 fi
-"$prefix/bin/ompi_info" --parsable --all 2>/dev/null | grep -q '^mca:opal:base:param:opal_built_with_cuda_support:value:true' ||
+"$prefix/bin/ompi_info" --parsable --all 2>/dev/null |
+    grep -q '^mca:opal:base:param:opal_built_with_cuda_support:value:true' ||
     leave_out "the Open MPI of $prefix was built without CUDA"
 
-make -s -j"$(nproc)" MPICC="$prefix/bin/mpicc" BUILD="$own" CUDA_HOME="$cuda" all sim mpi-tests >"$build/aware.log" 2>&1 ||
+export MPICC=$prefix/bin/mpicc BUILD=$own
+make -s -j"$(nproc)" MPICC="$MPICC" BUILD="$own" CUDA_HOME="$cuda" all sim mpi-tests >"$build/aware.log" 2>&1 ||
     { grep -m3 error "$build/aware.log"; echo "not ok stridec does not build against it: $build/aware.log"; exit 1; }
 # Freed addresses come back at once, as a driver's do: then memory that is still open is met.
-export MPICC=$prefix/bin/mpicc BUILD=$own SIMGPU_REUSE=1 MPI_TEST_AWARE=1 MPI_TEST_SECOND=1
+export SIMGPU_REUSE=1 MPI_TEST_AWARE=1 MPI_TEST_SECOND=1
 failed=0
 
-# The MPI alone: its messages of device memory are right on the simulated GPU, and go through CUDA IPC.
+# The MPI alone: its device messages are right on the simulated GPU, and go through CUDA IPC.
 alone() {   # RANKS
     local out=$build/aware-alone.$1
     LD_LIBRARY_PATH=$own/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} OMPI_MCA_mpi_common_cuda_verbose=20 \
@@ -84,12 +92,18 @@ alone() {   # RANKS
         failed=1
     fi
 }
-# Beside stridec the bytes are right, too. Says how often each was refused what the other had open of memory that is freed.
+# With stridec the bytes are right, too. Says how often each was refused memory, for what the other had open there.
 beside() {   # RANKS
     local out=$build/aware-beside.$1
-    STRIDEC_LOG=info timeout -k 5 300 tests/mpirun.sh -n "$1" "$own/stridec" run --sim -- "$own/tests/mpi/mixed" >"$out" 2>&1
-    grep -q '^# [1-9][0-9]* passed, 0 failed' "$out" && echo "ok mixed -n $1, with stridec" ||
-        { echo "not ok mixed -n $1, with stridec"; grep -v 'stridec\[' "$out" | tail -20; failed=1; }
+    STRIDEC_LOG=info timeout -k 5 300 tests/mpirun.sh -n "$1" "$own/stridec" run --sim -- "$own/tests/mpi/mixed" \
+        >"$out" 2>&1
+    if grep -q '^# [1-9][0-9]* passed, 0 failed' "$out"; then
+        echo "ok mixed -n $1, with stridec"
+    else
+        echo "not ok mixed -n $1, with stridec"
+        grep -v 'stridec\[' "$out" | tail -20
+        failed=1
+    fi
     echo "# of memory already mapped, stridec was refused $(grep -c 'resource already mapped' "$out"), the MPI" \
         "$(grep -c 'Failed to register remote memory' "$out")"
 }

@@ -1,5 +1,5 @@
-/* mixed.c: contiguous and derived messages over the same device memory, which is freed and made again. Whatever the MPI and
- * stridec have opened of it, both get the right bytes.
+/* mixed.c: contiguous and derived messages over the same device memory, which is freed and made again. Whatever the MPI
+ * and stridec have opened of it, both get the right bytes.
  *
  * usage: mixed [ALLOCATIONS]
  *
@@ -13,7 +13,8 @@
 enum { BLOCK = 16, STEP = 32, LEAST = 1 << 10, MOST = 8 << 20, SMALL = 256 << 10, UNTOUCHED = -1 };
 /* The ways of a message: each side's type, and an alltoall of contiguous ones between the messages. */
 enum way { BOTH_CONTIGUOUS, BOTH_DERIVED, PACKING, UNPACKING, ALLTOALL, WAYS };
-static const char *const way_name[WAYS] = {"contiguous", "derived", "derived to contiguous", "contiguous to derived", "alltoall"};
+static const char *const way_name[WAYS] = {"contiguous", "derived", "derived to contiguous", "contiguous to derived",
+                                           "alltoall"};
 
 struct memory {
     int *out, *in, *host;   /* two thirds of out and in are used by derived types */
@@ -107,8 +108,9 @@ static void go(struct memory *m, enum way way)
 {
     bool together = roll(2);
     fill(m);
+    bool sends = way == BOTH_DERIVED || way == PACKING, receives = way == BOTH_DERIVED || way == UNPACKING;
     if (way == ALLTOALL) alltoall(m);
-    else ring(m, way == BOTH_DERIVED || way == PACKING, way == BOTH_DERIVED || way == UNPACKING, together, way_name[way]);
+    else ring(m, sends, receives, together, way_name[way]);
 }
 
 /* All ways, in any order: the MPI or stridec is the first to open the memory. */

@@ -8,7 +8,7 @@
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
 # at most three ranks.
-# With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: lines of host memory alone, and those of MPIs that only say so, are left out.
+# With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
@@ -112,8 +112,8 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack mapped parts host native extend attach imports self watched p2p mixed uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
+programs="pack mapped parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
+    mixed bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"

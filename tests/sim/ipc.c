@@ -1,10 +1,10 @@
-/* ipc.c: handles of memory and of events that another process opens. A handle names a file of the exporter's by process and
- * descriptor; it serves as long as the exporter lives.
+/* ipc.c: handles of memory and of events that another process opens. A handle names a file of the exporter's by process
+ * and descriptor; it serves as long as the exporter lives.
  *
- * Memory behaves as with a driver 580 on an H200. All handles of an allocation are equal. A context that opens one again gets
- * the same address, and has to close it once more. What is open keeps its place, though the exporter has freed it: a small
- * allocation that overlaps it in the same block is refused until it is closed, and one of the same place and length is taken
- * for it. Contexts of other devices open it beside; another one of the same device can't. */
+ * Memory behaves as with a driver 580 on an H200. All handles of an allocation are equal. A context that opens one again
+ * gets the same address, and has to close it once more. What is open keeps its place, though the exporter has freed it: a
+ * small allocation that overlaps it in the same block is refused until it is closed, and one of the same place and length
+ * is taken for it. Contexts of other devices open it beside; another one of the same device can't. */
 #include "sim.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr p)
     ENTER();
     const struct alloc *a = memory_find(p);
     if (!out || !a || a->kind != ALLOC_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-    struct handle h = {.pid = (int32_t)getpid(), .fd = memory_file(a), .device = a->device, .file = a->file, .bytes = a->bytes,
-                       .span = a->span - (size_t)sysconf(_SC_PAGESIZE), .block = a->block};
+    struct handle h = {.pid = (int32_t)getpid(), .fd = memory_file(a), .device = a->device, .file = a->file,
+                       .bytes = a->bytes, .span = a->span - (size_t)sysconf(_SC_PAGESIZE), .block = a->block};
     memcpy(h.magic, memory_magic, sizeof h.magic);
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
@@ -68,8 +68,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
     CUresult r = check_handle(&h, memory_magic);
     if (r) return r;
     if (h.device != ctx->device && !sim_number("SIMGPU_PEERS", 1)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    struct alloc a = {.bytes = h.bytes, .span = h.span, .kind = ALLOC_IMPORT, .device = h.device, .context = ctx, .opens = 1,
-                      .owner = h.pid, .file = h.file, .block = h.block};
+    struct alloc a = {.bytes = h.bytes, .span = h.span, .kind = ALLOC_IMPORT, .device = h.device, .context = ctx,
+                      .opens = 1, .owner = h.pid, .file = h.file, .block = h.block};
     if (memory_imported_elsewhere(&a)) return CUDA_ERROR_INVALID_HANDLE;
     struct alloc *seen = memory_imported(&a);
     if (seen && (seen->file != h.file || seen->bytes != h.bytes)) return CUDA_ERROR_ALREADY_MAPPED;

@@ -167,7 +167,8 @@ static size_t arena_gap(const struct arena *r, size_t from, size_t span)
             if (below->base >= start && below->base < end && below->base + below->span > at)
                 at = below->base + below->span;
         }
-        if (span <= BLOCK && (at - start) / BLOCK != (at - start + span - 1) / BLOCK) at = start + ((at - start) / BLOCK + 1) * BLOCK;
+        size_t offset = at - start, left = BLOCK - offset % BLOCK;
+        if (span <= BLOCK && span > left) at += left;
         uintptr_t limit = i < entries && table[i].base < end ? table[i].base : end;
         if (limit >= at && limit - at >= span) return at - start;
         if (limit == end) break;
@@ -195,13 +196,10 @@ static void place(struct arena *r, struct alloc *a, size_t at)
     r->file_end += b ? BLOCK : a->span;
 }
 
-static bool map_pages(const struct arena *r, const struct alloc *a, size_t pages)
+static bool map_at(void *p, size_t pages, int protection, const struct arena *r, uint64_t file)
 {
-    return mmap((void *)a->base, pages, memory_closed(), MAP_SHARED | MAP_NORESERVE | MAP_FIXED, r->fd, (off_t)a->file) !=
-               MAP_FAILED &&
-           mmap(a->view, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, r->fd, (off_t)a->file) !=
-               MAP_FAILED &&
-           !madvise((void *)a->base, pages, MADV_DONTDUMP) && !madvise(a->view, pages, MADV_DONTDUMP);
+    const int how = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+    return mmap(p, pages, protection, how, r->fd, (off_t)file) != MAP_FAILED && !madvise(p, pages, MADV_DONTDUMP);
 }
 
 CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind, size_t bytes, CUdeviceptr *out)
@@ -220,7 +218,9 @@ CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind
     struct alloc a = {.base = (uintptr_t)r->base + at, .bytes = bytes, .span = span, .view = r->view + at,
                       .kind = kind, .device = device, .context = context};
     place(r, &a, at);
-    if (!map_pages(r, &a, pages) || !memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!map_at((void *)a.base, pages, memory_closed(), r, a.file) ||
+        !map_at(a.view, pages, PROT_READ | PROT_WRITE, r, a.file) || !memory_add(&a))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     r->cursor = at + span;
     r->used += span;
     if (bytes <= SIM_SPARSE) memset(a.view, SIM_POISON, bytes);

@@ -59,7 +59,7 @@ struct CUctx_st {
 extern struct CUctx_st *contexts;      /* live ones */
 CUcontext context_current(void);       /* NULL if none */
 bool context_live(CUcontext c);
-void contexts_fail(CUresult r);        /* a kernel's fault: all contexts of the process stay failed until they are closed */
+void contexts_fail(CUresult r);        /* a kernel's fault: each context stays failed until it is closed */
 void context_misused(const char *what);   /* CUDA 13.0 crashes */
 
 /* memory.c */
