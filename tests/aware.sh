@@ -1,20 +1,19 @@
 #!/bin/bash
-# aware.sh BUILD [PROGRAM...]: runs programs of tests/mpi above a real CUDA-aware MPI on the simulated GPU: Open MPI 4.1,
-# whose smcuda opens device memory of other processes through CUDA IPC, as stridec does.
-# AWARE_MPI=PREFIX names such an MPI. Without it Debian's source package is built, once, into BUILD/aware-mpi. Where that
-# can't be had, the script says so and succeeds.
+# aware.sh BUILD [PROGRAM...]: runs programs of tests/mpi above a real CUDA-aware MPI on the simulated GPU. It is Open MPI
+# 4.1, whose smcuda opens device memory of other processes through CUDA IPC, as stridec does.
+# AWARE_MPI=PREFIX names such an MPI. Without it Debian's source package is built, once, into BUILD/aware-mpi. Where
+# that can't be had, the script says so and succeeds.
 build=${1:?usage: aware.sh BUILD [PROGRAM...]}
 shift
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 own=$build/aware to=$build/aware-mpi
 cuda=${CUDA_HOME:-/usr/local/cuda}
-# Left out: "left" and "starts" count what is asked of the driver, and this MPI asks too.
-# It loses long contiguous messages of memory that CUDA IPC does not share ("mapped"), breaks a capture ("capture"), and
-# does not outlive its context ("reset").
-[ $# -gt 0 ] || set -- mixed p2p pack parts uneven requests outstanding collectives reductions neighbors halo deferred \
-    pending window bottom partitioned lifetimes freed threads offers brief marks pipe strangers early soak errors failing \
-    fatal devices edges random
+# Left out: "starts" counts what is asked of the driver, and this MPI asks too. It breaks a capture ("capture"), and serves
+# one context of a device ("reset").
+[ $# -gt 0 ] || set -- mixed p2p pack mapped parts uneven requests outstanding collectives reductions neighbors halo \
+    deferred pending window file bottom partitioned lifetimes freed threads offers brief marks pipe strangers early soak \
+    odd tools left callbacks query sessions errors failing probed short fatal devices handles edges large_count random
 
 leave_out() { echo "ok CUDA-aware Open MPI: left out: $1"; exit 0; }
 
