@@ -1,4 +1,4 @@
-# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make demo`, `make fuzz`, `make soak`.
+# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make check-aware`, `make demo`, `make fuzz`, `make soak`.
 include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
@@ -46,6 +46,10 @@ check-mpi4py: all sim
 check-wheels:
 	tests/wheels.sh $(BUILD)
 
+# A CUDA-aware Open MPI on the simulated GPU: AWARE_MPI=PREFIX, or Debian's source package, which takes many minutes to build.
+check-aware:
+	CUDA_HOME='$(CUDA_HOME)' CUDA_LIB='$(CUDA_LIB)' tests/aware.sh $(BUILD)
+
 demo:
 	tests/deps.sh demo
 	+$(MAKE) --no-print-directory all sim examples $(BUILD)/tests/gpu_count
@@ -55,4 +59,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-build check-build-all check-gpu check-mpi4py check-wheels demo unit-tests
+.PHONY: check check-aware check-build check-build-all check-gpu check-mpi4py check-wheels demo unit-tests

@@ -113,6 +113,7 @@ static void fill(struct side *s, uint64_t with)
 {
     for (size_t i = 0; i < bytes; i++) s->shadow[i] = pattern_at(with, (int64_t)i);
     cudaMemcpy(s->at, s->shadow, bytes, cudaMemcpyHostToDevice);
+    cudaDeviceSynchronize();   /* for an MPI whose peer reads the memory */
 }
 
 static void check(const struct side *s, const char *what)

@@ -8,6 +8,7 @@
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
 # at most three ranks.
+# With MPI_TEST_AWARE=1 the MPI is CUDA-aware itself: without lines of host memory alone, and of MPIs that only say so.
 # MPI_TEST_RANKS is the number of ranks of all lines. MPI_TEST_SIM=0 runs on the real GPU, MPI_TEST_HOST=1 on the MPI alone; MPI_TEST_TIMEOUT is in seconds (120; 360 where
 # SAN is set).
 build=${1:?usage: run.sh BUILD_DIR [MPICC] [PROGRAM...]}
@@ -112,7 +113,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 programs="pack mapped owner parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
+    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
@@ -127,6 +128,9 @@ for name in "$@"; do
         # What the driver refuses, or XPMEM, is the same above both.
         *XPMEM_FAIL=* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
+        esac
+        case ${MPI_TEST_AWARE:-}$line in
+        1*--host* | 1*STRIDEC_HOST=on* | 1*@AWARE* | 1*@ADDRESS* | 1*@MEMORY*) continue ;;
         esac
         # Kernels of two GPUs that go in step: the MPI carries one descriptor each.
         case $MPI_TEST_SECOND$name:$line in 1marks:*apart | 1marks:*"apart launches") continue ;; esac
