@@ -119,6 +119,7 @@ static void interpreter_first(struct build *b)
      * and is found ready when its turn comes. */
     if (module_stage(m) == STAGE_FAILED) return;
     enum stage stage = module_load(b->gen, m);
+    if (stage == STAGE_FAILED && !worker_wanted()) return;
     if (stage == STAGE_FAILED) kernel_count(&kernel_interpreter, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     atomic_store_explicit(&m->stage, stage, memory_order_release);
@@ -144,7 +145,10 @@ static bool from_source(struct build *b)
 {
     struct reason why;
     if (!b->key) return false;
-    if (compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why) == 0) return true;
+    worker_compiles(true);
+    int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
+    worker_compiles(false);
+    if (!failed) return true;
     log_once(LOG_WARN, "compile", "%s was not compiled, other ways serve instead: %s", b->name, why.text);
     return false;
 }
@@ -218,11 +222,18 @@ static void finish(struct build *b, enum origin o)
     dump_image(b->name, b->arch, b->ptx, b->image, b->bytes);
 }
 
+/* The worker is to end: the driver may be gone, and so may the tuned table. */
+static bool given_up(const struct build *b)
+{
+    return b->module && !worker_wanted();
+}
+
 /* Of an image that was got. */
 static bool use_image(struct build *b, enum origin o)
 {
-    bool done = !b->module || (load_image(b, o) && keep_knobs(b->module, b));
+    bool up = given_up(b), done = !up && (!b->module || (load_image(b, o) && keep_knobs(b->module, b)));
     if (done) finish(b, o);
+    else if (up && o == ORIGIN_COMPILED) store_cached(b);
     free(b->image);
     b->image = NULL;
     return done;
@@ -230,7 +241,7 @@ static bool use_image(struct build *b, enum origin o)
 
 static enum stage obtain(struct build *b)
 {
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !given_up(b); i++)
         if (sources[i].get(b) && use_image(b, sources[i].origin)) return STAGE_READY;
     return STAGE_FAILED;
 }
@@ -314,6 +325,7 @@ static enum stage by_knobs(struct build *b)
     b->knobs[GEN_PACK] = k[GEN_PACK].text, b->knobs[GEN_UNPACK] = k[GEN_UNPACK].text;
     if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || aot_has(b->signature, b->arch)) return by_model(b);
     enum stage stage = attempt(b, &why);
+    if (stage == STAGE_FAILED && given_up(b)) return stage;
     if (stage == STAGE_FAILED && *why.text) {
         drop_bad(b, k);
         stage = b->knobs[GEN_PACK] || b->knobs[GEN_UNPACK] ? attempt(b, &why) : STAGE_FAILED;

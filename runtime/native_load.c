@@ -48,11 +48,12 @@ static void *open_image(const void *image, size_t bytes, const char **error)
     char name[256];
     void *library = NULL;
     int fd = file_above(memfd_create("stridec", MFD_CLOEXEC));
-    *error = "no file in memory";
     if (fd >= 0 && write_all(fd, image, bytes) == 0) {
         unique_name(name, sizeof name, fd);
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (!library) *error = dlerror();
+    } else {
+        *error = "no file in memory";
     }
     if (fd >= 0) close(fd);
     return library;
@@ -136,10 +137,10 @@ static bool from_source(struct load *l)
     dump_host(l->signature, code.source, code.why);
     int failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
     gen_kernel_free(&code);
+    if (failed && !worker_wanted()) return false;
     if (failed) {
         failures++;
-        if (worker_wanted())
-            log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
+        log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
         return false;
     }
     failures = 0;

@@ -90,9 +90,9 @@ static void finish(void)
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
     edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
-    kernel_finish();
+    bool stopped = kernel_finish();
     if (driver_get()) device_finish();
-    choose_finish();
+    if (stopped) choose_finish();
     world_finish();
 }
 
