@@ -278,6 +278,16 @@ enum gen_family kernel_family(const struct kernel *k)
     return k->family;
 }
 
+unsigned kernel_used(const struct kernel *k)
+{
+    return atomic_load_explicit(&k->uses, memory_order_relaxed);
+}
+
+void kernel_use(struct kernel *k, unsigned times)
+{
+    atomic_store_explicit(&k->uses, kernel_used(k) + times, memory_order_relaxed);
+}
+
 const char *kernel_state(const struct kernel *k)
 {
     return origin_names[atomic_load(&kernel_code(k)->origin)];

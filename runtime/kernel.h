@@ -29,6 +29,9 @@ enum gen_family kernel_family(const struct kernel *k);  /* what its own module w
 /* How it came to be ready: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
 const char *kernel_state(const struct kernel *k);
 struct kernel_counts kernel_counts(void);
+/* How often its layout was used in host memory (again.h); and counts more of it. May miss some. */
+unsigned kernel_used(const struct kernel *k);
+void kernel_use(struct kernel *k, unsigned times);
 
 enum kernel_direction { KERNEL_PACK, KERNEL_UNPACK };
 enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };

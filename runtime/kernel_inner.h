@@ -49,6 +49,7 @@ struct kernel {
     int64_t size; /* packed bytes of one element */
     int word;     /* widest word that the tree allows */
     atomic_int origin;
+    atomic_uint uses; /* kernel_used */
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
     _Atomic(struct native *) native;  /* native.c */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
