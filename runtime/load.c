@@ -1,6 +1,7 @@
 /* load.c: from a form, knobs and a device to a loaded module: made ahead of time, cached on disk, or compiled. */
 #include "cache.h"
 #include "compile.h"
+#include "cores.h"
 #include "dump.h"
 #include "kernel_inner.h"
 #include "knobs.h"
@@ -141,13 +142,22 @@ static bool from_neighbour(struct build *b)
     return b->lock >= 0 && load_cached(b);
 }
 
+/* The worker is to end: the driver may be gone, and so may the tuned table. */
+static bool given_up(const struct build *b)
+{
+    return b->module && !worker_wanted();
+}
+
 static bool from_source(struct build *b)
 {
     struct reason why;
     if (!b->key) return false;
+    int turn = b->module ? cores_turn(stopped) : -1;
+    if (given_up(b)) return cores_turn_ends(turn), false;
     worker_compiles(true);
     int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
     worker_compiles(false);
+    cores_turn_ends(turn);
     if (!failed) return true;
     log_once(LOG_WARN, "compile", "%s was not compiled, other ways serve instead: %s", b->name, why.text);
     return false;
@@ -220,12 +230,6 @@ static void finish(struct build *b, enum origin o)
     if (m && !m->trial) kernel_count(m->kernel, o);
     log_write(LOG_DEBUG, "%s for %s: %zu bytes", b->name, b->arch, b->bytes);
     dump_image(b->name, b->arch, b->ptx, b->image, b->bytes);
-}
-
-/* The worker is to end: the driver may be gone, and so may the tuned table. */
-static bool given_up(const struct build *b)
-{
-    return b->module && !worker_wanted();
 }
 
 /* Of an image that was got. */

@@ -25,8 +25,8 @@ void native_start(void);
 void native_finish(void);
 
 /* Packed bytes [begin, end) of `count` elements at `user` (MPI_BOTTOM is allowed): `packed` is where byte `begin`
- * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where it is not,
- * never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
+ * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where the layout comes
+ * again, never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
  * Any thread. */
 bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
 bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
@@ -217,7 +217,9 @@ void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
 /* The end of a layout that native_layout read. */
 void native_gone(const struct layout *l);
 
-/* Whether l's code is there (for tests and benchmarks): as stridec_host_ready of variant.h. */
+/* 1 if l's code is there, 0 if it may come, -1 if it never will; asks for it once that has been wanted often enough. */
+int native_comes(struct layout *l);
+/* The same, as stridec_host_ready of variant.h; asks for it at once. */
 int native_ready(struct layout *l, bool wait);
 
 #endif

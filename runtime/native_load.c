@@ -5,6 +5,7 @@
  * loader gets that one. */
 #include "cache.h"
 #include "cc.h"
+#include "cores.h"
 #include "dump.h"
 #include "env.h"
 #include "file.h"
@@ -135,7 +136,8 @@ static bool from_source(struct load *l)
         return false;
     }
     dump_host(l->signature, code.source, code.why);
-    int failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    int turn = cores_turn(stopped), failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    cores_turn_ends(turn);
     gen_kernel_free(&code);
     if (failed && !worker_wanted()) return false;
     if (failed) {
