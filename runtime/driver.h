@@ -67,5 +67,7 @@ struct reason;
 const struct nvrtc *nvrtc_get(struct reason *why);
 /* Its library's file. Static storage. */
 const char *nvrtc_file(const struct nvrtc *n);
+/* True of an address in the code of the NVRTC that nvrtc_get has found. Takes no lock. */
+bool nvrtc_contains(uintptr_t code);
 
 #endif

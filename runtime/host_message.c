@@ -134,7 +134,7 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_brief(datatype, count);
-    int ready = usable(l, buf, count, datatype, comm) ? native_ready(l, false) : 0;
+    int ready = usable(l, buf, count, datatype, comm) ? native_comes(l) : 0;
     if (ready < 0) seen_settle(datatype, INT64_MAX);
     struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;

@@ -16,7 +16,7 @@ pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
 struct kernel kernel_interpreter = {.signature = "generic", .family = GEN_GENERIC};
 
 static struct kernel *table;
-static struct kernel *unused;
+static struct kernel *unused[2];   /* without modules, and with: these go in the worker, for work may still read them */
 static int unused_count;
 static atomic_ullong outcomes[ORIGINS];
 
@@ -89,13 +89,25 @@ bool kernel_add(struct kernel *k, struct reason *why)
     return false;
 }
 
+static void unused_remove(struct kernel *k)
+{
+    DL_DELETE(unused[k->loaded], k);
+    unused_count--;
+}
+
+static void unused_add(struct kernel *k)
+{
+    k->loaded = modules_loaded(k);
+    DL_APPEND(unused[k->loaded], k);
+    unused_count++;
+}
+
 struct kernel *kernel_find(const char *signature)
 {
     struct kernel *k;
     HASH_FIND_STR(table, signature, k);
     if (k && k->refs++ == 0) {
-        DL_DELETE(unused, k);
-        unused_count--;
+        unused_remove(k);
         if (k->code) k->code->served++;
     }
     return k;
@@ -138,8 +150,7 @@ static struct kernel *find_or_add(const struct tree *canonical, char *signature,
 /* Takes the unused kernel out of the table, and out of its code's users. */
 static void table_remove(struct kernel *k)
 {
-    DL_DELETE(unused, k);
-    unused_count--;
+    unused_remove(k);
     HASH_DEL(table, k);
     struct kernel *held[] = {k->code, k->from, k->to};
     for (int i = 0; i < 3; i++)
@@ -151,7 +162,7 @@ void kernel_trim(bool loaded_too)
 {
     struct kernel *k;
     while (unused_count > UNUSED_MAX) {
-        for (k = unused; k && !loaded_too && modules_loaded(k);) k = k->next;
+        k = unused[0] ? unused[0] : loaded_too ? unused[1] : NULL;
         if (!k) return;
         table_remove(k);
         pthread_mutex_unlock(&kernel_lock);
@@ -172,8 +183,7 @@ void kernel_unref(struct kernel *k)
     if (k == &kernel_interpreter || --k->refs) return;
     modules_forget_lists(k);
     forget_requests(k);
-    DL_APPEND(unused, k);
-    unused_count++;
+    unused_add(k);
 }
 
 void kernel_put(struct kernel *k)
@@ -231,13 +241,14 @@ void kernel_wait(struct kernel *k)
     pthread_mutex_unlock(&kernel_lock);
 }
 
-void kernel_finish(void)
+bool kernel_finish(void)
 {
     struct kernel *k, *next;
-    worker_stop();
+    bool alone = worker_stop();
     pairs_forget(), nests_forget();
+    if (!alone) return false;
     pthread_mutex_lock(&kernel_lock);
-    while ((k = unused)) {
+    while ((k = unused[0] ? unused[0] : unused[1])) {
         table_remove(k);
         kernel_free(k);
     }
@@ -245,6 +256,7 @@ void kernel_finish(void)
     modules_free(&kernel_interpreter);
     modules_free(&kernel_links);
     pthread_mutex_unlock(&kernel_lock);
+    return true;
 }
 
 /*
@@ -264,6 +276,16 @@ const char *kernel_form_signature(const struct kernel *k)
 enum gen_family kernel_family(const struct kernel *k)
 {
     return k->family;
+}
+
+unsigned kernel_used(const struct kernel *k)
+{
+    return atomic_load_explicit(&k->uses, memory_order_relaxed);
+}
+
+void kernel_use(struct kernel *k, unsigned times)
+{
+    atomic_store_explicit(&k->uses, kernel_used(k) + times, memory_order_relaxed);
 }
 
 const char *kernel_state(const struct kernel *k)

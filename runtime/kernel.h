@@ -29,6 +29,9 @@ enum gen_family kernel_family(const struct kernel *k);  /* what its own module w
 /* How it came to be ready: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
 const char *kernel_state(const struct kernel *k);
 struct kernel_counts kernel_counts(void);
+/* How often its layout was used in host memory (again.h); and counts more of it. May miss some. */
+unsigned kernel_used(const struct kernel *k);
+void kernel_use(struct kernel *k, unsigned times);
 
 enum kernel_direction { KERNEL_PACK, KERNEL_UNPACK };
 enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };
@@ -89,7 +92,8 @@ struct kernel_trial {
 void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads);
 /* The settings worth a try, the model's first (gen_knob_list); free with gen_knob_list_free. -1 with *why. */
 int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why);
-/* Stops the worker and frees all modules; at MPI_Finalize. */
-void kernel_finish(void);
+/* Stops the worker and frees all modules; at MPI_Finalize. False, and they stay, as must tables that the worker reads, where it
+ * is at a compile that does not end within a second. */
+bool kernel_finish(void);
 
 #endif

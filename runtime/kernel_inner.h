@@ -35,7 +35,7 @@ struct module {
     /* By entry, then by the number of the stream (graph.c). */
     _Atomic(struct graph *) graphs[2][ENTRIES][MODULE_GRAPHS];
     struct module *next;                /* the kernel on another device */
-    struct module *queued;              /* behind this one in the worker's queue */
+    struct module *behind, *before;     /* in the worker's queue; `before` is NULL of modules that are not in it */
 };
 
 struct kernel {
@@ -49,11 +49,13 @@ struct kernel {
     int64_t size; /* packed bytes of one element */
     int word;     /* widest word that the tree allows */
     atomic_int origin;
+    atomic_uint uses; /* kernel_used */
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
     _Atomic(struct native *) native;  /* native.c */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
     int served;                       /* kernels in use that have this one for their code */
-    struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0 */
+    struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0; */
+    bool loaded;                      /* it is among those of them that have modules */
     UT_hash_handle hh;
 };
 
@@ -100,13 +102,16 @@ void modules_forget_lists(struct kernel *k);
  * on an application's thread but at MPI_Finalize. */
 void modules_free(struct kernel *k);
 
-/* worker.c. worker_push, worker_expect and worker_wake with kernel_lock held. */
+/* worker.c. worker_push, worker_expect, worker_forget and worker_wake with kernel_lock held. */
 void worker_push(struct module *m);
 void worker_expect(void); /* the thread will be wanted: starts it */
 void worker_forget(struct kernel *k); /* nobody waits for k's modules any more: they leave the queue */
 void worker_wake(void);
-void worker_stop(void);
+/* Ends the worker, and waits a second for it at most. False where one is left at a compile: what it may touch must stay. */
+bool worker_stop(void);
 void worker_guard_exit(void);
+/* The calling thread, if it is a worker, enters NVRTC, or has left it: there it may be stopped for good at the process's exit. */
+void worker_compiles(bool enters);
 /* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
 int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
@@ -114,7 +119,7 @@ int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 void pairs_forget(void);
 void nests_forget(void);   /* the same of link_nest.c */
 
-/* False once the worker is to end. */
+/* False once the calling worker is to end. */
 bool worker_wanted(void);
 
 /* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */

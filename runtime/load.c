@@ -1,6 +1,7 @@
 /* load.c: from a form, knobs and a device to a loaded module: made ahead of time, cached on disk, or compiled. */
 #include "cache.h"
 #include "compile.h"
+#include "cores.h"
 #include "dump.h"
 #include "kernel_inner.h"
 #include "knobs.h"
@@ -119,6 +120,7 @@ static void interpreter_first(struct build *b)
      * and is found ready when its turn comes. */
     if (module_stage(m) == STAGE_FAILED) return;
     enum stage stage = module_load(b->gen, m);
+    if (stage == STAGE_FAILED && !worker_wanted()) return;
     if (stage == STAGE_FAILED) kernel_count(&kernel_interpreter, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     atomic_store_explicit(&m->stage, stage, memory_order_release);
@@ -140,11 +142,23 @@ static bool from_neighbour(struct build *b)
     return b->lock >= 0 && load_cached(b);
 }
 
+/* The worker is to end: the driver may be gone, and so may the tuned table. */
+static bool given_up(const struct build *b)
+{
+    return b->module && !worker_wanted();
+}
+
 static bool from_source(struct build *b)
 {
     struct reason why;
     if (!b->key) return false;
-    if (compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why) == 0) return true;
+    int turn = b->module ? cores_turn(stopped) : -1;
+    if (given_up(b)) return cores_turn_ends(turn), false;
+    worker_compiles(true);
+    int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
+    worker_compiles(false);
+    cores_turn_ends(turn);
+    if (!failed) return true;
     log_once(LOG_WARN, "compile", "%s was not compiled, other ways serve instead: %s", b->name, why.text);
     return false;
 }
@@ -221,8 +235,9 @@ static void finish(struct build *b, enum origin o)
 /* Of an image that was got. */
 static bool use_image(struct build *b, enum origin o)
 {
-    bool done = !b->module || (load_image(b, o) && keep_knobs(b->module, b));
+    bool up = given_up(b), done = !up && (!b->module || (load_image(b, o) && keep_knobs(b->module, b)));
     if (done) finish(b, o);
+    else if (up && o == ORIGIN_COMPILED) store_cached(b);
     free(b->image);
     b->image = NULL;
     return done;
@@ -230,7 +245,7 @@ static bool use_image(struct build *b, enum origin o)
 
 static enum stage obtain(struct build *b)
 {
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !given_up(b); i++)
         if (sources[i].get(b) && use_image(b, sources[i].origin)) return STAGE_READY;
     return STAGE_FAILED;
 }
@@ -314,6 +329,7 @@ static enum stage by_knobs(struct build *b)
     b->knobs[GEN_PACK] = k[GEN_PACK].text, b->knobs[GEN_UNPACK] = k[GEN_UNPACK].text;
     if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || aot_has(b->signature, b->arch)) return by_model(b);
     enum stage stage = attempt(b, &why);
+    if (stage == STAGE_FAILED && given_up(b)) return stage;
     if (stage == STAGE_FAILED && *why.text) {
         drop_bad(b, k);
         stage = b->knobs[GEN_PACK] || b->knobs[GEN_UNPACK] ? attempt(b, &why) : STAGE_FAILED;

@@ -1,9 +1,14 @@
 /* native.c: packing in host memory by code made for a layout, or by a walk over its tree. See native.h. */
 #include "native.h"
+#include "cores.h"
 #include "env.h"
 #include "native_inner.h"
 #include "../gen/pack.h"
 #include <stdlib.h>
+
+/* Before code is asked for: a compile takes a tenth of a second of a processor and more. */
+#define USES 1
+#define USES_SCARCE 16
 
 void native_free(struct native *n)
 {
@@ -38,23 +43,41 @@ const struct stridec_host_list *native_lists(struct kernel *k)
 }
 
 /* A single block needs none. */
-struct module *native_code(struct kernel *k)
+static struct module *module_in_host(struct kernel *k)
 {
-    if (k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC) return NULL;
-    struct module *m = module_of(kernel_code(k), NULL);
-    return m && module_request(m) == STAGE_READY ? m : NULL;
+    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_of(kernel_code(k), NULL);
 }
 
-bool native_pending(struct kernel *k)
+/* Code is made for layouts that come again, by whichever types of one form. */
+static struct module *code(struct kernel *k, bool counts)
 {
-    struct module *m = k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_of(kernel_code(k), NULL);
-    return m && module_stage(m) == STAGE_PENDING;
+    struct module *m = module_in_host(k);
+    if (!m) return NULL;
+    enum stage stage = module_stage(m);
+    if (stage == STAGE_NONE && counts) {
+        struct kernel *shared = kernel_code(k);
+        unsigned uses = kernel_used(k) + (shared == k ? 0 : kernel_used(shared));
+        kernel_use(shared, 1);
+        if (uses >= (cores_are_scarce() ? USES_SCARCE : USES)) stage = module_request(m);
+    }
+    return stage == STAGE_READY ? m : NULL;
+}
+
+struct module *native_code(struct kernel *k)
+{
+    return code(k, true);
+}
+
+bool native_hopeful(struct kernel *k)
+{
+    struct module *m = module_in_host(k);
+    return m && (module_stage(m) == STAGE_PENDING || module_stage(m) == STAGE_NONE);
 }
 
 bool native_by_code(struct layout *l, int way, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
-    struct module *m = native_code(k);
+    struct module *m = code(k, a->begin == 0);
     if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
     a->user += (uint64_t)l->tree->off;
     a->wrap = launch_wraps(k->tree, l->extent, a->end);
@@ -94,10 +117,16 @@ int native_serve(struct layout *l, enum kernel_direction d, const void *user, in
     return MPI_SUCCESS;
 }
 
+int native_comes(struct layout *l)
+{
+    if (!l->kernel) return -1;
+    return native_code(l->kernel) ? 1 : native_hopeful(l->kernel) ? 0 : -1;
+}
+
 int native_ready(struct layout *l, bool wait)
 {
-    if (!l->kernel || native_code(l->kernel)) return l->kernel ? 1 : -1;
-    if (wait) kernel_wait(l->kernel);
-    if (native_code(l->kernel)) return 1;
-    return !wait && native_pending(l->kernel) ? 0 : -1;
+    struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
+    if (m) module_request(m);
+    if (m && wait) kernel_wait(l->kernel);
+    return l->kernel ? native_comes(l) : -1;
 }

@@ -16,6 +16,7 @@
 #ifndef STRIDEC_NATIVE_H
 #define STRIDEC_NATIVE_H
 #include "../gen/hash.h"
+#include "again.h"
 #include "host.h"
 #include "layout.h"
 
@@ -24,8 +25,8 @@ void native_start(void);
 void native_finish(void);
 
 /* Packed bytes [begin, end) of `count` elements at `user` (MPI_BOTTOM is allowed): `packed` is where byte `begin`
- * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where it is not,
- * never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
+ * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where the layout comes
+ * again, never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
  * Any thread. */
 bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
 bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
@@ -121,8 +122,9 @@ HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, 
     return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
            && (span < NATIVE_NEAR || host_surely(first + span - 1));
 }
-/* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot. */
-HOST_INLINE bool native_first(MPI_Datatype t)
+/* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot, unless
+ * their layout may be known (again.h): `room` is the most that the call moves. */
+HOST_INLINE bool native_first(MPI_Datatype t, int64_t room)
 {
     _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
     MPI_Datatype last = atomic_load_explicit(met, memory_order_relaxed);
@@ -131,7 +133,7 @@ HOST_INLINE bool native_first(MPI_Datatype t)
         return false;
     atomic_store_explicit(met + 1, last, memory_order_relaxed);
     atomic_store_explicit(met, t, memory_order_relaxed);
-    return true;
+    return room < AGAIN_LEAST;
 }
 HOST_INLINE void native_unmeet(MPI_Datatype t)
 {
@@ -187,7 +189,7 @@ HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Dataty
     if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
     struct native_slot *s = native_slot(t);
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
-    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return native_first(t) ? NATIVE_DOWN : NATIVE_ASK;
+    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return native_first(t, room) ? NATIVE_DOWN : NATIVE_ASK;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
     struct layout *l = *known = atomic_load_explicit(&s->layout, memory_order_acquire);
     if (!l) {
@@ -215,7 +217,9 @@ void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
 /* The end of a layout that native_layout read. */
 void native_gone(const struct layout *l);
 
-/* Whether l's code is there (for tests and benchmarks): as stridec_host_ready of variant.h. */
+/* 1 if l's code is there, 0 if it may come, -1 if it never will; asks for it once that has been wanted often enough. */
+int native_comes(struct layout *l);
+/* The same, as stridec_host_ready of variant.h; asks for it at once. */
 int native_ready(struct layout *l, bool wait);
 
 #endif

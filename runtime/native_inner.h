@@ -21,9 +21,9 @@ struct native *native_of(struct kernel *k);   /* NULL without memory */
 void native_free(struct native *n);
 /* The lists that k's code reads; NULL without memory. */
 const struct stridec_host_list *native_lists(struct kernel *k);
-/* k's code, if that is ready; asks for it where nobody has. And whether it may still come. */
+/* k's code, if that is ready; asks for it once that has been wanted often enough. And whether it may still come. */
 struct module *native_code(struct kernel *k);
-bool native_pending(struct kernel *k);
+bool native_hopeful(struct kernel *k);
 /* Runs l's code, if that is ready: a->user is element 0's origin, a->wrap and a->list are found here. `way`: by
  * kernel_direction, or GEN_HOST_COPY. */
 bool native_by_code(struct layout *l, int way, struct stridec_host *a);

@@ -5,6 +5,7 @@
  * loader gets that one. */
 #include "cache.h"
 #include "cc.h"
+#include "cores.h"
 #include "dump.h"
 #include "env.h"
 #include "file.h"
@@ -48,11 +49,12 @@ static void *open_image(const void *image, size_t bytes, const char **error)
     char name[256];
     void *library = NULL;
     int fd = file_above(memfd_create("stridec", MFD_CLOEXEC));
-    *error = "no file in memory";
     if (fd >= 0 && write_all(fd, image, bytes) == 0) {
         unique_name(name, sizeof name, fd);
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (!library) *error = dlerror();
+    } else {
+        *error = "no file in memory";
     }
     if (fd >= 0) close(fd);
     return library;
@@ -134,12 +136,13 @@ static bool from_source(struct load *l)
         return false;
     }
     dump_host(l->signature, code.source, code.why);
-    int failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    int turn = cores_turn(stopped), failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    cores_turn_ends(turn);
     gen_kernel_free(&code);
+    if (failed && !worker_wanted()) return false;
     if (failed) {
         failures++;
-        if (worker_wanted())
-            log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
+        log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
         return false;
     }
     failures = 0;

@@ -42,7 +42,7 @@ static enum verdict verdict_of(struct native_race *r, struct kernel *k)
 /* The MPI's way stays where nothing better is to come. */
 static bool settled(struct kernel *k, struct native_race *r)
 {
-    return atomic_load_explicit(&r->compiled, memory_order_relaxed) || !native_pending(k);
+    return atomic_load_explicit(&r->compiled, memory_order_relaxed) || !native_hopeful(k);
 }
 
 /* False: another thread is at it, and the MPI serves meanwhile. */

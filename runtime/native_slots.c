@@ -109,6 +109,7 @@ void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
 
 static void slot_keep(MPI_Datatype t, struct layout *l)
 {
+    again_learn(l);
     pthread_mutex_lock(&slot_lock);
     struct native_slot *s = slot_of(t);
     if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
@@ -126,6 +127,15 @@ static struct layout *slot_read(MPI_Datatype t)
     return l;
 }
 
+/* Of a type that was read for other reasons. */
+static bool meets_again(const struct layout *l, int64_t bytes)
+{
+    if (bytes < AGAIN_LEAST) return false;
+    if (again_returns(l)) return true;
+    kernel_use(l->kernel, 1);
+    return false;
+}
+
 bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
 {
     int64_t least = atomic_load_explicit(&native_least, memory_order_relaxed);
@@ -133,7 +143,7 @@ bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
     if (!s && least < INT64_MAX) s = slot_new(t);
     if (bytes < least) return false;
     if (slot_layout(s, t) == l) return true;
-    if (l->kernel && !layout_contiguous(l, 2) && !native_due(s, (uint64_t)bytes)) return false;
+    if (l->kernel && !layout_contiguous(l, 2) && !native_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
     slot_keep(t, l);
     return true;
 }
@@ -145,11 +155,22 @@ void native_learn(MPI_Datatype t)
     slot_read(t);
 }
 
+/* Of a handle that the table did not hold. */
+static struct layout *slot_again(MPI_Datatype t, const struct native_slot *s, int64_t count)
+{
+    int64_t bytes, size = atomic_load_explicit(&s->size, memory_order_relaxed);
+    return __builtin_mul_overflow(size, count, &bytes) ? NULL : again_layout(t, bytes, NULL);
+}
+
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
     struct native_slot *s = slot_of(t);
-    if (!s) s = slot_new(t);
+    if (!s) {
+        s = slot_new(t);
+        struct layout *again = slot_again(t, s, count);
+        if (again) return slot_keep(t, again), again;
+    }
     struct layout *l = slot_layout(s, t);
     if (l) return l;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;

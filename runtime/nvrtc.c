@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,26 @@ static int driver_major(void)
     return version / 1000;
 }
 
+static _Atomic uintptr_t code_begin, code_end;   /* of NVRTC's segment that holds nvrtcCompileProgram */
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *compile)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD || (uintptr_t)compile - begin >= segment->p_memsz) continue;
+        atomic_store(&code_begin, begin), atomic_store(&code_end, begin + segment->p_memsz);
+        return 1;
+    }
+    return 0;
+}
+
+bool nvrtc_contains(uintptr_t code)
+{
+    return code >= atomic_load(&code_begin) && code < atomic_load(&code_end);
+}
+
 static bool search_all(struct search *s)
 {
     return try_place(s, "") || try_cudart(s) || try_toolkit(s, env_variable("CUDA_HOME")) ||
@@ -153,6 +174,7 @@ const struct nvrtc *nvrtc_get(struct reason *why)
     if (state == UNKNOWN) {
         search.newest = driver_major();
         state = search_all(&search) ? PRESENT : ABSENT;
+        if (state == PRESENT) dl_iterate_phdr(find_code, *(void **)&search.table.nvrtcCompileProgram);
     }
     const struct nvrtc *table = state == PRESENT ? &search.table : NULL;
     pthread_mutex_unlock(&lock);

@@ -41,7 +41,7 @@ static bool all_met(const struct operand *p, int n)
         MPI_Datatype type = p->types ? p->types[i] : p->type;
         if (elements(p, i) < 0) return false;
         if (!elements(p, i) || (any && type == last)) continue;
-        all = seen_collects(type) && all;
+        all = seen_collects(type, elements(p, i)) && all;
         last = type, any = true;
     }
     return all;

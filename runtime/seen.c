@@ -1,5 +1,6 @@
 /* seen.c: what stubs know of datatypes of messages in host memory. */
 #include "seen.h"
+#include "again.h"
 #include "env.h"
 #include "host_message.h"
 #include <pthread.h>
@@ -64,6 +65,7 @@ void seen_forget(MPI_Datatype t)
 /* Sends that the rules leave to the MPI are told by their counts from here on. */
 static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
 {
+    again_learn(l);
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
@@ -99,10 +101,28 @@ void seen_learn(MPI_Datatype t)
     if (t != MPI_DATATYPE_NULL) atomic_store_explicit(&slot_of(t)->uses, USES, memory_order_relaxed);
 }
 
+/* Some way of stridec's own may be taken: what is read in vain is not read for long. */
+static bool gains(const struct layout *l, int64_t bytes)
+{
+    return bytes >= host_send_least(l) || host_packed(l) || host_collects(l);
+}
+
+/* True of a type whose layout has been used before by another one. */
+static bool returns(struct seen *s, MPI_Datatype t, int64_t count)
+{
+    MPI_Count size = 0;
+    int64_t bytes;
+    if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS || __builtin_mul_overflow(size, count, &bytes)) return false;
+    if (!again_layout(t, bytes, gains)) return false;
+    atomic_store_explicit(&s->uses, USES, memory_order_relaxed);
+    return true;
+}
+
 /* That of a type that has been used before. */
-static struct layout *due(struct seen *s, MPI_Datatype t, unsigned worth)
+static struct layout *due(struct seen *s, MPI_Datatype t, int64_t count, unsigned worth)
 {
     bool again = used(s);
+    if (!again && worth == WORTH && !atomic_load_explicit(&s->uses, memory_order_relaxed)) again = returns(s, t, count);
     if (!again) atomic_fetch_add_explicit(&s->uses, worth, memory_order_relaxed);
     struct layout *l = again ? layout_of(t) : NULL;
     if (l && !atomic_load_explicit(&s->known, memory_order_relaxed)) learn(s, t, l);
@@ -114,7 +134,7 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count)
     int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
-    struct layout *l = count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, WORTH) : NULL;
+    struct layout *l = count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, count, WORTH) : NULL;
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -123,7 +143,7 @@ struct layout *seen_brief(MPI_Datatype t, int64_t count)
     int64_t full = atomic_load_explicit(&seen_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
-    struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, 1) : NULL;
+    struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, count, 1) : NULL;
     return l && host_briefs(l) && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -139,7 +159,7 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count)
 {
     bool none = atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX;
     if (none || host_type_plain(t) || !seen_receives(t, count)) return NULL;
-    struct layout *l = due(slot_of(t), t, WORTH);
+    struct layout *l = due(slot_of(t), t, count, WORTH);
     return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -180,7 +200,7 @@ bool seen_whole(MPI_Datatype t, int64_t count)
     PMPI_Type_size_x(t, &size);
     bool one = count < elements(PARTS_LEAST, size);
     if (!one) seen_learn(t);
-    due(s, t, WORTH);
+    due(s, t, count, WORTH);
     return one || cuts_nothing(s, t);
 }
 #else
@@ -196,9 +216,9 @@ bool seen_gains(MPI_Datatype t, int64_t count)
     return count >= atomic_load_explicit(&slot_of(t)->collects[SEEN_OUT], memory_order_relaxed);
 }
 
-bool seen_collects(MPI_Datatype t)
+bool seen_collects(MPI_Datatype t, int64_t count)
 {
-    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t, WORTH));
+    return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t, count, WORTH));
 }
 
 bool seen_receives(MPI_Datatype t, int64_t count)

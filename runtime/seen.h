@@ -1,6 +1,6 @@
 /* seen.h: what stubs know of datatypes of messages in host memory: calls for which there is nothing to do are told by a
  * small table, in some nanoseconds. A type is read only when it has been sent from before, so that types that are made for
- * one message cost nothing. What the table has lost is found again. */
+ * one short message cost nothing; those of long ones again.h knows. What the table has lost is found again. */
 #ifndef STRIDEC_SEEN_H
 #define STRIDEC_SEEN_H
 #include "../gen/hash.h"
@@ -130,8 +130,8 @@ void seen_settle(MPI_Datatype t, int64_t elements);
 struct layout *seen_packed(MPI_Datatype t, int64_t count);
 /* False of collectives' buffers that hold too little to be packed; the type is not read. */
 bool seen_gains(MPI_Datatype t, int64_t count);
-/* True of plain types, and of those that have been used before. */
-bool seen_collects(MPI_Datatype t);
+/* True of plain types, and of those that have been used before; so many elements of it are moved. */
+bool seen_collects(MPI_Datatype t, int64_t count);
 /* True of so many elements that come by a collective in one part, or of a type of which no part ends within an element: that is
  * read for this, of few elements at its later uses. */
 bool seen_whole(MPI_Datatype t, int64_t count);

@@ -1,6 +1,7 @@
 /* start.c: MPI_Init and MPI_Finalize, sessions, and MPI_Type_commit: where stridec begins and ends. */
 #include "aside.h"
 #include "choose.h"
+#include "cores.h"
 #include "edges.h"
 #include "env.h"
 #include "interpose.h"
@@ -38,6 +39,14 @@ void descriptors_arm(int64_t least)
     atomic_store(&descriptors_look, aside_any() || gate_on() ? 0 : least);
 }
 
+static void count_neighbors(int rank)
+{
+    int size = 1;
+    if (world_exists()) PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    int told = launcher_neighbors(rank, size);
+    cores_start(told < 0 ? size : told);
+}
+
 static void start(void)
 {
     int rank = launcher_rank();
@@ -60,6 +69,7 @@ static void start(void)
     if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
     descriptors_arm(least[offers]);
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
+    count_neighbors(rank);
     native_start();
     seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least());
     atomic_store_explicit(&interpose_active, true, memory_order_release);
@@ -92,9 +102,9 @@ static void finish(void)
     if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
     edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
-    kernel_finish();
+    bool stopped = kernel_finish();
     if (driver_get()) device_finish();
-    choose_finish();
+    if (stopped) choose_finish();
     world_finish();
 }
 

@@ -1,31 +1,51 @@
 /* worker.c: the one thread that compiles and loads modules, so that no MPI call waits for it.
  *
- * Started at the first request, or when one is to be expected. It ends when `generation` is no longer the one that it
- * was started in, which lets a stop and a new start follow each other without a flag that both would fight over. */
+ * Started at the first request, or when one is to be expected. It ends once it is no longer `current`. MPI_Finalize waits a
+ * second for that: a thread that is inside NVRTC longer is left there, with all that it may touch, and ends when it comes out.
+ * A later session may start another meanwhile. NVRTC's destructors, which run when the process exits, crash a thread that still
+ * compiles (7 of 40 exits, CUDA 13.0): freeze() stops it for good before. */
+#include "driver.h"
 #include "kernel_inner.h"
 #include "log.h"
 #include "native_inner.h"
 #include "place.h"
+#include "stats.h"
 #include "toolchain.h"
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
+#include <utlist.h>
 
 /* NVRTC recurses deeply; the application's `ulimit -s` may be small. */
 #define STACK_BYTES ((size_t)16 << 20)
 #define NICE 10
 
-/* All under kernel_lock. */
+#define STOP_NS INT64_C(1000000000)     /* so long MPI_Finalize waits */
+#define PAUSE_NS 200000                 /* between two looks at a thread that is to end */
+#define CAREFUL 500                     /* so often a thread is stopped only where it surely holds no lock of the C library's */
+#define FREEZE (SIGRTMAX - 1)
+
+struct worker {
+    pthread_t thread;
+    struct module *at_work;             /* under kernel_lock */
+    atomic_bool compiles, frozen;
+    atomic_int asked;                   /* how often it was asked to stop for good */
+    struct worker *prev, *next;
+};
+
+/* All under kernel_lock; `current` is read without it. */
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
-static struct module *queue, **queue_end = &queue;
-static struct module *at_work;
-static pthread_t thread;
-static bool running, exiting;
-static unsigned long generation;
+static struct module *queue;
+static _Atomic(struct worker *) current;
+static struct worker *left;             /* they were stopped, and have not ended */
+static bool exiting;
+static _Thread_local struct worker *self;
 
 /* Wakes all who wait for m. */
 static void settle(struct module *m, enum stage stage)
@@ -34,46 +54,50 @@ static void settle(struct module *m, enum stage stage)
     pthread_cond_broadcast(&kernel_changed);
 }
 
-static struct module *queue_take(void)
+static void queue_remove(struct module *m)
 {
-    struct module *m = queue;
-    if (!m) return NULL;
-    queue = m->queued;
-    m->queued = NULL;
-    if (!queue) queue_end = &queue;
-    return m;
+    DL_DELETE2(queue, m, before, behind);
+    m->before = m->behind = NULL;
+}
+
+static void queue_clear(void)
+{
+    for (struct module *m; (m = queue);) {
+        queue_remove(m);
+        settle(m, STAGE_NONE);
+    }
 }
 
 void worker_forget(struct kernel *k)
 {
-    struct module **link = &queue, *m;
-    while ((m = *link)) {
-        if (m->kernel != k) {
-            link = &m->queued;
-            continue;
+    for (struct module *m = atomic_load(&k->modules); m; m = m->next)
+        if (m->before) {
+            queue_remove(m);
+            settle(m, STAGE_NONE);
         }
-        *link = m->queued;
-        m->queued = NULL;
-        settle(m, STAGE_NONE);
-    }
-    queue_end = link;
 }
 
-static void work_one(struct module *m, struct gen **gen)
+static enum stage load(struct module *m, struct gen **gen)
 {
     enum stage stage = STAGE_FAILED;
-    at_work = m;
+    if (!m->device) return native_load(gen, m);
+    if (!device_try_enter(m->device)) return STAGE_FAILED;
+    stage = module_load(gen, m);
+    if (worker_wanted()) device_leave(m->device);   /* else its context may be gone, and so is the thread soon */
+    return stage;
+}
+
+/* A worker that is to end has not failed: the module may be asked for again. */
+static void work_one(struct module *m, struct gen **gen)
+{
+    self->at_work = m;
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
-    if (!m->device) {
-        stage = native_load(gen, m);
-    } else if (device_try_enter(m->device)) {
-        stage = module_load(gen, m);
-        device_leave(m->device);
-    }
+    enum stage stage = load(m, gen);
+    if (stage == STAGE_FAILED && !worker_wanted()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
-    at_work = NULL;
+    self->at_work = NULL;
     settle(m, stage);
     kernel_unref(m->kernel);
 }
@@ -87,24 +111,146 @@ static void warm_up(void)
     if (d && device_try_enter(d)) device_leave(d);
 }
 
-static void *worker(void *started)
+static void *worker(void *own)
 {
-    unsigned long mine = (unsigned long)(uintptr_t)started;
     struct gen *gen = NULL;
+    self = own;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     warm_up();
     pthread_mutex_lock(&kernel_lock);
-    while (generation == mine) {
-        struct module *m = queue_take();
-        if (m)
+    while (worker_wanted()) {
+        struct module *m = queue;
+        if (m) {
+            queue_remove(m);
             work_one(m, &gen);
-        else
+        } else {
             pthread_cond_wait(&work, &kernel_lock);
+        }
         kernel_trim(true);
     }
     pthread_mutex_unlock(&kernel_lock);
     gen_close(gen);
     return NULL;
+}
+
+bool worker_wanted(void)
+{
+    return self && atomic_load_explicit(&current, memory_order_acquire) == self;
+}
+
+/*
+ * Its end.
+ */
+
+static void pause_ns(int64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static bool ended(struct worker *w)
+{
+    return pthread_tryjoin_np(w->thread, NULL) != EBUSY;
+}
+
+static bool ends_by(struct worker *w, int64_t until)
+{
+    for (int64_t ns = PAUSE_NS / 16; !ended(w); ns = ns < PAUSE_NS ? 2 * ns : ns) {
+        if (stats_now() > until) return false;
+        pause_ns(ns);
+    }
+    return true;
+}
+
+/* Those that have ended since they were left. */
+static void left_sweep(void)
+{
+    struct worker *w, *next;
+    DL_FOREACH_SAFE(left, w, next) if (ended(w)) {
+        DL_DELETE(left, w);
+        free(w);
+    }
+}
+
+bool worker_stop(void)
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct worker *w = atomic_exchange(&current, NULL);
+    queue_clear();
+    pthread_cond_broadcast(&work);
+    pthread_mutex_unlock(&kernel_lock);
+    bool there = w && !ends_by(w, stats_now() + STOP_NS);
+    pthread_mutex_lock(&kernel_lock);
+    left_sweep();
+    if (there) DL_APPEND(left, w);
+    bool none = !left;
+    pthread_mutex_unlock(&kernel_lock);
+    if (w && !there) free(w);
+    if (there) log_write(LOG_INFO, "a compile is not waited for any longer");
+    return none;
+}
+
+void worker_compiles(bool enters)
+{
+    sigset_t freezes;
+    if (!self) return;
+    sigemptyset(&freezes), sigaddset(&freezes, FREEZE);
+    if (!enters) pthread_sigmask(SIG_BLOCK, &freezes, NULL);
+    atomic_store(&self->compiles, enters);
+    if (enters) pthread_sigmask(SIG_UNBLOCK, &freezes, NULL);
+}
+
+static struct sigaction before_freeze;
+
+static uintptr_t interrupted(const void *context)
+{
+    const ucontext_t *u = context;
+#if defined __x86_64__
+    return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#elif defined __aarch64__
+    return (uintptr_t)u->uc_mcontext.pc;
+#else
+    return (void)u, 0;
+#endif
+}
+
+/* In NVRTC's own code no lock of the C library's is held, which exit handlers would wait for. */
+static void frozen(int number, siginfo_t *info, void *context)
+{
+    sigset_t all;
+    if (!self || !atomic_load(&self->compiles)) {
+        if (before_freeze.sa_flags & SA_SIGINFO) before_freeze.sa_sigaction(number, info, context);
+        else if (before_freeze.sa_handler != SIG_DFL && before_freeze.sa_handler != SIG_IGN) before_freeze.sa_handler(number);
+        return;
+    }
+    if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL) return;
+    atomic_store(&self->frozen, true);
+    for (sigfillset(&all);;) sigsuspend(&all);
+}
+
+/* Returns true when w has ended, false when it stands still. Elsewhere than in NVRTC it is waited for. */
+static bool freeze(struct worker *w)
+{
+    while (!atomic_load(&w->frozen)) {
+        if (ended(w)) return true;
+        if (atomic_load(&w->compiles)) {
+            atomic_fetch_add(&w->asked, 1);
+            pthread_kill(w->thread, FREEZE);
+        }
+        pause_ns(PAUSE_NS);
+    }
+    return false;
+}
+
+static void freeze_all(void)
+{
+    struct sigaction own = {.sa_sigaction = frozen, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    if (!left) return;
+    sigfillset(&own.sa_mask);
+    sigaction(FREEZE, &own, &before_freeze);
+    for (struct worker *w; (w = left);) {
+        DL_DELETE(left, w);
+        if (freeze(w)) free(w);
+    }
 }
 
 /*
@@ -121,18 +267,21 @@ static void fork_parent(void)
     pthread_mutex_unlock(&kernel_lock);
 }
 
-/* The thread is not in the child. What it had to do is forgotten, to be asked for again. */
+static void forget_work(struct worker *w)
+{
+    if (!w || !w->at_work) return;
+    settle(w->at_work, STAGE_NONE);
+    kernel_unref(w->at_work->kernel);
+}
+
+/* The threads are not in the child. What they had to do is forgotten, to be asked for again. */
 static void fork_child(void)
 {
-    struct module *m;
-    running = false;
-    generation++;
-    while ((m = queue_take())) settle(m, STAGE_NONE);
-    if (at_work) {
-        settle(at_work, STAGE_NONE);
-        kernel_unref(at_work->kernel);
-    }
-    at_work = NULL;
+    struct worker *w;
+    queue_clear();
+    forget_work(atomic_exchange(&current, NULL));
+    DL_FOREACH(left, w) forget_work(w);
+    left = NULL;
     pthread_cond_init(&work, NULL);
     pthread_cond_init(&kernel_changed, NULL);
     pthread_mutex_unlock(&kernel_lock);
@@ -143,7 +292,7 @@ static void at_exit(void)
     pthread_mutex_lock(&kernel_lock);
     exiting = true;
     pthread_mutex_unlock(&kernel_lock);
-    worker_stop();
+    if (!worker_stop()) freeze_all();
 }
 
 /* Libraries loaded since the last call are torn down after the worker has stopped, not under its feet. */
@@ -181,57 +330,37 @@ static int start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare_process);
-    int error = worker_thread(&thread, worker, (void *)(uintptr_t)generation);
-    if (error) log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
-    running = !error;
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w) return ENOMEM;
+    atomic_store(&current, w);
+    int error = worker_thread(&w->thread, worker, w);
+    if (!error) return 0;
+    log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
+    atomic_store(&current, NULL);
+    free(w);
     return error;
 }
 
 void worker_push(struct module *m)
 {
-    if (exiting || (!running && start())) {
+    if (exiting || (!atomic_load(&current) && start())) {
         if (m->device) kernel_count(m->kernel, ORIGIN_FAILED);
         settle(m, STAGE_FAILED);
         return;
     }
     atomic_store(&m->stage, STAGE_PENDING);
     /* What serves all types that are pulled comes before what serves one. */
-    bool first = m->kernel == &kernel_links;
-    m->queued = first ? queue : NULL;
-    if (first) queue = m;
-    else *queue_end = m;
-    if (!m->queued) queue_end = &m->queued;
+    if (m->kernel == &kernel_links) DL_PREPEND2(queue, m, before, behind);
+    else DL_APPEND2(queue, m, before, behind);
     worker_wake();
 }
 
 void worker_expect(void)
 {
-    if (!exiting && !running) start();
+    if (!exiting && !atomic_load(&current)) start();
 }
 
 void worker_wake(void)
 {
     pthread_cond_signal(&work);
-}
-
-bool worker_wanted(void)
-{
-    pthread_mutex_lock(&kernel_lock);
-    bool wanted = running;
-    pthread_mutex_unlock(&kernel_lock);
-    return wanted;
-}
-
-void worker_stop(void)
-{
-    struct module *m;
-    pthread_mutex_lock(&kernel_lock);
-    bool join = running;
-    pthread_t ending = thread;
-    running = false;
-    generation++;
-    while ((m = queue_take())) settle(m, STAGE_NONE);
-    pthread_cond_broadcast(&work);
-    pthread_mutex_unlock(&kernel_lock);
-    if (join) pthread_join(ending, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/attach_copy.c). */
 #include "../../runtime/attach.h"
+#include "../../runtime/layout.h"
 #include "trees.h"
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ static int start(void **state)
     self = calloc(1, sizeof *self);
     self->file = calloc(1, sizeof *self->file);
     self->file->pid = getpid();
+    attach_short = 0;   /* lists of runs, whatever their length */
     theirs = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < BYTES; i++) theirs[i] = (unsigned char)(i * 7 + i / 251 + 1);
@@ -126,6 +128,58 @@ static void test_bounds(void **state)
     tree_unref(t), tree_unref(long_one), tree_unref(big);
 }
 
+/* Short runs are read with what lies between them: in far fewer than there are; up to where memory ends, and where a run is longer
+ * than what is read at once. Those that lie far apart, or come in another order, go one by one. */
+static void test_short(void **state)
+{
+    (void)state;
+    static const struct { const char *tree; int64_t count, extent, bytes; bool merged; } of[] = {
+        {"s(100000,8,d(4))", 2, 800000, 800000, true},
+        {"s(300,4096,s(100,16,d(8)))", 1, 0, 240000, true},
+        {"s(40,8192,s(100,8,d(2)))", 2, 400000, 16000, true},
+        {"s(500,8000,d(4))", 1, 0, 2000, false},
+        {"s(2,700000,q(d(500000),s(20000,4,d(1))@500100))", 1, 0, 1040000, true},
+        {"q(s(4000,12,d(8)),s(1000,-40,d(4))@200000)", 3, 300000, 108000, true},
+        {"s(3000,-16,d(4))@100000", 1, 0, 12000, false},
+        {"s(4,2,s(500,9,d(2)))", 1, 0, 4000, true},
+    };
+    attach_short = 2048;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "s(%d,300,d(100))", (int)of[i].bytes / 100);
+        struct tree *t = parsed(of[i].tree), *apart = parsed(text);
+        struct attach_side from = side(theirs, t, of[i].count, of[i].extent), flat = side(own + 7, NULL, 0, 0);
+        struct attach_side laid = side(own, apart, 1, 0);
+        long before = atomic_load(&attach_runs_read), runs = (long)(layout_runs(t) * of[i].count);
+        copies(&from, &flat, of[i].bytes);
+        long read = atomic_load(&attach_runs_read) - before;
+        if ((read * 2 < runs) != of[i].merged) fail_msg("%s: %ld reads of %ld runs", of[i].tree, read, runs);
+        copies(&from, &laid, of[i].bytes);
+        tree_unref(t), tree_unref(apart);
+    }
+    attach_lists_drop();
+    attach_short = 0;
+}
+
+/* Up to the last byte before a page that is not there. */
+static void test_edge(void **state)
+{
+    (void)state;
+    struct tree *t = parsed("s(2048,8,d(4))");
+    unsigned char *at = mmap(NULL, 6 * SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct attach_side from = side(at + SMALL + 4, t, 1, 0), to = side(own, NULL, 0, 0);
+    assert_true(at != MAP_FAILED);
+    munmap(at, SMALL), munmap(at + 5 * SMALL, SMALL);
+    attach_short = 2048;
+    copies(&from, &to, 2 * SMALL);
+    munmap(at + 2 * SMALL, SMALL);
+    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    munmap(at + SMALL, 4 * SMALL);
+    attach_lists_drop();
+    attach_short = 0;
+    tree_unref(t);
+}
+
 /* Memory that is gone, at once or half-way, is told of, also by lists from when it was there. */
 static void test_gone(void **state)
 {
@@ -149,6 +203,7 @@ static void test_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_again), cmocka_unit_test(test_others),
-                                       cmocka_unit_test(test_bounds), cmocka_unit_test(test_gone)};
+                                       cmocka_unit_test(test_bounds), cmocka_unit_test(test_gone),
+                                       cmocka_unit_test(test_short), cmocka_unit_test(test_edge)};
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -581,6 +581,67 @@ static void slow(void **state)
     tree_unref(t);
 }
 
+enum { CROWD = 12000, FEW = 400 };
+
+static int64_t cpu_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Lets go of so many kernels; returns the time that this thread took. */
+static int64_t put_some(struct kernel **of, int n)
+{
+    int64_t begun = cpu_now();
+    for (int i = 0; i < n; i++) kernel_put(of[i]);
+    return cpu_now() - begun;
+}
+
+static struct kernel *numbered(int step, int i)
+{
+    struct reason why;
+    struct tree *t = tree_stride(0, 20, step + 4 * (int64_t)i, tree_dense(0, 4, &why), &why);
+    struct kernel *k = kernel_get(t, &why);
+    tree_unref(t);
+    assert_non_null(k);
+    return k;
+}
+
+static int64_t since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
+}
+
+/* One compile never ends. To let go of a kernel takes no longer while many others wait for theirs, nor while many are kept that
+ * have been loaded; and the end does not wait for the compile. */
+static void stuck(void **state)
+{
+    (void)state;
+    static struct kernel *all[CROWD];
+    struct timespec start;
+    for (int i = 0; i < CROWD; i++) all[i] = numbered(8, i);
+    int64_t crowded = put_some(all + CROWD - FEW, FEW), between = put_some(all + FEW, CROWD - 2 * FEW), alone = put_some(all, FEW);
+    if (crowded > 10 * (alone + 1000000)) fail_msg("%d take %lld ns, behind none %lld", FEW, (long long)crowded, (long long)alone);
+    assert_true(between > 0);
+    for (int i = 0; i < CROWD; i++) {
+        all[i] = numbered(6, i);
+        pthread_mutex_lock(&kernel_lock);
+        worker_forget(all[i]);
+        pthread_mutex_unlock(&kernel_lock);
+        atomic_store(&module_of(kernel_code(all[i]), device)->stage, STAGE_READY);
+    }
+    alone = put_some(all, FEW), put_some(all + FEW, CROWD - 2 * FEW), crowded = put_some(all + CROWD - FEW, FEW);
+    if (crowded > 10 * (alone + 1000000)) fail_msg("%d take %lld ns, with none kept %lld", FEW, (long long)crowded, (long long)alone);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    assert_false(kernel_finish());
+    assert_true(since(&start) < 8000);
+    /* A later session has a thread of its own, which is stuck as well. */
+    assert_string_equal(kernel_state(numbered(10, 0)), "pending");
+}
+
 /* Exits while a slow compile is on its way, without kernel_finish. */
 static int leave_early(void)
 {
@@ -623,6 +684,17 @@ static void early_exit(void **state)
     assert_true(in_process("leave", "SIMGPU_NVRTC_DELAY_MS", "300"));
 }
 
+/* It exits, too. */
+static void with_stuck_nvrtc(void **state)
+{
+    (void)state;
+    struct timespec start;
+    need_simulation();
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    assert_true(in_process("stuck", "SIMGPU_NVRTC_DELAY_MS", "1000000"));
+    assert_true(since(&start) < 100000);
+}
+
 static int run_one(const struct CMUnitTest *test)
 {
     const struct CMUnitTest tests[] = {*test};
@@ -640,12 +712,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(shared_code),   cmocka_unit_test(interpreted),
         cmocka_unit_test(threads),       cmocka_unit_test(copies),     cmocka_unit_test(gathered_copies),
         cmocka_unit_test(without_nvrtc), cmocka_unit_test(early_exit), cmocka_unit_test(with_slow_nvrtc),
+        cmocka_unit_test(with_stuck_nvrtc),
     };
-    const struct CMUnitTest inner[] = {cmocka_unit_test(failing), cmocka_unit_test(slow)};
+    const struct CMUnitTest inner[] = {cmocka_unit_test(failing), cmocka_unit_test(slow), cmocka_unit_test(stuck)};
     const char *what = argc > 1 ? argv[1] : "", *number = getenv("TEST_SEED");
     if (number) seed ^= strtoull(number, NULL, 0) << 20;
     int failed = !strcmp(what, "failing") ? run_one(&inner[0])
                  : !strcmp(what, "slow")  ? run_one(&inner[1])
+                 : !strcmp(what, "stuck") ? run_one(&inner[2])
                  : !strcmp(what, "leave") ? leave_early()
                                           : cmocka_run_group_tests(tests, setup, teardown);
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -4,6 +4,7 @@
 #include "../../gen/pack.h"
 #include "../../runtime/cache.h"
 #include "../../runtime/cc.h"
+#include "../../runtime/cores.h"
 #include "../../runtime/kernel_inner.h"
 #include "../../runtime/log.h"
 #include "../../runtime/native_inner.h"
@@ -12,6 +13,7 @@
 #include "child.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -447,6 +449,57 @@ static void failing_compiler(void **state)
     assert_int_equal(said_times("can't be loaded"), 1);
 }
 
+/* What has no entries is told apart from what the loader refuses. */
+static void no_entries(void **state)
+{
+    (void)state;
+    begin("entries");
+    write_compiler("while [ \"$1\" != -o ]; do shift; done; exec cc -shared -nostdlib -x c -o \"$2\" /dev/null");
+    in_child(true, setting, without_code);
+    assert_int_equal(said_times("can't be loaded: it has no entries"), 1);
+}
+
+static enum stage stage_of(const struct layout *l)
+{
+    return module_stage(module_of(kernel_code(l->kernel), NULL));
+}
+
+/* Packs all of it so many times; true if code was asked for by the last one and not before. */
+static bool asks_after(const char *tree, int times)
+{
+    struct sample s;
+    bool good = true;
+    sample_make(&s, parsed(tree), 1, 0);
+    sample_compile(&s);
+    unsigned char *packed = random_bytes(s.want.count), *user = random_bytes(s.high - s.low);
+    for (int i = 1; i <= times; i++) {
+        native_pack(s.layout, 1, user - s.low, packed, 0, s.want.count);
+        native_pack(s.layout, 1, user - s.low, packed, 1, s.want.count);   /* the rest of it is no other use */
+        good = good && (stage_of(s.layout) == STAGE_NONE) == (i < times);
+    }
+    free(packed), free(user);
+    sample_free(&s);
+    return good;
+}
+
+static bool used_once(void)
+{
+    random_begin("once");
+    bool good = asks_after("s(37,24,d(8))", 2);
+    cores_start(INT_MAX);
+    good = good && asks_after("s(37,40,d(8))", 17);
+    kernel_finish();
+    return good;
+}
+
+/* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some times. */
+static void seldom_used(void **state)
+{
+    (void)state;
+    begin("seldom");
+    in_child(true, setting, used_once);
+}
+
 /* This process is where one makes code: it has the file open by which others are kept from it. */
 static bool at_lock(void)
 {
@@ -470,6 +523,7 @@ static bool stop_at_once(void)
     sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
     sample_compile(&s);
     check_ranges(&s, 4);
+    native_ready(s.layout, false);
     while (runs() < begun || !at_lock()) nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &start);
     kernel_finish();
@@ -488,6 +542,7 @@ static bool stop_behind_another(void)
         sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
         sample_compile(&s);
         check_ranges(&s, 4);
+        native_ready(s.layout, false);
         for (;;) nanosleep(&pause, NULL);
     }
     while (runs() < begun) nanosleep(&pause, NULL);
@@ -692,7 +747,7 @@ int main(void)
         cmocka_unit_test(walks),            cmocka_unit_test(code),
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(cut_short), cmocka_unit_test(hanging_compiler),
-        cmocka_unit_test(left_behind),
+        cmocka_unit_test(left_behind),      cmocka_unit_test(no_entries), cmocka_unit_test(seldom_used),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
         cmocka_unit_test(classes),
     };
