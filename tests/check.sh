@@ -8,6 +8,7 @@ passed=0 failed=0
 rm -rf "$log"
 mkdir -p "$log"
 export CMOCKA_MESSAGE_OUTPUT=TAP
+umask 022   # tables and folders that the user's group may write to are not used
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache

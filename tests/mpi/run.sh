@@ -16,6 +16,7 @@ export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 2 ]; then shift 2; else set --; fi
 limit=${MPI_TEST_TIMEOUT:-$([ -n "$SAN" ] && echo 360 || echo 120)}
+umask 022
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
