@@ -67,7 +67,8 @@ static bool left_behind(const char *name)
 {
     struct flock l = whole(F_WRLCK);
     uint32_t ready = 0;
-    int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    const char *why;
+    int fd = file_open(name, O_RDWR, FILE_OWN, &why);
     if (fd < 0) return errno == ENOENT;
     bool made = pread(fd, &ready, sizeof ready, offsetof(struct node_file, ready)) == sizeof ready && ready;
     bool left = made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK;
@@ -84,14 +85,17 @@ static void owner_name(char owner[256], const char *name)
     if (more && strcmp(more, ".new")) *more = '\0';
 }
 
-/* What is left of processes that did not end well. */
-static void sweep(void)
+/* Removes what is left of processes of other jobs that did not end well. It opens all their files: one rank does it for
+ * all of its job on the machine, unless the launcher doesn't tell which. */
+static void sweep(int rank)
 {
     char pattern[64], owner[256];
     glob_t found;
+    if (launcher_local_rank(rank, world_size) > 0) return;
     snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
-    if (glob(pattern, 0, NULL, &found)) return;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
         owner_name(owner, found.gl_pathv[i]);
         if (left_behind(owner)) unlink(found.gl_pathv[i]);
     }
@@ -127,16 +131,33 @@ static struct node_file *map(int fd)
 #define ARMED 0700
 #define UNARMED 0600
 
+/* Says once that a file is not used for who owns it or may write to it: other users know its name. */
+static void not_used(const char *name, const char *why)
+{
+    log_once(LOG_WARN, "node file", "%s is not used, its rank's messages are the MPI's: %s", name, why);
+}
+
+/* Returns true if a rank's file is there and may be used. It is not opened. */
+static bool looks_usable(const char *name, struct stat *s)
+{
+    const char *why;
+    return !lstat(name, s) && file_trusted(s, S_IFREG, FILE_OWN, &why);
+}
+
 /* It has its name only when all is in it. */
 static bool own_make(int rank, bool armed)
 {
     char name[128], made[136];
     struct flock l = whole(F_WRLCK);
+    const char *why;
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
     if (!node_may_write((int64_t)file_bytes(world_size))) return false;
-    own.fd = file_above(open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (own.fd < 0) return false;
+    own.fd = file_make(made, &why);
+    if (own.fd < 0) {
+        if (errno == EPERM) not_used(made, why);
+        return false;
+    }
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
     own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(own.fd) : NULL;
     struct node_file *f = own.file;
@@ -155,6 +176,7 @@ static bool own_make(int rank, bool armed)
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     if (!rename(made, name)) return true;
+    if (errno == EPERM || errno == EISDIR) not_used(name, "another user has taken its name");
     unlink(made);
     return false;
 }
@@ -176,7 +198,7 @@ enum node_offers node_start(void)
     PMPI_Comm_get_parent(&parent);
     bool sends = world_size > 1 || device || env_get()->host == ENV_HOST_ON;   /* alone, only to itself: see README */
     if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
-    sweep();
+    sweep(rank);
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
     if (!peers || !patience || !own_make(rank, device) || team_start()) {
@@ -225,11 +247,13 @@ static struct peer *peer_open(int rank)
 {
     char name[128];
     struct stat s;
+    const char *why;
     file_name(name, rank);
     struct peer *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->rank = rank;
-    p->fd = file_above(open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    p->fd = file_open(name, O_RDWR, FILE_OWN, &why);
+    if (p->fd < 0 && (errno == EPERM || errno == EACCES)) not_used(name, why);
     bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
     p->file = whole_file ? map(p->fd) : NULL;
     if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
@@ -243,6 +267,7 @@ static struct peer *peer_open(int rank)
 static int count_files(void)
 {
     char pattern[sizeof prefix + 2];
+    struct stat s;
     glob_t found;
     int n = 0;
     snprintf(pattern, sizeof pattern, "%s*", prefix);
@@ -250,7 +275,7 @@ static int count_files(void)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *rank = found.gl_pathv[i] + strlen(prefix);
         while (isdigit((unsigned char)*rank)) rank++;
-        n += !*rank;
+        n += !*rank && looks_usable(found.gl_pathv[i], &s);
     }
     globfree(&found);
     return n;
@@ -323,7 +348,7 @@ bool node_holds(MPI_Comm comm)
     for (int i = 0; i < size && all; i++) {
         int rank = team_world_rank(comm, i);
         if (rank >= 0) file_name(name, rank);
-        all = rank >= 0 && !stat(name, &s) && (s.st_mode & ARMED) == ARMED;
+        all = rank >= 0 && looks_usable(name, &s) && (s.st_mode & ARMED) == ARMED;
     }
     return all;
 }

@@ -32,10 +32,11 @@ static bool space_is_short(void)
 static char *make(void)
 {
     char name[128];
+    const char *why;
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     node_rooms_name(name, node_own()->rank);
     if (space_is_short() || !node_may_write((int64_t)ROOMS_BYTES)) return NULL;
-    file = file_above(open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    file = file_make(name, &why);
     if (file < 0) return NULL;
     void *at = MAP_FAILED;
     if (!ftruncate(file, (off_t)ROOMS_BYTES) && !fcntl(file, F_SETLK, &l) && file_filled(file, 0, HEAD))
@@ -103,7 +104,8 @@ bool rooms_open(struct peer *p)
     pthread_mutex_lock(&lock);
     if (!p->rooms && !space_is_short()) {
         node_rooms_name(name, p->rank);
-        int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        const char *why;
+        int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
         bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size == (off_t)ROOMS_BYTES;
         void *at = whole ? mmap(NULL, ROOMS_BYTES, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
         if (at != MAP_FAILED) p->rooms = at;

@@ -4,7 +4,6 @@
 #include "file.h"
 #include "log.h"
 #include "native.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -53,9 +52,9 @@ static int all_of_host(const struct parcel *p, int fd)
 int spill_out(struct parcel *p, uint32_t slot)
 {
     char name[128];
+    const char *why;
     node_spill_name(name, node_own()->rank, slot);
-    int rc = -1, made = !node_may_write(p->bytes) ? -1 : open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int fd = file_above(made);
+    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : file_make(name, &why);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);
@@ -135,8 +134,11 @@ const char *spill_in(int rank, uint32_t slot, int64_t bytes)
 {
     char name[128];
     node_spill_name(name, rank, slot);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    struct stat s;
+    const char *why;
+    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
+    void *at = !whole ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (fd >= 0) close(fd);
     return at == MAP_FAILED ? NULL : at;
 }
