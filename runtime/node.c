@@ -1,8 +1,10 @@
 /* node.c: the files of the ranks of a node. */
 #include "node.h"
+#include "attach.h"
 #include "driver.h"
 #include "env.h"
 #include "file.h"
+#include "guard.h"
 #include "job.h"
 #include "log.h"
 #include "room.h"
@@ -121,10 +123,11 @@ static void file_name(char name[128], int rank)
     snprintf(name, 128, "%s%d", prefix, rank);
 }
 
-static struct node_file *map(int fd)
+/* The own one with its arena; of a peer's, signatures are read as they are needed. */
+static struct node_file *map(struct peer *p)
 {
-    void *at = mmap(NULL, file_bytes(world_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return at == MAP_FAILED ? NULL : at;
+    size_t bytes = p->self ? file_bytes(world_size) : arena_at(world_size);
+    return guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
 }
 
 /* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
@@ -159,7 +162,7 @@ static bool own_make(int rank, bool armed)
         return false;
     }
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
-    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(own.fd) : NULL;
+    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
@@ -214,10 +217,10 @@ enum node_offers node_start(void)
 
 static void peer_close(struct peer *p)
 {
-    if (p->rooms && !p->self) munmap(p->rooms, ROOMS_BYTES);
-    if (p->file) munmap(p->file, file_bytes(world_size));
+    rooms_close(p);
+    guard_unmap(p->file);
     if (p->fd >= 0) close(p->fd);
-    p->file = NULL, p->rooms = NULL, p->fd = -1;
+    p->file = NULL, p->fd = -1, p->lost = p->told = false;
 }
 
 void node_finish(void)
@@ -255,10 +258,12 @@ static struct peer *peer_open(int rank)
     p->fd = file_open(name, O_RDWR, FILE_OWN, &why);
     if (p->fd < 0 && (errno == EPERM || errno == EACCES)) not_used(name, why);
     bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
-    p->file = whole_file ? map(p->fd) : NULL;
+    p->file = whole_file ? map(p) : NULL;
     if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
-        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size)
+        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size) {
+        p->cookie = p->file->cookie;
         return p;
+    }
     peer_close(p);
     free(p);
     return NULL;
@@ -353,10 +358,26 @@ bool node_holds(MPI_Comm comm)
     return all;
 }
 
+/* What the peer has shown to reach is taken back, so that it sends by the MPI alone. */
+static void forsake(struct peer *p)
+{
+    if (atomic_exchange(&p->told, true)) return;
+    atomic_store(&own.file->accepts[p->rank], 0);
+    atomic_store(&node_reaches(own.file)[p->rank], REACH_TRIED);
+    log_write(LOG_ERROR, "a file of rank %d in " FOLDER " was cut: what it had under way is lost", p->rank);
+}
+
 bool node_gone(const struct peer *p)
 {
     struct flock l = whole(F_WRLCK);
-    return !p->self && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    if (p->self) return false;
+    if (p->lost) return forsake(peers[p->rank]), true;
+    return !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+}
+
+bool node_lost(void)
+{
+    return atomic_load_explicit(&own.lost, memory_order_relaxed);
 }
 
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
@@ -366,7 +387,7 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
         spin(spins);
     }
-    return ready;
+    return ready < at ? -1 : ready;   /* of a file that was cut */
 }
 
 struct node_file *node_own(void)
@@ -381,15 +402,27 @@ void node_reads_on(uint64_t gpu)
     atomic_store(&own.file->gpu, gpu);
 }
 
-char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes)
+static bool in_arena(uint64_t at, uint64_t bytes)
 {
-    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at ? (char *)f + arena_at(world_size) + at : NULL;
+    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at;
+}
+
+char *node_arena(uint64_t at, uint64_t bytes)
+{
+    return in_arena(at, bytes) ? (char *)own.file + arena_at(world_size) + at : NULL;
+}
+
+bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes)
+{
+    return in_arena(at, bytes) && pread(p->fd, to, (size_t)bytes, (off_t)(arena_at(world_size) + at)) == (ssize_t)bytes;
 }
 
 uint64_t node_arena_take(uint64_t bytes)
 {
     struct node_file *f = own.file;
+    struct stat s;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
+    if (fstat(own.fd, &s) || s.st_size < (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
     if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;

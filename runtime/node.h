@@ -92,7 +92,10 @@ struct peer {
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */
     _Atomic uint32_t past;      /* powers of two of bytes of which messages to it were last found to go better past the caches */
-    char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
+    _Atomic uintptr_t *windows; /* on its rooms, by their places (room.c); NULL: not yet, or never */
+    struct cookie cookie;       /* the file's */
+    atomic_bool lost;           /* a file of its was cut: what is read there may be zeros (guard.h) */
+    atomic_bool told;           /* that was said */
     _Atomic int64_t access;     /* to its segment; 0: none */
 };
 
@@ -126,8 +129,10 @@ bool node_awaits(void);
 bool node_holds(MPI_Comm comm);
 /* As node_peer, but looked for whatever came of earlier looks. */
 struct peer *node_member(MPI_Comm comm, int rank);
-/* Its process is gone. */
+/* Its process is gone, or its file was cut: nothing more comes from it. */
 bool node_gone(const struct peer *p);
+/* The own file was cut: peers may see nothing of what this process writes there. */
+bool node_lost(void);
 /* Waits until more packed bytes of a taken slot of its are ready than the `at` that were: how many; -1 where no more will
  * come. */
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
@@ -135,8 +140,10 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 struct node_file *node_own(void);
 /* Tells peers of the GPU that messages are read on. */
 void node_reads_on(uint64_t gpu);
-/* Bytes of a file's arena, at an offset of it that is not 0. NULL where the range is none. */
-char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes);
+/* Bytes of the own file's arena, at an offset of it that is not 0. NULL where the range is none. */
+char *node_arena(uint64_t at, uint64_t bytes);
+/* Copies bytes of a peer's arena, which is not mapped. False where the range is none, or can't be read. */
+bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes);
 /* So many bytes of the own arena, for good; 0 where it is full, or the folder is. */
 uint64_t node_arena_take(uint64_t bytes);
 /* Of each rank, in a rank's file: that it has something for the owner to try; what came of it (attach.h). */

@@ -83,7 +83,7 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
-                  descriptor_marked(d, &peer->file->cookie, brief);
+                  descriptor_marked(d, &peer->cookie, brief);
     if (wanted) atomic_store_explicit(&peer->offers, true, memory_order_relaxed);
     return wanted;
 }

@@ -2,6 +2,7 @@
 #include "spill.h"
 #include "block.h"
 #include "file.h"
+#include "guard.h"
 #include "log.h"
 #include "native.h"
 #include <pthread.h>
@@ -138,13 +139,13 @@ const char *spill_in(int rank, uint32_t slot, int64_t bytes)
     const char *why;
     int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
     bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
-    void *at = !whole ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    const char *at = whole ? guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
     if (fd >= 0) close(fd);
-    return at == MAP_FAILED ? NULL : at;
+    return at;
 }
 
-void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes)
+void spill_done(const char *payload, int rank, uint32_t slot)
 {
-    munmap((void *)(uintptr_t)payload, (size_t)bytes);
+    guard_unmap((void *)(uintptr_t)payload);
     spill_recall(rank, slot);
 }
