@@ -113,7 +113,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 programs="pack mapped parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
+    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers shared early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
