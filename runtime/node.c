@@ -259,6 +259,7 @@ static struct peer *peer_open(int rank)
     if (p->fd < 0 && (errno == EPERM || errno == EACCES)) not_used(name, why);
     bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
     p->file = whole_file ? map(p) : NULL;
+    if (p->file) p->device = s.st_dev, p->number = s.st_ino;
     if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
         !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size) {
         p->cookie = p->file->cookie;
@@ -358,6 +359,13 @@ bool node_holds(MPI_Comm comm)
     return all;
 }
 
+/* Returns true if fd is still the peer's file. */
+static bool is_open(const struct peer *p)
+{
+    struct stat s;
+    return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
+}
+
 /* What the peer has shown to reach is taken back, so that it sends by the MPI alone. */
 static void forsake(struct peer *p)
 {
@@ -372,7 +380,7 @@ bool node_gone(const struct peer *p)
     struct flock l = whole(F_WRLCK);
     if (p->self) return false;
     if (p->lost) return forsake(peers[p->rank]), true;
-    return !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    return is_open(p) && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
 }
 
 bool node_lost(void)
@@ -414,7 +422,14 @@ char *node_arena(uint64_t at, uint64_t bytes)
 
 bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes)
 {
-    return in_arena(at, bytes) && pread(p->fd, to, (size_t)bytes, (off_t)(arena_at(world_size) + at)) == (ssize_t)bytes;
+    char name[128];
+    const char *why;
+    file_name(name, p->rank);
+    int fd = p->self || is_open(p) ? p->fd : file_open(name, O_RDONLY, FILE_OWN, &why);
+    off_t from = (off_t)(arena_at(world_size) + at);
+    bool read = in_arena(at, bytes) && fd >= 0 && pread(fd, to, (size_t)bytes, from) == (ssize_t)bytes;
+    if (fd >= 0 && fd != p->fd) close(fd);
+    return read;
 }
 
 uint64_t node_arena_take(uint64_t bytes)
@@ -422,7 +437,7 @@ uint64_t node_arena_take(uint64_t bytes)
     struct node_file *f = own.file;
     struct stat s;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
-    if (fstat(own.fd, &s) || s.st_size < (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
+    if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
     if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;

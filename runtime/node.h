@@ -9,6 +9,7 @@
 #include "descriptor.h"
 #include <cuda.h>
 #include <mpi.h>
+#include <sys/types.h>
 
 /* Who may write a slot: its owner while it is free, offered or held; the receiver from taken to done or refused. */
 enum slot_state {
@@ -83,6 +84,8 @@ struct peer {
     bool self;
     struct node_file *file;
     int fd;
+    dev_t device;               /* of the file, and its number: a program may close what it did not open, and then have another */
+    ino_t number;               /* file under fd */
     _Atomic uint32_t tried;     /* its probes that this process has looked at */
     atomic_bool waited;         /* a persistent send has given it time to try the own ones (standing.c) */
     atomic_bool offers;         /* its last long message was a descriptor */

@@ -13,6 +13,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host sweeps
  */
 #include "check.h"
+#include "offers.h"
 #include "../../runtime/node.h"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -182,7 +183,7 @@ static void forge(void)
         struct node_file *f = mmap(NULL, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (f == MAP_FAILED) _exit(4);
         memset(f, 0xff, sizeof *f + 3 * 2);   /* accepts all */
-        memcpy(f->magic, "stridec6", sizeof f->magic);
+        memcpy(f->magic, offers_file(0)->magic, sizeof f->magic);
         atomic_store(&f->ready, 1);
         f->rank = 1, f->size = 2;
         memset(f->slot, 0, sizeof f->slot);

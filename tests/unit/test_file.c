@@ -2,12 +2,14 @@
  * may write to. Files of other users are tried as root alone. */
 #include "../../runtime/cache.h"
 #include "../../runtime/file.h"
+#include "../../runtime/guard.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "child.h"
@@ -326,6 +328,77 @@ static void strangers(void **state)
     in_child(false, none, as_user);
 }
 
+/*
+ * Files that are cut while they are mapped.
+ */
+
+#define BYTES ((size_t)1 << 16)
+
+static bool is(const char *memory, char byte)
+{
+    for (size_t i = 0; i < BYTES; i++)
+        if (memory[i] != byte) return false;
+    return true;
+}
+
+static bool cut(void)
+{
+    static atomic_bool lost[2];
+    const char *why;
+    char *memory[2];
+    int fd[2];
+    for (int i = 0; i < 2; i++) {
+        fd[i] = file_make(path_of(i ? "one" : "other"), &why);
+        memory[i] = fd[i] >= 0 && !ftruncate(fd[i], BYTES) ? guard_map(fd[i], BYTES, PROT_READ | PROT_WRITE, 0, &lost[i]) : NULL;
+        if (!memory[i]) return false;
+        memset(memory[i], 'x', BYTES);
+    }
+    if (ftruncate(fd[0], 0)) return false;
+    bool right = is(memory[0], 0) && lost[0] && is(memory[1], 'x') && !lost[1];
+    memset(memory[0], 'y', BYTES);
+    right = right && is(memory[0], 'y');
+    guard_unmap(memory[0]);
+    /* The entry serves the next file. */
+    lost[0] = false;
+    if (ftruncate(fd[0], BYTES) || !(memory[0] = guard_map(fd[0], BYTES, PROT_READ, 0, &lost[0]))) return false;
+    right = right && is(memory[0], 0) && !lost[0];
+    if (ftruncate(fd[0], 0) || ftruncate(fd[1], 0)) return false;
+    memset(memory[1], 'z', BYTES);
+    right = right && is(memory[0], 0) && lost[0] && is(memory[1], 'z') && lost[1];
+    guard_unmap(memory[0]), guard_unmap(memory[1]);
+    return right;
+}
+
+static volatile sig_atomic_t handed;
+static char *unguarded;
+
+static void on_bus(int signal)
+{
+    (void)signal;
+    handed = 1;
+    mmap(unguarded, BYTES, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* What is no file of the library's is the business of the handler before. */
+static bool others(void)
+{
+    static atomic_bool lost;
+    const char *why;
+    int fd = file_make(path_of("other"), &why);
+    signal(SIGBUS, on_bus);
+    if (fd < 0 || ftruncate(fd, BYTES) || !guard_map(fd, BYTES, PROT_READ, 0, &lost)) return false;
+    unguarded = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return unguarded != MAP_FAILED && !ftruncate(fd, 0) && is(unguarded, 0) && handed && !lost;
+}
+
+static void cut_files(void **state)
+{
+    (void)state;
+    const char *const none[] = {NULL};
+    in_child(false, none, cut);
+    in_child(false, none, others);
+}
+
 int main(void)
 {
     char command[128], cache[256];
@@ -335,7 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_files),  cmocka_unit_test(other_kinds), cmocka_unit_test(too_long),
         cmocka_unit_test(made_files), cmocka_unit_test(drafts),      cmocka_unit_test(folders),
-        cmocka_unit_test(no_folders), cmocka_unit_test(modules),     cmocka_unit_test(strangers),
+        cmocka_unit_test(no_folders), cmocka_unit_test(cut_files), cmocka_unit_test(modules),     cmocka_unit_test(strangers),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);
