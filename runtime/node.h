@@ -3,7 +3,10 @@
  * Each process of a job that runs stridec on a machine with a GPU keeps one file in /dev/shm, there from before its
  * MPI_Init returns: a random cookie, slots for the messages that it offers, the layouts of these, and which peers' memory
  * it can read. Nothing is agreed by messages: a rank without stridec, on another node or in another container has no file
- * that its peers find, and gets its messages as they are. */
+ * that its peers find, and gets its messages as they are.
+ *
+ * The names are known to all, and the folder is open to all: only files of this user count (file.h). One that is cut while it
+ * is mapped holds zeros from then on (guard.h): its owner offers nothing more, and its peers take nothing more from it. */
 #ifndef STRIDEC_NODE_H
 #define STRIDEC_NODE_H
 #include "descriptor.h"
