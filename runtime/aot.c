@@ -4,17 +4,14 @@
  * the same folder, the file's XXH64 as 16 hex digits, generator version; tabs between. `stridec gen` writes it. */
 #include "cache.h"
 #include "env.h"
+#include "file.h"
 #include "log.h"
 #include "../gen/gen.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -34,30 +31,6 @@ static struct {
     size_t count;
 } manifest;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
-
-/* The file's bytes and a terminator; NULL with errno if it can't be read. malloc'd. */
-static char *read_file(const char *path, size_t *bytes)
-{
-    struct stat st;
-    char *data = NULL;
-    ssize_t got = 1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return NULL;
-    errno = EINVAL;
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size <= FILE_BYTES_MAX &&
-              (data = malloc((size_t)st.st_size + 1));
-    for (*bytes = 0; ok && got > 0 && *bytes < (size_t)st.st_size; *bytes += got > 0 ? (size_t)got : 0)
-        got = read(fd, data + *bytes, (size_t)st.st_size - *bytes);
-    int error = errno;
-    close(fd);
-    if (ok && got >= 0) {
-        data[*bytes] = '\0';
-        return data;
-    }
-    free(data);
-    errno = error;
-    return NULL;
-}
 
 static char *path_of(const char *file)
 {
@@ -109,14 +82,15 @@ static void read_lines(const char *path)
 static void read_manifest(void)
 {
     size_t bytes;
-    if (!env_get()->aot) return;
+    const char *folder = env_get()->aot, *why = "out of memory";
+    if (!folder) return;
     char *path = path_of("manifest");
-    manifest.text = path ? read_file(path, &bytes) : NULL;
+    if (path && file_folder(folder, FILE_INSTALLED, &why))
+        manifest.text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
     if (manifest.text)
         read_lines(path);
     else
-        log_once(LOG_WARN, "aot manifest", "STRIDEC_AOT=%s: no manifest can be read there: %s", env_get()->aot,
-                 strerror(errno));
+        log_once(LOG_WARN, "aot manifest", "STRIDEC_AOT=%s: no manifest can be read there: %s", folder, why);
     free(path);
 }
 
@@ -139,11 +113,12 @@ int aot_load(const char *signature, const char *arch, void **data, size_t *bytes
 {
     pthread_once(&read_once, read_manifest);
     const struct module *m = find_module(signature, arch);
+    const char *why;
     char *path = m ? path_of(m->field[FILE_NAME]) : NULL;
     if (!path) return -1;
-    *data = read_file(path, bytes);
+    *data = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, bytes, &why);
     if (!*data) {
-        log_once(LOG_WARN, "aot read", "%s can't be read (%s): it is compiled anew", path, strerror(errno));
+        log_once(LOG_WARN, "aot read", "%s can't be used (%s): it is compiled anew", path, why);
     } else if (XXH64(*data, *bytes, 0) != strtoull(m->field[HASH], NULL, 16)) {
         log_once(LOG_WARN, "aot damaged", "%s is damaged: it is compiled anew", path);
         free(*data);

@@ -5,11 +5,11 @@
  * is not shared between machines of different byte order, whose files would fail the check and be replaced. */
 #include "cache.h"
 #include "env.h"
+#include "file.h"
 #include "log.h"
 #include "../gen/gen.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,26 +83,12 @@ static char *path_of(const char *key)
     return cache_path(key, kinds[i].suffix);
 }
 
-/* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read. */
-static int read_file(const char *path, struct image *image)
+/* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
+static int read_file(const char *path, struct image *image, const char **why)
 {
-    struct stat st;
     *image = (struct image){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return errno == ENOENT || errno == ENOTDIR ? 1 : -1;
-    errno = EINVAL; /* for what is no regular file */
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (image->text = malloc((size_t)st.st_size + 1));
-    while (ok && image->bytes < (size_t)st.st_size) {
-        ssize_t got = read(fd, image->text + image->bytes, (size_t)st.st_size - image->bytes);
-        if (got > 0) image->bytes += (size_t)got;
-        if (got == 0) break;
-        ok = got > 0 || errno == EINTR;
-    }
-    close(fd);
-    if (ok) return 0;
-    free(image->text);
-    image->text = NULL;
-    return -1;
+    image->text = file_read(path, FILE_OWN, SIZE_MAX - 1, &image->bytes, why);
+    return image->text ? 0 : errno == ENOENT || errno == ENOTDIR ? 1 : -1;
 }
 
 /* True if the file is whole and undamaged; fills the parts. */
@@ -131,9 +117,10 @@ static bool key_is(const struct image *image, const char *key)
 static int load_checked(const char *path, const char *key, void **data, size_t *bytes)
 {
     struct image image;
-    int found = read_file(path, &image);
+    const char *why;
+    int found = read_file(path, &image, &why);
     if (found != 0) {
-        if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be read: %s", path, strerror(errno));
+        if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be used: %s", path, why);
         return -1;
     }
     int result = -1;
@@ -151,11 +138,20 @@ static int load_checked(const char *path, const char *key, void **data, size_t *
     return result;
 }
 
+bool cache_usable(void)
+{
+    const char *why;
+    if (!cache_dir() || access(cache_dir(), F_OK)) return false;
+    if (file_folder(cache_dir(), FILE_OWN, &why)) return true;
+    log_once(LOG_WARN, "cache folder", "compiled modules are neither kept in nor taken from %s: %s", cache_dir(), why);
+    return false;
+}
+
 int cache_load(const char *key, void **data, size_t *bytes)
 {
-    char *path = path_of(key);
+    char *path = cache_usable() ? path_of(key) : NULL;
     int result = path ? load_checked(path, key, data, bytes) : -1;
-    if (result == 0) utimensat(AT_FDCWD, path, NULL, 0);   /* used: see cache_trim */
+    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see cache_trim */
     free(path);
     return result;
 }
@@ -167,21 +163,9 @@ void cache_remove(const char *key)
     free(path);
 }
 
-/* Not for anybody to write to, whatever the program's umask is: code for host memory would not be taken from it. */
-bool cache_make_folder(const char *folder)
+bool cache_make(void)
 {
-    struct stat st;
-    char *path = strdup(folder);
-    int error = path ? 0 : ENOMEM;
-    for (char *at = path; at && *at; *at = folder[at - path]) {
-        at += 1 + strcspn(at + 1, "/");
-        *at = '\0';
-        if (mkdir(path, 0775) != 0 && errno != EEXIST && !error) error = errno;
-    }
-    free(path);
-    bool ok = stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
-    if (!ok) errno = error ? error : *folder ? ENOTDIR : ENOENT;
-    return ok;
+    return cache_dir() && file_make_folder(cache_dir(), 0700);
 }
 
 static bool write_all(int fd, const void *data, size_t bytes)
@@ -213,30 +197,21 @@ static bool write_parts(int fd, const char *key, const void *data, size_t bytes)
            write_all(fd, &hash, sizeof hash);
 }
 
-/* Readers see the old file or the whole new one: rename is atomic, and the temporary name is this call's own. */
+/* Readers see the old file or the whole new one. */
 static bool replace(const char *path, const char *key, const void *data, size_t bytes)
 {
-    char *temporary;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) return false;
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    bool ok = fd >= 0 && write_parts(fd, key, data, bytes);
-    if (fd >= 0) {
-        ok = close(fd) == 0 && ok;
-        ok = ok && rename(temporary, path) == 0;
-        if (!ok) {
-            int error = errno;
-            unlink(temporary);
-            errno = error;
-        }
-    }
-    free(temporary);
-    return ok;
+    char *draft;
+    int fd = file_draft(path, 0600, &draft);
+    bool good = fd >= 0 && write_parts(fd, key, data, bytes);
+    if (fd < 0) return false;
+    return file_publish(draft, path, close(fd) == 0 && good);
 }
 
 void cache_store(const char *key, const void *data, size_t bytes)
 {
     char *path = path_of(key);
-    if (!path || !cache_make_folder(cache_dir()) || !replace(path, key, data, bytes))
+    bool made = path && cache_make();
+    if (!made || (cache_usable() && !replace(path, key, data, bytes)))
         log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
                  cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
     free(path);
@@ -253,9 +228,10 @@ bool cache_is_module(const char *name)
 static void visit(const char *name, cache_visit *each, void *arg)
 {
     struct image image;
+    const char *why;
     char *path, *key = NULL;
     if (asprintf(&path, "%s/%s", cache_dir(), name) < 0) return;
-    if (read_file(path, &image) == 0 && check(&image)) key = strndup(image.key, image.key_bytes);
+    if (read_file(path, &image, &why) == 0 && check(&image)) key = strndup(image.key, image.key_bytes);
     each(arg, name, key, key ? image.data_bytes : image.bytes);
     free(key);
     free(image.text);

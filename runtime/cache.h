@@ -31,8 +31,11 @@ int cache_list(cache_visit *each, void *arg);
 /* A key's file, with another ending than a module's; malloc'd, NULL where there is no folder. */
 char *cache_path(const char *key, const char *ending);
 bool cache_is_module(const char *name);
-/* And those above it. True if it is there, else errno says why it can't be made. */
-bool cache_make_folder(const char *folder);
+/* Makes the folder, for this user alone. False with errno where it can't be made. */
+bool cache_make(void);
+/* Returns true if the folder is there, is this user's, and nobody else may write there. One warning per process where it
+ * is not so. */
+bool cache_usable(void);
 /* The folder in use, or NULL. */
 const char *cache_dir(void);
 

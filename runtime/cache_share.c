@@ -2,6 +2,7 @@
  * bound on what all of them leave behind. */
 #include "cache.h"
 #include "file.h"
+#include "log.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +21,11 @@
 
 int cache_lock(const char *key, bool (*stop)(void))
 {
+    const char *why;
     char *path = cache_path(key, ".lock");
-    bool there = path && cache_make_folder(cache_dir());
-    int fd = there ? file_above(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) : -1;
+    bool there = path && cache_make() && cache_usable();
+    int fd = there ? file_open(path, O_RDWR | O_CREAT, FILE_OWN, &why) : -1;
+    if (there && fd < 0 && errno == EPERM) log_once(LOG_WARN, "cache folder", "%s can't be used: %s", path, why);
     free(path);
     if (fd < 0) return -1;
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -78,7 +81,7 @@ static struct file *list(DIR *folder, size_t *count)
     *count = 0;
     for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
         struct stat st;
-        if (fstatat(dirfd(folder), e->d_name, &st, 0)) continue;
+        if (fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
         if (S_ISREG(st.st_mode) && is_left(e->d_name, &st)) unlinkat(dirfd(folder), e->d_name, 0);
         if (!cache_is_module(e->d_name)) continue;
         if (*count == room) {
@@ -94,7 +97,7 @@ static struct file *list(DIR *folder, size_t *count)
 
 void cache_trim(size_t limit)
 {
-    DIR *folder = cache_dir() ? opendir(cache_dir()) : NULL;
+    DIR *folder = cache_usable() ? opendir(cache_dir()) : NULL;
     size_t count, total = 0;
     if (!folder) return;
     struct file *files = list(folder, &count);

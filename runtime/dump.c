@@ -1,7 +1,7 @@
 /* dump.c: files of STRIDEC_DUMP. */
 #include "dump.h"
-#include "cache.h"
 #include "env.h"
+#include "file.h"
 #include "log.h"
 #include <errno.h>
 #include <stdio.h>
@@ -14,12 +14,14 @@ static void write_file(const char *signature, const char *suffix, const void *da
 {
     const char *folder = env_get()->dump;
     unsigned long long hash = XXH3_64bits(signature, strlen(signature));
-    char *path;
+    char *path, *draft = NULL;
     if (asprintf(&path, "%s/%016llx%s", folder, hash, suffix) < 0) return;
-    cache_make_folder(folder);
-    FILE *f = fopen(path, "we");
+    file_make_folder(folder, 0700);
+    int fd = file_draft(path, 0644, &draft);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     bool ok = f && fwrite(data, 1, bytes, f) == bytes;
-    if (f) ok = fclose(f) == 0 && ok;
+    if (fd >= 0) ok = (f ? fclose(f) : close(fd)) == 0 && ok;
+    if (draft) ok = file_publish(draft, path, ok);
     if (!ok) log_once(LOG_WARN, "dump", "STRIDEC_DUMP: %s can't be written: %s", path, strerror(errno));
     free(path);
 }

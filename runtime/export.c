@@ -293,14 +293,13 @@ static struct text *texts;
 /* With the lock held. */
 static uint64_t text_write(const char *signature, uint64_t bytes)
 {
-    struct node_file *f = node_own();
     struct text *t;
     HASH_FIND(hh, texts, signature, bytes, t);
     if (t) return t->at;
     uint64_t at = node_arena_take(sizeof bytes + bytes);
     t = at ? calloc(1, sizeof *t) : NULL;
     if (!t) return NO_LAYOUT;
-    char *to = node_arena(f, at, sizeof bytes + bytes);
+    char *to = node_arena(at, sizeof bytes + bytes);
     memcpy(to, &bytes, sizeof bytes);
     memcpy(to + sizeof bytes, signature, bytes);
     t->at = at;

@@ -162,7 +162,10 @@ static bool into_room(struct offer *o)
     if (!o->room) return false;
     describe(o, SLOT_ROOM, o->room, 0);
     host_fill_begin(o);
-    return true;
+    if (!rooms_lost()) return true;
+    room_put(o->room, o->parcel->bytes);
+    o->room = 0, o->hungry = false;
+    return false;
 }
 
 static bool in_place(struct offer *o, enum slot_memory memory)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
+#define COPIED ((int64_t)16 << 10)
 #define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
 
 /* Packed bytes [at, end), of which `from` holds the first. */
@@ -29,22 +30,36 @@ static bool write_head(const struct host_side *to, int64_t bytes)
     return came && write_out(to, came + HEAD_AT, 0, bytes);
 }
 
-/* Behind the sender, who is packing. False where it has ended. */
+/* Of a room that can't be mapped. */
+static bool write_copied(const struct peer *peer, const struct host_side *to, uint64_t place, int64_t at, int64_t end)
+{
+    char piece[COPIED];
+    for (int64_t n; at < end; at += n, place += (uint64_t)n) {
+        n = end - at < COPIED ? end - at : COPIED;
+        if (!room_read(peer, place, piece, n) || !write_out(to, piece, at, at + n)) return false;
+    }
+    return true;
+}
+
+/* Behind the sender, who is packing. False where it has ended, or its rooms were cut meanwhile. */
 static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    const char *room = s->head <= HEAD_BYTES && write_head(to, s->head) ? room_of(peer, s->user, bytes) : NULL;
+    const char *room = room_of(peer, s->user, bytes);
     int64_t ready, run, start = 0, spent = 0;
-    for (int64_t at = s->head; room && at < bytes; at += run) {
+    if (s->head > HEAD_BYTES || !write_head(to, s->head)) return false;
+    for (int64_t at = s->head; at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
         int64_t place = room_place(at, turn, end, &run);
         if (s->timed) start = stats_now();
-        if (!write_out(to, room + place, at, at + run)) return false;
+        if (!(room ? write_out(to, room + place, at, at + run) : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
+            return false;
         if (s->timed) spent += stats_now() - start;
         atomic_store_explicit(&s->eaten, at + run, memory_order_release);
     }
     if (s->timed) atomic_store_explicit(&s->spent, spent, memory_order_relaxed);
-    return room != NULL;
+    atomic_thread_fence(memory_order_acquire);   /* what was read was there */
+    return !atomic_load_explicit(&peer->lost, memory_order_relaxed) || !node_gone(peer);
 }
 
 static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct parcel *p,

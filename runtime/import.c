@@ -173,11 +173,11 @@ static struct latch latch;   /* of the table, and of what gets a user */
 static char *text_of(const struct peer *p, uint64_t at)
 {
     uint64_t bytes;
-    const char *from = node_arena(p->file, at, sizeof bytes);
-    if (!from) return NULL;
-    memcpy(&bytes, from, sizeof bytes);
-    from = bytes < ARENA_BYTES ? node_arena(p->file, at, sizeof bytes + bytes) : NULL;
-    return from ? strndup(from + sizeof bytes, bytes) : NULL;
+    bool there = node_arena_read(p, at, &bytes, sizeof bytes) && bytes < ARENA_BYTES;
+    char *text = there ? calloc(1, bytes + 1) : NULL;
+    if (text && node_arena_read(p, at + sizeof bytes, text, bytes)) return text;
+    free(text);
+    return NULL;
 }
 
 static bool layout_read(const struct peer *p, uint64_t at, struct import_layout *l)

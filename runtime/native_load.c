@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FAILURES_MAX 3
@@ -100,20 +99,9 @@ static bool from_aot(struct load *l)
     return aot_load(l->signature, cc_machine(), &l->image, &l->bytes) == 0 && use_image(l, "made ahead of time");
 }
 
-/* Code is taken from nobody's folder but the user's own, or the system's. */
-static bool cache_trusted(void)
-{
-    struct stat st;
-    if (!cache_dir() || stat(cache_dir(), &st) != 0) return false;
-    if ((st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & S_IWOTH)) return true;
-    log_once(LOG_WARN, "native cache", "%s belongs to another user, or anybody may write there: code for data in host "
-                                       "memory is not taken from it", cache_dir());
-    return false;
-}
-
 static bool from_cache(struct load *l)
 {
-    if (!cache_trusted() || cache_load(l->key, &l->image, &l->bytes) != 0) return false;
+    if (cache_load(l->key, &l->image, &l->bytes) != 0) return false;
     if (use_image(l, "cached")) return true;
     cache_remove(l->key);
     return false;

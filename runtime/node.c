@@ -1,8 +1,10 @@
 /* node.c: the files of the ranks of a node. */
 #include "node.h"
+#include "attach.h"
 #include "driver.h"
 #include "env.h"
 #include "file.h"
+#include "guard.h"
 #include "job.h"
 #include "log.h"
 #include "room.h"
@@ -67,7 +69,8 @@ static bool left_behind(const char *name)
 {
     struct flock l = whole(F_WRLCK);
     uint32_t ready = 0;
-    int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    const char *why;
+    int fd = file_open(name, O_RDWR, FILE_OWN, &why);
     if (fd < 0) return errno == ENOENT;
     bool made = pread(fd, &ready, sizeof ready, offsetof(struct node_file, ready)) == sizeof ready && ready;
     bool left = made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK;
@@ -84,14 +87,17 @@ static void owner_name(char owner[256], const char *name)
     if (more && strcmp(more, ".new")) *more = '\0';
 }
 
-/* What is left of processes that did not end well. */
-static void sweep(void)
+/* Removes what is left of processes of other jobs that did not end well. It opens all their files: one rank does it for
+ * all of its job on the machine, unless the launcher doesn't tell which. */
+static void sweep(int rank)
 {
     char pattern[64], owner[256];
     glob_t found;
+    if (launcher_local_rank(rank, world_size) > 0) return;
     snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
-    if (glob(pattern, 0, NULL, &found)) return;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
         owner_name(owner, found.gl_pathv[i]);
         if (left_behind(owner)) unlink(found.gl_pathv[i]);
     }
@@ -117,28 +123,46 @@ static void file_name(char name[128], int rank)
     snprintf(name, 128, "%s%d", prefix, rank);
 }
 
-static struct node_file *map(int fd)
+/* The own one with its arena; of a peer's, signatures are read as they are needed. */
+static struct node_file *map(struct peer *p)
 {
-    void *at = mmap(NULL, file_bytes(world_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return at == MAP_FAILED ? NULL : at;
+    size_t bytes = p->self ? file_bytes(world_size) : arena_at(world_size);
+    return guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
 }
 
 /* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
 #define ARMED 0700
 #define UNARMED 0600
 
+/* Says once that a file is not used for who owns it or may write to it: other users know its name. */
+static void not_used(const char *name, const char *why)
+{
+    log_once(LOG_WARN, "node file", "%s is not used, its rank's messages are the MPI's: %s", name, why);
+}
+
+/* Returns true if a rank's file is there and may be used. It is not opened. */
+static bool looks_usable(const char *name, struct stat *s)
+{
+    const char *why;
+    return !lstat(name, s) && file_trusted(s, S_IFREG, FILE_OWN, &why);
+}
+
 /* It has its name only when all is in it. */
 static bool own_make(int rank, bool armed)
 {
     char name[128], made[136];
     struct flock l = whole(F_WRLCK);
+    const char *why;
     file_name(name, rank);
     snprintf(made, sizeof made, "%s.new", name);
     if (!node_may_write((int64_t)file_bytes(world_size))) return false;
-    own.fd = file_above(open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (own.fd < 0) return false;
+    own.fd = file_make(made, &why);
+    if (own.fd < 0) {
+        if (errno == EPERM) not_used(made, why);
+        return false;
+    }
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
-    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(own.fd) : NULL;
+    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
     struct node_file *f = own.file;
     /* Without room in the folder a store would end the process: all but the arena is asked for here. */
     if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
@@ -155,6 +179,7 @@ static bool own_make(int rank, bool armed)
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     if (!rename(made, name)) return true;
+    if (errno == EPERM || errno == EISDIR) not_used(name, "another user has taken its name");
     unlink(made);
     return false;
 }
@@ -176,7 +201,7 @@ enum node_offers node_start(void)
     PMPI_Comm_get_parent(&parent);
     bool sends = world_size > 1 || device || env_get()->host == ENV_HOST_ON;   /* alone, only to itself: see README */
     if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
-    sweep();
+    sweep(rank);
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
     if (!peers || !patience || !own_make(rank, device) || team_start()) {
@@ -192,10 +217,10 @@ enum node_offers node_start(void)
 
 static void peer_close(struct peer *p)
 {
-    if (p->rooms && !p->self) munmap(p->rooms, ROOMS_BYTES);
-    if (p->file) munmap(p->file, file_bytes(world_size));
+    rooms_close(p);
+    guard_unmap(p->file);
     if (p->fd >= 0) close(p->fd);
-    p->file = NULL, p->rooms = NULL, p->fd = -1;
+    p->file = NULL, p->fd = -1, p->lost = p->told = false;
 }
 
 void node_finish(void)
@@ -225,16 +250,21 @@ static struct peer *peer_open(int rank)
 {
     char name[128];
     struct stat s;
+    const char *why;
     file_name(name, rank);
     struct peer *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->rank = rank;
-    p->fd = file_above(open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    p->fd = file_open(name, O_RDWR, FILE_OWN, &why);
+    if (p->fd < 0 && (errno == EPERM || errno == EACCES)) not_used(name, why);
     bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
-    p->file = whole_file ? map(p->fd) : NULL;
+    p->file = whole_file ? map(p) : NULL;
+    if (p->file) p->device = s.st_dev, p->number = s.st_ino;
     if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
-        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size)
+        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size) {
+        p->cookie = p->file->cookie;
         return p;
+    }
     peer_close(p);
     free(p);
     return NULL;
@@ -243,6 +273,7 @@ static struct peer *peer_open(int rank)
 static int count_files(void)
 {
     char pattern[sizeof prefix + 2];
+    struct stat s;
     glob_t found;
     int n = 0;
     snprintf(pattern, sizeof pattern, "%s*", prefix);
@@ -250,7 +281,7 @@ static int count_files(void)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *rank = found.gl_pathv[i] + strlen(prefix);
         while (isdigit((unsigned char)*rank)) rank++;
-        n += !*rank;
+        n += !*rank && looks_usable(found.gl_pathv[i], &s);
     }
     globfree(&found);
     return n;
@@ -323,15 +354,38 @@ bool node_holds(MPI_Comm comm)
     for (int i = 0; i < size && all; i++) {
         int rank = team_world_rank(comm, i);
         if (rank >= 0) file_name(name, rank);
-        all = rank >= 0 && !stat(name, &s) && (s.st_mode & ARMED) == ARMED;
+        all = rank >= 0 && looks_usable(name, &s) && (s.st_mode & ARMED) == ARMED;
     }
     return all;
+}
+
+/* Returns true if fd is still the peer's file. */
+static bool is_open(const struct peer *p)
+{
+    struct stat s;
+    return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
+}
+
+/* What the peer has shown to reach is taken back, so that it sends by the MPI alone. */
+static void forsake(struct peer *p)
+{
+    if (atomic_exchange(&p->told, true)) return;
+    atomic_store(&own.file->accepts[p->rank], 0);
+    atomic_store(&node_reaches(own.file)[p->rank], REACH_TRIED);
+    log_write(LOG_ERROR, "a file of rank %d in " FOLDER " was cut: what it had under way is lost", p->rank);
 }
 
 bool node_gone(const struct peer *p)
 {
     struct flock l = whole(F_WRLCK);
-    return !p->self && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    if (p->self) return false;
+    if (p->lost) return forsake(peers[p->rank]), true;
+    return is_open(p) && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+}
+
+bool node_lost(void)
+{
+    return atomic_load_explicit(&own.lost, memory_order_relaxed);
 }
 
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
@@ -341,7 +395,7 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
         spin(spins);
     }
-    return ready;
+    return ready < at ? -1 : ready;   /* of a file that was cut */
 }
 
 struct node_file *node_own(void)
@@ -356,15 +410,34 @@ void node_reads_on(uint64_t gpu)
     atomic_store(&own.file->gpu, gpu);
 }
 
-char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes)
+static bool in_arena(uint64_t at, uint64_t bytes)
 {
-    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at ? (char *)f + arena_at(world_size) + at : NULL;
+    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at;
+}
+
+char *node_arena(uint64_t at, uint64_t bytes)
+{
+    return in_arena(at, bytes) ? (char *)own.file + arena_at(world_size) + at : NULL;
+}
+
+bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes)
+{
+    char name[128];
+    const char *why;
+    file_name(name, p->rank);
+    int fd = p->self || is_open(p) ? p->fd : file_open(name, O_RDONLY, FILE_OWN, &why);
+    off_t from = (off_t)(arena_at(world_size) + at);
+    bool read = in_arena(at, bytes) && fd >= 0 && pread(fd, to, (size_t)bytes, from) == (ssize_t)bytes;
+    if (fd >= 0 && fd != p->fd) close(fd);
+    return read;
 }
 
 uint64_t node_arena_take(uint64_t bytes)
 {
     struct node_file *f = own.file;
+    struct stat s;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
+    if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
     if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;

@@ -3,12 +3,16 @@
  * Each process of a job that runs stridec on a machine with a GPU keeps one file in /dev/shm, there from before its
  * MPI_Init returns: a random cookie, slots for the messages that it offers, the layouts of these, and which peers' memory
  * it can read. Nothing is agreed by messages: a rank without stridec, on another node or in another container has no file
- * that its peers find, and gets its messages as they are. */
+ * that its peers find, and gets its messages as they are.
+ *
+ * The names are known to all, and the folder is open to all: only files of this user count (file.h). One that is cut while it
+ * is mapped holds zeros from then on (guard.h): its owner offers nothing more, and its peers take nothing more from it. */
 #ifndef STRIDEC_NODE_H
 #define STRIDEC_NODE_H
 #include "descriptor.h"
 #include <cuda.h>
 #include <mpi.h>
+#include <sys/types.h>
 
 /* Who may write a slot: its owner while it is free, offered or held; the receiver from taken to done or refused. */
 enum slot_state {
@@ -86,6 +90,8 @@ struct peer {
     bool self;
     struct node_file *file;
     int fd;
+    dev_t device;               /* of the file, and its number: a program may close what it did not open, and then have another */
+    ino_t number;               /* file under fd */
     _Atomic uint32_t tried;     /* its probes that this process has looked at */
     atomic_bool waited;         /* a persistent send has given it time to try the own ones (standing.c) */
     atomic_bool offers;         /* its last long message was a descriptor */
@@ -97,7 +103,10 @@ struct peer {
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */
     _Atomic uint32_t past;      /* powers of two of bytes of which messages to it were last found to go better past the caches */
-    char *rooms;                /* its file of rooms, as mapped here; NULL: not yet, or never */
+    _Atomic uintptr_t *windows; /* on its rooms, by their places (room.c); NULL: not yet, or never */
+    struct cookie cookie;       /* the file's */
+    atomic_bool lost;           /* a file of its was cut: what is read there may be zeros (guard.h) */
+    atomic_bool told;           /* that was said */
     _Atomic int64_t access;     /* to its segment; 0: none */
 };
 
@@ -131,8 +140,10 @@ bool node_awaits(void);
 bool node_holds(MPI_Comm comm);
 /* As node_peer, but looked for whatever came of earlier looks. */
 struct peer *node_member(MPI_Comm comm, int rank);
-/* Its process is gone. */
+/* Its process is gone, or its file was cut: nothing more comes from it. */
 bool node_gone(const struct peer *p);
+/* The own file was cut: peers may see nothing of what this process writes there. */
+bool node_lost(void);
 /* Waits until more packed bytes of a taken slot of its are ready than the `at` that were: how many; -1 where no more will
  * come. */
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
@@ -140,8 +151,10 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 struct node_file *node_own(void);
 /* Tells peers of the GPU that messages are read on. */
 void node_reads_on(uint64_t gpu);
-/* Bytes of a file's arena, at an offset of it that is not 0. NULL where the range is none. */
-char *node_arena(struct node_file *f, uint64_t at, uint64_t bytes);
+/* Bytes of the own file's arena, at an offset of it that is not 0. NULL where the range is none. */
+char *node_arena(uint64_t at, uint64_t bytes);
+/* Copies bytes of a peer's arena, which is not mapped. False where the range is none, or can't be read. */
+bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes);
 /* So many bytes of the own arena, for good; 0 where it is full, or the folder is. */
 uint64_t node_arena_take(uint64_t bytes);
 /* Of each rank, in a rank's file: that it has something for the owner to try; what came of it (attach.h). */

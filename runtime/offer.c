@@ -168,7 +168,7 @@ static void spill(struct offer *o)
 {
     /* What is still being packed is waited for: the thread that packs waits for nobody. */
     int64_t ready = 0;
-    for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes; spins++) {
+    for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes && !node_lost(); spins++) {
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
         spin(spins);
     }
@@ -215,9 +215,10 @@ static void leave(struct offer *o)
     atomic_fetch_add(&request_orphans, 1);
 }
 
-/* False where the peer's process has ended. */
+/* False where the peer's process has ended, or can't be told any more. */
 static bool pulse(const struct offer *o)
 {
+    if (node_lost()) return log_once(LOG_ERROR, "node lost", "a file of this process in /dev/shm was cut: what it had under way is lost"), false;
     if (!node_gone(o->peer)) return true;
     log_write(LOG_ERROR, "rank %d ended before it received a message", o->peer->rank);
     return false;
@@ -297,7 +298,7 @@ void offer_linger(struct offer *o, unsigned spins)
     int flag;
     if (spins % SPINS_A_PROGRESS == 0 && world_exists())
         PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-    if (o && spins % LOOKS_A_PULSE == 0 && in_vain(o->peer)) atomic_store(&o->slot->state, SLOT_DONE);
+    if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     spin(spins);
 }
 

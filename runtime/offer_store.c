@@ -28,7 +28,8 @@ bool offer_slot(struct offer *o)
         if (kept) *o->promise = false;
     }
     latch_open(&latch);
-    return o->slot != NULL;
+    if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);   /* a file that was cut shows here */
+    return o->slot && !node_lost();
 }
 
 bool offer_promise(bool *promise)

@@ -260,8 +260,8 @@ static bool read_file(struct pull *p)
 {
     char *payload = (char *)(uintptr_t)spill_in(p->peer->rank, p->number, p->bytes);
     bool ok = payload && deliver(p->parcel, payload, p->bytes);
-    if (payload) spill_done(payload, p->peer->rank, p->number, p->bytes);
-    return ok;
+    if (payload) spill_done(payload, p->peer->rank, p->number);
+    return ok && !atomic_load(&p->peer->lost);
 }
 
 /* The other way: the sender puts the payload into one. */

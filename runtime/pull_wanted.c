@@ -98,7 +98,7 @@ bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status,
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
-                  descriptor_marked(d, &peer->file->cookie, brief);
+                  descriptor_marked(d, &peer->cookie, brief);
     if (wanted) pull_note(peer, p, true);
     return wanted;
 }

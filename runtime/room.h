@@ -1,4 +1,4 @@
-/* room.h: memory of a process that its peers of the node have mapped: where messages lie packed while they are read.
+/* room.h: memory of a process that its peers of the node map: where messages lie packed while they are read.
  *
  * A file in /dev/shm beside the rank's own (node.h), made when the first message wants it; memory is taken from the system
  * as it is used, up to ROOMS_BYTES, and kept for the messages that follow. */
@@ -26,10 +26,17 @@ bool rooms_start(void);
 uint64_t room_take(int64_t bytes);
 void room_put(uint64_t room, int64_t bytes);
 char *room_address(uint64_t room);
-/* Maps the peer's rooms, if they are not yet. False where that can't be. */
+/* The own file was cut: what is written to rooms does not reach peers. */
+bool rooms_lost(void);
+/* Looks whether the peer's rooms can be read. Nothing is mapped yet. Any thread. */
 bool rooms_open(struct peer *p);
-/* `bytes` of them; NULL where that range is none. */
+/* Returns the peer's room of so many bytes, which is mapped when its first message is read and stays so until rooms_close.
+ * NULL where it can't be mapped. Any thread. */
 const char *room_of(const struct peer *p, uint64_t room, int64_t bytes);
+/* Copies bytes of such a room from the file. False where they can't be read. */
+bool room_read(const struct peer *p, uint64_t place, char *to, int64_t bytes);
+/* The peer is forgotten. */
+void rooms_close(struct peer *p);
 /* At MPI_Finalize, before node_finish. */
 void rooms_finish(void);
 

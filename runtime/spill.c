@@ -2,9 +2,9 @@
 #include "spill.h"
 #include "block.h"
 #include "file.h"
+#include "guard.h"
 #include "log.h"
 #include "native.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -53,9 +53,9 @@ static int all_of_host(const struct parcel *p, int fd)
 int spill_out(struct parcel *p, uint32_t slot)
 {
     char name[128];
+    const char *why;
     node_spill_name(name, node_own()->rank, slot);
-    int rc = -1, made = !node_may_write(p->bytes) ? -1 : open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int fd = file_above(made);
+    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : file_make(name, &why);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
         rc = all(p, fd);
@@ -135,14 +135,17 @@ const char *spill_in(int rank, uint32_t slot, int64_t bytes)
 {
     char name[128];
     node_spill_name(name, rank, slot);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    struct stat s;
+    const char *why;
+    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
+    const char *at = whole ? guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
     if (fd >= 0) close(fd);
-    return at == MAP_FAILED ? NULL : at;
+    return at;
 }
 
-void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes)
+void spill_done(const char *payload, int rank, uint32_t slot)
 {
-    munmap((void *)(uintptr_t)payload, (size_t)bytes);
+    guard_unmap((void *)(uintptr_t)payload);
     spill_recall(rank, slot);
 }

@@ -16,6 +16,6 @@ void spill_recall(int rank, uint32_t number);
 bool spill_finish(bool (*in_vain)(const struct peer *p));
 /* The receiver: the slot's payload, to be unmapped by spill_done, which also removes the file. NULL on failure. */
 const char *spill_in(int rank, uint32_t slot, int64_t bytes);
-void spill_done(const char *payload, int rank, uint32_t slot, int64_t bytes);
+void spill_done(const char *payload, int rank, uint32_t slot);
 
 #endif

@@ -14,8 +14,10 @@
 #include "compile.h"
 #include "driver.h"
 #include "env.h"
+#include "file.h"
+#include "log.h"
 #include <dlfcn.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -28,6 +30,7 @@
 #include <xxhash.h>
 
 #define ARCHS_MAX 64
+#define NOTE_MAX ((size_t)64 << 10)
 
 static struct {
     bool known;
@@ -46,10 +49,10 @@ static uint64_t hash_search(void)
     return hash;
 }
 
-static char *note_path(const char *suffix)
+static char *note_path(void)
 {
     char *path;
-    return cache_dir() && asprintf(&path, "%s/nvrtc%s", cache_dir(), suffix) >= 0 ? path : NULL;
+    return cache_dir() && asprintf(&path, "%s/nvrtc", cache_dir()) >= 0 ? path : NULL;
 }
 
 /* True if the file is the one that was noted. */
@@ -62,18 +65,27 @@ static bool unchanged(const char *library, const long long noted[3])
 
 static void read_note(void)
 {
-    char *path = note_path(""), library[PATH_MAX];
+    char *path = note_path(), library[PATH_MAX];
     long long noted[3];
     uint64_t hash;
-    FILE *f = path ? fopen(path, "re") : NULL;
+    size_t bytes;
+    const char *why;
+    bool there = path && cache_usable();
+    char *text = there ? file_read(path, FILE_OWN, NOTE_MAX, &bytes, &why) : NULL;
+    if (there && !text && errno != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
+    FILE *f = text && bytes ? fmemopen(text, bytes, "r") : NULL;
     free(path);
-    if (!f) return;
+    if (!f) {
+        free(text);
+        return;
+    }
     if (fscanf(f, "stridec nvrtc 1\n%4095[^\n]\n%lld %lld %lld\n%" SCNx64 "\n%d %d", library, &noted[0], &noted[1],
                &noted[2], &hash, &guess.major, &guess.minor) == 7) {
         while (guess.archs < ARCHS_MAX && fscanf(f, " %d", &guess.arch[guess.archs]) == 1) guess.archs++;
         guess.known = guess.archs && hash == hash_search() && unchanged(library, noted);
     }
     fclose(f);
+    free(text);
 }
 
 int toolchain_target(const int *archs, int n, int arch)
@@ -113,15 +125,17 @@ static void note(void)
     if (!n) return;
     memcpy(&function, &n->nvrtcVersion, sizeof function);
     if (!dladdr(function, &info) || stat(info.dli_fname, &st)) return;
-    char *path = note_path(""), *temporary = note_path(".XXXXXX");
-    int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
+    char *path = cache_usable() ? note_path() : NULL, *draft = NULL;
+    int fd = path ? file_draft(path, 0600, &draft) : -1;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (f) {
         write_note(f, n, info.dli_fname, &st);
         bool ok = !ferror(f);
-        if (fclose(f) || !ok || rename(temporary, path)) unlink(temporary);
+        file_publish(draft, path, !fclose(f) && ok);
+    } else if (fd >= 0) {
+        close(fd);
+        file_publish(draft, path, false);
     }
-    free(temporary);
     free(path);
 }
 

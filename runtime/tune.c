@@ -1,7 +1,7 @@
 /* tune.c: `stridec tune`: measures this system. */
 #include "tune_measure.h"
-#include "cache.h"
 #include "env.h"
+#include "file.h"
 #include "interpose.h"
 #include "node.h"
 #include "tune_origin.h"
@@ -110,24 +110,22 @@ static bool make_folder_of(const char *file)
 {
     const char *slash = strrchr(file, '/');
     char *folder = slash > file ? strndup(file, (size_t)(slash - file)) : NULL;
-    bool made = folder ? cache_make_folder(folder) : true;
+    bool made = folder ? file_make_folder(folder, 0700) : true;
     free(folder);
     return made;
 }
 
 static int store(const struct tune_table *t, const char *file)
 {
-    char temporary[4096];
-    snprintf(temporary, sizeof temporary, "%s.%d", file, (int)getpid());
-    FILE *f = make_folder_of(file) ? fopen(temporary, "w") : NULL;
-    if (f) {
-        tune_write(t, f);
-        bool ok = !ferror(f);
-        if (!fclose(f) && ok && !rename(temporary, file)) {
-            fprintf(stderr, "stridec tune: wrote %s\n", file);
-            return 0;
-        }
-        unlink(temporary);
+    char *draft = NULL;
+    int fd = make_folder_of(file) ? file_draft(file, 0644, &draft) : -1;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    bool ok = f != NULL;
+    if (f) tune_write(t, f), ok = !ferror(f);
+    if (fd >= 0) ok = (f ? fclose(f) : close(fd)) == 0 && ok;
+    if (draft && file_publish(draft, file, ok)) {
+        fprintf(stderr, "stridec tune: wrote %s\n", file);
+        return 0;
     }
     fprintf(stderr, "stridec tune: %s: %s\n", file, strerror(errno));
     return 1;

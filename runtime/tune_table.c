@@ -1,5 +1,6 @@
 /* tune_table.c: reading, writing and asking tuned tables. */
 #include "tune_knobs.h"
+#include "file.h"
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -255,17 +256,15 @@ struct tune_table *tune_parse(const char *text, const char *file, struct reason 
 
 struct tune_table *tune_read(const char *file, struct reason *why)
 {
-    FILE *f = fopen(file, "r");
-    char *text = f ? malloc(FILE_MAX + 1) : NULL;
-    size_t n = text ? fread(text, 1, FILE_MAX + 1, f) : 0;
+    size_t n;
+    const char *reason;
     struct tune_table *t = NULL;
-    if (!f) snprintf(why->text, sizeof why->text, "%s: %s", file, strerror(errno));
-    else if (!text) snprintf(why->text, sizeof why->text, "%s: out of memory", file);
-    else if (ferror(f)) snprintf(why->text, sizeof why->text, "%s: %s", file, strerror(errno));
-    else if (n > FILE_MAX || memchr(text, 0, n)) snprintf(why->text, sizeof why->text, "%s:1: not a tuned table", file);
-    else text[n] = 0, t = tune_parse(text, file, why);
+    char *text = file_read(file, FILE_INSTALLED, FILE_MAX, &n, &reason);
+    bool other = text ? memchr(text, 0, n) != NULL : errno == EFBIG;
+    if (other) snprintf(why->text, sizeof why->text, "%s:1: not a tuned table", file);
+    else if (!text) snprintf(why->text, sizeof why->text, "%s: %s", file, reason);
+    else t = tune_parse(text, file, why);
     free(text);
-    if (f) fclose(f);
     return t;
 }
 

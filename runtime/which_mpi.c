@@ -63,10 +63,10 @@ int launcher_rank(void)
 
 /* ORDER family. A job may have been started from within one of another MPI's, whose variables it has too. */
 static const struct {
-    const char *neighbors, *rank, *size;
+    const char *neighbors, *local, *rank, *size;
 } LAUNCHERS[] = {
-    {"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"MPI_LOCALNRANKS", "PMI_RANK", "PMI_SIZE"},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE"},
 };
 
 static bool differs(const char *variable, int from)
@@ -75,18 +75,30 @@ static bool differs(const char *variable, int from)
     return value >= 0 && value != from;
 }
 
-/* -1 too where two tell. */
-int launcher_neighbors(int rank, int size)
+/* Returns the value of one of the launcher's variables; -1 where none tells, or two do. */
+static int told_by(bool local, int rank, int size)
 {
     int told = -1;
     for (size_t i = 0; i < sizeof LAUNCHERS / sizeof *LAUNCHERS; i++) {
         bool others = BUILT_FOR <= MPICH_FAMILY && BUILT_FOR != (enum family)i;
-        int neighbors = others ? -1 : first_of(&LAUNCHERS[i].neighbors, 1);
-        if (neighbors < 0 || differs(LAUNCHERS[i].rank, rank) || differs(LAUNCHERS[i].size, size)) continue;
+        int value = others ? -1 : first_of(local ? &LAUNCHERS[i].local : &LAUNCHERS[i].neighbors, 1);
+        if (value < 0 || differs(LAUNCHERS[i].rank, rank) || differs(LAUNCHERS[i].size, size)) continue;
         if (told >= 0) return -1;
-        told = neighbors;
+        told = value;
     }
     return told;
+}
+
+int launcher_neighbors(int rank, int size)
+{
+    return told_by(false, rank, size);
+}
+
+int launcher_local_rank(int rank, int size)
+{
+    static const char *const slurm[] = {"SLURM_LOCALID"};
+    int told = told_by(true, rank, size);
+    return told < 0 && !differs("SLURM_PROCID", rank) && !differs("SLURM_NTASKS", size) ? first_of(slurm, 1) : told;
 }
 
 /* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library

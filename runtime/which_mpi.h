@@ -13,5 +13,7 @@ int stridec_serves(void);
 int launcher_rank(void);
 /* How many ranks of MPI_COMM_WORLD, of which this is one of so many, it has started on this machine; -1 where it doesn't tell. */
 int launcher_neighbors(int rank, int size);
+/* Returns this rank's number among those of the job on this machine; -1 where the launcher doesn't tell. */
+int launcher_local_rank(int rank, int size);
 
 #endif

@@ -8,6 +8,7 @@ passed=0 failed=0
 rm -rf "$log"
 mkdir -p "$log"
 export CMOCKA_MESSAGE_OUTPUT=TAP
+umask 022   # tables and folders that the user's group may write to are not used
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
@@ -128,6 +129,7 @@ for b in "$build" "$mpich"; do
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
         run "nothing to do" tests/cli/light.sh "$b"
+        run "another user" tests/cli/trust.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     else

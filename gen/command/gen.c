@@ -7,6 +7,7 @@
 #include "../../runtime/cache.h"
 #include "../../runtime/cc.h"
 #include "../../runtime/compile.h"
+#include "../../runtime/file.h"
 
 #define XXH_INLINE_ALL
 #include <errno.h>
@@ -250,7 +251,7 @@ int gen_main(int argc, char **argv)
         job.narchs = 1;
     if (!g || (cuda && job.narchs == 0))
         status = failure("gen", "%s", why.text);
-    else if (!cache_make_folder(job.folder))
+    else if (!file_make_folder(job.folder, 0755))
         status = failure("gen", "the folder '%s' can't be made: %s", job.folder, strerror(errno));
     else
         status = write_all(&job, g, spec) == 0 ? 0 : 1;

@@ -17,6 +17,7 @@ export MPICC
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 2 ]; then shift 2; else set --; fi
 limit=${MPI_TEST_TIMEOUT:-$([ -n "$SAN" ] && echo 360 || echo 120)}
+umask 022
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
@@ -114,7 +115,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 passed=0 failed=0
 programs="pack mapped owner parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
     bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
-    fatal devices handles edges large_count random" again hurried
+    fatal devices handles edges large_count random" again hurried shared
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
 # shellcheck disable=SC2086

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,6 +164,27 @@ static void no_manifest(void **state)
     setenv("STRIDEC_AOT", folder, 1);
 }
 
+static void may_be_written(const char *path, mode_t mode)
+{
+    int warnings;
+    assert_int_equal(chmod(path, mode | S_IWGRP), 0);
+    assert_int_equal(load_in_child("d(4)", "sm_90", &warnings), 1);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(chmod(path, mode), 0);
+    assert_int_equal(load_in_child("d(4)", "sm_90", &warnings), 0);
+    assert_int_equal(warnings, 0);
+}
+
+/* Modules, manifests and folders that others may write to. */
+static void not_from_others(void **state)
+{
+    (void)state;
+    write_manifest(HEADER, "d(4)\tsm_90\ta.cubin\t%s\t%s\n");
+    may_be_written(path_of("a.cubin"), 0644);
+    may_be_written(path_of("manifest"), 0644);
+    may_be_written(folder, 0755);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +192,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_manifests),
         cmocka_unit_test(refuses_damaged_files),
         cmocka_unit_test(no_manifest),
+        cmocka_unit_test(not_from_others),
     };
     return cmocka_run_group_tests_name("aot", tests, make_folder, remove_folder);
 }

@@ -364,41 +364,6 @@ static void unwritable(void **state)
     assert_true(strchr(said, '\n') == said + strlen(said) - 1); /* one line, for two stores */
 }
 
-/* It is used by the next process, which takes no code from where anybody may write. */
-static void by_any_umask(void **state)
-{
-    (void)state;
-    char path[600];
-    struct stat st;
-    mode_t before = umask(0);
-    snprintf(path, sizeof path, "%s/open/cache", base);
-    assert_true(cache_make_folder(path));
-    umask(before);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0775);
-}
-
-/* What is there is no folder, or nothing can be made where it is to be: errno is of that. */
-static void folders(void **state)
-{
-    (void)state;
-    char path[600];
-    snprintf(path, sizeof path, "%s/some//where/", base);
-    assert_true(cache_make_folder(path) && cache_make_folder(path) && cache_make_folder("/") && cache_make_folder("."));
-    snprintf(path, sizeof path, "%s/plain", base);
-    write_bytes(path, "", 0);
-    assert_false(cache_make_folder(path));
-    assert_int_equal(errno, ENOTDIR);
-    strcat(path, "/a/b");
-    assert_false(cache_make_folder(path));
-    assert_int_equal(errno, ENOTDIR);
-    snprintf(path, sizeof path, "%s/%0300d/a", base, 0);
-    assert_false(cache_make_folder(path));
-    assert_int_equal(errno, ENAMETOOLONG);
-    assert_false(cache_make_folder(""));
-    assert_int_equal(errno, ENOENT);
-}
-
 static int store_twice(void)
 {
     void *data;
@@ -418,8 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
         cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
-        cmocka_unit_test(folders),           cmocka_unit_test(forked_while_locked),
-        cmocka_unit_test(by_any_umask),      cmocka_unit_test(left_behind),
+        cmocka_unit_test(left_behind),       cmocka_unit_test(forked_while_locked),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];

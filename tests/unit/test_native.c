@@ -652,7 +652,7 @@ static void caches(void **state)
     assert_int_equal(runs(), 6);
     assert_int_equal(chmod(cache + strlen("STRIDEC_CACHE_DIR="), 0777), 0);
     in_child(true, setting, with_code);
-    assert_int_equal(said_times("anybody may write there"), 1);
+    assert_int_equal(said_times("others may write to it"), 1);
     assert_int_equal(runs(), 8);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "child.h"
+#include <sys/stat.h>
 
 #define HEAD "stridec tune 1\n"
 #define ONE(curve, us) "curve " curve "\nbytes 1024 65536\nany " us " " us "\n"
@@ -250,6 +251,19 @@ static void warned(void **state)
         assert_non_null(strstr(said, file));
         assert_non_null(strstr(said, "using the built-in figures"));
     }
+    /* One that others may write to, and a pipe, whose other end nobody holds. */
+    put(HEAD "mpi any\n" PACKED);
+    assert_int_equal(chmod(file, 0664), 0);
+    in_child(false, settings, gives_way);
+    assert_int_equal(count_of("warn"), 1);
+    assert_non_null(strstr(said, "others may write to it"));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkfifo(file, 0600), 0);
+    alarm(20);
+    in_child(false, settings, gives_way);
+    alarm(0);
+    assert_int_equal(count_of("warn"), 1);
+    assert_non_null(strstr(said, "it is no regular file"));
     assert_int_equal(unlink(file), 0);
     in_child(false, settings, gives_way);
     assert_int_equal(count_of("warn"), 1);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "child.h"
@@ -461,6 +462,14 @@ static void warm_start(void **state)
     FILE *f = fopen(note, "w");
     assert_true(f && fputs("stridec nvrtc 1\n/gone/libnvrtc.so\n1 2 3\n4\n1 0 90\n", f) >= 0 && fclose(f) == 0);
     in_child(false, settings, lukewarm);
+    in_child(false, settings, warm);
+    assert_string_equal(said, "");
+    /* A pipe whose other end nobody holds is replaced. */
+    assert_true(!unlink(note) && !mkfifo(note, 0600));
+    alarm(60);
+    in_child(false, settings, lukewarm);
+    alarm(0);
+    assert_non_null(strstr(said, "it is no regular file"));
     in_child(false, settings, warm);
     assert_string_equal(said, "");
     free(cache);

@@ -1,0 +1,134 @@
+/* file.c: see file.h. */
+#include "file.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool fails(const char *reason, const char **why)
+{
+    *why = reason;
+    errno = EPERM;
+    return false;
+}
+
+static bool owned(const struct stat *st, enum file_from from)
+{
+    return st->st_uid == geteuid() || (from == FILE_INSTALLED && st->st_uid == 0);
+}
+
+bool file_trusted(const struct stat *st, mode_t kind, enum file_from from, const char **why)
+{
+    if (S_ISLNK(st->st_mode)) return fails("it is a link", why);
+    if ((st->st_mode & S_IFMT) != kind) return fails(kind == S_IFDIR ? "it is no folder" : "it is no regular file", why);
+    if (!owned(st, from)) return fails("it belongs to another user", why);
+    if (st->st_mode & (S_IWGRP | S_IWOTH)) return fails("others may write to it (chmod go-w)", why);
+    return true;
+}
+
+/* Closes it. */
+static int failed(int fd, const char **why)
+{
+    int error = errno;
+    if (!*why) *why = error == ELOOP ? "it is a link" : strerror(error);
+    if (fd >= 0) close(fd);
+    errno = error == ELOOP ? EPERM : error;
+    return -1;
+}
+
+int file_open(const char *path, int flags, enum file_from from, const char **why)
+{
+    struct stat st;
+    *why = NULL;
+    int fd = file_above(open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+    if (fd < 0 || fstat(fd, &st) || !file_trusted(&st, S_IFREG, from, why)) return failed(fd, why);
+    return fd;
+}
+
+int file_make(const char *path, const char **why)
+{
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    *why = NULL;
+    int fd = open(path, flags, 0600);
+    bool taken = fd < 0 && errno == EEXIST;
+    if (taken && !unlink(path)) fd = open(path, flags, 0600);
+    if (taken && fd < 0) errno = EPERM, *why = "another user has taken its name";
+    fd = file_above(fd);
+    return fd < 0 || fchmod(fd, 0600) ? failed(fd, why) : fd;
+}
+
+/* False where it can't be read. Fewer bytes where the file has become shorter. */
+static bool read_all(int fd, char *text, size_t *bytes)
+{
+    size_t all = *bytes;
+    for (*bytes = 0; *bytes < all;) {
+        ssize_t got = read(fd, text + *bytes, all - *bytes);
+        if (got == 0) break;
+        if (got < 0 && errno != EINTR) return false;
+        if (got > 0) *bytes += (size_t)got;
+    }
+    text[*bytes] = '\0';
+    return true;
+}
+
+char *file_read(const char *path, enum file_from from, size_t most, size_t *bytes, const char **why)
+{
+    struct stat st;
+    char *text = NULL;
+    int fd = file_open(path, O_RDONLY, from, why);
+    if (fd < 0) return NULL;
+    bool fits = !fstat(fd, &st) && (uintmax_t)st.st_size <= most;
+    if (!fits) errno = EFBIG;
+    *bytes = (size_t)st.st_size;
+    if (fits && (text = malloc(*bytes + 1)) && read_all(fd, text, bytes)) return close(fd), text;
+    failed(fd, why);
+    free(text);
+    return NULL;
+}
+
+bool file_folder(const char *folder, enum file_from from, const char **why)
+{
+    struct stat st;
+    *why = NULL;
+    if (lstat(folder, &st)) return failed(-1, why) == 0;
+    if (S_ISLNK(st.st_mode) && owned(&st, from) && stat(folder, &st)) return failed(-1, why) == 0;
+    return file_trusted(&st, S_IFDIR, from, why);
+}
+
+bool file_make_folder(const char *folder, mode_t mode)
+{
+    struct stat st;
+    char *path = strdup(folder);
+    int error = path ? 0 : ENOMEM;
+    for (char *at = path; at && *at; *at = folder[at - path]) {
+        at += 1 + strcspn(at + 1, "/");
+        *at = '\0';
+        if (mkdir(path, mode) != 0 && errno != EEXIST && !error) error = errno;
+    }
+    free(path);
+    bool ok = stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!ok) errno = error ? error : *folder ? ENOTDIR : ENOENT;
+    return ok;
+}
+
+int file_draft(const char *path, mode_t mode, char **draft)
+{
+    if (asprintf(draft, "%s.XXXXXX", path) < 0) return *draft = NULL, errno = ENOMEM, -1;
+    int fd = mkostemp(*draft, O_CLOEXEC);
+    if (fd >= 0 && !fchmod(fd, mode)) return fd;
+    int error = errno;
+    if (fd >= 0) close(fd), unlink(*draft);
+    free(*draft);
+    *draft = NULL, errno = error;
+    return -1;
+}
+
+bool file_publish(char *draft, const char *path, bool good)
+{
+    bool done = good && !rename(draft, path);
+    int error = errno;
+    if (!done) unlink(draft);
+    free(draft);
+    errno = error;
+    return done;
+}
