@@ -19,7 +19,7 @@ ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(C
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main run beside elsewhere)
+START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main options run beside elsewhere)
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
@@ -62,11 +62,13 @@ $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 $(BUILD)/runtime/stubs.o: JUMPS = -O2
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(JUMPS) -iquote runtime -c $< -o $@
+$(BUILD)/gen/command/main.o: VERSION
+$(BUILD)/gen/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL) -c $< -o $@
+	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 
 # With the simulated GPU, where it has been built.
 SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim
