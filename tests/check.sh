@@ -126,6 +126,7 @@ for b in "$build" "$mpich"; do
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
         run "nothing to do" tests/cli/light.sh "$b"
+        run "statistics" tests/cli/stats.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     else
