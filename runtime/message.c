@@ -37,7 +37,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     struct where w;
     bool offers = how >= LEAVES_BLOCKING;
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_wants(buf, count, datatype, comm, &w);
-    *to = (struct leaving){NULL};
+    *to = (struct leaving){0};
     *rc = MPI_SUCCESS;
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
