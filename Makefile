@@ -17,7 +17,7 @@ LUA_LIB ?= $(firstword $(wildcard /usr/lib/*/liblua5.4.a /usr/lib/liblua5.4.a /u
 include tests/cuda.mk
 
 CFLAGS  ?= -O2 -g
-WARN     = -Wall -Wextra -Wpedantic $(WERROR)
+WARN     = -Wall -Wextra -Wpedantic -Wno-unknown-warning-option $(WERROR)
 SANFLAGS = $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
