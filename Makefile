@@ -1,6 +1,12 @@
 # stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
-# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers), V=1 (say all),
-# CUDA_HOME (default: found), LUA (default lua5.4).
+# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), V=1 (say
+# all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
+# CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
+
+# Neither make's lists nor LD_PRELOAD can hold such a path; said before anything is built.
+$(foreach v,CURDIR BUILD PREFIX DESTDIR CUDA_HOME LUA_INC LUA_LIB,$(if $(word 2,$($v))$(findstring :,$($v)),\
+  $(error $v=$($v): stridec can't be built from, built in or installed into a path with a space or a colon)))
+
 MPICC   ?= mpicc
 BUILD   ?= $(if $(SAN),build-san,build)
 PREFIX  ?= /usr/local
@@ -11,15 +17,15 @@ LUA_LIB ?= $(firstword $(wildcard /usr/lib/*/liblua5.4.a /usr/lib/liblua5.4.a /u
 include tests/cuda.mk
 
 CFLAGS  ?= -O2 -g
-WARN     = -Wall -Wextra -Wpedantic -Werror
+WARN     = -Wall -Wextra -Wpedantic -Wno-unknown-warning-option $(WERROR)
 SANFLAGS = $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 comma    = ,
-ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CFLAGS) $(SANFLAGS) -MMD -MP \
+ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
            -isystem $(CUDA_INC) -isystem $(LUA_INC)
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main run beside elsewhere)
+START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main options run beside elsewhere)
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
@@ -29,14 +35,14 @@ HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 all: $(BUILD)/libstridec.so $(BUILD)/stridec
 
 $(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/libstridec.map
-	$(MPICC) -shared $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
+	$(MPICC) -shared $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
 	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
 # The command: what starts programs, and the rest, which holds the runtime too, so that tune and doctor see what a program would.
 $(BUILD)/stridec: $(START_O) | $(BUILD)/stridec-mpi
-	$(CC) $(SANFLAGS) -o $@ $^
+	$(CC) $(LDFLAGS) $(SANFLAGS) -o $@ $^
 $(BUILD)/stridec-mpi: $(COMMAND_O) $(SPEC_O) $(RUNTIME_O) $(GEN_O)
-	$(MPICC) $(SANFLAGS) -pthread -o $@ $^ -ldl -lm
+	$(MPICC) $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $^ -ldl -lm
 
 # Lua's static archive is not built for shared objects: its only obstacle is the address of the three
 # standard streams, which gen/lua_streams.c provides under other names.
@@ -62,11 +68,13 @@ $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 $(BUILD)/runtime/stubs.o: JUMPS = -O2
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(JUMPS) -iquote runtime -c $< -o $@
+$(BUILD)/gen/command/main.o: VERSION
+$(BUILD)/gen/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL) -c $< -o $@
+	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 
 # With the simulated GPU, where it has been built.
 SIM_TO = $(DESTDIR)$(PREFIX)/lib/stridec/sim

@@ -103,16 +103,55 @@ static const struct module *find_module(const char *signature, const char *arch)
     return NULL;
 }
 
-bool aot_has(const char *signature, const char *arch)
+/* Modules are for GPUs ("sm_90"), or for data in host memory ("host-0123456789abcdef"). */
+static bool same_kind(const char *arch, const char *other)
+{
+    return !strncmp(arch, "sm_", 3) == !strncmp(other, "sm_", 3);
+}
+
+/* Writes the manifest's architectures of arch's kind, with commas. False where it has arch, or none of the kind. */
+static bool lacks_arch(const char *arch, char *others, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < manifest.count; i++) {
+        const char *other = manifest.module[i].field[ARCH];
+        bool known = !same_kind(arch, other);
+        if (!strcmp(arch, other)) return false;
+        for (size_t j = 0; j < i && !known; j++) known = !strcmp(manifest.module[j].field[ARCH], other);
+        if (!known && n < size) n += (size_t)snprintf(others + n, size - n, "%s%s", n ? ", " : "", other);
+    }
+    return n > 0;
+}
+
+static void tell_missing(const char *signature, const char *arch)
+{
+    char others[160];
+    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
+    if (other && gpu)
+        log_once(LOG_WARN, "aot arch", "STRIDEC_AOT=%s has modules for %s, this GPU is %s: they are not used; "
+                                       "`stridec gen --arch %s` makes those for it", env_get()->aot, others, arch, arch);
+    else if (other)
+        log_once(LOG_WARN, "aot host", "STRIDEC_AOT=%s has code for data in host memory of other processors (%s), this is %s: it "
+                                       "is not used; `stridec gen --target host` here makes it anew", env_get()->aot, others, arch);
+    log_write(LOG_INFO, "no module in STRIDEC_AOT=%s for %s: %.200s", env_get()->aot, arch, signature);
+}
+
+static const struct module *find(const char *signature, const char *arch)
 {
     pthread_once(&read_once, read_manifest);
-    return find_module(signature, arch) != NULL;
+    const struct module *m = find_module(signature, arch);
+    if (!m && manifest.count) tell_missing(signature, arch);
+    return m;
+}
+
+bool aot_has(const char *signature, const char *arch)
+{
+    return find(signature, arch) != NULL;
 }
 
 int aot_load(const char *signature, const char *arch, void **data, size_t *bytes)
 {
-    pthread_once(&read_once, read_manifest);
-    const struct module *m = find_module(signature, arch);
+    const struct module *m = find(signature, arch);
     const char *why;
     char *path = m ? path_of(m->field[FILE_NAME]) : NULL;
     if (!path) return -1;

@@ -53,6 +53,8 @@ row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
 row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_keeps(datatype) && !seen_knows(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
+row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "always", as = "passed",
+  why = "the statistics show the name" })
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
@@ -256,7 +258,7 @@ passed("builds or asks a datatype: what belongs to a layout hangs on the datatyp
   Type_create_hindexed_block Type_create_struct Type_create_subarray Type_create_darray Type_create_resized Type_dup
   Type_create_f90_integer Type_create_f90_real Type_create_f90_complex Type_match_size Type_size Type_size_x
   Type_get_extent Type_get_extent_x Type_get_true_extent Type_get_true_extent_x Type_get_envelope Type_get_contents
-  Type_get_name Type_set_name Type_get_attr Type_set_attr Type_delete_attr Type_get_value_index
+  Type_get_name Type_get_attr Type_set_attr Type_delete_attr Type_get_value_index
   Type_hvector Type_hindexed Type_struct Type_extent Type_lb Type_ub ]])
 passed("counts bytes, and what stridec sends and receives are plain messages of the payload's size", [[
   Get_count Get_elements Get_elements_x Status_set_elements Status_set_elements_x Pack_size Pack_external_size

@@ -5,6 +5,7 @@
 #include "host_offer.h"
 #include "interpose.h"
 #include "native.h"
+#include "node.h"
 #include "seen.h"
 #include "write_type.h"
 
@@ -48,6 +49,28 @@ static atomic_long noted;
 void host_note_packed(void)
 {
     atomic_store_explicit(&noted, atomic_load_explicit(&noted, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
+{
+    if (begun)
+        stats_add(l->stats, &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host"});
+    host_note_packed();
+}
+
+/* Packs or unpacks a message, and counts it for the statistics. */
+static void pack(const struct parcel *p)
+{
+    int64_t begun = env_get()->stats ? stats_now() : 0;
+    native_pack(p->layout, p->count, p->user, p->address, 0, p->bytes);
+    count_moved(p->layout, p->bytes, begun);
+}
+
+static void unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t bytes)
+{
+    int64_t begun = env_get()->stats ? stats_now() : 0;
+    native_unpack(l, count, user, packed, 0, bytes);
+    count_moved(l, bytes, begun);
 }
 
 EXPORT long stridec_host_packed(void)
@@ -106,6 +129,23 @@ struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int 
     return host_offer_to(peer, l, buf, count, NULL);
 }
 
+static const char *why_left(const struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
+{
+    if (!offers) return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
+    if (!node_own()) return "no memory in common with other ranks of the node";
+    if (!host_offer_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
+    if (!host_offer_wants(l, count)) return "too short to gain by memory of the node";
+    const struct peer *peer = node_peer(comm, dest);
+    if (!peer) return "to ranks of other nodes, or without stridec";
+    if (later && !host_offer_later(peer, l, count)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
+    return "no place in memory of the node, or the receiver does not reach it";
+}
+
+void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
+{
+    if (env_get()->stats) stats_left(l->stats, why_left(l, count, dest, comm, offers, later), layout_bytes(l, count));
+}
+
 struct parcel *host_block(struct layout *l, const void *buf, int64_t count)
 {
     struct parcel *p = parcel_bare(l, NULL, buf, count);
@@ -126,7 +166,7 @@ struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
 {
     if (!host_packs_short(l)) return NULL;
     struct parcel *p = host_block(l, buf, count);
-    if (p) native_pack(l, count, buf, p->address, 0, p->bytes), host_note_packed();
+    if (p) pack(p);
     return p;
 }
 
@@ -150,7 +190,7 @@ static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatyp
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct parcel *p = brief(buf, count, datatype, comm);
-    if (p) native_pack(p->layout, count, buf, p->address, 0, p->bytes), host_note_packed();
+    if (p) pack(p);
     return p;
 }
 
@@ -162,9 +202,12 @@ void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, v
 
 void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
 {
-    if (bytes > 0 && native_trusts(l, count)) native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
-    else if (bytes > 0) native_unpack(l, count, buf, packed, 0, bytes);
-    host_note_packed();
+    if (bytes <= 0 || !native_trusts(l, count)) {
+        unpack(l, count, buf, packed, bytes > 0 ? bytes : 0);
+    } else {
+        native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+        host_note_packed();
+    }
 }
 
 struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
@@ -185,6 +228,5 @@ struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm 
 
 void host_arrived(struct parcel *p, int64_t bytes)
 {
-    native_unpack(p->layout, p->count, p->user, p->address, 0, bytes < p->bytes ? bytes : p->bytes);
-    host_note_packed();
+    unpack(p->layout, p->count, p->user, p->address, bytes < p->bytes ? bytes : p->bytes);
 }

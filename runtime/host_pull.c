@@ -128,7 +128,7 @@ bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *
         return r.ok;
     }
     if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
-    struct import_layout l = {NULL};
+    struct import_layout l = {0};
     if (s->layout && !import_layout(peer, s->layout, &l)) return false;
     bool ok = copy_mapped(peer, s, &l, &r) || read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
     import_layout_put(&l);

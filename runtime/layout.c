@@ -1,6 +1,7 @@
 /* layout.c: layouts as attributes of datatypes. */
 #include "layout.h"
 #include "../gen/hash.h"
+#include "env.h"
 #include "host.h"
 #include "log.h"
 #include "native.h"
@@ -8,6 +9,7 @@
 #include "seen.h"
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +180,22 @@ struct layout *layout_new(void)
     return l;
 }
 
+/* Workaround (Open MPI 4.1): a copy of INT is named "Dup MPI_INT"; the program gave it no name. */
+static void take_name(const struct layout *l, MPI_Datatype datatype)
+{
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    if (l->named || !env_get()->stats) return;
+    if (PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && strncmp(name, "Dup ", 4) != 0) stats_name(l->stats, name);
+}
+
+static void tell_unread(const struct layout *l, const struct reason *why)
+{
+    char line[sizeof why->text + 64];
+    snprintf(line, sizeof line, "%lld bytes are packed by the MPI: %s", (long long)l->size, why->text);
+    stats_tell(l->stats, line);
+}
+
 static struct layout *layout_make(MPI_Datatype datatype)
 {
     struct layout *l = layout_new();
@@ -185,10 +203,13 @@ static struct layout *layout_make(MPI_Datatype datatype)
     /* Without one an MPI that can't read device memory would be given it, and a descriptor would pass for its payload. */
     if (!l && (driver_get() || descriptors_armed())) log_fatal("no memory for the layout of a datatype");
     if (!l) return NULL;
-    if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
+    bool read = layout_read(l, datatype, &why);
+    if (!read) layout_unread(l, datatype, &why);
     l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
     if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
+    if (!read) tell_unread(l, &why);
+    take_name(l, datatype);
     return l;
 }
 
@@ -197,6 +218,12 @@ static struct layout *layout_get(MPI_Datatype datatype)
     struct layout *l = NULL;
     int found = 0;
     return PMPI_Type_get_attr(datatype, layout_key, &l, &found) == MPI_SUCCESS && found ? l : NULL;
+}
+
+void layout_name(MPI_Datatype datatype)
+{
+    const struct layout *l = layout_get(datatype);
+    if (l) take_name(l, datatype);
 }
 
 /* Setting an attribute deletes the old one: two threads that meet a type together must not both set it. */

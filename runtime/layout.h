@@ -47,6 +47,8 @@ void layout_finish(void);
 /* The layout of a datatype, read and hung on it at first use. NULL for MPI_DATATYPE_NULL and when memory is
  * out. Borrowed: it lives as long as the datatype; layout_ref to keep it longer. */
 struct layout *layout_of(MPI_Datatype datatype);
+/* Takes the name of a datatype that has a layout, for the statistics. */
+void layout_name(MPI_Datatype datatype);
 /* An empty one with one reference; NULL when memory is out. */
 struct layout *layout_new(void);
 struct layout *layout_ref(struct layout *l);

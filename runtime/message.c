@@ -25,6 +25,7 @@ static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, in
     struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
     if (l && offers && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
     to->parcel = l ? host_packs(l, buf, count) : packs ? host_packs_brief(buf, count, datatype, comm) : NULL;
+    if (l && !to->parcel) host_left(l, count, dest, comm, offers, how == LEAVES_LATER);
     if (!to->parcel) return false;
     *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
@@ -36,7 +37,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     struct where w;
     bool offers = how >= LEAVES_BLOCKING;
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w);
-    *to = (struct leaving){NULL};
+    *to = (struct leaving){0};
     *rc = MPI_SUCCESS;
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;

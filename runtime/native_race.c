@@ -141,6 +141,11 @@ void native_end(struct native_call *c, int rc)
     if (c->ours && env_get()->stats)
         stats_add(c->layout->stats,
                   &(struct stats_sample){.bytes = c->bytes, .nanoseconds = took, .transport = "host"});
+    else if (env_get()->stats)
+        stats_left(c->layout->stats,
+                   c->race ? "turns of MPI_Pack and MPI_Unpack, to find out who is quicker"
+                           : "MPI_Pack and MPI_Unpack, as quick by the MPI: once that is sure, uncounted",
+                   c->bytes);
 }
 
 /* One turn of a race, on bytes that nobody waits for. False: another thread is at it. */

@@ -4,6 +4,7 @@
 #include "env.h"
 #include "host_message.h"
 #include <pthread.h>
+#include <stdio.h>
 
 #define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
 #define WORTH 8
@@ -54,12 +55,37 @@ static struct seen *slot_of(MPI_Datatype t)
     return s;
 }
 
+static atomic_long unread;   /* that are gone */
+
+static bool is_unread(const struct seen *s)
+{
+    return atomic_load(&s->type) != (MPI_Datatype)0 && atomic_load(&s->uses) && !atomic_load(&s->known);
+}
+
+long seen_unread(void)
+{
+    long n = atomic_load(&unread);
+    for (const struct seen *s = seen_types; s < seen_types + (1 << SEEN_BITS) && env_get()->stats; s++) n += is_unread(s);
+    return n;
+}
+
 void seen_forget(MPI_Datatype t)
 {
     struct seen *s = seen_of(t);
     pthread_mutex_lock(&lock);
+    if (env_get()->stats && atomic_load(&s->type) == t && is_unread(s)) atomic_fetch_add(&unread, 1);
     if (atomic_load(&s->type) == t) atomic_store(&s->type, (MPI_Datatype)0);
     pthread_mutex_unlock(&lock);
+}
+
+static void tell_rule(const struct layout *l, int64_t least)
+{
+    char line[160], few[48] = "";
+    if (least != INT64_MAX) snprintf(few, sizeof few, " of fewer than %lld bytes", (long long)least);
+    if (!l->kernel || layout_contiguous(l, 2)) snprintf(line, sizeof line, "contiguous data in host memory");
+    else snprintf(line, sizeof line, "sends%s%s in host memory: it moves runs of %lld bytes as quickly", few,
+                  host_collects(l) ? "" : ", and collectives,", (long long)l->run);
+    stats_rule(l->stats, line);
 }
 
 /* Sends that the rules leave to the MPI are told by their counts from here on. */
@@ -67,6 +93,7 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
 {
     again_learn(l);
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
+    if (env_get()->stats && l->tree) tell_rule(l, least);
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->least[SEEN_SEND], elements(least, l->size));

@@ -63,7 +63,9 @@ static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype da
     struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
     *peer = l && host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (*peer && !host_offer_later(*peer, l, count)) *peer = NULL;
-    return *peer && host_offer_sure(*peer) ? l : NULL;
+    if (*peer && host_offer_sure(*peer)) return l;
+    if (l && !host_packs_short(l)) host_left(l, count, dest, comm, true, true);
+    return NULL;
 }
 
 struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)

@@ -84,10 +84,25 @@ static void begin(bool threads)
     pthread_mutex_unlock(&lock);
 }
 
+static const char *why_empty(bool active)
+{
+    const struct env *e = env_get();
+    if (e->disable) return "STRIDEC_DISABLE leaves all to the MPI";
+    if (!active) return "stridec has stepped aside, for the reason that it gave at the start";
+    if (e->host == ENV_HOST_OFF) return "no derived type was used in device memory, and STRIDEC_HOST=off leaves host memory to the MPI";
+    return "no derived type was packed or sent in device memory, or again and again in host memory; plain and contiguous data "
+           "in host memory is the MPI's";
+}
+
+static void report(MPI_Comm comm, bool active)
+{
+    stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? seen_unread() : 0});
+}
+
 /* A rank that has stepped aside has nothing to tell, but the others' table waits for all. */
 static void report_nothing(void)
 {
-    if (env_get()->stats && which_mpi_fits() && world_exists()) stats_report(MPI_COMM_WORLD);
+    if (env_get()->stats && which_mpi_fits() && world_exists()) report(MPI_COMM_WORLD, false);
 }
 
 static void finish(void)
@@ -99,7 +114,7 @@ static void finish(void)
     native_finish(), seen_start(INT64_MAX, INT64_MAX);
     record_finish();
     descriptors_arm(INT64_MAX);
-    if (env_get()->stats) stats_report(world_exists() ? MPI_COMM_WORLD : world_self());
+    if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
     edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
     layout_finish();
     bool stopped = kernel_finish();
@@ -199,4 +214,11 @@ int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
     native_forget(*datatype), seen_forget(*datatype);
     return next->Type_free(datatype);
+}
+
+int call_Type_set_name(const struct next *next, MPI_Datatype datatype, const char *name)
+{
+    int rc = next->Type_set_name(datatype, name);
+    if (rc == MPI_SUCCESS && env_get()->stats && atomic_load(&interpose_active)) layout_name(datatype);
+    return rc;
 }

@@ -20,9 +20,20 @@ struct stats_sample {
 void stats_add(struct stats_row *row, const struct stats_sample *sample);
 /* A line to be shown under the row; nothing for the shared one. */
 void stats_tell(struct stats_row *row, const char *line);
+/* Sets the line that is shown where no call of the row was counted: how the MPI came to serve it. */
+void stats_rule(struct stats_row *row, const char *line);
+/* Counts a call of a type that is known here, but that the MPI serves; `why` is of static storage. */
+void stats_left(struct stats_row *row, const char *why, int64_t bytes);
+/* Adds a name that the program has given to a type of the row. */
+void stats_name(struct stats_row *row, const char *name);
 int64_t stats_now(void);     /* nanoseconds, monotonic */
 
+/* What no row tells. */
+struct stats_rest {
+    const char *empty;   /* why the table may be empty */
+    long unread;         /* types that were used, but too seldom to be read */
+};
 /* Sums the rows of all ranks of a communicator on rank 0 and prints the table to standard error there. Collective. */
-void stats_report(MPI_Comm comm);
+void stats_report(MPI_Comm comm, const struct stats_rest *rest);
 
 #endif

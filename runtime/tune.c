@@ -1,14 +1,18 @@
 /* tune.c: `stridec tune`: measures this system. */
-#include "tune_measure.h"
+#include "tune.h"
+#include "cache.h"
 #include "env.h"
 #include "file.h"
 #include "interpose.h"
 #include "node.h"
+#include "tune_measure.h"
 #include "tune_origin.h"
 #include <errno.h>
+#include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* All ranks go on, or none does. */
@@ -115,10 +119,29 @@ static bool make_folder_of(const char *file)
     return made;
 }
 
+/* Opens the file that becomes the table, under another name that *draft then holds. A descriptor, or -1 with errno. */
+static int open_beside(const char *file, char **draft)
+{
+    struct stat st;
+    if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) return errno = EISDIR, -1;
+    return make_folder_of(file) ? file_draft(file, 0644, draft) : -1;
+}
+
+/* Finds out before minutes are spent whether the table can be written. */
+static int try_file(const char *file)
+{
+    char *draft = NULL;
+    int fd = open_beside(file, &draft);
+    if (fd < 0) return fprintf(stderr, "stridec tune: %s: %s\n", file, strerror(errno)), 1;
+    close(fd);
+    file_publish(draft, file, false);
+    return 0;
+}
+
 static int store(const struct tune_table *t, const char *file)
 {
     char *draft = NULL;
-    int fd = make_folder_of(file) ? file_draft(file, 0644, &draft) : -1;
+    int fd = open_beside(file, &draft);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     bool ok = f != NULL;
     if (f) tune_write(t, f), ok = !ferror(f);
@@ -149,14 +172,8 @@ static struct device *take_gpu(int rank)
     return cu->cuCtxPushCurrent(context) ? NULL : device_default();
 }
 
-/* What the command line asks for. */
-struct request {
-    const char *file;
-    bool quick, no_kernels, pipeline, host;
-};
-
 /* What the ranks of one node make of chunks says nothing of the way between nodes. */
-static void measure_chunks(const struct request *want, struct tune_table *t, struct device *d, int rank)
+static void measure_chunks(const struct tune_request *want, struct tune_table *t, struct device *d, int rank)
 {
     int near = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), its = 0;
     PMPI_Sendrecv(&near, 1, MPI_INT, 1 - rank, 0, &its, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -185,7 +202,7 @@ static struct tune_table *table_to_change(const char *file)
 }
 
 /* Needs no GPU. */
-static int measure_host(const struct request *want, int rank)
+static int measure_host(const struct tune_request *want, int rank)
 {
     struct tune_table own = {.pipeline = TUNE_PIPELINE_USUAL}, *t = rank ? &own : table_to_change(want->file);
     if (!all_ready(t != NULL)) {
@@ -198,11 +215,12 @@ static int measure_host(const struct request *want, int rank)
     return rc;
 }
 
-static int measure(const struct request *want, int rank, int ranks)
+static int measure(const struct tune_request *want, int rank, int ranks)
 {
     struct tune_table t = {.pipeline = TUNE_PIPELINE_USUAL};
     if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
+    if (!all_ready(rank || !try_file(want->file))) return 1;
     if (want->host) return measure_host(want, rank);
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
@@ -215,32 +233,11 @@ static int measure(const struct request *want, int rank, int ranks)
     return rank == 0 ? store(&t, want->file) : 0;
 }
 
-/* NULL, or the first argument that makes no sense. */
-static const char *read_arguments(int argc, char **argv, struct request *want)
-{
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--quick")) want->quick = true;
-        else if (!strcmp(argv[i], "--no-kernels")) want->no_kernels = true;
-        else if (!strcmp(argv[i], "--pipeline")) want->pipeline = true;
-        else if (!strcmp(argv[i], "--host")) want->host = true;
-        else if (!strcmp(argv[i], "-o") && i + 1 < argc) want->file = argv[++i];
-        else return argv[i];
-    }
-    return NULL;
-}
-
-/* `stridec tune`; argv[0] is "tune". Returns the exit status. */
-EXPORT int stridec_tune_main(int argc, char **argv);
-int stridec_tune_main(int argc, char **argv)
+int tune_run(struct tune_request want)
 {
     setenv("STRIDEC_PIPELINE", "1", 0);   /* all ranks are this command */
-    struct request want = {.file = env_get()->tune};
+    if (!want.file) want.file = env_get()->tune;
     int rank, ranks, rc;
-    const char *wrong = read_arguments(argc, argv, &want);
-    if (wrong) {
-        fprintf(stderr, "stridec tune: unexpected %s: stridec tune --help says what there is\n", wrong);
-        return 2;
-    }
     driver_load();   /* before MPI_Init, which looks whether there is one */
     MPI_Init(NULL, NULL);
     interpose_depth++;   /* messages here are the MPI's own */

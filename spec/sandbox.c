@@ -29,6 +29,20 @@ int sandbox_line(lua_State *L)
     return 0;
 }
 
+/* FILE:LINE, or FILE where no line is known. */
+struct place {
+    char text[LUA_IDSIZE + 16];
+};
+
+static struct place place_of(const struct sandbox *s, int line)
+{
+    struct place p;
+    int n = snprintf(p.text, sizeof p.text, "%s", s->file);
+    if (line > 0)
+        snprintf(p.text + n, sizeof p.text - (size_t)n, ":%d", line);
+    return p;
+}
+
 int sandbox_raise(lua_State *L, int line, const char *format, ...)
 {
     char text[256];
@@ -36,7 +50,7 @@ int sandbox_raise(lua_State *L, int line, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    lua_pushfstring(L, "%s:%d: %s", sandbox_of(L)->file, line, text);
+    lua_pushfstring(L, "%s: %s", place_of(sandbox_of(L), line).text, text);
     return lua_error(L);
 }
 
@@ -48,9 +62,9 @@ int sandbox_message(lua_State *L)
     if (text && strncmp(text, s->file, n) == 0 && text[n] == ':')
         return 1;
     if (text)
-        lua_pushfstring(L, "%s:%d: %s", s->file, sandbox_line(L), text);
+        lua_pushfstring(L, "%s: %s", place_of(s, sandbox_line(L)).text, text);
     else
-        lua_pushfstring(L, "%s:%d: the error raised is a %s, not a message", s->file, sandbox_line(L),
+        lua_pushfstring(L, "%s: the error raised is a %s, not a message", place_of(s, sandbox_line(L)).text,
                         luaL_typename(L, 1));
     return 1;
 }
@@ -61,8 +75,8 @@ void sandbox_reason(struct sandbox *s, int status, struct reason *why)
     if (s->broken.text[0])
         *why = s->broken;
     else if (status == LUA_ERRMEM)
-        snprintf(why->text, sizeof why->text, "%s:%d: out of memory: a spec may use %zu MiB, a string in it %zu MiB",
-                 s->file, s->refused_line, SPEC_MEMORY_MAX >> 20, SPEC_STRING_MAX >> 20);
+        snprintf(why->text, sizeof why->text, "%s: out of memory: a spec may use %zu MiB, a string in it %zu MiB",
+                 place_of(s, s->refused_line).text, SPEC_MEMORY_MAX >> 20, SPEC_STRING_MAX >> 20);
     else
         snprintf(why->text, sizeof why->text, "%s", text ? text : "unknown error");
 }
@@ -124,7 +138,7 @@ static void hook(lua_State *L, lua_Debug *ar)
         bool late = seconds() > s->deadline;
         if (s->instructions <= SPEC_INSTRUCTIONS_MAX && !late)
             return;
-        int n = snprintf(s->broken.text, sizeof s->broken.text, "%s:%d: ", s->file, sandbox_line(L));
+        int n = snprintf(s->broken.text, sizeof s->broken.text, "%s: ", place_of(s, sandbox_line(L)).text);
         snprintf(s->broken.text + n, sizeof s->broken.text - (size_t)n,
                  late ? "still running after %ld seconds" : "still running after %ld instructions; an endless loop?",
                  late ? (long)SPEC_SECONDS_MAX : SPEC_INSTRUCTIONS_MAX);
@@ -266,7 +280,7 @@ int sandbox_open(struct sandbox *s, const char *path, struct reason *why)
     s->deadline = seconds() + SPEC_SECONDS_MAX;
     s->L = lua_newstate(allocate, s);
     if (!s->L) {
-        snprintf(why->text, sizeof why->text, "%s:0: out of memory", s->file);
+        snprintf(why->text, sizeof why->text, "%s: out of memory", s->file);
         return -1;
     }
     lua_sethook(s->L, hook, LUA_MASKCOUNT, HOOK_INTERVAL);

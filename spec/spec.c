@@ -57,7 +57,7 @@ static char *read_file(const char *path, size_t *bytes, struct reason *why)
     *bytes = n;
     return text;
 failed:
-    snprintf(why->text, sizeof why->text, "%.150s:0: %s", path, strerror(errno));
+    snprintf(why->text, sizeof why->text, "%.150s: %s", *path ? path : "''", strerror(errno));
     free(text);
     if (fd >= 0)
         close(fd);

@@ -90,6 +90,7 @@ done
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
     beside "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
 beside "command" tests/cli/cli.sh "$build/stridec"
+beside "build" tests/cli/build.sh
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"
 beside "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"
@@ -130,6 +131,7 @@ for b in "$build" "$mpich"; do
         run "ahead of time" tests/cli/aot.sh "$b"
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
+        run "statistics" tests/cli/stats.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3
     else

@@ -13,7 +13,8 @@ CUDA_MAJOR := $(shell awk '$$2 == "CUDA_VERSION" { print int($$3 / 1000); exit }
 # The goals that install what is missing themselves, or need nothing.
 cuda_free  := demo check deps clean check-gpu bench-run
 ifneq ($(filter-out $(cuda_free),$(or $(MAKECMDGOALS),all)),)
-cuda_hint  := $(shell MPICC='$(MPICC)' BUILD='$(BUILD)' CUDA_HOME='$(CUDA_HOME)' tests/deps.sh --missing build)
+cuda_hint  := $(shell MPICC='$(MPICC)' BUILD='$(BUILD)' CUDA_HOME='$(CUDA_HOME)' CC='$(CC)' LUA='$(LUA)' \
+                LUA_INC='$(LUA_INC)' LUA_LIB='$(LUA_LIB)' tests/deps.sh --missing build)
 ifneq ($(cuda_hint),)
 $(error $(cuda_hint))
 endif

@@ -3,7 +3,7 @@
 #   tests/deps.sh [build|demo|check]       installs what is missing, or says in one line what to install
 #   tests/deps.sh --missing build|...      prints that line only where something is missing; installs nothing
 # Debian and Ubuntu: apt. Where no CUDA toolkit is found: NVIDIA's wheels, unpacked into $BUILD/cuda.
-# Variables: MPICC, BUILD, CUDA_HOME as in the Makefile.
+# Variables: MPICC, BUILD, CUDA_HOME, CC, LUA, LUA_INC, LUA_LIB as in the Makefile.
 set -u
 MPICC=${MPICC:-mpicc}
 BUILD=${BUILD:-build}
@@ -14,15 +14,31 @@ goal=${1:-build}
 mpi_run=openmpi-bin mpi_dev=libopenmpi-dev
 case $MPICC in *mpich*) mpi_run=mpich mpi_dev=libmpich-dev ;; esac
 
-# goal | package | how to see that it is there: cmd NAME, header NAME, file PATH, python MODULE
+# What the caller names no package brings.
+cc=${CC:-gcc} lua_usual=/usr/include/lua5.4 LUA_LIB=${LUA_LIB:-}
+lua_inc=${LUA_INC:-$lua_usual} wrong=
+[ "$lua_inc" = "$lua_usual" ] || [ -e "$lua_inc/lua.h" ] || wrong="LUA_INC=$lua_inc holds no lua.h"
+[ -z "$LUA_LIB" ] || [ -e "$LUA_LIB" ] || wrong="LUA_LIB=$LUA_LIB is not there"
+if [ -n "$wrong" ]; then
+    if [ -n "$only_list" ]; then echo "$wrong"; else echo "deps: $wrong" >&2; fi
+    exit 1
+fi
+lua_archive() {
+    for lib in /usr/lib/*/liblua5.4.a /usr/lib/liblua5.4.a /usr/lib64/liblua5.4.a; do
+        [ ! -e "$lib" ] || return 0
+    done
+    return 1
+}
+
+# goal | package | how to see that it is there: cmd NAME, header NAME, python MODULE
 table() {
     cat <<TABLE
-build gcc cmd gcc
+build gcc cmd ${cc%% *}
 build libc6-dev header stdio.h
 build make cmd make
 build binutils cmd objcopy
 build lua5.4 lua -
-build liblua5.4-dev file ${LUA_INC:-/usr/include/lua5.4}/lua.h
+build liblua5.4-dev luadev -
 build libxxhash-dev header xxhash.h
 build uthash-dev header uthash.h
 build $mpi_run mpirun -
@@ -44,12 +60,11 @@ TABLE
 present() {
     case $1 in
     cmd) command -v "$2" ;;
-    mpicc) command -v "$MPICC" ;;
+    mpicc) command -v "${MPICC%% *}" ;;
     mpirun) command -v mpirun || command -v mpirun.openmpi || command -v mpirun.mpich ;;
-    header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] ||
-        { command -v gcc && echo "#include <$2>" | gcc -E -x c - ; } ;;
-    lua) command -v lua5.4 || command -v lua ;;
-    file) [ -e "$2" ] ;;
+    header) [ -e "/usr/include/$2" ] || [ -e "/usr/local/include/$2" ] || echo "#include <$2>" | $cc -E -x c - ;;
+    lua) command -v "${LUA:-lua5.4}" || command -v lua ;;
+    luadev) [ -e "$lua_inc/lua.h" ] && { [ -n "$LUA_LIB" ] || lua_archive; } ;;
     python) /usr/bin/python3 -c "import $2" || python3 -c "import $2" ;;
     esac >/dev/null 2>&1
 }
@@ -147,7 +162,8 @@ fi
 
 if [ -n "$packages" ]; then
     can_apt || {
-        [ -n "$cuda" ] || packages="${packages}python3-pip (for CUDA's wheels)"
+        # CUDA's wheels need it.
+        case $cuda:$packages in :*python3-pip*) ;; :*) packages="${packages}python3-pip " ;; esac
         echo "deps: packages are missing: as root, on Debian and Ubuntu: apt-get install ${packages% }" >&2
         exit 1
     }

@@ -29,14 +29,14 @@ unit-tests: $(UNIT)
 check-build: all sim examples mpi-tests programs fortran-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest \
                  $(patsubst %,$(BUILD)/bench/%,pack commit overhead pingpong halo stencil cpu_pack cpu_pingpong)
-	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) check-build
+	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) WERROR=$(WERROR) check-build
 
 # On all cores, unless the caller says how many.
 CORES = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
 check:
 	tests/deps.sh check
-	+$(MAKE) --no-print-directory $(CORES) check-build-all
+	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror check-build-all
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
 # mpi4py's whole test suite: many minutes where four ranks share fewer cores. `make check` runs a part of it.

@@ -5,29 +5,67 @@
 #include "../../spec/spec.h"
 #include "../gen.h"
 #include <limits.h>
+#include <stdbool.h>
 
-/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 127 program not found. */
+/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 126 and 127 as a shell says of programs. */
 #define EXIT_USAGE 2
 
-/* ORDER COMMANDS: the table in main.c. argv[0] is the subcommand's name. */
+/* The text of the file VERSION, "1.2.3". */
+extern const char stridec_version[];
+
+/* ---- options (options.c) ---- */
+
+struct option {
+    const char *name;    /* "--arch" */
+    const char *value;   /* names what comes behind it, "sm_NN"; NULL: nothing does */
+    const char *help;    /* lines, with \n between them */
+};
+#define OPTIONS_MAX 8
+
+/* The words behind a subcommand's name, read. */
+struct args {
+    const struct command *command;
+    const char *value[OPTIONS_MAX];   /* in the table's order; NULL: not given */
+    int words;
+    char **word;                      /* what is no option, then NULL; malloc'd */
+    int argc;                         /* all as it came, argv[0] being the subcommand's name */
+    char **argv;
+};
+
+/* ORDER COMMANDS: the table in main.c. */
 struct command {
     const char *name;
-    const char *synopsis;   /* without "stridec NAME" */
-    const char *summary;    /* one line */
-    const char *options;    /* lines for --help */
-    int (*run)(int argc, char **argv);
+    const char *synopsis;           /* without "stridec NAME" */
+    const char *summary;            /* one line */
+    const char *notes;              /* lines of --help above the options */
+    const struct option *options;   /* ends with name == NULL */
+    bool program;                   /* the first word is a program: all behind it are that program's words */
+    int (*run)(const struct args *a);
 };
 extern const struct command commands[];   /* ends with name == NULL */
 
-int inspect_main(int argc, char **argv);
+/* Reads argv[1] and what follows; "--" ends the options. 0; or the exit status after a message; or OPTIONS_HELP where --help is
+ * asked for. The caller frees a->word. */
+enum { OPTIONS_HELP = -1 };
+int options_read(struct args *a, const struct command *c, int argc, char **argv);
+/* Returns the option's value, its name where it takes none, or NULL where it is not given. */
+const char *option(const struct args *a, const char *name);
+void options_print(const struct command *c);
+
+/* The name that is nearest to a mistyped one; NULL where none is near. */
+struct nearest {
+    const char *wanted, *name;
+    int far;
+};
+void nearest_try(struct nearest *n, const char *name);
+
+int inspect_main(const struct args *a);
 int inspect_cache(void);   /* cached.c */
-int gen_main(int argc, char **argv);
-int run_main(int argc, char **argv);
-int doctor_main(int argc, char **argv);
-int tune_main(int argc, char **argv);
-/* In libstridec.so: it measures through the production code. */
-int stridec_tune_main(int argc, char **argv);
-/* There too: 1 if the MPI itself takes device memory, else 0. */
+int gen_main(const struct args *a);
+int run_main(const struct args *a);
+int doctor_main(const struct args *a);
+int tune_main(const struct args *a);
+/* In libstridec.so: 1 if the MPI itself takes device memory, else 0. */
 int stridec_mpi_cuda_aware(void);
 
 /* Writes "stridec NAME: message" to standard error and returns 1; usage_error adds the synopsis, returns 2. */
@@ -66,6 +104,8 @@ bool find_beside(const char *const places[], char path[PATH_MAX]);
 
 /* True for an architecture's name as compile.h writes it ("sm_90", "sm_90a"). */
 bool arch_is_valid(const char *arch);
+/* The compute capability of a GPU, 90 for 9.0; 0 where there is none of this number. */
+int gpu_arch(int ordinal);
 /* The architecture of the first GPU, else the newest that NVRTC knows ("sm_90"); NULL with *why. Static. */
 const char *arch_default(struct reason *why);
 /* The whole file or none: written to a temporary name and renamed. */

@@ -295,15 +295,19 @@ static int list_calls(void)
     return 0;
 }
 
-int doctor_main(int argc, char **argv)
+static enum level tell_version(void)
 {
-    static enum level (*const checks[])(void) = {check_driver, check_gpus,       check_peers, check_nvrtc, check_compiler,
-                                                 check_mpi,    check_cuda_aware, check_cache, check_tune};
+    return line(OK, "stridec", "%s, generator %s", stridec_version, gen_version());
+}
+
+int doctor_main(const struct args *a)
+{
+    static enum level (*const checks[])(void) = {tell_version,   check_driver, check_gpus,       check_peers, check_nvrtc,
+                                                 check_compiler, check_mpi,    check_cuda_aware, check_cache, check_tune};
     bool bad = false;
-    bool calls = argc > 1 && strcmp(argv[1], "--calls") == 0;
-    if (argc > 1 + calls)
-        return usage_error("doctor", "unexpected %s", argv[1 + calls]);
-    if (calls)
+    if (a->words)
+        return usage_error("doctor", "unexpected %s", a->word[0]);
+    if (option(a, "--calls"))
         return list_calls();
     env_check();
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)

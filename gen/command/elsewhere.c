@@ -32,40 +32,41 @@ static void drop_library(void)
     free(kept);
 }
 
-static int elsewhere(int argc, char **argv)
+static int elsewhere(const struct args *a)
 {
-    char path[PATH_MAX], **all = calloc((size_t)argc + 2, sizeof *all);
+    const char *name = a->command->name;
+    char path[PATH_MAX], **all = calloc((size_t)a->argc + 2, sizeof *all);
     if (!all)
-        return failure(argv[0], "out of memory");
+        return failure(name, "out of memory");
     if (find_beside(PROGRAM, path)) {
         all[0] = (char *)(uintptr_t)"stridec";
-        memcpy(all + 1, argv, (size_t)argc * sizeof *all);
+        memcpy(all + 1, a->argv, (size_t)a->argc * sizeof *all);
         drop_library();
         execv(path, all);
-        failure(argv[0], "%s: %s", path, strerror(errno));
+        failure(name, "%s: %s", path, strerror(errno));
     } else {
-        failure(argv[0], "stridec-mpi is neither beside this program nor in ../lib/stridec");
+        failure(name, "stridec-mpi is neither beside this program nor in ../lib/stridec");
     }
     free(all);
     return 1;
 }
 
-int inspect_main(int argc, char **argv)
+int inspect_main(const struct args *a)
 {
-    return elsewhere(argc, argv);
+    return elsewhere(a);
 }
 
-int gen_main(int argc, char **argv)
+int gen_main(const struct args *a)
 {
-    return elsewhere(argc, argv);
+    return elsewhere(a);
 }
 
-int tune_main(int argc, char **argv)
+int tune_main(const struct args *a)
 {
-    return elsewhere(argc, argv);
+    return elsewhere(a);
 }
 
-int doctor_main(int argc, char **argv)
+int doctor_main(const struct args *a)
 {
-    return elsewhere(argc, argv);
+    return elsewhere(a);
 }

@@ -21,13 +21,12 @@ bool arch_is_valid(const char *arch)
     return digits >= 2 && digits <= 3 && (!*rest || (islower((unsigned char)*rest) && !rest[1]));
 }
 
-/* The compute capability of the first GPU, 90 for 9.0; 0 where there is none. */
-static int first_gpu_arch(void)
+int gpu_arch(int ordinal)
 {
     const struct driver *d = driver_load();
     CUdevice device;
     int major = 0, minor = 0;
-    if (!d || d->cuInit(0) != CUDA_SUCCESS || d->cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
+    if (!d || d->cuInit(0) != CUDA_SUCCESS || d->cuDeviceGet(&device, ordinal) != CUDA_SUCCESS ||
         d->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
         d->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
         return 0;
@@ -37,7 +36,7 @@ static int first_gpu_arch(void)
 const char *arch_default(struct reason *why)
 {
     static char name[16];
-    int present = first_gpu_arch();
+    int present = gpu_arch(0);
     if (present == 0) {
         const char *newest = compile_newest_arch();
         if (!newest && !nvrtc_get(why))

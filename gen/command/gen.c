@@ -23,10 +23,11 @@ struct job {
     const char *folder;
     int targets;             /* a set of 1 << enum target */
     int narchs;
-    char *arch[ARCHS_MAX];
+    char arch[ARCHS_MAX][8];
+    const char *chosen;      /* why these, where --arch does not say */
     FILE *manifest;          /* in memory, written last: it never names a file that is not there */
-    const char **shape;      /* the forms done, owned by `stages` */
-    size_t nshapes;
+    const char **shape;      /* the target's forms done, owned by `stages` */
+    size_t nshapes[TARGETS];
 };
 
 /* Writes one module and its line of the manifest; takes the image. */
@@ -84,9 +85,9 @@ static int write_shape(struct job *job, const char *shape, const char *source, s
     return 0;
 }
 
-static bool is_done(const struct job *job, const char *shape)
+static bool is_done(const struct job *job, enum target target, const char *shape)
 {
-    for (size_t i = 0; i < job->nshapes; i++)
+    for (size_t i = 0; i < job->nshapes[target]; i++)
         if (strcmp(job->shape[i], shape) == 0)
             return true;
     return false;
@@ -96,16 +97,15 @@ static bool is_done(const struct job *job, const char *shape)
 static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target,
                        struct stages *stages)
 {
-    job->nshapes = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
         struct stages *l = &stages[i];
         if (stages_of(g, spec->item[i].type, target, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         const char *shape = form_signature(l->form), *source = l->kernel.source;
-        if (!l->whole || !source || is_done(job, shape))
+        if (!l->whole || !source || is_done(job, target, shape))
             continue;
-        job->shape[job->nshapes++] = shape;
+        job->shape[job->nshapes[target]++] = shape;
         if ((target == TARGET_HOST ? write_host(job, shape, source, &why) : write_shape(job, shape, source, &why)) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
@@ -139,6 +139,19 @@ static int write_common(struct job *job, struct gen *g)
     return status != 0 ? status : write_one(job, gen_link(g, NULL, NULL, "cuda", &k, &why), &k, "links", &why);
 }
 
+static void tell_made(const struct job *job, const struct spec *spec, const char *path)
+{
+    if (job->targets & 1 << TARGET_CUDA) {
+        printf("%s: %zu types, %zu shapes and the generic kernel for ", path, spec->count, job->nshapes[TARGET_CUDA]);
+        for (int i = 0; i < job->narchs; i++)
+            printf("%s%s", i ? ", " : "", job->arch[i]);
+        printf("%s%s%s\n", job->chosen ? " (" : "", job->chosen ? job->chosen : "", job->chosen ? ")" : "");
+    }
+    if (job->targets & 1 << TARGET_HOST)
+        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
+               job->nshapes[TARGET_HOST]);
+}
+
 static int write_all(struct job *job, struct gen *g, const struct spec *spec)
 {
     char *text = NULL, path[PATH_MAX];
@@ -161,15 +174,24 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     snprintf(path, sizeof path, "%s/manifest", job->folder);
     if (status == 0 && file_replace(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
-    if (status == 0 && job->targets & 1 << TARGET_CUDA)
-        printf("%s: %zu types, %zu shapes and the generic kernel for %d architecture%s\n", path, spec->count,
-               job->nshapes, job->narchs, job->narchs == 1 ? "" : "s");
-    if (status == 0 && job->targets & 1 << TARGET_HOST)
-        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
-               job->nshapes);
+    if (status == 0)
+        tell_made(job, spec, path);
     free(job->shape);
     free(text);
     return status;
+}
+
+/* ---- arguments ---- */
+
+static bool add_arch(struct job *job, const char *arch)
+{
+    for (int i = 0; i < job->narchs; i++)
+        if (strcmp(job->arch[i], arch) == 0)
+            return true;
+    if (job->narchs == ARCHS_MAX)
+        return false;
+    snprintf(job->arch[job->narchs++], sizeof *job->arch, "%s", arch);
+    return true;
 }
 
 /* Splits "sm_80,sm_90" in place. */
@@ -179,15 +201,36 @@ static int read_archs(struct job *job, char *list)
     for (char *arch = strtok_r(list, ",", &rest); arch; arch = strtok_r(NULL, ",", &rest)) {
         if (!arch_is_valid(arch))
             return usage_error("gen", "'%s' is not an architecture's name such as sm_90", arch);
-        bool known = false;
-        for (int i = 0; i < job->narchs; i++)
-            known = known || strcmp(job->arch[i], arch) == 0;
-        if (job->narchs == ARCHS_MAX)
+        if (!add_arch(job, arch))
             return usage_error("gen", "more than %d architectures", ARCHS_MAX);
-        if (!known)
-            job->arch[job->narchs++] = arch;
     }
     return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
+}
+
+/* Those of the GPUs here; where there is none those in use elsewhere, or the newest. */
+static int choose_archs(struct job *job, struct reason *why)
+{
+    static const int usual[] = {70, 75, 80, 86, 89, 90, 100, 103, 120};
+    const char *newest;
+    char name[16];
+    int known, arch;
+    for (int i = 0; (arch = gpu_arch(i)) != 0; i++) {
+        snprintf(name, sizeof name, "sm_%d", arch);
+        add_arch(job, name);
+    }
+    job->chosen = "of the GPUs here";
+    if (job->narchs)
+        return 0;
+    job->chosen = "no GPU here: the usual ones; --arch names others";
+    const int *all = compile_archs(&known);
+    for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
+        for (int k = 0; k < known; k++)
+            if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)
+                add_arch(job, name);
+    if (job->narchs)
+        return 0;
+    job->chosen = "no GPU here: the newest that NVRTC knows; --arch names others";
+    return (newest = arch_default(why)) && add_arch(job, newest) ? 0 : -1;
 }
 
 /* Splits "cuda,host" in place. */
@@ -205,51 +248,38 @@ static int read_targets(struct job *job, char *list)
     return job->targets ? 0 : usage_error("gen", "--target needs a name: cuda, host");
 }
 
-static int read_arguments(struct job *job, int argc, char **argv, const char **path)
+static int read_arguments(struct job *job, const struct args *a)
 {
-    for (int i = 1; i < argc; i++) {
-        bool folder = strcmp(argv[i], "-o") == 0, arch = strcmp(argv[i], "--arch") == 0;
-        bool target = strcmp(argv[i], "--target") == 0;
-        if ((folder || arch || target) && i + 1 == argc)
-            return usage_error("gen", "%s needs a value", argv[i]);
-        if (folder)
-            job->folder = argv[++i];
-        else if (arch && read_archs(job, argv[++i]) != 0)
-            return EXIT_USAGE;
-        else if (target && read_targets(job, argv[++i]) != 0)
-            return EXIT_USAGE;
-        else if (!arch && !target && (argv[i][0] == '-' || *path))
-            return usage_error("gen", "unexpected %s", argv[i]);
-        else if (!arch && !target)
-            *path = argv[i];
-    }
+    char *archs = (char *)(uintptr_t)option(a, "--arch"), *targets = (char *)(uintptr_t)option(a, "--target");
+    job->folder = option(a, "-o");
+    if ((archs && read_archs(job, archs) != 0) || (targets && read_targets(job, targets) != 0))
+        return EXIT_USAGE;
     if (!job->targets)
         job->targets = 1 << TARGET_CUDA;
     if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
         return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor", job->arch[0]);
-    if (!*path || !job->folder)
-        return usage_error("gen", "%s", *path ? "-o DIR is needed" : "which spec file?");
+    if (!a->words || !job->folder)
+        return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
+    if (a->words > 1)
+        return usage_error("gen", "unexpected %s: one spec file at a time", a->word[1]);
     if (strlen(job->folder) > PATH_MAX - 80)
         return usage_error("gen", "the folder's name is too long");
     return 0;
 }
 
-int gen_main(int argc, char **argv)
+int gen_main(const struct args *a)
 {
     struct job job = {0};
     struct reason why;
-    const char *path = NULL;
-    int status = read_arguments(&job, argc, argv, &path);
+    int status = read_arguments(&job, a);
     if (status != 0)
         return status;
-    struct spec *spec = spec_load(path, &why);
+    struct spec *spec = spec_load(a->word[0], &why);
     if (!spec)
         return failure("gen", "%s", why.text);
     struct gen *g = gen_open(&why);
-    bool cuda = job.targets & 1 << TARGET_CUDA;
-    if (cuda && job.narchs == 0 && g && (job.arch[0] = (char *)arch_default(&why)))
-        job.narchs = 1;
-    if (!g || (cuda && job.narchs == 0))
+    bool choose = job.targets & 1 << TARGET_CUDA && job.narchs == 0;
+    if (!g || (choose && choose_archs(&job, &why) != 0))
         status = failure("gen", "%s", why.text);
     else if (!file_make_folder(job.folder, 0755))
         status = failure("gen", "the folder '%s' can't be made: %s", job.folder, strerror(errno));

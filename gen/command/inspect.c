@@ -162,61 +162,47 @@ struct request {
     const char *path, *arch;
     enum target target;
     const struct view *view;
-    bool cache;
     int nnames;
-    char **names;   /* argv, compacted */
+    char **names;
 };
 
-static int read_option(struct request *r, int argc, char **argv, int *i)
-{
-    if (strcmp(argv[*i], "--cache") == 0) {
-        r->cache = true;
-        return 0;
-    }
-    if (strcmp(argv[*i], "--arch") == 0) {
-        if (++*i >= argc || !arch_is_valid(argv[*i]))
-            return usage_error("inspect", "--arch needs an architecture's name such as sm_90");
-        r->arch = argv[*i];
-        return 0;
-    }
-    if (strcmp(argv[*i], "--target") == 0) {
-        const char *name = ++*i < argc ? argv[*i] : "";
-        for (r->target = TARGET_CUDA; r->target < TARGETS && strcmp(name, target_names[r->target]) != 0;)
-            r->target++;
-        return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host");
-    }
-    for (size_t v = 1; v < sizeof VIEWS / sizeof *VIEWS; v++) {
-        if (strcmp(argv[*i], VIEWS[v].option) != 0)
-            continue;
-        if (r->view != VIEWS && r->view != &VIEWS[v])
-            return usage_error("inspect", "%s and %s at once", r->view->option, argv[*i]);
-        r->view = &VIEWS[v];
-        return 0;
-    }
-    return usage_error("inspect", "unknown option %s", argv[*i]);
-}
-
-static int read_arguments(struct request *r, int argc, char **argv)
+static int read_view(struct request *r, const struct args *a)
 {
     r->view = VIEWS;
-    r->names = argv;
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] == '-') {
-            if (read_option(r, argc, argv, &i) != 0)
-                return EXIT_USAGE;
-        } else if (r->path) {
-            r->names[r->nnames++] = argv[i];
-        } else {
-            r->path = argv[i];
-        }
+    for (size_t v = 1; v < sizeof VIEWS / sizeof *VIEWS; v++) {
+        if (!option(a, VIEWS[v].option))
+            continue;
+        if (r->view != VIEWS)
+            return usage_error("inspect", "%s and %s at once", r->view->option, VIEWS[v].option);
+        r->view = &VIEWS[v];
     }
+    return 0;
+}
+
+static int read_target(struct request *r, const char *name)
+{
+    for (r->target = TARGET_CUDA; name && r->target < TARGETS && strcmp(name, target_names[r->target]) != 0;)
+        r->target++;
+    return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host, not '%s'", name);
+}
+
+static int read_arguments(struct request *r, const struct args *a)
+{
+    if (read_view(r, a) != 0 || read_target(r, option(a, "--target")) != 0)
+        return EXIT_USAGE;
+    r->arch = option(a, "--arch");
+    if (r->arch && !arch_is_valid(r->arch))
+        return usage_error("inspect", "--arch needs an architecture's name such as sm_90, not '%s'", r->arch);
     if (!(r->view->targets & 1 << r->target))
         return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
     if (r->arch && r->target == TARGET_HOST)
         return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor", r->arch);
-    if (r->cache && (r->path || r->view != VIEWS || r->arch || r->target != TARGET_CUDA))
-        return usage_error("inspect", "--cache stands alone");
-    return r->cache || r->path ? 0 : usage_error("inspect", "which spec file?");
+    if (option(a, "--cache"))
+        return a->words || a->argc > 2 ? usage_error("inspect", "--cache stands alone") : 0;
+    if (!a->words)
+        return usage_error("inspect", "which spec file?");
+    r->path = a->word[0], r->names = a->word + 1, r->nnames = a->words - 1;
+    return 0;
 }
 
 /* ---- all ---- */
@@ -258,14 +244,14 @@ static int show_items(const struct request *r, const struct spec *spec, struct g
     return status;
 }
 
-int inspect_main(int argc, char **argv)
+int inspect_main(const struct args *a)
 {
     struct request r = {0};
     struct reason why;
-    int status = read_arguments(&r, argc, argv);
+    int status = read_arguments(&r, a);
     if (status != 0)
         return status;
-    if (r.cache)
+    if (option(a, "--cache"))
         return inspect_cache();
     struct spec *spec = stages_load(r.path, &why);
     if (!spec)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Where things lie relative to the program: in the build folder, and installed. */
@@ -70,28 +71,22 @@ static int simulate(void)
     return set_list("LD_LIBRARY_PATH", path, present ? present : "");
 }
 
-int run_main(int argc, char **argv)
+static const char *reason_of(const char *program, int error)
 {
-    bool sim = false, stats = false;
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--sim") == 0)
-            sim = true;
-        else if (strcmp(argv[i], "--stats") == 0)
-            stats = true;
-        else
-            return usage_error("run", "unknown option %s", argv[i]);
-    }
-    if (i < argc && strcmp(argv[i], "--") == 0)
-        i++;
-    if (i >= argc)
+    struct stat st;
+    return error == EACCES && stat(program, &st) == 0 && S_ISDIR(st.st_mode) ? strerror(EISDIR) : strerror(error);
+}
+
+int run_main(const struct args *a)
+{
+    if (!a->words)
         return usage_error("run", "which program?");
-    if ((sim && simulate() != 0) || preload() != 0)
+    if ((option(a, "--sim") && simulate() != 0) || preload() != 0)
         return 1;
-    if (stats && setenv("STRIDEC_STATS", "1", 1) != 0)
+    if (option(a, "--stats") && setenv("STRIDEC_STATS", "1", 1) != 0)
         return failure("run", "STRIDEC_STATS can't be set: %s", strerror(errno));
-    execvp(argv[i], argv + i);
+    execvp(a->word[0], a->word);
     int error = errno;
-    failure("run", "%s: %s", argv[i], strerror(error));
+    failure("run", "%s: %s", a->word[0], reason_of(a->word[0], error));
     return error == ENOENT ? 127 : 126;
 }

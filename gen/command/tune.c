@@ -1,6 +1,7 @@
-/* tune.c: the arguments of --show, which asks no GPU (runtime/tune_show.c). All else is runtime/tune.c. */
+/* tune.c: the words of --show, which asks no GPU (runtime/tune_show.c). All else is runtime/tune.c. */
 #include "command.h"
 #include "../../runtime/env.h"
+#include "../../runtime/tune.h"
 #include "../../runtime/tune_origin.h"
 #include "../../runtime/tune_show.h"
 
@@ -34,7 +35,7 @@ static int show_spec(const struct tune_shown *s, const char *text)
     const char *name;
     struct spec *spec = load_spec(text, &name, &why);
     if (!spec)
-        return failure("tune", "%s is no signature and no spec: %s", text, why.text);
+        return failure("tune", "%s is no signature, and no spec: %s", text, why.text);
     int status = 0, shown = 0;
     for (size_t i = 0; i < spec->count && status == 0; i++) {
         const struct spec_item *item = &spec->item[i];
@@ -61,7 +62,7 @@ static int show_type(const struct tune_shown *s, const char *text)
     return status;
 }
 
-/* ---- arguments ---- */
+/* ---- words ---- */
 
 /* A table's file, or, NULL, what a program would use. */
 static struct tune_table *open_table(const char **file, struct reason *why)
@@ -139,7 +140,30 @@ static int show(int n, char **words)
     return status;
 }
 
-int tune_main(int argc, char **argv)
+/* The options that don't go with another one. */
+static int read_arguments(const struct args *a)
 {
-    return argc > 1 && strcmp(argv[1], "--show") == 0 ? show(argc - 2, argv + 2) : stridec_tune_main(argc, argv);
+    static const char *const measures[] = {"-o", "--quick", "--no-kernels", "--pipeline", "--host", NULL};
+    bool shows = option(a, "--show"), host = option(a, "--host");
+    for (const char *const *name = measures; *name && shows; name++)
+        if (option(a, *name))
+            return usage_error("tune", "--show measures nothing: it does not go with %s", *name);
+    if (a->words && !shows)
+        return usage_error("tune", "unexpected %s: a table is written to -o FILE, and shown by --show FILE", a->word[0]);
+    if (host && (option(a, "--no-kernels") || option(a, "--pipeline")))
+        return usage_error("tune", "%s does not go with --host",
+                           option(a, "--pipeline") ? "--pipeline" : "--no-kernels");
+    return 0;
+}
+
+int tune_main(const struct args *a)
+{
+    int status = read_arguments(a);
+    if (status != 0)
+        return status;
+    if (option(a, "--show"))
+        return show(a->words, a->word);
+    return tune_run((struct tune_request){.file = option(a, "-o"), .quick = option(a, "--quick"),
+                                          .no_kernels = option(a, "--no-kernels"), .pipeline = option(a, "--pipeline"),
+                                          .host = option(a, "--host")});
 }

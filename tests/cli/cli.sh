@@ -41,9 +41,34 @@ check "help of a command" returns 0 out '--signature' inspect --help
 check "help of signatures" returns 0 out "'s[(]100,4096,d[(]400[)][)]@16'" inspect --help
 check "what they are of is read" returns 0 out '[)]@16$' inspect --signature 's(2,32,q(i(d(1);0,5,7),d(2)@12))@16'
 check "help after -- is the program's" returns 127 err 'no-such-program' run -- no-such-program --help
+check "help of no command" returns 2 err "no command 'frob'" help frob
+check "help of two" returns 2 err 'unexpected gen' help run gen
+check "the version" returns 0 out "^stridec $(cat "$root/VERSION")\$" --version
+check "the version of more" returns 2 err 'unexpected run' --version run
 check "no command" returns 2 err 'which command'
-check "unknown command" returns 2 err "no command 'frob'" frob
-check "unknown option" returns 2 err 'unknown option --frob' inspect --frob
+check "unknown command" returns 2 err "no command 'frob'\$" frob
+check "a mistyped command" returns 2 err "no command 'inpsect': did you mean 'inspect'[?]" inpsect
+check "no such option of all" returns 2 err "unknown option '--verison': did you mean '--version'[?]" --verison
+check "a mistyped option" returns 2 err 'unknown option --signatrue: did you mean --signature[?]' inspect --signatrue
+# Of every subcommand, by what its help lists.
+for command in run inspect gen tune doctor; do
+    for ask in "help $command" "--help $command" "$command --help" "$command -h"; do
+        check "$ask" returns 0 out "^usage: stridec $command " $ask
+    done
+    check "an unknown option of $command" returns 2 err '^stridec [a-z]+: unknown option --frob$' $command --frob
+    check "which shows how it is used" grep -q "^usage: stridec $command " "$work/err"
+    "$stridec" $command --help >"$work/help"
+    for name in $(sed -nE 's/^  (--?[a-z-]+) [A-Za-z_,.]+  .*/\1/p' "$work/help"); do
+        check "$name of $command without a value" returns 2 err "$name needs a value: $name [A-Zs]" $command $name
+        check "$name of $command before an option" returns 2 err "$name needs a value" $command $name --help
+        check "$name of $command twice" returns 2 err "$name is given twice" $command $name x $name y
+    done
+    for name in $(sed -nE 's/^  (--[a-z-]+)  +[^ ].*/\1/p' "$work/help" | grep -v help); do
+        check "$name of $command with a value" returns 2 err "$name takes no value" $command $name=1
+    done
+done
+check "a value behind =" returns 2 err "'9'" inspect --arch=9 'd(8)'
+check "no options behind --" returns 1 err '^stridec inspect: --cache: No such file' inspect -- --cache
 check "inspect without a spec" returns 2 err 'which spec' inspect
 check "gen without a folder" returns 2 err '-o DIR' gen "$root/spec/tempi.lua"
 check "gen with a bad architecture" returns 2 err "'90'" gen "$root/spec/tempi.lua" -o "$work/x" --arch 90
@@ -63,7 +88,10 @@ names_match() {
 }
 check "a name's signature" names_match
 check "an unknown name" returns 1 err "no type 'nil_'" inspect "$root/spec/tempi.lua" nil_
-check "a missing spec" returns 1 err 'gone.lua:0: No such file' inspect "$work/gone.lua"
+check "a missing spec" returns 1 err "^stridec inspect: $work/gone.lua: No such file or directory\$" inspect "$work/gone.lua"
+check "a missing spec for gen" returns 1 err "^stridec gen: $work/gone.lua: No such file" gen "$work/gone.lua" -o "$work/x"
+check "a folder for a spec" returns 1 err "^stridec inspect: $work: Is a directory\$" inspect "$work"
+check "an empty name for a spec" returns 1 err "^stridec inspect: '': No such file" inspect ''
 check "trees and plan in words" returns 0 out 'extent: 524288 B' inspect "$root/spec/tempi.lua" plane_subarray_float
 check "which rules fired" returns 0 out 'became one block: 100 copies of 4 B, 400 B together' \
     inspect "$root/spec/tempi.lua" plane_subarray_float
@@ -187,6 +215,17 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
         [ "$(ls "$work/new/aot" | wc -l)" -eq 16 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
+    all_usual() {   # what the generic kernel is there for
+        returns 0 out ' for sm_[0-9, sm_]*sm_80, sm_86, .* [(]no GPU here: the usual ones; ' gen "$work/nothing.lua" -o "$work/usual" &&
+            [ "$(sed -n 's/^generic.\(sm_[0-9]*\).*/\1/p' "$work/usual/manifest" | paste -sd' ')" = \
+              "$(sed 's/.* for \(.*\) (no.*/\1/; s/,//g' "$work/out")" ]
+    }
+    echo 'return { empty = contiguous(0, int) }' >"$work/nothing.lua"
+    if "$stridec" doctor | grep -q '^ok *gpu 0'; then
+        check "gen for the GPUs here" returns 0 out '[(]of the GPUs here[)]' gen "$work/nothing.lua" -o "$work/usual"
+    else
+        check "gen without a GPU makes the usual architectures and names them" all_usual
+    fi
     again() {
         cp "$manifest" "$work/first" && "$stridec" gen "$work/mixed.lua" -o "$work/new/aot" --arch sm_80,sm_90 &&
             cmp "$work/first" "$manifest"
@@ -194,6 +233,7 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     check "gen twice writes the same" again
     touch "$work/plain"
     check "gen into a file" returns 1 err "plain/x' can't be made: Not a directory" gen "$work/mixed.lua" -o "$work/plain/x" --arch sm_90
+    check "gen into a file itself" returns 1 err "plain' can't be made: Not a directory" gen "$work/mixed.lua" -o "$work/plain" --arch sm_90
     check "gen into no folder" returns 1 err "'' can't be made" gen "$work/mixed.lua" -o '' --arch sm_90
     check "gen of a malformed spec" returns 1 err 'bad\.lua:2' gen "$work/bad.lua" -o "$work/never"
     check "gen of a malformed spec makes nothing" test ! -e "$work/never"
@@ -243,11 +283,15 @@ check "statistics" environment_has '^STRIDEC_STATS=1$' --stats --
 no_stats() { ! environment_has '^STRIDEC_' -- || [ "$(grep -c '^STRIDEC_' "$work/env")" -eq 1 ]; }
 check "no statistics unless asked" no_stats   # STRIDEC_CACHE_DIR is this script's
 check "the program's status is the command's" returns 7 out '^a b$' run -- sh -c 'echo "$1 $2"; exit 7' sh a b
-check "options after the program are its own" returns 0 out '^--stats$' run echo --stats
+for ended in '' --; do
+    check "options after the program are its own${ended:+, $ended}" returns 0 out '^--stats -h --help -- 32$' \
+        run $ended printf '%s %s %s %s %s\n' --stats -h --help -- 32
+done
 check "no such program" returns 127 err 'no-such-program: No such file' run -- no-such-program
+check "a folder for a program" returns 126 err "$work: Is a directory" run "$work"
 check "a program that is no program" returns 126 err 'Permission denied' run -- "$work/bad.lua"
 check "no program" returns 2 err 'which program' run --stats --
-check "unknown option of run" returns 2 err 'unknown option --simm' run --simm -- true
+check "unknown option of run" returns 2 err 'unknown option --simm: did you mean --sim[?]' run --simm -- true
 if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] || [ -e "$(dirname "$library")/stridec/sim/libcuda.so.1" ]; then
     check "the simulated GPU's folder" environment_has '^LD_LIBRARY_PATH=[^:]*/sim(:|$)' --sim --
     check "doctor sees the simulated GPU" returns 0 out '^ok +gpu 0' run --sim -- "$stridec" doctor
@@ -266,12 +310,15 @@ fi
 no_compiler() { STRIDEC_CC=/nothing returns 0 out '^warn +compiler +STRIDEC_CC=/nothing' doctor; }
 check "doctor finds no compiler" no_compiler
 check "doctor lists the calls" returns 0 out '^MPI_Send +accelerated +[a-z]' doctor --calls
-check "doctor takes nothing else" returns 2 err 'unexpected --call$' doctor --call
+check "doctor takes nothing else" returns 2 err 'unexpected calls$' doctor calls
+check "doctor tells the version" returns 0 out "^ok +stridec +$(cat "$root/VERSION"), generator " doctor
 unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' doctor; }
 check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
-check "tune with an unknown option" returns 2 err 'unexpected --fast' tune --fast
+check "tune with a word" returns 2 err "unexpected table: a table is written to -o FILE" tune --host table
+check "tune that measures and shows" returns 2 err '[-]-show measures nothing: it does not go with --host' tune --show --host
+check "tune of host memory with what is of GPUs" returns 2 err '[-]-pipeline does not go with --host' tune --host --pipeline
 # show_says PATTERN... -- ARGUMENT...: `tune --show` succeeds, without a GPU, and a line matches each.
 show_says() {
     local patterns=() pattern
@@ -297,8 +344,10 @@ check "show of a spec's type" show_says '^row_hvector x 3: 1200 bytes in blocks 
 many() { show_says '^row_hvector x 1:' '^cuboid_.* x 1:' -- "$root/spec/tempi.lua" 1; }
 check "show of a spec's types" many
 check "show of the table that programs use" env STRIDEC_TUNE="$work/own" "$stridec" tune --show 'd(8)' 9
-check "show of no type" returns 1 err "gone is no signature and no spec" tune --show gone 3
+check "show of no type" returns 1 err "gone is no signature, and no spec" tune --show gone 3
 check "show of no count" returns 2 err '0 is no count of d\(8\)' tune --show 'd(8)' 0
+check "show of a count below zero" returns 2 err '-3 is no count of d' tune --show 'd(8)' -3
+check "show of a folder" returns 1 err "$work: Is a directory" tune --show "$work"
 lacks_count() { local type=$1; shift; returns 2 err "A COUNT is missing: stridec tune --show '$type' 1\$" tune --show "$@"; }
 check "show of a signature without a count" lacks_count 'd[(]8[)]' 'd(8)'
 check "show of a spec without a count" lacks_count "$root/spec/tempi.lua:row_hvector" "$root/spec/tempi.lua:row_hvector"
@@ -336,6 +385,10 @@ host_stale() {
 }
 if [ -z "$asan" ]; then   # mpirun can't take the sanitizer
     check "tune of host memory, without a GPU" host_tuned
+    into() { "$root/tests/mpirun.sh" -n 2 "$stridec" tune --host --quick -o "$1" >"$work/into" 2>&1; [ $? -ne 0 ] && grep -q "$2" "$work/into"; }
+    check "tune into a folder" into "$work" "^stridec tune: $work: Is a directory"
+    touch "$work/plain"
+    check "tune below a file" into "$work/plain/table" 'table: Not a directory'
     check "show of such a table" show_says '^offer 1 ' 'choice with an MPI' -- "$work/host.table"
     check "whose curves are not its own" show_says 'elsewhere, .* by built-in figures$' -- "$work/host.table" 's(64,512,d(256))' 1
     check "tune of host memory keeps the rest" host_again

@@ -46,18 +46,25 @@ void block_shared(void *memory, size_t bytes)
 
 /* --- stacks --- */
 
+/* Compiled without a look into it, or at who calls it. */
+#ifdef __clang__
+#define APART __attribute__((noinline, optnone))
+#else
+#define APART __attribute__((noipa))
+#endif
+
 /* Apart from hop: in one function the compiler takes the jump's target for somewhere else. */
-__attribute__((noipa)) static void leap(place to)
+APART static void leap(place to)
 {
     __builtin_longjmp(to, 1);
 }
 
-__attribute__((noipa)) static void hop(place from, place to)
+APART static void hop(place from, place to)
 {
     if (!__builtin_setjmp(from)) leap(to);
 }
 
-__attribute__((noipa)) static void enter(const ucontext_t *start)
+APART static void enter(const ucontext_t *start)
 {
     if (!__builtin_setjmp(driver)) setcontext(start);
 }

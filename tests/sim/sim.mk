@@ -7,7 +7,7 @@ SIM_CUDART = libcudart.so.$(if $(filter 11,$(CUDA_MAJOR)),11.0,$(CUDA_MAJOR))
 SIM_NVRTC  = libnvrtc.so.$(if $(filter 11,$(CUDA_MAJOR)),11.2,$(CUDA_MAJOR))
 SIM_LIBS   = $(SIM)/libcuda.so.1 $(SIM)/$(SIM_CUDART) $(SIM)/$(SIM_NVRTC)
 # Without the sanitizers, whatever the tests are built with: kernels and copies touch protected memory.
-SIM_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread -Wall -Wextra -Wpedantic -Werror -O2 -g -isystem $(CUDA_INC) \
+SIM_CFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -pthread $(WARN) -O2 -g -isystem $(CUDA_INC) \
              -Wa,-I$(SIM_DIR) -MMD -MP
 
 SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc vmm ipc pointer context stream event copy \
@@ -49,7 +49,7 @@ $(SIM)/$(SIM_NVRTC): $(SIM_NVRTC_O)
 
 # The test of the simulator itself, linked as a user's program would be.
 $(SIM)/selftest: $(wildcard $(SIM_DIR)/selftest*.c $(SIM_DIR)/selftest.h) $(SIM_LIBS)
-	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -O2 -g $(SANFLAGS) -isystem $(CUDA_INC) \
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -g $(SANFLAGS) -isystem $(CUDA_INC) \
 	  -o $@ $(filter %.c,$^) $(SIM_LIBS) -lcmocka -ldl -pthread -Wl,-rpath,'$$ORIGIN'
 
 check-sim: $(SIM)/selftest

@@ -98,8 +98,16 @@ static void finds_modules(void **state)
     write_manifest(HEADER, "s(2,8,d(4))\tsm_90\ta.cubin\t%s\t%s\n");
     assert_int_equal(load_in_child("s(2,8,d(4))", "sm_90", &warnings), 0);
     assert_int_equal(warnings, 0);
-    assert_int_equal(load_in_child("s(2,8,d(4))", "sm_80", &warnings), 1);
     assert_int_equal(load_in_child("s(2,8,d(5))", "sm_90", &warnings), 1);
+    assert_int_equal(warnings, 0);
+    assert_int_equal(load_in_child("s(2,8,d(4))", "host-0123456789abcdef", &warnings), 1);
+    assert_int_equal(warnings, 0);
+    assert_int_equal(load_in_child("s(2,8,d(4))", "sm_80", &warnings), 1);
+    assert_int_equal(warnings, 1);   /* once: the folder is for another GPU */
+    write_manifest(HEADER, "d(4)\thost-1\ta.cubin\t%s\t%s\n");
+    assert_int_equal(load_in_child("d(4)", "host-2", &warnings), 1);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(load_in_child("d(4)", "sm_80", &warnings), 1);
     assert_int_equal(warnings, 0);
     write_manifest(HEADER, "d(4)\tsm_90\ta.cubin\t%s\t%s");   /* no end of line */
     assert_int_equal(load_in_child("d(4)", "sm_90", &warnings), 0);

@@ -1,0 +1,137 @@
+/* options.c: reads a subcommand's words by its table of options, and prints that table. */
+#include "command.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- did you mean ---- */
+
+/* Words past this length are not compared. */
+#define WORD_MAX 32
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns how many letters must be put in, taken out, changed or swapped with the next one to get from a to b. */
+static int distance(const char *a, const char *b)
+{
+    int d[WORD_MAX + 1][WORD_MAX + 1], m = (int)strlen(a), n = (int)strlen(b);
+    if (m > WORD_MAX || n > WORD_MAX)
+        return WORD_MAX;
+    for (int i = 0; i <= m; i++)
+        for (int j = 0; j <= n; j++) {
+            d[i][j] = i ? j ? d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) : i : j;
+            if (i && j)
+                d[i][j] = least(d[i][j], least(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[m][n];
+}
+
+void nearest_try(struct nearest *n, const char *name)
+{
+    int far = distance(n->wanted, name);
+    if (far > 2 || 3 * far > (int)strlen(name) || (n->name && far >= n->far))
+        return;
+    n->name = name, n->far = far;
+}
+
+/* ---- reading ---- */
+
+static const struct option *find_option(const struct command *c, const char *text, size_t length)
+{
+    for (const struct option *o = c->options; o->name; o++)
+        if (strlen(o->name) == length && memcmp(o->name, text, length) == 0)
+            return o;
+    return NULL;
+}
+
+const char *option(const struct args *a, const char *name)
+{
+    const struct option *o = find_option(a->command, name, strlen(name));
+    if (!o)
+        abort();
+    return a->value[o - a->command->options];
+}
+
+static int unknown_option(const struct command *c, const char *text)
+{
+    struct nearest n = {.wanted = text};
+    for (const struct option *o = c->options; o->name; o++)
+        nearest_try(&n, o->name);
+    nearest_try(&n, "--help");
+    return n.name ? usage_error(c->name, "unknown option %s: did you mean %s?", text, n.name)
+                  : usage_error(c->name, "unknown option %s", text);
+}
+
+/* Reads the option at argv[*i], and its value, which may be behind '=' or the next word. */
+static int read_option(struct args *a, char **argv, int *i)
+{
+    const struct command *c = a->command;
+    const char *text = argv[*i], *equals = strncmp(text, "--", 2) == 0 ? strchr(text, '=') : NULL;
+    const struct option *o = find_option(c, text, equals ? (size_t)(equals - text) : strlen(text));
+    if (!o)
+        return unknown_option(c, text);
+    if (!o->value && equals)
+        return usage_error(c->name, "%s takes no value", o->name);
+    if (a->value[o - c->options])
+        return usage_error(c->name, "%s is given twice", o->name);
+    const char *value = equals ? equals + 1 : o->value ? argv[++*i] : o->name;
+    if (!value || (!equals && o->value && value[0] == '-' && value[1]))
+        return usage_error(c->name, "%s needs a value: %s %s", o->name, o->name, o->value);
+    a->value[o - c->options] = value;
+    return 0;
+}
+
+/* True for what begins like an option: a number below zero does not. */
+static bool looks_like_option(const char *text)
+{
+    return text[0] == '-' && text[1] && !isdigit((unsigned char)text[1]);
+}
+
+int options_read(struct args *a, const struct command *c, int argc, char **argv)
+{
+    bool ended = false;
+    *a = (struct args){.command = c, .argc = argc, .argv = argv, .word = calloc((size_t)argc + 1, sizeof *a->word)};
+    if (!a->word)
+        return failure(c->name, "out of memory");
+    for (int i = 1; i < argc; i++) {
+        int status = 0;
+        if (!ended && strcmp(argv[i], "--") == 0)
+            ended = true;
+        else if (!ended && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
+            return OPTIONS_HELP;
+        else if (!ended && looks_like_option(argv[i]))
+            status = read_option(a, argv, &i);
+        else
+            a->word[a->words++] = argv[i], ended = ended || c->program;
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* ---- help ---- */
+
+static int width_of(const struct option *o)
+{
+    return (int)(strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0));
+}
+
+void options_print(const struct command *c)
+{
+    int widest = 6;   /* --help */
+    for (const struct option *o = c->options; o->name; o++)
+        widest = width_of(o) > widest ? width_of(o) : widest;
+    for (const struct option *o = c->options; o->name; o++) {
+        printf("  %s%s%s%*s", o->name, o->value ? " " : "", o->value ? o->value : "", widest - width_of(o), "");
+        for (const char *line = o->help; *line; line += strcspn(line, "\n"), line += *line == '\n')
+            printf("%*s%.*s\n", line == o->help ? 2 : widest + 4, "", (int)strcspn(line, "\n"), line);
+    }
+    printf("  %-*s  this text\n", widest, "--help");
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# build.sh: what the Makefile and deps.sh say before anything is built: paths that can't work, variables that name Lua, packages
+# that are missing; and that clang has nothing to say of the sources, where there is one. Builds nothing.
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+check() {   # check NAME COMMAND...: ok if the command succeeds
+    local name=$1
+    shift
+    if "$@" >"$work/out" 2>&1; then
+        echo "ok $name"
+    else
+        echo "not ok $name"
+        sed 's/^/    /' "$work/out" | tail -15
+        failed=1
+    fi
+}
+# says STATUS PATTERN COMMAND...: it ends so, and a line matches.
+says() {
+    local status=$1 pattern=$2 got
+    shift 2
+    "$@" >"$work/said" 2>&1
+    got=$?
+    cat "$work/said"
+    [ "$got" -eq "$status" ] || { echo "status $got, expected $status"; return 1; }
+    grep -qE -- "$pattern" "$work/said"
+}
+# Without what a make above this one has set.
+plain_make() { env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u LUA_INC -u LUA_LIB make --no-print-directory -n "$@"; }
+
+mkdir "$work/a b" "$work/a:b" "$work/lua"
+cp Makefile "$work/a b"
+cp Makefile "$work/a:b"
+refused="can't be built from, built in or installed into a path with a space or a colon"
+check "a folder with a space" says 2 "CURDIR=.*/a b: .*$refused" plain_make -C "$work/a b"
+check "a folder with a colon" says 2 "CURDIR=.*/a:b: .*$refused" plain_make -C "$work/a:b"
+for name in BUILD PREFIX CUDA_HOME LUA_INC LUA_LIB; do
+    check "$name with a space" says 2 "$name=/x y: .*$refused" plain_make "$name=/x y"
+done
+
+check "make tells deps.sh where Lua's headers are" says 2 'LUA_INC=/nowhere holds no lua.h' plain_make LUA_INC=/nowhere
+check "make tells deps.sh where Lua's archive is" says 2 'LUA_LIB=/nowhere.a is not there' plain_make LUA_LIB=/nowhere.a
+touch "$work/lua/lua.h" "$work/lua/liblua.a"
+elsewhere() {   # only there: /usr has none
+    sed "s|/usr/|$work/none/|g" tests/deps.sh >"$work/deps.sh" &&
+        { LUA_INC=$work/lua LUA_LIB=$work/lua/liblua.a sh "$work/deps.sh" --missing build; ! grep -q lua5.4-dev "$work/out"; } &&
+        says 1 'missing: .*liblua5.4-dev' sh "$work/deps.sh" --missing build
+}
+check "Lua elsewhere" elsewhere
+options() { CC='gcc -m64' MPICC='mpicc -g' tests/deps.sh --missing build; [ ! -s "$work/out" ]; }
+check "compilers with options" options
+
+flags() {
+    plain_make BUILD="$work/never" CPPFLAGS=-DMARK LDFLAGS=-Wl,--mark all >"$work/plan"
+    grep -E ' -c [^ ]+\.c ' "$work/plan" | grep -v -- ' -DMARK ' && return 1
+    [ "$(grep -cE -- '-Wl,--mark .*-o [^ ]*/(libstridec.so|stridec|stridec-mpi) ' "$work/plan")" -eq 3 ] &&
+        ! grep -q -- -Werror "$work/plan" && plain_make BUILD="$work/never" WERROR=-Werror all | grep -q -- ' -Werror '
+}
+check "CPPFLAGS, LDFLAGS and WERROR" flags
+
+# Where nothing can be installed: none of the packages, and no apt-get.
+mkdir "$work/bin"
+for tool in sh dirname readlink id cat grep; do ln -s "$(command -v $tool)" "$work/bin"; done
+pasted() {
+    PATH=$work/bin CUDA_HOME=/nowhere BUILD=$work/build tests/deps.sh "$1" >"$work/said" 2>&1
+    cat "$work/said"
+    [ "$(wc -l <"$work/said")" -eq 1 ] && sed -n 's/.*: apt-get install //p' "$work/said" >"$work/packages" &&
+        grep -qE '^[a-z0-9.+-]+( [a-z0-9.+-]+)*$' "$work/packages" && grep -qw python3-pip "$work/packages" &&
+        [ -z "$(tr ' ' '\n' <"$work/packages" | sort | uniq -d)" ]
+}
+for goal in build demo check; do check "the packages of $goal as a command that can be pasted" pasted $goal; done
+
+# By the Makefile's own rules, which write nothing here.
+quiet() {
+    local b=$work/clang
+    # shellcheck disable=SC2046
+    env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS OMPI_CC="$clang" MPICH_CC="$clang" make --no-print-directory -j2 CC="$clang" \
+        MPICC="${MPICC:-mpicc}" BUILD="$b" CFLAGS='-fsyntax-only -Wno-unused-command-line-argument' WERROR=-Werror \
+        $(printf "$b/%s.o " $(ls gen/*.c gen/command/*.c spec/*.c runtime/*.c | sed 's/[.]c$//'))
+}
+if clang=$(command -v clang || command -v clang-14); then
+    check "clang has nothing to say" quiet
+else
+    echo "ok clang has nothing to say # SKIP there is none"
+fi
+exit $failed

@@ -1,0 +1,80 @@
+/* stats.c: messages of two ranks in host memory, for stats.sh. usage: stats left | kinds | seldom | plain */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMES 20
+
+static int rank;
+
+static MPI_Datatype vector(int blocks, int length, int stride)
+{
+    MPI_Datatype t;
+    MPI_Type_vector(blocks, length, stride, MPI_INT, &t);
+    return t;
+}
+
+static void exchange(MPI_Datatype t, const int *out, int *in, int times)
+{
+    for (int i = 0; i < times; i++)
+        MPI_Sendrecv(out, 1, t, 1 - rank, 0, in, 1, t, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Long messages of long runs that do not wait for their receiver: Open MPI keeps them. */
+static void left(const int *out, int *in)
+{
+    MPI_Datatype t = vector(1 << 14, 64, 128);
+    MPI_Type_commit(&t);
+    for (int i = 0; i < 4; i++) {
+        MPI_Request r[2];
+        MPI_Irecv(in, 1, t, 1 - rank, 0, MPI_COMM_WORLD, &r[0]);
+        MPI_Isend(out, 1, t, 1 - rank, 0, MPI_COMM_WORLD, &r[1]);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+    }
+    MPI_Type_free(&t);
+}
+
+/* Types that are named before and after they are read, freed or not; and a copy, which the program gives no name. */
+static void kinds(const int *out, int *in)
+{
+    MPI_Datatype early = vector(1024, 1, 8), late = vector(1024, 2, 8), inner = vector(1024, 3, 8), copy;
+    MPI_Type_set_name(early, "early\tand freed");
+    MPI_Type_commit(&early);
+    exchange(early, out, in, TIMES);
+    MPI_Type_free(&early);
+    MPI_Type_commit(&late);
+    exchange(late, out, in, TIMES);
+    MPI_Type_set_name(late, "late");
+    MPI_Type_dup(inner, &copy);
+    MPI_Type_set_name(inner, "inner");
+    MPI_Type_commit(&copy);
+    exchange(copy, out, in, TIMES);
+    MPI_Type_free(&inner), MPI_Type_free(&copy);
+}
+
+static void seldom(const int *out, int *in)
+{
+    for (int i = 2; i <= 4; i++) {
+        MPI_Datatype t = vector(1024, i, 8);
+        MPI_Type_commit(&t);
+        if (rank == 0) MPI_Send(out, 1, t, 1, 0, MPI_COMM_WORLD);
+        else MPI_Recv(in, 1, t, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (i < 4) MPI_Type_free(&t);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int *out = calloc(1 << 21, sizeof *out), *in = calloc(1 << 21, sizeof *in);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!out || !in) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (!strcmp(what, "left")) left(out, in);
+    if (!strcmp(what, "kinds")) kinds(out, in);
+    if (!strcmp(what, "seldom")) seldom(out, in);
+    if (!strcmp(what, "plain")) exchange(MPI_INT, out, in, 1);
+    MPI_Finalize();
+    free(out), free(in);
+    return 0;
+}
