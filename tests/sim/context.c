@@ -41,6 +41,12 @@ void context_misused(const char *what)
     abort();
 }
 
+void contexts_fail(CUresult r)
+{
+    for (struct CUctx_st *c = contexts; c; c = c->next)
+        if (!c->failed) c->failed = r;
+}
+
 /* Runs what is pending, then frees what the context holds. */
 static void context_close(struct CUctx_st *c)
 {
@@ -172,9 +178,12 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext *out)
     return CUDA_SUCCESS;
 }
 
+/* Answers of a failed context, too. */
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
 {
-    ENTER();
+    ENTER_ANY();
+    CUcontext ctx = context_current();
+    if (!ctx) return CUDA_ERROR_INVALID_CONTEXT;
     if (!device) return CUDA_ERROR_INVALID_VALUE;
     *device = ctx->device;
     return CUDA_SUCCESS;

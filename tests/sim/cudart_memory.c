@@ -185,6 +185,20 @@ cudaError_t cudaIpcCloseMemHandle(void *p)
     CALL(cuIpcCloseMemHandle(ADDRESS(p)));
 }
 
+_Static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle), "handles are the same");
+
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t event)
+{
+    CALL(cuIpcGetEventHandle((CUipcEventHandle *)out, event));
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t handle)
+{
+    CUipcEventHandle h;
+    memcpy(&h, &handle, sizeof h);
+    CALL(cuIpcOpenEventHandle(out, h));
+}
+
 /* --- streams, events --- */
 
 cudaError_t cudaStreamCreate(cudaStream_t *out)

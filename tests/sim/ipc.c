@@ -1,6 +1,10 @@
-/* ipc.c: memory handles that another process opens. The handle names the exporter's memory file by
- * process and descriptor; it serves as long as the exporter lives, as on hardware. What is open keeps its place, though
- * the exporter has freed it: another allocation there is refused until it is closed. */
+/* ipc.c: handles of memory and of events that another process opens. A handle names a file of the exporter's by process and
+ * descriptor; it serves as long as the exporter lives.
+ *
+ * Memory behaves as with a driver 580 on an H200. All handles of an allocation are equal. A context that opens one again gets
+ * the same address, and has to close it once more. What is open keeps its place, though the exporter has freed it: a small
+ * allocation that overlaps it in the same block is refused until it is closed, and one of the same place and length is taken
+ * for it. Contexts of other devices open it beside; another one of the same device can't. */
 #include "sim.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,33 +15,37 @@
 struct handle {
     char magic[8];
     int32_t pid, fd, device, pad;
-    uint64_t offset, bytes, span, id;
+    uint64_t file, bytes, span, block;
 };
 _Static_assert(sizeof(struct handle) <= CU_IPC_HANDLE_SIZE, "fits the handle");
-static const char magic[8] = "SIMIPC1";
+static const char memory_magic[8] = "SIMIPC2", event_magic[8] = "SIMEVT1";
 
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr p)
 {
     ENTER();
     const struct alloc *a = memory_find(p);
     if (!out || !a || a->kind != ALLOC_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-    struct handle h = {.pid = (int32_t)getpid(), .device = a->device, .bytes = a->bytes,
-                       .span = a->span - (size_t)sysconf(_SC_PAGESIZE), .id = a->id};
-    memcpy(h.magic, magic, sizeof magic);
-    memory_export(a, &h.fd, &h.offset);
+    struct handle h = {.pid = (int32_t)getpid(), .fd = memory_file(a), .device = a->device, .file = a->file, .bytes = a->bytes,
+                       .span = a->span - (size_t)sysconf(_SC_PAGESIZE), .block = a->block};
+    memcpy(h.magic, memory_magic, sizeof h.magic);
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
     return CUDA_SUCCESS;
 }
 
-static CUresult map_twice(const struct handle *h, char **base, char **view)
+static int open_file(const struct handle *h)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static CUresult map_twice(const struct handle *h, char **base, char **view)
+{
+    int fd = open_file(h);
     if (fd < 0) return CUDA_ERROR_INVALID_HANDLE;
-    *base = mmap(NULL, h->span, PROT_NONE, MAP_SHARED, fd, (off_t)h->offset);
-    *view = mmap(NULL, h->span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)h->offset);
+    *base = mmap(NULL, h->span, PROT_NONE, MAP_SHARED, fd, (off_t)h->file);
+    *view = mmap(NULL, h->span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)h->file);
     close(fd);
     if (*base != MAP_FAILED && *view != MAP_FAILED) return CUDA_SUCCESS;
     if (*base != MAP_FAILED) munmap(*base, h->span);
@@ -45,30 +53,34 @@ static CUresult map_twice(const struct handle *h, char **base, char **view)
     return CUDA_ERROR_MAP_FAILED;
 }
 
+static CUresult check_handle(const struct handle *h, const char magic[8])
+{
+    if (memcmp(h->magic, magic, sizeof h->magic)) return CUDA_ERROR_INVALID_HANDLE;
+    return h->pid == (int32_t)getpid() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
 {
     ENTER();
     struct handle h;
     memcpy(&h, &handle, sizeof h);
-    if (!out || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(h.magic, magic, sizeof magic)) return CUDA_ERROR_INVALID_HANDLE;
-    if (h.pid == (int32_t)getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = check_handle(&h, memory_magic);
+    if (r) return r;
     if (h.device != ctx->device && !sim_number("SIMGPU_PEERS", 1)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    if (h.device != ctx->device && !(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) && !ctx->peer[h.device])
-        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    struct alloc *seen = memory_imported(h.pid, h.device, h.offset, h.span, ctx);
-    if (seen && seen->owner_id != h.id) return CUDA_ERROR_ALREADY_MAPPED;
+    struct alloc a = {.bytes = h.bytes, .span = h.span, .kind = ALLOC_IMPORT, .device = h.device, .context = ctx, .opens = 1,
+                      .owner = h.pid, .file = h.file, .block = h.block};
+    if (memory_imported_elsewhere(&a)) return CUDA_ERROR_INVALID_HANDLE;
+    struct alloc *seen = memory_imported(&a);
+    if (seen && (seen->file != h.file || seen->bytes != h.bytes)) return CUDA_ERROR_ALREADY_MAPPED;
     if (seen) {
         seen->opens++;
         *out = seen->base;
         return CUDA_SUCCESS;
     }
-    char *base, *view;
-    CUresult r = map_twice(&h, &base, &view);
-    if (r) return r;
-    struct alloc a = {.base = (uintptr_t)base, .bytes = h.bytes, .span = h.span, .view = view, .kind = ALLOC_IMPORT,
-                      .device = h.device, .context = ctx, .opens = 1, .owner = h.pid, .owner_offset = h.offset,
-                      .owner_id = h.id};
+    char *base;
+    if ((r = map_twice(&h, &base, &a.view))) return r;
+    a.base = (uintptr_t)base;
     if (!memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
     fault_install();
     fault_range(a.base, a.span);
@@ -86,4 +98,32 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
     memory_close();
     memory_release(memory_find(p));
     return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event)
+{
+    ENTER();
+    struct handle h = {.pid = (int32_t)getpid()};
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = event_export(event, &h.fd, &h.file);
+    if (r) return r;
+    memcpy(h.magic, event_magic, sizeof h.magic);
+    memset(out, 0, sizeof *out);
+    memcpy(out, &h, sizeof h);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
+{
+    ENTER();
+    struct handle h;
+    memcpy(&h, &handle, sizeof h);
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = check_handle(&h, event_magic);
+    if (r) return r;
+    int fd = open_file(&h);
+    if (fd < 0) return CUDA_ERROR_INVALID_HANDLE;
+    r = event_import(ctx, fd, h.file, out);
+    close(fd);
+    return r;
 }

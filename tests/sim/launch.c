@@ -8,10 +8,18 @@ struct launch_op {
     struct launch launch;
 };
 
+/* True once: of the launch that SIMGPU_FAULT counts to. */
+static bool faults(void)
+{
+    static long ran;
+    return ++ran == sim_number("SIMGPU_FAULT", 0);
+}
+
 static CUresult run_launch(struct op *o)
 {
     const struct launch *l = &((struct launch_op *)o)->launch;
     size_t bytes;
+    if (faults()) return CUDA_ERROR_ILLEGAL_ADDRESS;
     void *shared = function_shared(l->function, &bytes);
     block_shared(shared, bytes);
     memory_open(o->context);

@@ -3,7 +3,8 @@
  * A device's memory is one sparse memory file, mapped twice: at the addresses that the program sees,
  * without any access, and readable and writable at addresses that only the simulator knows. Copies use the
  * second mapping; for kernels the pages that they may reach are opened for as long as they run. The file is
- * what another process maps when it opens an IPC handle. Allocations have whole pages and a closed page
+ * what another process maps when it opens an IPC handle: memory that comes back at the same address is another part of
+ * the file, but for small allocations, whose block outlives them. Allocations have whole pages and a closed page
  * behind them; freed addresses are used again as late as possible. */
 #include "sim.h"
 #include <fcntl.h>
@@ -18,10 +19,21 @@ static size_t entries, capacity;
 static uint64_t last_id;
 static CUcontext opened;      /* whose kernels may touch device memory now */
 
+/* Small allocations share blocks. A block lives as long as anything lies in it; large allocations have one each. */
+#define BLOCK ((size_t)2 << 20)
+#define FILE_BYTES ((off_t)1 << 50)   /* sparse: no part of it is used twice */
+
+struct block {
+    uint64_t id, file;   /* file: where its bytes lie in the memory file */
+    size_t users;
+};
+
 static struct arena {
     int fd;
     char *base, *view;
     size_t bytes, used, cursor;
+    uint64_t file_end, last_block;
+    struct block *blocks;   /* by address */
 } arenas[SIM_DEVICES_MAX];
 
 static size_t page(void)
@@ -130,7 +142,9 @@ static CUresult arena_create(struct arena *r)
 {
     r->bytes = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
     r->fd = memfd_create("simulated GPU", MFD_CLOEXEC);
-    if (r->fd < 0 || ftruncate(r->fd, (off_t)r->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    r->file_end = r->bytes;
+    r->blocks = calloc(r->bytes / BLOCK + 1, sizeof *r->blocks);
+    if (r->fd < 0 || !r->blocks || ftruncate(r->fd, FILE_BYTES)) return CUDA_ERROR_OUT_OF_MEMORY;
     char *base = mmap(NULL, r->bytes, memory_closed(), MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     char *view = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->fd, 0);
     if (base == MAP_FAILED || view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -143,7 +157,7 @@ static CUresult arena_create(struct arena *r)
     return CUDA_SUCCESS;
 }
 
-/* The offset of `span` free bytes at or after `from`, or r->bytes. */
+/* The offset of `span` free bytes at or after `from`, in one block where they fit into one, or r->bytes. */
 static size_t arena_gap(const struct arena *r, size_t from, size_t span)
 {
     uintptr_t start = (uintptr_t)r->base, at = start + from, end = start + r->bytes;
@@ -153,11 +167,41 @@ static size_t arena_gap(const struct arena *r, size_t from, size_t span)
             if (below->base >= start && below->base < end && below->base + below->span > at)
                 at = below->base + below->span;
         }
+        if (span <= BLOCK && (at - start) / BLOCK != (at - start + span - 1) / BLOCK) at = start + ((at - start) / BLOCK + 1) * BLOCK;
         uintptr_t limit = i < entries && table[i].base < end ? table[i].base : end;
         if (limit >= at && limit - at >= span) return at - start;
         if (limit == end) break;
     }
     return r->bytes;
+}
+
+/* The block that [at, at + span) shares with others, or NULL: it is too large. */
+static struct block *block_of(const struct arena *r, size_t at, size_t span)
+{
+    return at / BLOCK == (at + span - 1) / BLOCK ? &r->blocks[at / BLOCK] : NULL;
+}
+
+/* Says where in the file the bytes of a new allocation lie, and in which block. */
+static void place(struct arena *r, struct alloc *a, size_t at)
+{
+    struct block *b = block_of(r, at, a->span);
+    a->file = r->file_end, a->block = r->last_block + 1;
+    if (b && b->users++) {
+        a->file = b->file + at % BLOCK, a->block = b->id;
+        return;
+    }
+    r->last_block++;
+    if (b) b->id = a->block, b->file = a->file, a->file += at % BLOCK;
+    r->file_end += b ? BLOCK : a->span;
+}
+
+static bool map_pages(const struct arena *r, const struct alloc *a, size_t pages)
+{
+    return mmap((void *)a->base, pages, memory_closed(), MAP_SHARED | MAP_NORESERVE | MAP_FIXED, r->fd, (off_t)a->file) !=
+               MAP_FAILED &&
+           mmap(a->view, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, r->fd, (off_t)a->file) !=
+               MAP_FAILED &&
+           !madvise((void *)a->base, pages, MADV_DONTDUMP) && !madvise(a->view, pages, MADV_DONTDUMP);
 }
 
 CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind, size_t bytes, CUdeviceptr *out)
@@ -170,12 +214,13 @@ CUresult memory_device_alloc(int device, CUcontext context, enum alloc_kind kind
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     if (bytes > r->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t pages = (bytes + page() - 1) / page() * page(), span = pages + page();
-    size_t at = arena_gap(r, r->cursor, span);
+    size_t at = arena_gap(r, sim_number("SIMGPU_REUSE", 0) ? 0 : r->cursor, span);
     if (at == r->bytes) at = arena_gap(r, 0, span);
     if (at == r->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     struct alloc a = {.base = (uintptr_t)r->base + at, .bytes = bytes, .span = span, .view = r->view + at,
                       .kind = kind, .device = device, .context = context};
-    if (!memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
+    place(r, &a, at);
+    if (!map_pages(r, &a, pages) || !memory_add(&a)) return CUDA_ERROR_OUT_OF_MEMORY;
     r->cursor = at + span;
     r->used += span;
     if (bytes <= SIM_SPARSE) memset(a.view, SIM_POISON, bytes);
@@ -216,10 +261,11 @@ static void check_canary(const struct alloc *a)
 static void free_pages(const struct alloc *a)
 {
     struct arena *r = &arenas[a->device];
-    size_t at = a->base - (uintptr_t)r->base;
+    struct block *b = block_of(r, a->base - (uintptr_t)r->base, a->span);
     check_canary(a);
     mprotect((void *)a->base, a->span, memory_closed());
-    fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)a->span);
+    fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)a->file, (off_t)(a->span - page()));
+    if (b) b->users--;
     r->used -= a->span;
 }
 
@@ -260,21 +306,34 @@ void memory_usage(int device, size_t *used, size_t *total)
     *total = (size_t)sim_number("SIMGPU_MEMORY", 4096) << 20;
 }
 
-void memory_export(const struct alloc *a, int *fd, uint64_t *offset)
+int memory_file(const struct alloc *a)
 {
-    *fd = arenas[a->device].fd;
-    *offset = a->base - (uintptr_t)arenas[a->device].base;
+    return arenas[a->device].fd;
 }
 
-struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t span, CUcontext context)
+static bool same_owner(const struct alloc *a, const struct alloc *wanted)
+{
+    return a->kind == ALLOC_IMPORT && a->owner == wanted->owner && a->device == wanted->device;
+}
+
+struct alloc *memory_imported(const struct alloc *wanted)
 {
     for (size_t i = 0; i < entries; i++) {
         struct alloc *a = &table[i];
-        if (a->kind == ALLOC_IMPORT && a->owner == owner && a->device == device && a->context == context &&
-            a->owner_offset < offset + span && offset < a->owner_offset + a->span)
+        if (same_owner(a, wanted) && a->context == wanted->context && a->block == wanted->block &&
+            a->file < wanted->file + wanted->bytes && wanted->file < a->file + a->bytes)
             return a;
     }
     return NULL;
+}
+
+bool memory_imported_elsewhere(const struct alloc *wanted)
+{
+    for (size_t i = 0; i < entries; i++)
+        if (same_owner(&table[i], wanted) && table[i].context != wanted->context &&
+            table[i].context->device == wanted->context->device)
+            return true;
+    return false;
 }
 
 /* --- kernels --- */

@@ -93,11 +93,13 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
     return CUDA_SUCCESS;
 }
 
+/* Sets what holds for the whole allocation, wherever in it p lies; of a failed context, too. */
 CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr p)
 {
-    ENTER();
+    ENTER_ANY();
     struct alloc *a = memory_find(p);
-    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+    if (!context_current()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !a) return CUDA_ERROR_INVALID_VALUE;
     if (a->kind == ALLOC_MAPPED) return CUDA_ERROR_NOT_SUPPORTED;
     a->synchronous = *(const unsigned *)value != 0;
     return CUDA_SUCCESS;

@@ -23,6 +23,9 @@ int run_scenario(const char *name, const void *input, size_t bytes, char *text, 
 void test_host_access_dies(void **state);
 void test_ipc(void **state);
 void test_ipc_of_a_place_used_again(void **state);
+void test_ipc_contexts(void **state);
+void test_ipc_events(void **state);
+void test_fault_is_sticky(void **state);
 void test_forked_child_has_no_driver(void **state);
 
 /* selftest_order.c */

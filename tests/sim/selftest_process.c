@@ -6,6 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const char harmless_source[] = "extern \"C\" __global__ void good(char *p) { p[0] = 1; }";
+
+static CUresult create_context(CUcontext *out)
+{
+#if CUDA_VERSION >= 13000
+    return cuCtxCreate(out, NULL, 0, 1);
+#else
+    return cuCtxCreate(out, 0, 1);
+#endif
+}
+
 static void scenario_touch(void)
 {
     CUdeviceptr p;
@@ -40,17 +51,94 @@ static void scenario_ipc(void)
     exit(0);
 }
 
-/* Two allocations that had the same memory, one after the other: both open only in turn. */
+/* Allocations that had the same memory, one after the other: small ones open only in turn, large ones beside each other. */
 static void scenario_ipc_again(void)
 {
-    CUipcMemHandle h[2];
+    CUipcMemHandle h[4];
     CUdeviceptr p, q;
+    unsigned char byte[2];
     if (read(0, h, sizeof h) != sizeof h) exit(2);
     start();
     if (cuIpcOpenMemHandle(&p, h[0], 1) || cuIpcOpenMemHandle(&q, h[0], 1) || p != q) exit(3);
     if (cuIpcOpenMemHandle(&q, h[1], 1) != CUDA_ERROR_ALREADY_MAPPED || cuIpcCloseMemHandle(p)) exit(4);
     if (cuIpcOpenMemHandle(&q, h[1], 1) != CUDA_ERROR_ALREADY_MAPPED || cuIpcCloseMemHandle(p)) exit(5);
-    exit(cuIpcOpenMemHandle(&q, h[1], 1) || cuIpcCloseMemHandle(q) ? 6 : 0);
+    if (cuIpcOpenMemHandle(&q, h[1], 1) || cuIpcOpenMemHandle(&p, h[0], 1) != CUDA_ERROR_ALREADY_MAPPED) exit(6);
+    if (cuIpcCloseMemHandle(q) || cuIpcCloseMemHandle(q) != CUDA_ERROR_INVALID_VALUE) exit(7);
+    if (cuIpcOpenMemHandle(&p, h[2], 1) || cuIpcOpenMemHandle(&q, h[3], 1) || p == q) exit(8);
+    exit(cuMemcpyDtoH(&byte[0], p, 1) || cuMemcpyDtoH(&byte[1], q, 1) || byte[0] == 7 || byte[1] != 7 ? 9 : 0);
+}
+
+/* Contexts of two devices open the same memory; two of one device don't. */
+static void scenario_ipc_contexts(void)
+{
+    CUipcMemHandle h;
+    CUcontext second, other;
+    CUdeviceptr p, q, r;
+    if (read(0, &h, sizeof h) != sizeof h) exit(2);
+    start();
+    if (cuIpcOpenMemHandle(&p, h, 0) != CUDA_ERROR_INVALID_VALUE || cuIpcOpenMemHandle(&p, h, 1)) exit(3);
+    if (cuDevicePrimaryCtxRetain(&second, 1) || cuCtxSetCurrent(second) || cuIpcOpenMemHandle(&q, h, 1) || p == q) exit(4);
+    if (create_context(&other) || cuIpcOpenMemHandle(&r, h, 1) != CUDA_ERROR_INVALID_HANDLE) exit(5);
+    if (cuCtxSetCurrent(second) || cuIpcCloseMemHandle(q) || cuCtxSetCurrent(other)) exit(6);
+    exit(cuIpcOpenMemHandle(&r, h, 1) || cuIpcCloseMemHandle(r) ? 7 : 0);
+}
+
+/* The exporter's event comes after its writing of fives; the own one after that of sixes. */
+static void scenario_ipc_event(void)
+{
+    struct {
+        CUipcMemHandle memory;
+        CUipcEventHandle event;
+    } h;
+    CUdeviceptr p;
+    CUevent e, again;
+    CUstream s;
+    unsigned char byte;
+    if (read(0, &h, sizeof h) != sizeof h) exit(2);
+    start();
+    if (cuIpcOpenMemHandle(&p, h.memory, 1) || cuIpcOpenEventHandle(&e, h.event) || cuIpcOpenEventHandle(&again, h.event)) exit(3);
+    if (cuIpcGetEventHandle(&h.event, e) != CUDA_ERROR_INVALID_HANDLE) exit(4);
+    if (cuEventQuery(e) != (eager ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY) || cuEventQuery(e)) exit(5);
+    if (cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) || cuStreamWaitEvent(s, again, 0) || cuEventDestroy(again)) exit(6);
+    if (cuMemcpyDtoHAsync(&byte, p, 1, s) || cuStreamSynchronize(s) || byte != 5) exit(7);
+    exit(cuMemsetD8Async(p, 6, 100, s) || cuEventRecord(e, s) || cuEventSynchronize(e) || cuEventDestroy(e) ? 8 : 0);
+}
+
+/* After a kernel's fault: what asks for nothing of the context still answers. */
+static void scenario_fault(void)
+{
+    CUdeviceptr p;
+    CUfunction f;
+    CUevent e;
+    CUcontext second, now;
+    CUdevice device;
+    unsigned type;
+    setenv("SIMGPU_FAULT", "2", 1);
+    CUcontext first = start();
+    OK(cuMemAlloc(&p, 100));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    OK(cuDevicePrimaryCtxRetain(&second, 1));
+    OK(cuModuleGetFunction(&f, load_source(harmless_source, CUDA_SUCCESS), "good"));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, (void *[]){&p}, NULL));
+    OK(cuCtxSynchronize());
+    CUresult launched = cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, (void *[]){&p}, NULL);
+    assert_int_equal(launched, CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemFree(p), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuEventQuery(e), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuEventSynchronize(e), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuEventDestroy(e), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    OK(cuPointerSetAttribute(&type, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, p));
+    OK(cuCtxGetDevice(&device));
+    OK(cuCtxSetCurrent(second));
+    assert_int_equal(cuMemAlloc(&p, 100), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuDevicePrimaryCtxReset(0));
+    OK(cuDevicePrimaryCtxRetain(&now, 0));
+    assert_ptr_equal(now, first);
+    OK(cuCtxSetCurrent(now));
+    OK(cuMemAlloc(&p, 100));
+    exit(0);
 }
 
 static void scenario_ipc_touch(void)
@@ -104,6 +192,9 @@ static const struct {
     {"touch", scenario_touch},     {"touch freed", scenario_touch_freed},
     {"ipc", scenario_ipc},         {"ipc touch", scenario_ipc_touch},
     {"ipc again", scenario_ipc_again},
+    {"ipc contexts", scenario_ipc_contexts},
+    {"ipc event", scenario_ipc_event},
+    {"fault", scenario_fault},
     {"overrun", scenario_overrun}, {"misaligned", scenario_misaligned},
     {"wild", scenario_wild},
     {"divergent", scenario_divergent},
@@ -147,6 +238,13 @@ int run_scenario(const char *name, const void *input, size_t bytes, char *text, 
     return status;
 }
 
+static void assert_exits(const char *name, const void *input, size_t bytes)
+{
+    char text[256];
+    int status = run_scenario(name, input, bytes, text, sizeof text);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("%s: status %x: %s", name, status, text);
+}
+
 void test_host_access_dies(void **state)
 {
     (void)state;
@@ -180,24 +278,95 @@ void test_ipc(void **state)
     OK(cuMemFree(p));
 }
 
+/* Allocates memory, for its handle, and frees it. */
+static CUdeviceptr allocate_once(size_t bytes, CUipcMemHandle *h)
+{
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, bytes));
+    OK(cuIpcGetMemHandle(h, p));
+    OK(cuMemFree(p));
+    return p;
+}
+
 void test_ipc_of_a_place_used_again(void **state)
 {
     (void)state;
-    size_t free_bytes, total;
-    CUdeviceptr p, q;
-    CUipcMemHandle h[2];
-    char text[256];
+    enum { SMALL = 64 << 10, LARGE = 4 << 20, BESIDE = 64 };
+    CUdeviceptr beside[BESIDE], p, q;
+    CUipcMemHandle h[4], again;
+    int n = 0;
     start();
-    OK(cuMemGetInfo(&free_bytes, &total));
-    OK(cuMemAlloc(&p, free_bytes / 4 * 3));   /* so long that the next one lies there too, in part at least */
-    OK(cuIpcGetMemHandle(&h[0], p));
-    OK(cuMemFree(p));
-    OK(cuMemAlloc(&q, free_bytes / 4 * 3));
-    OK(cuIpcGetMemHandle(&h[1], q));
-    int status = run_scenario("ipc again", h, sizeof h, text, sizeof text);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    setenv("SIMGPU_REUSE", "1", 1);
+    /* Until the small ones lie beside another that keeps their block: then they have one handle. */
+    do {
+        OK(cuMemAlloc(&beside[n++], SMALL));
+        p = allocate_once(SMALL, &h[0]), q = allocate_once(2 * SMALL, &h[1]);
+        allocate_once(SMALL, &again);
+    } while ((p != q || memcmp(&h[0], &again, sizeof again)) && n < BESIDE);
+    assert_memory_equal(&h[0], &again, sizeof again);
+    p = allocate_once(LARGE, &h[2]);
+    OK(cuMemAlloc(&q, LARGE));
+    assert_int_equal(p, q);
+    OK(cuIpcGetMemHandle(&h[3], q + LARGE - 1));
+    OK(cuMemsetD8(q, 7, LARGE));
+    OK(cuCtxSynchronize());
+    unsetenv("SIMGPU_REUSE");
+    assert_exits("ipc again", h, sizeof h);
     OK(cuMemFree(q));
+    while (n) OK(cuMemFree(beside[--n]));
+}
+
+void test_ipc_contexts(void **state)
+{
+    (void)state;
+    CUdeviceptr p;
+    CUipcMemHandle h;
+    start();
+    OK(cuMemAlloc(&p, 100));
+    OK(cuIpcGetMemHandle(&h, p));
+    assert_exits("ipc contexts", &h, sizeof h);
+    OK(cuMemFree(p));
+}
+
+void test_ipc_events(void **state)
+{
+    (void)state;
+    struct {
+        CUipcMemHandle memory;
+        CUipcEventHandle event;
+    } h;
+    CUdeviceptr p;
+    CUevent e, plain;
+    CUstream s;
+    unsigned char byte;
+    start();
+    assert_int_equal(cuEventCreate(&e, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+    OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
+    assert_int_equal(cuIpcGetEventHandle(&h.event, plain), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventDestroy(plain));
+    OK(cuEventCreate(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    OK(cuIpcGetEventHandle(&h.event, e));
+    OK(cuEventQuery(e));
+    assert_int_equal(cuIpcOpenEventHandle(&plain, h.event), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuMemAlloc(&p, 100));
+    OK(cuIpcGetMemHandle(&h.memory, p));
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuMemsetD8Async(p, 5, 100, s));
+    OK(cuEventRecord(e, s));
+    assert_exits("ipc event", &h, sizeof h);
+    assert_int_equal(cuEventQuery(e), eager ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+    OK(cuEventSynchronize(e));
+    OK(cuMemcpyDtoH(&byte, p, 1));
+    assert_int_equal(byte, 6);
+    OK(cuEventDestroy(e));
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(p));
+}
+
+void test_fault_is_sticky(void **state)
+{
+    (void)state;
+    assert_exits("fault", NULL, 0);
 }
 
 void test_forked_child_has_no_driver(void **state)

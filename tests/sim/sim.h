@@ -59,6 +59,7 @@ struct CUctx_st {
 extern struct CUctx_st *contexts;      /* live ones */
 CUcontext context_current(void);       /* NULL if none */
 bool context_live(CUcontext c);
+void contexts_fail(CUresult r);        /* a kernel's fault: all contexts of the process stay failed until they are closed */
 void context_misused(const char *what);   /* CUDA 13.0 crashes */
 
 /* memory.c */
@@ -83,9 +84,10 @@ struct alloc {
     uint64_t id;
     bool synchronous;  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     bool dying;        /* freed in stream order, the free has not run yet */
+    uint64_t file;     /* where its bytes lie in the device's memory file */
+    uint64_t block;    /* what it shares with the other small allocations of its block, or has alone */
     int opens;         /* imports: times opened */
-    int owner;         /* imports: of which process, where in the device's memory, and its id there */
-    uint64_t owner_offset, owner_id;
+    int owner;         /* imports: the process; file and block are those there */
     uint64_t behind;   /* mappings: which memory, and whether its device may use it */
     bool accessible;
 };
@@ -106,10 +108,12 @@ int memory_closed(void);              /* the protection of device memory outside
 void memory_open(CUcontext c);
 void memory_close(void);
 void memory_usage(int device, size_t *used, size_t *total);
-/* The descriptor and offset of a device allocation, for export. */
-void memory_export(const struct alloc *a, int *fd, uint64_t *offset);
-/* What is open of another process's memory between these offsets, or NULL. */
-struct alloc *memory_imported(int owner, int device, uint64_t offset, size_t span, CUcontext context);
+/* Returns the descriptor of the memory file that a device allocation lies in, for export. */
+int memory_file(const struct alloc *a);
+/* Returns what context has open of a block of another process's memory between these offsets, or NULL. */
+struct alloc *memory_imported(const struct alloc *wanted);
+/* Returns true if another context of the same device has memory of the same process's device open. */
+bool memory_imported_elsewhere(const struct alloc *wanted);
 
 /* vmm.c: the whole of the range of addresses, with what lies in it or without, that p is reserved in; false where it is in none. */
 bool memory_reserved(uintptr_t p, uintptr_t *base, size_t *bytes);
@@ -146,8 +150,12 @@ CUresult stream_run(struct CUstream_st *s, uint64_t upto);
 CUresult context_run(struct CUctx_st *c);
 void device_run(int device);            /* everything pending in its contexts */
 #define SIM_ALL UINT64_MAX
+bool stream_eager(void);                /* SIMGPU_EAGER */
 
-/* event.c: what s gets from now on waits until `other` has run all up to operation `upto`. */
+/* event.c: interprocess events, by what their handles name: a file of counters, and which of them. */
+CUresult event_export(CUevent event, int *fd, uint64_t *at);
+CUresult event_import(CUcontext ctx, int fd, uint64_t at, CUevent *out);
+/* What s gets from now on waits until `other` has run all up to operation `upto`. */
 CUresult stream_await(struct CUstream_st *s, struct CUstream_st *other, uint64_t upto);
 
 /* module.c */

@@ -7,8 +7,11 @@
  *   SIMGPU_CLOCK=n           kHz that the device tells of its clock (default 1000000); kernels that ask for the time count
  *                            their questions
  *   SIMGPU_PEERS=0           no device reaches another's memory
+ *   SIMGPU_REUSE=1           freed addresses are used again at once, as a driver does; by default as late as possible
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always
+ *   SIMGPU_FAULT=n           the n-th kernel that runs touches memory that it cannot reach: from then on calls of all contexts
+ *                            that the process has return CUDA_ERROR_ILLEGAL_ADDRESS
  *   SIMGPU_KILL=NAME[,NAME..]   the process ends, as by kill -9, at the next call of these
  *   SIMGPU_REPORT=1          one line of counters on standard error at exit
  *   SIMGPU_CXX               the host compiler of the simulated NVRTC (default c++)

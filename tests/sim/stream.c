@@ -10,7 +10,7 @@
 
 static uint64_t last_seq;
 
-static bool eager(void)
+bool stream_eager(void)
 {
     static int answer = -1;
     if (answer < 0) answer = sim_number("SIMGPU_EAGER", 0) != 0;
@@ -86,7 +86,7 @@ CUresult stream_run(struct CUstream_st *s, uint64_t upto)
         struct op *o = s->head;
         run_before(s, o->seq);
         CUresult r = c->failed ? CUDA_SUCCESS : o->run(o);
-        if (r && !c->failed) c->failed = r;
+        if (r) contexts_fail(r);
         s->head = o->next;
         if (!s->head) s->tail = &s->head;
         if (o->drop) o->drop(o);
@@ -115,7 +115,7 @@ uint64_t stream_add(struct CUstream_st *s, struct op *o)
     *s->tail = o;
     s->tail = &o->next;
     uint64_t seq = o->seq;
-    if (eager()) stream_run(s, seq);
+    if (stream_eager()) stream_run(s, seq);
     return seq;
 }
 

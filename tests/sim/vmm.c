@@ -156,14 +156,13 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGener
     struct memory *m = memory_of(handle);
     if (!r || !m || offset || bytes != m->bytes || p % GRANULARITY || flags || memory_within(p, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    int fd;
-    uint64_t at;
     const struct alloc *behind = memory_find(m->at);
     struct alloc a = {.base = p, .bytes = bytes, .span = bytes, .view = r->view + (p - r->base), .kind = ALLOC_MAPPED,
                       .device = behind->device, .behind = handle};
-    memory_export(behind, &fd, &at);
-    if (mmap((void *)p, bytes, memory_closed(), MAP_SHARED | MAP_FIXED, fd, (off_t)at) == MAP_FAILED ||
-        mmap(a.view, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)at) == MAP_FAILED || !memory_add(&a))
+    int fd = memory_file(behind);
+    off_t at = (off_t)behind->file;
+    if (mmap((void *)p, bytes, memory_closed(), MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED ||
+        mmap(a.view, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED || !memory_add(&a))
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->uses++;
     return CUDA_SUCCESS;
