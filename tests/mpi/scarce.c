@@ -8,6 +8,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver
  * run: STRIDEC_TRANSPORT=staged LD_PRELOAD=@SCARCE -n 2 driver
  */
+#include "../../runtime/driver.h"
 #include "../sim/simgpu.h"
 #include "jobs.h"
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TAG 3
 #define TOLD 4
@@ -318,11 +320,11 @@ static void messages(int number_from, int number_to, int count)
     buf_make(&out, kind, &from, 0, salt), buf_make(&in, kind, &to, 0, salt + 1);
     for (int i = 0; i < SENDS * RECVS; i++) {
         send_by = i % SENDS, recv_by = i / SENDS;
+        if (fault.call && send_by && recv_by) continue;
         snprintf(what, sizeof what, "%s to %s, %d bytes", send_name[send_by], recv_name[recv_by], from.bytes);
         in_turn(round_message, what);
     }
-    report("messages of %d bytes, layouts %d and %d%s%s", from.bytes, number_from, number_to, fault.call ? ", " : "",
-           fault.call ? fault.call : "");
+    if (!fault.call) report("messages of %d bytes, layouts %d and %d", from.bytes, number_from, number_to);
     buf_free(&out), buf_free(&in);
     layout_free(&from), layout_free(&to);
 }
@@ -398,7 +400,6 @@ static void collectives(void)
         buf_free(&out), buf_free(&in);
         layout_free(&from);
     }
-    report("collectives%s%s", fault.call ? ", " : "", fault.call ? fault.call : "");
 }
 
 /* ---- neighbours: who fails tells the others ---- */
@@ -434,21 +435,177 @@ static void neighbors(void)
     later = true;
     in_turn(round_neighbors, "Ineighbor_alltoall");
     later = false;
-    report("neighbours%s%s", fault.call ? ", " : "", fault.call ? fault.call : "");
     buf_free(&out), buf_free(&in);
     layout_free(&from);
     MPI_Comm_free(&ring);
 }
 
-static void all(void)
+static void memory(void)
 {
     for (shape = 0; shape < SHAPES; shape++) in_turn(round_pack, shape_name[shape]);
-    report("types and packing%s%s", fault.call ? ", " : "", fault.call ? fault.call : "");
+    report("types and packing");
     messages(1, 3, 1);
     messages(2, 1, 40);
     messages(0, 2, 40);
     collectives();
+    report("collectives");
     neighbors();
+    report("neighbours");
+}
+
+/* What stridec calls of the driver, without versions. */
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name),
+static const char *const driver_calls[] = {DRIVER_CALLS(TEXT) DRIVER_GRAPH_CALLS(TEXT)};
+
+static bool is_wanted(const char *name, char *const wanted[])
+{
+    bool is = !*wanted;
+    for (; *wanted; wanted++) is |= !strcmp(*wanted, name);
+    return is;
+}
+
+/* All of them, or those that are named. */
+static void driver(char *const wanted[])
+{
+    char name[64];
+    fault.call = name;
+    for (size_t i = 0; i < sizeof driver_calls / sizeof *driver_calls; i++) {
+        snprintf(name, sizeof name, "%s", driver_calls[i]);
+        if (strstr(name, "_v")) *strstr(name, "_v") = '\0';
+        if (!is_wanted(name, wanted)) continue;
+        shape = (int)i % SHAPES;
+        in_turn(round_pack, shape_name[shape]);
+        messages(1, 3, 1);
+        messages(2, 1, 40);
+        collectives();
+        neighbors();
+        report("%s fails", name);
+    }
+}
+
+/* ---- a context that is lost ---- */
+
+static int held_stderr = -1;
+static FILE *told;
+
+/* What is written to standard error meanwhile goes to a file, to be looked at. */
+static void hold_stderr(void)
+{
+    fflush(stderr);
+    held_stderr = dup(STDERR_FILENO), told = tmpfile();
+    dup2(fileno(told), STDERR_FILENO);
+}
+
+/* The lines of stridec's; whether one holds `text`. */
+static int release_stderr(const char *text, bool *holds)
+{
+    char line[1024];
+    int lines = 0;
+    fflush(stderr);
+    dup2(held_stderr, STDERR_FILENO), close(held_stderr);
+    rewind(told);
+    *holds = false;
+    while (fgets(line, sizeof line, told)) {
+        lines += !strncmp(line, "stridec[", 8);
+        *holds |= strstr(line, text) != NULL;
+        fputs(line, stderr);
+    }
+    fclose(told);
+    return lines;
+}
+
+/* A message between two buffers of host memory, large enough for malloc to map. */
+static void host_message(int sender)
+{
+    MPI_Message none = MPI_MESSAGE_NULL;
+    MPI_Status s;
+    salt += 10;
+    buf_fill(&out, salt), buf_fill(&in, salt + 1);
+    int rc = my_rank == sender ? send_it() : receive_it(&none, &s);
+    expect(rc == MPI_SUCCESS, "host memory: %s", error_name(error_class(rc)));
+    if (my_rank != sender && rc == MPI_SUCCESS) check_received(&s, "host memory");
+}
+
+static void host_messages(int number)
+{
+    layout_number(&from, number, 300), layout_number(&to, 1, 300);
+    buf_make(&out, MEM_HOST, &from, 0, salt), buf_make(&in, MEM_HOST, &to, 0, salt + 1);
+    for (send_by = 0; send_by < SENDS; send_by++) host_message(0), host_message(1);
+    for (send_by = 0, recv_by = 0; recv_by < RECVS; recv_by++) host_message(0), host_message(1);
+    recv_by = 0;
+    buf_free(&out), buf_free(&in);
+    layout_free(&from), layout_free(&to);
+}
+
+static void expect_other(int rc, const char *what)
+{
+    expect(error_class(rc) == MPI_ERR_OTHER, "%s: %s", what, error_name(error_class(rc)));
+}
+
+/* Rank 1's calls on device memory fail; rank 0 gets its messages or hears of that. */
+static void device_messages(void)
+{
+    struct buf device = in;
+    MPI_Message m = MPI_MESSAGE_NULL;
+    MPI_Status s;
+    salt += 10;
+    if (my_rank == 1) {
+        char packed[2048];
+        int at = 0;
+        expect_other(MPI_Pack(out.origin, 1, from.type, packed, sizeof packed, &at, comm), "MPI_Pack");
+        int rc = MPI_Send(out.origin, from.count, from.type, peer, TAG, comm);
+        expect_other(rc, "MPI_Send");
+        MPI_Send(&rc, 1, MPI_INT, peer, TOLD, control);
+        expect_other(receive_it(&m, &s), "MPI_Recv");
+        buf_make(&in, MEM_HOST, &to, 0, salt + 1);
+        take_left(&m);
+        MPI_Recv(&rc, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
+        buf_free(&in);
+        in = device;
+        expect_other(MPI_Bcast(out.origin, 1, from.type, 0, MPI_COMM_SELF), "MPI_Bcast");
+    } else {
+        buf_fill(&in, salt + 1);
+        receive_or_hear();
+        buf_fill(&out, salt);
+        int rc = MPI_Send(out.origin, from.count, from.type, peer, TAG, comm);
+        MPI_Send(&rc, 1, MPI_INT, peer, TOLD, control);
+    }
+    MPI_Barrier(control);
+}
+
+/* Rank 1 alone has a fault; by rank 1's words of it, and no others. */
+static void lose(const char *variable, const char *value, const char *word)
+{
+    bool holds = false;
+    layout_number(&from, 2, 40), layout_number(&to, 1, 40);
+    struct layout kept[2] = {from, to};
+    buf_make(&out, MEM_DEVICE, &from, 0, salt), buf_make(&in, MEM_DEVICE, &to, 0, salt + 1);
+    struct buf outs = out, ins = in;
+    if (my_rank == 1) hold_stderr(), setenv(variable, value, 1);
+    device_messages(), device_messages();
+    host_messages(0), host_messages(2);
+    if (my_rank == 1) {
+        unsetenv(variable);
+        int lines = release_stderr(word, &holds);
+        expect(lines == 1 && holds, "%d lines, \"%s\" is %samong them", lines, word, holds ? "" : "not ");
+    }
+    report("device memory is lost: %s", word);
+    from = kept[0], to = kept[1], out = outs, in = ins;
+}
+
+static void lost(void)
+{
+    char next[24];
+    struct simgpu_counts c;
+    fault.rank = -1;
+    lose("SIMGPU_FAIL", "cuPointerGetAttributes,cuPointerGetAttribute", "does not tell where");
+    buf_free(&out), buf_free(&in);
+    layout_free(&from), layout_free(&to);
+    counts(&c);
+    snprintf(next, sizeof next, "%llu", (unsigned long long)c.launches + 1);
+    lose("SIMGPU_FAULT", next, "context is lost");
+    layout_free(&from), layout_free(&to);   /* the buffers went with the context */
 }
 
 int main(int argc, char **argv)
@@ -462,7 +619,11 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Buffer_attach(attached, sizeof attached);
-    if (!strcmp(argv[argc - 1], "memory")) all();
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "memory")) memory();
+        if (!strcmp(argv[i], "driver")) driver(argv + i + 1);
+        if (!strcmp(argv[i], "lost")) lost();
+    }
     void *at;
     int bytes;
     MPI_Buffer_detach(&at, &bytes);
