@@ -86,13 +86,14 @@ static void in_turn(void round(void), const char *what)
     long faults = 0;
     for (int i = 0; i < 4; i++) {
         int more = 1;
-        fault.rank = i / 2, fault.later = i % 2;
+        if (fault.rank >= 0) fault.rank = i / 2, fault.later = i % 2;
         for (fault.n = 1; more; fault.n++, faults += more) {
             long before = failures();
             asked = 0, salt += 10;
             if (getenv("TRACE")) fprintf(stderr, "[%d] %s fault %ld later %d rank %d\n", my_rank, what, fault.n, fault.later, fault.rank);
             round();
             more = failures() > before;
+            if (fault.rank < 0) return;
             MPI_Bcast(&more, 1, MPI_INT, fault.rank, control);
         }
     }
@@ -515,24 +516,25 @@ static int release_stderr(const char *text, bool *holds)
     return lines;
 }
 
-/* A message between two buffers of host memory, large enough for malloc to map. */
-static void host_message(int sender)
+/* A message that works. */
+static void message(int sender)
 {
     MPI_Message none = MPI_MESSAGE_NULL;
     MPI_Status s;
     salt += 10;
     buf_fill(&out, salt), buf_fill(&in, salt + 1);
     int rc = my_rank == sender ? send_it() : receive_it(&none, &s);
-    expect(rc == MPI_SUCCESS, "host memory: %s", error_name(error_class(rc)));
-    if (my_rank != sender && rc == MPI_SUCCESS) check_received(&s, "host memory");
+    expect(rc == MPI_SUCCESS, "a message: %s", error_name(error_class(rc)));
+    if (my_rank != sender && rc == MPI_SUCCESS) check_received(&s, "a message");
 }
 
+/* Between buffers of host memory, large enough for malloc to map. */
 static void host_messages(int number)
 {
     layout_number(&from, number, 300), layout_number(&to, 1, 300);
     buf_make(&out, MEM_HOST, &from, 0, salt), buf_make(&in, MEM_HOST, &to, 0, salt + 1);
-    for (send_by = 0; send_by < SENDS; send_by++) host_message(0), host_message(1);
-    for (send_by = 0, recv_by = 0; recv_by < RECVS; recv_by++) host_message(0), host_message(1);
+    for (send_by = 0; send_by < SENDS; send_by++) message(0), message(1);
+    for (send_by = 0, recv_by = 0; recv_by < RECVS; recv_by++) message(0), message(1);
     recv_by = 0;
     buf_free(&out), buf_free(&in);
     layout_free(&from), layout_free(&to);
@@ -608,6 +610,24 @@ static void lost(void)
     layout_free(&from), layout_free(&to);   /* the buffers went with the context */
 }
 
+/* ---- no faults of its own (tests/failures.sh): errors end the job ---- */
+
+static void once(void)
+{
+    fault.rank = -1;
+    for (shape = 0; shape < SHAPES; shape++) salt += 10, round_pack();
+    layout_number(&from, 2, 40), layout_number(&to, 1, 40);
+    buf_make(&out, kind, &from, 0, salt), buf_make(&in, kind, &to, 0, salt + 1);
+    for (int i = 0; i < 2 * RECVS; i++) {
+        send_by = i < RECVS ? 0 : i - RECVS, recv_by = i < RECVS ? i : 0;
+        if (send_by < SENDS) message(0);
+    }
+    buf_free(&out), buf_free(&in);
+    layout_free(&from), layout_free(&to);
+    collectives(), neighbors();
+    report("all once");
+}
+
 int main(int argc, char **argv)
 {
     static char attached[1 << 20];
@@ -616,13 +636,15 @@ int main(int argc, char **argv)
     peer = 1 - my_rank;
     find_tools();
     MPI_Comm_dup(MPI_COMM_WORLD, &comm), MPI_Comm_dup(MPI_COMM_WORLD, &control);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Errhandler errors = strcmp(argv[argc - 1], "once") ? MPI_ERRORS_RETURN : MPI_ERRORS_ARE_FATAL;
+    MPI_Comm_set_errhandler(comm, errors), MPI_Comm_set_errhandler(MPI_COMM_WORLD, errors);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, errors);
     MPI_Buffer_attach(attached, sizeof attached);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "memory")) memory();
         if (!strcmp(argv[i], "driver")) driver(argv + i + 1);
         if (!strcmp(argv[i], "lost")) lost();
+        if (!strcmp(argv[i], "once")) once();
     }
     void *at;
     int bytes;
