@@ -5,6 +5,7 @@
 #include "host_message.h"
 #include "log.h"
 #include "message.h"
+#include "reserve.h"
 #include "watch.h"
 #include "write_type.h"
 
@@ -158,9 +159,9 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     int64_t bytes;
     if (message_ignored(buf, count, datatype)) return gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
     struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
-    struct block *b = brief ? block_get(bytes) : NULL;
+    struct block *b = brief && !reserve_low() ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
-    if (watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
+    if (!reserve_low() && watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
     struct road road = road_of(source, tag, comm);
     if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
         rc = road.led ? aside_ireceive(&road.at, p->address, w.count, w.type, request)

@@ -5,6 +5,7 @@
 #include "import.h"
 #include "offer.h"
 #include "outflow.h"
+#include "reserve.h"
 #include "watch.h"
 #include <string.h>
 
@@ -17,11 +18,16 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
+static int no_record(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+}
+
 /* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
 static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                         MPI_Comm comm, int *rc)
 {
-    bool packs = how != LEAVES_BUFFERED, offers = how >= LEAVES_BLOCKING;
+    bool packs = how != LEAVES_BUFFERED && !reserve_low(), offers = how >= LEAVES_BLOCKING;
     struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
     if (l && offers && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
     to->parcel = l ? host_packs(l, buf, count) : packs ? host_packs_brief(buf, count, datatype, comm) : NULL;
@@ -40,6 +46,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     *to = (struct leaving){0};
     *rc = MPI_SUCCESS;
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
+    if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
         if (offer_allowed() && node_peer(comm, dest)) export_give(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)l->low);
@@ -67,6 +74,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
     struct where w_of;
     struct layout *l = source == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w_of);
     *p = NULL;
+    if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
     if (l && parcel_received_apart(l, w_of, buf, count, source, comm))
         *rc = parcel_open_on(p, l, w_of, buf, count, datatype, source, comm);
