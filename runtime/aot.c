@@ -129,10 +129,12 @@ static void tell_missing(const char *signature, const char *arch)
     bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
     if (other && gpu)
         log_once(LOG_WARN, "aot arch", "STRIDEC_AOT=%s has modules for %s, this GPU is %s: they are not used; "
-                                       "`stridec gen --arch %s` makes those for it", env_get()->aot, others, arch, arch);
+                                       "`stridec gen --arch %s` makes those for it",
+                 env_get()->aot, others, arch, arch);
     else if (other)
-        log_once(LOG_WARN, "aot host", "STRIDEC_AOT=%s has code for data in host memory of other processors (%s), this is %s: it "
-                                       "is not used; `stridec gen --target host` here makes it anew", env_get()->aot, others, arch);
+        log_once(LOG_WARN, "aot host", "STRIDEC_AOT=%s has code for data in host memory of other processors (%s), this "
+                                       "is %s: it is not used; `stridec gen --target host` here makes it anew",
+                 env_get()->aot, others, arch);
     log_write(LOG_INFO, "no module in STRIDEC_AOT=%s for %s: %.200s", env_get()->aot, arch, signature);
 }
 

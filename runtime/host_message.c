@@ -54,7 +54,8 @@ void host_note_packed(void)
 static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
 {
     if (begun)
-        stats_add(l->stats, &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host"});
+        stats_add(l->stats,
+                  &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host"});
     host_note_packed();
 }
 
@@ -137,7 +138,8 @@ static const char *why_left(const struct layout *l, int64_t count, int dest, MPI
     if (!host_offer_wants(l, count)) return "too short to gain by memory of the node";
     const struct peer *peer = node_peer(comm, dest);
     if (!peer) return "to ranks of other nodes, or without stridec";
-    if (later && !host_offer_later(peer, l, count)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
+    if (later && !host_offer_later(peer, l, count))
+        return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";
 }
 

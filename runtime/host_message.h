@@ -11,7 +11,8 @@
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* An offer of it, to be sent, or NULL. `later`: the call does not wait for the receiver. */
 struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later);
-/* Counts, for the statistics, a message that host_sends let through but the MPI sends; offers, later: as message.c asked. */
+/* Counts, for the statistics, a message that host_sends let through but the MPI sends. `offers`: it may be offered; `later`: the
+ * call does not wait for the receiver. */
 void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later);
 /* The least bytes of a layout that host_offers or host_packs may take. */
 int64_t host_send_least(const struct layout *l);

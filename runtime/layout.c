@@ -188,7 +188,8 @@ static void take_name(const struct layout *l, MPI_Datatype datatype)
     char name[MPI_MAX_OBJECT_NAME + 1] = "";
     int length = 0;
     if (l->named || !env_get()->stats) return;
-    if (PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && strncmp(name, "Dup ", 4) != 0) stats_name(l->stats, name);
+    if (PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && strncmp(name, "Dup ", 4) != 0)
+        stats_name(l->stats, name);
 }
 
 static void tell_unread(const struct layout *l, const struct reason *why)

@@ -65,7 +65,7 @@ static bool is_unread(const struct seen *s)
 long seen_unread(void)
 {
     long n = atomic_load(&unread);
-    for (const struct seen *s = seen_types; s < seen_types + (1 << SEEN_BITS) && env_get()->stats; s++) n += is_unread(s);
+    for (int i = 0; i < 1 << SEEN_BITS && env_get()->stats; i++) n += is_unread(&seen_types[i]);
     return n;
 }
 

@@ -139,7 +139,7 @@ bool seen_whole(MPI_Datatype t, int64_t count);
 bool seen_direct(MPI_Datatype t);
 /* False of receives that are too short to bring a descriptor; the type is not read. */
 bool seen_receives(MPI_Datatype t, int64_t count);
-/* How many types were used, but not often enough to be read, so far; for the statistics, without which it is 0. May miss some. */
+/* Returns how many types were used, but not often enough to be read; 0 without statistics. May miss some. */
 long seen_unread(void);
 /* At MPI_Init, and at MPI_Finalize with INT64_MAX. */
 void seen_start(int64_t least, int64_t collected);

@@ -89,9 +89,9 @@ static const char *why_empty(bool active)
     const struct env *e = env_get();
     if (e->disable) return "STRIDEC_DISABLE leaves all to the MPI";
     if (!active) return "stridec has stepped aside, for the reason that it gave at the start";
-    if (e->host == ENV_HOST_OFF) return "no derived type was used in device memory, and STRIDEC_HOST=off leaves host memory to the MPI";
-    return "no derived type was packed or sent in device memory, or again and again in host memory; plain and contiguous data "
-           "in host memory is the MPI's";
+    if (e->host == ENV_HOST_OFF)
+        return "no derived type was used in device memory, and STRIDEC_HOST=off leaves host memory to the MPI";
+    return "no derived type was packed or sent in device memory, or again and again in host memory";
 }
 
 static void report(MPI_Comm comm, bool active)

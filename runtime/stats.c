@@ -163,7 +163,8 @@ static void write_row(FILE *f, const struct stats_row *row)
     fputc('\n', f);
     for (int i = 0; i < STATS_NAMES && row->names[i]; i++) fprintf(f, "\tn%s\n", row->names[i]);
     for (int i = 0; i < STATS_REASONS && row->left[i].why; i++)
-        fprintf(f, "\tl%lld\t%lld\t%s\n", (long long)row->left[i].calls, (long long)row->left[i].bytes, row->left[i].why);
+        fprintf(f, "\tl%lld\t%lld\t%s\n", (long long)row->left[i].calls, (long long)row->left[i].bytes,
+                row->left[i].why);
     if (row->rule) fprintf(f, "\tr%s\n", row->rule);
     for (const struct told *t = row->told; t; t = t->next) fprintf(f, "\tt%s\n", t->line);
 }
@@ -308,7 +309,8 @@ static void print_total(struct total *t)
     char rate[16] = "-";
     if (t->nanoseconds) snprintf(rate, sizeof rate, "%.3g", (double)t->timed / (double)t->nanoseconds);
     fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8s  %s%s%s\n", t->calls, t->bytes, t->family,
-            *t->ways ? t->ways : "-", t->launches, t->compiled, t->cached, rate, t->names, *t->names ? ": " : "", t->signature);
+            *t->ways ? t->ways : "-", t->launches, t->compiled, t->cached, rate, t->names, *t->names ? ": " : "",
+            t->signature);
     print_left(t);
     print_told(t->told);
 }
@@ -333,8 +335,8 @@ static void print_table(char *text, int ranks, const struct stats_rest *rest, lo
         free(t);
     }
     if (unread)
-        fprintf(stderr, "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n", "",
-                unread, unread == 1 ? "" : "s");
+        fprintf(stderr, "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n",
+                "", unread, unread == 1 ? "" : "s");
 }
 
 void stats_report(MPI_Comm comm, const struct stats_rest *rest)

@@ -118,7 +118,8 @@ static int help_all(void)
     for (const struct command *c = commands; c->name; c++)
         printf("  stridec %s %s\n      %s\n", c->name, c->synopsis, c->summary);
     printf("\nstridec COMMAND --help says more; stridec --version tells the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong usage; of run the program's, or 126 or 127 where it can't be run.\n");
+           "Exit status: 0 done, 1 failed, 2 wrong usage; of run the program's, or 126 or 127 where it can't be run.\n"
+           "A file whose name begins with '-' is written ./-NAME.\n");
     return 0;
 }
 
