@@ -271,6 +271,8 @@ unreadable() { STRIDEC_TUNE=$work/gone returns 1 out '^bad +tuned table.*gone' d
 check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
+open_to_all() { mkdir "$work/open" && chmod 777 "$work/open" && STRIDEC_CACHE_DIR=$work/open returns 0 out '^warn +cache.*others may write' doctor; }
+check "doctor finds a cache that others may write to" open_to_all
 check "tune with an unknown option" returns 2 err 'unexpected --fast' tune --fast
 # show_says PATTERN... -- ARGUMENT...: `tune --show` succeeds, without a GPU, and a line matches each.
 show_says() {
