@@ -176,6 +176,7 @@ static bool own_make(int rank, bool armed)
     atomic_store(&reads_on, 0);
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
     memcpy(proof, &f->cookie, sizeof proof);
+    own.cookie = f->cookie;
     atomic_store(&f->arena, 64);   /* 0 is no place */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     if (!rename(made, name)) return true;
@@ -270,7 +271,8 @@ static struct peer *peer_open(int rank)
     return NULL;
 }
 
-static int count_files(void)
+/* Returns how many ranks have a file: by its name alone, or of those that may be used. */
+static int count_files(bool usable)
 {
     char pattern[sizeof prefix + 2];
     struct stat s;
@@ -281,7 +283,7 @@ static int count_files(void)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *rank = found.gl_pathv[i] + strlen(prefix);
         while (isdigit((unsigned char)*rank)) rank++;
-        n += !*rank && looks_usable(found.gl_pathv[i], &s);
+        n += !*rank && (!usable || looks_usable(found.gl_pathv[i], &s));
     }
     globfree(&found);
     return n;
@@ -302,7 +304,7 @@ bool node_awaits(void)
     if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire)) return false;
     if (neighbors < 0) return true;
     pthread_mutex_lock(&lock);
-    bool await = !due(&all_patience[0], &all_patience[1]) || count_files() < neighbors;
+    bool await = !due(&all_patience[0], &all_patience[1]) || count_files(false) < neighbors || count_files(true) < neighbors;
     if (!await) {
         memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
         atomic_store_explicit(&settled, true, memory_order_release);

@@ -5,6 +5,7 @@
 #include "../../runtime/cc.h"
 #include "../../runtime/driver.h"
 #include "../../runtime/env.h"
+#include "../../runtime/file.h"
 #include "../../runtime/tune_origin.h"
 
 #include <dlfcn.h>
@@ -225,8 +226,11 @@ static enum level check_cache(void)
     char place[PATH_MAX];
     if (!folder)
         return line(WARN, "cache", "no folder: set STRIDEC_CACHE_DIR or HOME; every process compiles anew");
+    const char *why;
     snprintf(place, sizeof place, "%s", folder);
     nearest_existing(place);
+    if (strcmp(place, folder) == 0 && !file_folder(folder, FILE_OWN, &why))
+        return line(WARN, "cache", "%s is not used: %s; mend that or set STRIDEC_CACHE_DIR; every process compiles anew", folder, why);
     if (can_write_in(place))
         return line(OK, "cache", "%s%s", folder, strcmp(place, folder) == 0 ? "" : " (made when first needed)");
     return line(WARN, "cache", "%s can't be written: mend %s or set STRIDEC_CACHE_DIR; every process compiles anew",

@@ -319,6 +319,8 @@ check "doctor finds an unwritable cache" unwritable
 check "tune with a word" returns 2 err "unexpected table: a table is written to -o FILE" tune --host table
 check "tune that measures and shows" returns 2 err '[-]-show measures nothing: it does not go with --host' tune --show --host
 check "tune of host memory with what is of GPUs" returns 2 err '[-]-pipeline does not go with --host' tune --host --pipeline
+open_to_all() { mkdir "$work/open" && chmod 777 "$work/open" && STRIDEC_CACHE_DIR=$work/open returns 0 out '^warn +cache.*others may write' doctor; }
+check "doctor finds a cache that others may write to" open_to_all
 # show_says PATTERN... -- ARGUMENT...: `tune --show` succeeds, without a GPU, and a line matches each.
 show_says() {
     local patterns=() pattern
