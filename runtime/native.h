@@ -6,8 +6,9 @@
  *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
  *     one): never. Such calls go straight down, without a look at the type: NATIVE_DOWN.
  *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
- *     4 KiB and more; small ones more often), so that types that are made for one message cost nothing. Each layout's
- *     first call is the MPI's: it knows about types that were not committed.
+ *     4 KiB and more; small ones more often), so that types that are made for one short message cost nothing; of 32 KiB and
+ *     more its layout may be known (again.h). Else each layout's first call is the MPI's: it knows about types that were not
+ *     committed.
  *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
  *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
  *     a process without a driver, or of buffers that surely are the host's (host.h), such calls are served by some ninety

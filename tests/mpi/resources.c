@@ -42,6 +42,16 @@ static int64_t resident(void)
     return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
+static int64_t anonymous(void)
+{
+    char line[256];
+    long kb = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %ld kB", &kb) != 1) continue;
+    if (f) fclose(f);
+    return (int64_t)kb << 10;
+}
+
 static bool simulated(struct simgpu_counts *c)
 {
     void (*counts)(struct simgpu_counts *) = NULL;
@@ -57,6 +67,7 @@ void resources_now(struct resources *r)
     struct simgpu_counts c = {0};
     size_t free_bytes = 0, total = 0;
     *r = (struct resources){.heap = (int64_t)(mallinfo2().uordblks + mallinfo2().hblkhd), .resident = resident()};
+    r->anonymous = anonymous();
     r->descriptors = entries("/proc/self/fd"), r->threads = entries("/proc/self/task");
     r->files = entries(getenv("STRIDEC_CACHE_DIR"));
     r->simulated = simulated(&c);

@@ -7,7 +7,7 @@
 
 struct resources {
     int64_t heap;                  /* bytes that malloc gave out; 0 under a sanitizer */
-    int64_t resident;              /* VmRSS, bytes */
+    int64_t resident, anonymous;   /* VmRSS, bytes; of it, what is shared with no file: a simulated device's memory is one */
     int64_t device_bytes;          /* allocated on the device; on hardware, what all processes have of it */
     int64_t descriptors, threads;
     int64_t files;                 /* in the folder of compiled modules */

@@ -1,10 +1,11 @@
 /* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels, persistent and
- * freed requests, and threads; in some rounds a neighbourhood collective goes on meanwhile.
+ * freed requests, and threads; in some rounds a neighbourhood collective goes on meanwhile. Before some rounds a type and a
+ * communicator are made, used once and freed, the type as one that was there before or as one that comes again seldom.
  *
  * usage: soak [MESSAGES [THREADS]]
  * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
  * its part of them is left to its own chance. Every byte of every buffer is compared, and the second half of the messages
- * may not leave more in use than the first. SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1
+ * may not leave more in use than the first: of the heap, of memory that is resident, of the device's, of files. SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1
  * some messages are up to 64 MiB long. `make soak` runs a million.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host
@@ -21,6 +22,7 @@
  */
 #include "check.h"
 #include "resources.h"
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,11 @@
 #define LARGE 3           /* the class whose messages are few, since each needs hundreds of MB */
 #define RARE 8192
 #define SLACK_HEAP ((8 + 32) << 20)   /* with the blocks of host memory that are kept (runtime/block.c) */
+#define SLACK_DEVICE ((int64_t)64 << 20)   /* of what is kept for the next message (runtime/buffer.c); with large messages, */
+#define SLACK_LARGE ((int64_t)512 << 20)   /* and where fewer than these have gone before, that and more: what is lost bit by */
+#define WARM 800                           /* bit the heap and the files show */
+#define MODULE_BYTES ((int64_t)1 << 20)    /* of a kernel that was loaded meanwhile */
+#define GUESTS 24         /* layouts of types that come for one message */
 #define POOLED 64         /* allocations of pools, which grow now and then */
 #define SLACK_EACH 64     /* bytes of a message: less than anything that is kept for one */
 #define NUMBERS 5         /* layouts (types.c); Open MPI 4.1 itself delivers the next one wrong to the own rank */
@@ -39,7 +46,7 @@
 #define FEW 90            /* doubles that are sent as such: some are as long as a descriptor */
 
 static const int ELEMENTS[CLASSES] = {8, 128, 4369, 69905}, LAYOUTS_OF[CLASSES] = {NUMBERS, NUMBERS, NUMBERS, 1};
-static bool large;
+static bool large, circles;
 static struct layout layouts[CLASSES][NUMBERS], doubles;
 
 struct chance {
@@ -269,6 +276,38 @@ static void circle_check(struct round *r)
     buf_free(&c->in), buf_free(&c->out);
 }
 
+static MPI_Comm guest_comm(const struct round *r, uint32_t way)
+{
+    MPI_Comm comm;
+    if (way == 0) MPI_Comm_dup(r->comm, &comm);
+    else if (way == 1) MPI_Comm_split(r->comm, 0, my_rank, &comm);
+    else MPI_Cart_create(r->comm, 1, &num_ranks, &(int){1}, 0, &comm);
+    return comm;
+}
+
+/* A type and a communicator for one message around all ranks. */
+static void guests(struct round *r, struct chance *c)
+{
+    struct layout l;
+    struct buf out, in;
+    MPI_Datatype t;
+    uint32_t number = below(c, 2) ? below(c, GUESTS) : 0, count = 1 + below(c, 40);
+    uint64_t salt = (uint64_t)below(c, UINT32_MAX) << 8;
+    MPI_Comm comm = guest_comm(r, below(c, 3));
+    int next = (my_rank + 1) % num_ranks, last = (my_rank + num_ranks - 1) % num_ranks;
+    MPI_Type_vector(12, 10, 11 + (int)number, MPI_DOUBLE, &t);
+    type_commit(&t);
+    layout_of(&l, t, (int)count, "a guest");
+    buf_make(&out, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, &l, 0, salt + (uint64_t)my_rank);
+    buf_make(&in, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, &l, 0, salt + 1000);
+    MPI_Sendrecv(out.origin, l.count, l.type, next, 0, in.origin, l.count, l.type, last, 0, comm, MPI_STATUS_IGNORE);
+    buf_expect_from(&in, &l, &l, salt + (uint64_t)last);
+    buf_check(&in, "received by a guest"), buf_check(&out, "sent by a guest");
+    layout_free(&l);
+    MPI_Comm_free(&comm);
+    buf_free(&in), buf_free(&out);
+}
+
 static void go_round(struct round *r, bool circles)
 {
     deal(r);
@@ -305,7 +344,8 @@ static void *work(void *arg)
     MPI_Cart_shift(j->ring, 0, 1, &r->beside[0], &r->beside[1]);
     for (int i = 0; i < j->rounds; i++) {
         plan(r, &j->all);
-        go_round(r, !below(&j->all, 4));
+        if (!below(&j->all, 2)) guests(r, &j->all);
+        go_round(r, !below(&j->all, 4) && circles);
     }
     j->own = r->own;
     free(r);
@@ -331,9 +371,20 @@ static void run(struct job jobs[], int threads)
 static void check_growth(const struct resources *before, const struct resources *after, int messages)
 {
     int64_t heap = after->heap - before->heap, files = after->descriptors - before->descriptors;
+    int64_t anonymous = after->anonymous - before->anonymous, resident = after->resident - before->resident;
+    int64_t device = after->device_bytes - before->device_bytes, others = after->simulated ? 0 : SLACK_LARGE;
+    int64_t loaded = MODULE_BYTES * (after->modules - before->modules), slack = large || messages < WARM ? SLACK_LARGE : SLACK_DEVICE;
     expect(heap <= SLACK_HEAP + SLACK_EACH * (int64_t)messages, "%lld bytes of the heap more", (long long)heap);
     expect(files <= POOLED + messages / 1000, "%lld files more are open", (long long)files);   /* a file is an allocation */
-    report("the second half of %d messages leaves nothing: %lld KiB of the heap", 2 * messages, (long long)heap / 1024);
+    if (after->heap) {   /* a sanitizer keeps what is freed */
+        expect(anonymous <= SLACK_HEAP + slack + loaded + SLACK_EACH * (int64_t)messages, "%lld bytes more are resident",
+               (long long)anonymous);
+        expect(resident <= SLACK_LARGE + 2 * slack + loaded + SLACK_EACH * (int64_t)messages, "%lld bytes more with what is shared",
+               (long long)resident);
+    }
+    expect(device <= slack + others, "%lld bytes more of the device", (long long)device);
+    report("the second half of %d messages leaves nothing: %lld KiB of the heap, %lld resident, %lld of the device", 2 * messages,
+           (long long)heap / 1024, (long long)anonymous / 1024, (long long)device / 1024);
 }
 
 static void layouts_make(void)
@@ -363,10 +414,11 @@ int main(int argc, char **argv)
     if (check_start(&argc, &argv, level) < level) MPI_Abort(MPI_COMM_WORLD, 4);
     layouts_make();
     /* Around a ring of two ranks Open MPI's own nonblocking collectives deliver to the wrong side (open-mpi/ompi#14416):
-     * stridec's serve communicators that are made when a driver is there. */
+     * stridec's serve communicators that are made when a driver is there. Without one there are none. */
+    circles = !host_mode || num_ranks > 2;
     mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     for (int i = 0; i < threads; i++) job_open(&jobs[i], i, (half / threads + ROUND - 1) / ROUND);
-    for (int i = 0; i < 2; i++) run(jobs, threads), resources_now(&now[i]);
+    for (int i = 0; i < 2; i++) run(jobs, threads), malloc_trim(0), resources_now(&now[i]);
     report("%d messages, %d threads on each of %d ranks", numbers[0], threads, num_ranks);
     check_growth(&now[0], &now[1], half);
     for (int i = 0; i < threads; i++) MPI_Comm_free(&jobs[i].comm), MPI_Comm_free(&jobs[i].ring);
