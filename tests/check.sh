@@ -129,6 +129,7 @@ for b in "$build" "$mpich"; do
     done
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
+        [ -n "$san" ] || FAILURES="zerocopy driver" run "failures from start to end" tests/failures.sh "$b" 3
         run "nothing to do" tests/cli/light.sh "$b"
         run "another user" tests/cli/trust.sh "$b"
         run "statistics" tests/cli/stats.sh "$b"

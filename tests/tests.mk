@@ -50,6 +50,10 @@ check-wheels:
 check-aware:
 	CUDA_HOME='$(CUDA_HOME)' CUDA_LIB='$(CUDA_LIB)' tests/aware.sh $(BUILD)
 
+# Fails each allocation and each call of the driver of a run in turn, in runs of their own: hours. FAILURES="host driver" for some.
+failures: all sim mpi-tests
+	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/failures.sh $(BUILD) $(SAMPLE)
+
 demo:
 	tests/deps.sh demo
 	+$(MAKE) --no-print-directory all sim examples $(BUILD)/tests/gpu_count
@@ -59,4 +63,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-aware check-build check-build-all check-gpu check-mpi4py check-wheels demo unit-tests
+.PHONY: check check-aware check-build check-build-all check-gpu check-mpi4py check-wheels demo failures unit-tests

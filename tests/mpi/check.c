@@ -122,7 +122,6 @@ void fail(const char *format, ...)
     va_list args;
     va_start(args, format);
     pthread_mutex_lock(&lock);
-    if (getenv("TRACE")) { va_list b; va_copy(b, args); fprintf(stderr, "FAIL[%d] ", my_rank), vfprintf(stderr, format, b), fputc(10, stderr); }
     if (failures++ == 0) vsnprintf(first_why, sizeof first_why, format, args);
     pthread_mutex_unlock(&lock);
     va_end(args);

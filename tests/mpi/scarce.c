@@ -1,12 +1,16 @@
-/* scarce.c: fails what stridec asks for in each call in turn, once and from there on: its allocations, or its calls of the driver.
- * Each call does what it does otherwise, or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
+/* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does otherwise,
+ * or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
+ *
+ * "memory": allocations. "driver": calls of the driver, all or those named. "lost": the driver does not tell where device
+ * memory lies, or a kernel has failed: one line says so, calls on device memory return MPI_ERR_OTHER, host memory goes on.
+ * "once": fails nothing itself (tests/failures.sh).
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 memory
- * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 memory
- * run: LD_PRELOAD=@MEMORY SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 memory
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver
- * run: STRIDEC_TRANSPORT=staged LD_PRELOAD=@SCARCE -n 2 driver
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver cuPointerGetAttributes cuStreamSynchronize
+ * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver cuLaunchKernel cuCtxGetCurrent
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost
+ * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
  */
 #include "../../runtime/driver.h"
 #include "../sim/simgpu.h"
@@ -90,14 +94,13 @@ static void in_turn(void round(void), const char *what)
         for (fault.n = 1; more; fault.n++, faults += more) {
             long before = failures();
             asked = 0, salt += 10;
-            if (getenv("TRACE")) fprintf(stderr, "[%d] %s fault %ld later %d rank %d\n", my_rank, what, fault.n, fault.later, fault.rank);
             round();
             more = failures() > before;
             if (fault.rank < 0) return;
             MPI_Bcast(&more, 1, MPI_INT, fault.rank, control);
         }
     }
-    note("%s%s%s: %ld faults", what, fault.call ? ", " : "", fault.call ? fault.call : "", faults);
+    if (faults) note("%s%s%s: %ld faults", what, fault.call ? ", " : "", fault.call ? fault.call : "", faults);
 }
 
 static bool fails_here(void)
@@ -277,7 +280,6 @@ static void receive_with_fault(void)
     arm();
     int rc = receive_it(&m, &s), theirs;
     disarm();
-    if (getenv("TRACE")) fprintf(stderr, "[%d] receive with fault %d\n", my_rank, rc);
     if (rc == MPI_SUCCESS) check_received(&s, recv_name[recv_by]);
     else take_left(&m);
     MPI_Recv(&theirs, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
@@ -303,7 +305,6 @@ static void round_message(void)
         arm();
         int rc = send_it();
         disarm();
-        if (getenv("TRACE")) fprintf(stderr, "[%d] send rc %d\n", my_rank, rc);
         expect_rc(rc, true, send_name[send_by]);
         MPI_Send(&rc, 1, MPI_INT, peer, TOLD, control);
     } else {
