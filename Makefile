@@ -1,8 +1,9 @@
 # stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
-# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers), V=1 (say all),
-# CUDA_HOME (default: found), LUA (default lua5.4).
+# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, SAN=1 (address and undefined sanitizers), SAN=thread,
+# V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4).
 MPICC   ?= mpicc
-BUILD   ?= $(if $(SAN),build-san,build)
+BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)
+TSAN     = $(filter thread,$(SAN))
 PREFIX  ?= /usr/local
 CC      ?= gcc
 LUA     ?= $(firstword $(shell command -v lua5.4 lua 2>/dev/null) lua5.4)
@@ -12,7 +13,9 @@ include tests/cuda.mk
 
 CFLAGS  ?= -O2 -g
 WARN     = -Wall -Wextra -Wpedantic -Werror
-SANFLAGS = $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+# GCC warns of fences, which ThreadSanitizer does not know: what they order is atomic.
+SANFLAGS = $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer $(if $(shell $(CC) --version | grep -i clang),,-Wno-tsan),\
+             $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CFLAGS) $(SANFLAGS) -MMD -MP \
            -isystem $(CUDA_INC) -isystem $(LUA_INC)
