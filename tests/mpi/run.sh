@@ -26,7 +26,7 @@ export STRIDEC_CACHE_DIR="$work/cache"
 runtime=libasan.so fixed=
 if [ "$SAN" = thread ]; then
     runtime=libtsan.so fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")
-    export TSAN_OPTIONS="suppressions=$here/../tsan.supp exitcode=0 log_path=$work/race $TSAN_OPTIONS"
+    export TSAN_OPTIONS="suppressions=$here/../tsan.supp exitcode=0 history_size=7 log_path=$work/race $TSAN_OPTIONS"
 fi
 
 raced() {   # prints the reports
@@ -125,7 +125,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 programs="pack mapped parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
+    bottom partitioned lifetimes freed threads monitors offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
