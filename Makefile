@@ -1,6 +1,6 @@
 # stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
-# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), V=1 (say
-# all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
+# Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), SAN=thread,
+# V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
 # CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).
 
 # Neither make's lists nor LD_PRELOAD can hold such a path; said before anything is built.
@@ -8,7 +8,8 @@ $(foreach v,CURDIR BUILD PREFIX DESTDIR CUDA_HOME LUA_INC LUA_LIB,$(if $(word 2,
   $(error $v=$($v): stridec can't be built from, built in or installed into a path with a space or a colon)))
 
 MPICC   ?= mpicc
-BUILD   ?= $(if $(SAN),build-san,build)
+BUILD   ?= $(if $(SAN),$(if $(TSAN),build-tsan,build-san),build)
+TSAN     = $(filter thread,$(SAN))
 PREFIX  ?= /usr/local
 CC      ?= gcc
 LUA     ?= $(firstword $(shell command -v lua5.4 lua 2>/dev/null) lua5.4)
@@ -18,7 +19,9 @@ include tests/cuda.mk
 
 CFLAGS  ?= -O2 -g
 WARN     = -Wall -Wextra -Wpedantic -Wno-unknown-warning-option $(WERROR)
-SANFLAGS = $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+# GCC warns of fences, which ThreadSanitizer does not know: what they order is atomic.
+SANFLAGS = $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer $(if $(shell $(CC) --version | grep -i clang),,-Wno-tsan),\
+             $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
            -isystem $(CUDA_INC) -isystem $(LUA_INC)

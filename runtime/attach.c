@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-uint32_t attach_answered;
+_Atomic uint32_t attach_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool measures;
 
@@ -74,8 +74,8 @@ void attach_answer(void)
     struct node_file *f = node_own();
     pthread_mutex_lock(&lock);
     uint32_t asked = atomic_load(&f->asked);
-    for (int i = 0; i < f->size && asked != attach_answered; i++)
+    for (int i = 0; i < f->size && asked != atomic_load(&attach_answered); i++)
         if (atomic_load(&node_asks(f)[i]) && !atomic_load(&node_reaches(f)[i])) try(i);
-    attach_answered = asked;
+    atomic_store(&attach_answered, asked);
     pthread_mutex_unlock(&lock);
 }

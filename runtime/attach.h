@@ -22,12 +22,14 @@ void attach_refused(struct peer *p, unsigned reached);
  * asks for. Before any rank is asked. */
 void attach_measure(void);
 /* The receiver's: tries what has been asked for. Cheap when that is nothing. */
-extern uint32_t attach_answered;
+extern _Atomic uint32_t attach_answered;
 void attach_answer(void);
 static inline void attach_poll(void)
 {
     struct node_file *f = node_own();
-    if (f && atomic_load_explicit(&f->asked, memory_order_relaxed) != attach_answered) attach_answer();
+    if (!f) return;
+    uint32_t answered = atomic_load_explicit(&attach_answered, memory_order_relaxed);   /* at worst it is looked at once more */
+    if (atomic_load_explicit(&f->asked, memory_order_relaxed) != answered) attach_answer();
 }
 
 /* Typed bytes: of `count` elements `extent` apart; without a tree, packed bytes from `user` on. */

@@ -44,8 +44,10 @@ bool attend_start(void (*serve)(void))
 {
     if (atomic_load_explicit(&running, memory_order_acquire)) return true;
     pthread_mutex_lock(&lock);
-    answer = serve;
-    if (!atomic_load(&running)) atomic_store_explicit(&running, begin(), memory_order_release);
+    if (!atomic_load(&running)) {
+        answer = serve;   /* the same at each start */
+        atomic_store_explicit(&running, begin(), memory_order_release);
+    }
     pthread_mutex_unlock(&lock);
     return atomic_load(&running);
 }

@@ -150,7 +150,7 @@ static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r,
 #else
     int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
 #endif
-    if (rc != MPI_SUCCESS) return rc;
+    if (rc != MPI_SUCCESS) return gate_close(rc);
     rc = at ? aside_receive(at, r->buf, r->count, r->type, status) : receive_down(r, source, recvtag, comm, status);
     int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);
     return rc == MPI_SUCCESS ? ended : rc;

@@ -16,6 +16,7 @@
 
 static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct offer *left;   /* in rooms, their parcels closed */
+static atomic_bool any_left;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int64_t host_offer_least_of(const struct layout *l)
@@ -152,6 +153,7 @@ static void harvest(void)
         *at = o->next;
         offer_withdraw(o);
     }
+    atomic_store_explicit(&any_left, left != NULL, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -214,7 +216,7 @@ struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout 
 {
     unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
-    if (left) harvest();
+    if (atomic_load_explicit(&any_left, memory_order_relaxed)) harvest();
     struct offer *o = offer_new();
     if (!o) return NULL;
     o->host = true, o->peer = peer, o->promise = promise;
@@ -253,6 +255,7 @@ void host_offer_leave(struct offer *o)
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;
+    atomic_store_explicit(&any_left, true, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 

@@ -9,6 +9,8 @@ rm -rf "$log"
 mkdir -p "$log"
 export CMOCKA_MESSAGE_OUTPUT=TAP
 umask 022   # tables and folders that the user's group may write to are not used
+# Programs of tests/mpi that have threads, or stridec's own: it compiles, or looks after refused offers.
+THREADED="threads monitors watched outstanding pending lifetimes callbacks host native attach soak"
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
@@ -66,6 +68,26 @@ yes() {
     shift
     run "$name" sh -c '"$@" && echo "ok $0" || { echo "not ok $0"; exit 1; }' "$name" "$@"
 }
+
+# ThreadSanitizer: what uses threads. Each program says itself which reports are stridec's (tests/races.sh).
+if [ "${SAN:-}" = thread ]; then
+    export SAN
+    fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")   # it needs addresses that are not random
+    for n in host launch cache attach; do
+        TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp exitcode=0 history_size=7 log_path=$PWD/$log/race" OMPI_MCA_plm_rsh_agent=/bin/false \
+            LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" $fixed "$build/tests/unit/test_$n"
+        run "unit $n, races" sh -c '! tests/races.sh "$0".* && echo "ok races"' "$PWD/$log/race"
+    done
+    for b in "$build" "$mpich"; do
+        if [ "$b" = "$mpich" ]; then mpi=MPICH MPICC=mpicc.mpich MPI_TEST_SECOND=1; else mpi=$MPICC MPI_TEST_SECOND=; fi
+        export MPICC BUILD=$b MPI_TEST_SECOND
+        # shellcheck disable=SC2086
+        LIMIT=1800 run "$mpi programs" tests/mpi/run.sh "$b" "$MPICC" $THREADED
+    done
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    exit
+fi
 
 export san=
 if [ -n "${SAN:-}" ]; then

@@ -34,9 +34,13 @@ check-build-all: check-build unit-tests $(SIM)/selftest \
 # On all cores, unless the caller says how many.
 CORES = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
+# What runs under ThreadSanitizer, for both MPIs.
+check-build-threads: all sim mpi-tests unit-tests
+	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) all sim mpi-tests
+
 check:
 	tests/deps.sh check
-	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror check-build-all
+	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror $(if $(TSAN),check-build-threads,check-build-all)
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
 # mpi4py's whole test suite: many minutes where four ranks share fewer cores. `make check` runs a part of it.
@@ -63,4 +67,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-aware check-build check-build-all check-gpu check-mpi4py check-wheels demo failures unit-tests
+.PHONY: check check-aware check-build check-build-all check-build-threads check-gpu check-mpi4py check-wheels demo failures unit-tests

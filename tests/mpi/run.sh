@@ -23,6 +23,18 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
 export STRIDEC_CACHE_DIR="$work/cache"
 
+# ThreadSanitizer writes what it has seen to files, and needs addresses that are not random. A report counts where a function of
+# stridec's is part of it.
+runtime=libasan.so fixed=
+if [ "$SAN" = thread ]; then
+    runtime=libtsan.so fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")
+    export TSAN_OPTIONS="suppressions=$here/../tsan.supp exitcode=0 history_size=7 log_path=$work/race $TSAN_OPTIONS"
+fi
+
+raced() {   # prints the reports
+    [ "$SAN" = thread ] && "$here/../races.sh" "$work"/race.*
+}
+
 run_lines() {   # of a program
     sed -n '/\*\//q; s/^ \* run: //p' "$here/$1.c"
 }
@@ -31,7 +43,7 @@ start() {   # PROGRAM RANKS ARGUMENT...
     program=$build/tests/mpi/$1 ranks=$2
     shift 2
     # The sanitizer's runtime comes before all other libraries, but not into mpirun.
-    san=${SAN:+env LD_PRELOAD=$(gcc -print-file-name=libasan.so)${LD_PRELOAD:+:$LD_PRELOAD}}
+    san=${SAN:+$fixed env LD_PRELOAD=$(gcc -print-file-name="$runtime")${LD_PRELOAD:+:$LD_PRELOAD}}
     # shellcheck disable=SC2086
     if [ -n "$MPI_TEST_HOST" ]; then
         timeout -k 5 "$limit" "$here/../mpirun.sh" -n "$ranks" "$program" --host "$@"
@@ -93,6 +105,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
     set -- $(echo "$*" | sed 's/ *=> .*//')
     start "$name" "$ranks" "$@" >"$work/out" 2>"$work/err"
     status=$?
+    raced >"$work/races" && echo "not ok races, the first of them below" >>"$work/out" && return 1
     [ $status = 124 ] && echo "timeout after $limit s" >>"$work/out"
     if [ -n "$ends" ]; then
         ended $status "$wanted" && return
@@ -115,7 +128,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 passed=0 failed=0
 programs="pack mapped owner parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
     bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
-    fatal devices handles edges large_count again hurried shared scarce random"
+    fatal devices handles edges large_count again hurried shared scarce random monitors"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
 # shellcheck disable=SC2086
@@ -150,7 +163,7 @@ for name in "$@"; do
         else
             failed=$((failed + 1))
             echo "not ok $name $line"
-            { grep -E '^(# TEST_SEED|not ok|timeout)' "$work/out"; head -20 "$work/err"; } | sed 's/^/    /'
+            { grep -E '^(# TEST_SEED|not ok|timeout)' "$work/out"; head -40 "$work/races"; head -20 "$work/err"; } 2>/dev/null | sed 's/^/    /'
         fi
     done <"$work/lines.$name"
 done
