@@ -18,12 +18,13 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 leave_out() { echo "ok CUDA-aware Open MPI: left out: $1"; exit 0; }
 
 apt() {
-    apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$to/sources" -o Dir::State::lists="$to/lists" "$@"
+    apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$to/sources" \
+        -o Dir::State::lists="$to/lists" -o Dir::Cache="$to/cache" "$@"
 }
 
 # Fetches the package's own archive, of which apt has the checksum, by the sources of this machine.
 fetch_source() {
-    mkdir -p "$to/sources" "$to/lists/partial" "$to/package" || return 1
+    mkdir -p "$to/sources" "$to/lists/partial" "$to/cache/archives/partial" "$to/package" || return 1
     for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
         case $list in
         *.list) sed -n 's/^deb /deb-src /p' "$list" ;;
@@ -32,7 +33,8 @@ fetch_source() {
     for list in /etc/apt/sources.list.d/*.sources; do
         [ -e "$list" ] && sed 's/^Types:.*/Types: deb-src/' "$list" >"$to/sources/${list##*/}"
     done
-    apt update && (cd "$to/package" && apt source --download-only openmpi)
+    apt update   # fails where one of many sources does
+    cd "$to/package" && apt source --download-only openmpi
 }
 
 # Builds what the tests need. Generated files become the newest, so that make asks for no tool that generates them.
@@ -57,7 +59,7 @@ if [ ! -x "$prefix/bin/mpicc" ]; then
     mkdir -p "$to"
     archive=$(find "$to/package" -name 'openmpi_4.1.*.orig.tar.*' 2>/dev/null | head -1)
     if [ -z "$archive" ]; then
-        fetch_source >"$to/fetch.log" 2>&1 || leave_out "apt-get source openmpi: $(grep -m1 '^E:' "$to/fetch.log")"
+        (fetch_source) >"$to/fetch.log" 2>&1 || leave_out "apt-get source openmpi: $(grep -m1 '^E:' "$to/fetch.log")"
         archive=$(find "$to/package" -name 'openmpi_4.1.*.orig.tar.*' | head -1)
         [ -n "$archive" ] || leave_out "Debian's source package here is no Open MPI 4.1: $(ls "$to/package")"
     fi
