@@ -10,6 +10,7 @@
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
 #   choice      GPU-choice: the automatic choice of transport, and each forced one
+#   mixed       GPU-mixed (no png): contiguous and derived messages by turns, beside the MPI alone
 # and, as root with Open MPI, on one GPU or more:
 #   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
@@ -24,7 +25,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit beside overhead pingpong halo stencil choice nodes}
+parts=${*:-pack commit beside overhead pingpong halo stencil choice mixed nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -155,6 +156,17 @@ bench_choice() {
     join choice
 }
 
+# The two kinds of runs take turns, so that no drift of the machine is taken for a difference.
+bench_mixed() {
+    at=$scratch limit=150
+    for i in 1 2 3; do
+        ranks 2 "$build/bench/pingpong" --mixed "alone-$i.json"
+        measure 2 pingpong --mixed "mixed-$i.json"
+    done
+    python3 bench/mixed.py "$out/$name-mixed.json" "$scratch"/alone-?.json -- "$scratch"/mixed-?.json \
+        >"$out/$name-mixed.md" || fail "no report for mixed"
+}
+
 # shellcheck disable=SC2086
 bench_nodes() {
     at=$scratch limit=300
@@ -176,7 +188,7 @@ bench_nodes() {
 for part in $parts; do
     at=$out limit=900
     case $part in
-    pingpong | halo | stencil | choice)
+    pingpong | halo | stencil | choice | mixed)
         [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
     esac
     case $part in
@@ -188,6 +200,7 @@ for part in $parts; do
     halo) bench_halo ;;
     stencil) bench_stencil ;;
     choice) bench_choice ;;
+    mixed) bench_mixed ;;
     nodes) bench_nodes ;;
     *) fail "there is no part $part" ;;
     esac

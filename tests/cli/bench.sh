@@ -79,6 +79,15 @@ result "the choice of transport"
 bench pingpong --quick --limit 0 "$work/late.json" && grep -q '0 layouts verified' "$work/out" &&
     rows "$work/late.json" 0 && report "$work/late.json"
 result "pingpong ends when its time has passed"
+bench pingpong --mixed --check && grep -q 'verified, 0 wrong' "$work/out"
+result "contiguous and derived messages by turns"
+mixed() {   # the report, of two runs that are the same
+    sed 's/"us": \([0-9.]*\)/"us": \1, "mean_us": \1/' "$work/pingpong.json" >"$work/mixed-1.json"
+    (cd bench && python3 mixed.py "$work/mixed.json" "$work/mixed-1.json" -- "$work/mixed-1.json") >"$work/out" 2>&1 &&
+        grep -q 'at most 1.05 in 6 of 6 rows' "$work/out"
+}
+mixed
+result "their report"
 bench halo --warm 0.1 --n 6 "$work/halo-2.json"
 result "halo"
 bench stencil --warm 0.1 --n 5 --radius 3 "$work/stencil-2.json"
