@@ -9,7 +9,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool running;
-static atomic_uint threads;   /* so many have begun or are to end: one looks after offers while it is the last */
+static atomic_uint ended;     /* so many threads were told to end: each knows how many before it */
 static pthread_t thread;
 static void (*answer)(void);
 
@@ -21,7 +21,7 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 static void *attend(void *arg)
 {
     _Atomic uint32_t *word = &node_own()->refusals;
-    while (atomic_load(&threads) == (unsigned)(uintptr_t)arg) {
+    while (atomic_load(&ended) == (unsigned)(uintptr_t)arg) {
         uint32_t seen = atomic_load(word);
         answer();
         futex(word, FUTEX_WAIT, seen);
@@ -35,7 +35,7 @@ static bool begin(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool begun = !pthread_create(&thread, NULL, attend, (void *)(uintptr_t)atomic_load(&threads));
+    bool begun = !pthread_create(&thread, NULL, attend, (void *)(uintptr_t)atomic_load(&ended));
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return begun;
 }
@@ -61,7 +61,7 @@ void attend_call(const struct peer *p)
 void attend_finish(void)
 {
     if (!atomic_load(&running)) return;
-    atomic_fetch_add(&threads, 1);
+    atomic_fetch_add(&ended, 1);
     atomic_fetch_add(&node_own()->refusals, 1);
     futex(&node_own()->refusals, FUTEX_WAKE, INT_MAX);
     /* Of a file that was cut the word is another one now: the thread sleeps for ever. */

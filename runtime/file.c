@@ -20,7 +20,8 @@ static bool owned(const struct stat *st, enum file_from from)
 bool file_trusted(const struct stat *st, mode_t kind, enum file_from from, const char **why)
 {
     if (S_ISLNK(st->st_mode)) return fails("it is a link", why);
-    if ((st->st_mode & S_IFMT) != kind) return fails(kind == S_IFDIR ? "it is no folder" : "it is no regular file", why);
+    if (kind == S_IFDIR && !S_ISDIR(st->st_mode)) return fails("it is no folder", why);
+    if (kind == S_IFREG && !S_ISREG(st->st_mode)) return fails("it is no regular file", why);
     if (!owned(st, from)) return fails("it belongs to another user", why);
     if (st->st_mode & (S_IWGRP | S_IWOTH)) return fails("others may write to it (chmod go-w)", why);
     return true;

@@ -1,9 +1,10 @@
 /* file.h: files and folders whose names others know, and files that the library keeps open.
  *
- * Nobody else on a machine is trusted. /dev/shm is open to all, and so may be any folder that a variable names. All files
- * that the library finds by name are opened here: without following a link, without waiting for a pipe's other end, and
- * looked at once they are open. Only a regular file counts, of this user, that nobody else may write to.
- * A function that fails sets `why` to the reason, a text that lives on, and errno: EPERM where the file is not trusted. */
+ * Nobody else on a machine is trusted. /dev/shm is open to all, and so may be any folder that a variable names. All
+ * files that the library finds by name are opened here: without following a link, and without waiting for a pipe's
+ * other end. They are looked at once they are open. Only a regular file of this user counts, to which nobody else may
+ * write. A function that fails sets `why` to the reason, a text that lives on, and errno: EPERM where the file is not
+ * trusted. */
 #ifndef STRIDEC_FILE_H
 #define STRIDEC_FILE_H
 #include <errno.h>
@@ -29,10 +30,10 @@ char *file_read(const char *path, enum file_from from, size_t most, size_t *byte
 bool file_folder(const char *folder, enum file_from from, const char **why);
 /* Makes a folder with the given mode, and those above it. True if it is there, else errno says why it can't be made. */
 bool file_make_folder(const char *folder, mode_t mode);
-/* Begins to replace a file: returns a descriptor of a new one beside it, whose name is malloc'd; -1 with errno. The caller
- * closes it. */
+/* Begins to replace a file: returns a descriptor of a new one beside it, whose name is malloc'd; -1 with errno. The
+ * caller closes it. */
 int file_draft(const char *path, mode_t mode, char **draft);
-/* Gives a draft the file's name, or removes it where it is not good, and frees the draft's name. Keeps errno on failure. */
+/* Gives a draft the file's name, or removes it where it is not good. Frees the draft's name. Keeps errno on failure. */
 bool file_publish(char *draft, const char *path, bool good);
 
 /* The same file above the standard ones: a program that has closed those may still write there. -1 where that can't be. */

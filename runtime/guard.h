@@ -1,8 +1,8 @@
-/* guard.h: memory that may go, or never was there: windows of XPMEM on what its owner can't share, or has taken away; files of
- * /dev/shm that another process has made shorter.
+/* guard.h: memory that may go, or never was there: windows of XPMEM on what its owner can't share, or has taken away;
+ * files of /dev/shm that another process has made shorter.
  *
- * One handler of SIGBUS serves all. It is made at the first call of either kind, and hands all other SIGBUS to the one before it.
- * A program that sets its own handler later is on its own. */
+ * One handler of SIGBUS serves all. It is made at the first call of either kind, and hands all other SIGBUS to the one
+ * before it. A program that sets its own handler later is on its own. */
 #ifndef STRIDEC_GUARD_H
 #define STRIDEC_GUARD_H
 #include <stdatomic.h>

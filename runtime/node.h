@@ -103,7 +103,7 @@ struct peer {
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */
     _Atomic uint32_t past;      /* powers of two of bytes of which messages to it were last found to go better past the caches */
-    _Atomic uintptr_t *windows; /* on its rooms, by their places (room.c); NULL: not yet, or never */
+    _Atomic(_Atomic uintptr_t *) windows;   /* on its rooms, by their places (room.c); NULL: not yet, or never */
     struct cookie cookie;       /* the file's */
     atomic_bool lost;           /* a file of its was cut: what is read there may be zeros (guard.h) */
     atomic_bool told;           /* that was said */

@@ -165,7 +165,7 @@ bool rooms_open(struct peer *p)
     pthread_mutex_lock(&lock);
     int fd = p->windows || space_is_short() ? -1 : file_of(p);
     if (fd >= 0) {
-        p->windows = calloc(ROOMS, sizeof *p->windows);
+        p->windows = calloc(ROOMS, sizeof(_Atomic uintptr_t));
         file_done(fd);
     }
     bool open = p->windows != NULL;
@@ -196,7 +196,7 @@ static bool is_inside(const struct peer *p, uint64_t place, int64_t bytes)
 const char *room_of(const struct peer *p, uint64_t room, int64_t bytes)
 {
     int c = class_of(bytes);
-    if (!is_inside(p, room, (int64_t)1 << (c + SMALLEST)) || room % FIRST) return NULL;
+    if (c >= CLASSES || !is_inside(p, room, (int64_t)1 << (c + SMALLEST)) || room % FIRST) return NULL;
     uintptr_t w = atomic_load_explicit(&p->windows[room >> SMALLEST], memory_order_acquire);
     if (!w) w = window_make(p, room, c);
     return w && (w & (CLASSES_MOST - 1)) == (unsigned)c ? (const char *)(w - (unsigned)c) : NULL;
