@@ -23,7 +23,7 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
                struct reason *why);
 
 extern int cc_patience;
-/* How many threads wait for what is compiled: while there are some, compilers run at the priority of the thread that calls. */
+/* How many threads wait for what is compiled: while there are some, compilers run at the caller's priority. */
 extern atomic_int cc_awaited;
 
 #endif
