@@ -3,8 +3,8 @@
 
 #define USES 2   /* before a layout is served: as many as a handle that is kept needs (seen.c) */
 
-/* Bytes of calls for a reading of which nothing came: 128 KiB take 26 us and more. Lists cost as much again for each 8 entries
- * (Open MPI 4.1: 32 blocks 6 us, 1000 blocks 170 us), and are worth it beside 4 KiB for each alone. */
+/* Bytes of calls for a reading of which nothing came: 128 KiB take 26 us and more. Lists cost as much again for each 8
+ * entries (Open MPI 4.1: 32 blocks 6 us, 1000 blocks 170 us), and are worth it beside 4 KiB for each alone. */
 #define PRICE ((int64_t)128 << 10)
 #define ENTRIES 8
 #define ENTRY_BYTES 4096

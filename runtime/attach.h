@@ -42,8 +42,8 @@ struct attach_side {
  * The lists of runs that this takes are kept by request, with references to its trees: 64 requests and 16 MiB at most, least
  * used out, so that a program that sends the same again translates nothing. */
 bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes);
-/* Lists made, and runs read of other processes, so far; and the mean length of runs, in bytes, below which what lies between them is
- * read too. */
+/* Lists made, and runs read of other processes, so far; and the mean length of runs, in bytes, below which what
+ * lies between them is read too. */
 extern atomic_long attach_lists_made, attach_runs_read;
 extern int64_t attach_short;
 /* At MPI_Finalize: none is kept any more. */

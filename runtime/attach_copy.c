@@ -9,7 +9,7 @@
 
 #define VECTORS 1024                       /* IOV_MAX */
 #define REQUESTS 64
-#define GAP 4096                           /* what is shorter lies in pages of the runs on both sides of it, which are there */
+#define GAP 4096                           /* what is shorter lies in pages of the runs on both sides of it */
 #define SPAN_BYTES ((size_t)256 << 10)     /* of what is read at once with its gaps */
 #define LONG 1024                          /* bytes that are worth a span */
 #define KEPT_BYTES ((size_t)16 << 20)
@@ -32,8 +32,8 @@ struct request {
 };
 
 atomic_long attach_lists_made, attach_runs_read;
-/* Bytes. The kernel takes 0.35 us for each run: 1 MiB in runs of 4 bytes 90 ms, with what lies between them 3.2; of 1 KiB 0.39 and
- * 0.21. */
+/* Bytes. The kernel takes 0.35 us for each run: 1 MiB in runs of 4 bytes 90 ms, with what lies between them 3.2; of
+ * 1 KiB 0.39 and 0.21. */
 int64_t attach_short = 2048;
 static struct request *kept;   /* those used last first; what is in use is not among them */
 static int requests;
@@ -171,7 +171,8 @@ static bool append(struct request *r, const struct runs *theirs, const struct ru
  */
 
 /* One call's, of packed bytes from `at` on: how many it has brought, at most as many as `own` is left with. */
-static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct attach_side *to, struct runs *own, int64_t at)
+static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct attach_side *to, struct runs *own,
+                         int64_t at)
 {
     list_runs(own, to, at, theirs->past);
     cut(theirs, own->past);
@@ -275,7 +276,8 @@ static int64_t copy_spans(const struct peer *p, struct merging *m, const struct 
 }
 
 /* Where they lie far apart, or in another order, one by one. */
-static bool copy_short(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+static bool copy_short(const struct peer *p, const struct attach_side *from, const struct attach_side *to,
+                       int64_t bytes)
 {
     struct merging *m = malloc(sizeof *m);
     int64_t at = 0;

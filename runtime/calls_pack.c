@@ -124,12 +124,14 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     return s->where.device || s->packed.device || native_meet(datatype, s->layout, s->packed.bytes);
 }
 
-/* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. Of a layout that is known the MPI is not
- * to move what only tells it that the type was committed: *rc is its error where it was not. */
-static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm, int *rc)
+/* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. Whether a type of a known
+ * layout was committed the MPI is asked; *rc is its error. */
+static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
+                    int *rc)
 {
     if (s->fits && again_returns(s->layout)) *rc = parcel_committed(s->layout, s->datatype, comm);
-    if (*rc != MPI_SUCCESS || !s->fits || !native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
+    if (*rc != MPI_SUCCESS || !s->fits) return false;
+    if (!native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
     if (direction == KERNEL_PACK) native_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
     else native_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
     return true;
@@ -210,7 +212,8 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
             struct native_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
             bool ours = in_host(&c, &s, KERNEL_PACK, comm, &rc); \
-            if (!ours && rc == MPI_SUCCESS) rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+            if (!ours && rc == MPI_SUCCESS) \
+                rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
             native_end(&c, rc); \
             if (ours) *position += (number)s.packed.bytes; \
             return rc; \
@@ -230,7 +233,8 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
             struct native_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
             bool ours = in_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
-            if (!ours && rc == MPI_SUCCESS) rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+            if (!ours && rc == MPI_SUCCESS) \
+                rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
             native_end(&c, rc); \
             if (ours) *position += (number)s.packed.bytes; \
             return rc; \

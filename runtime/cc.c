@@ -34,6 +34,7 @@
 #endif
 
 int cc_patience = 300;
+atomic_int cc_awaited;
 
 static char path[PATH_MAX], identity[32];
 static struct reason missing;
@@ -286,7 +287,7 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
-    if (!error) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
+    if (!error && !atomic_load(&cc_awaited)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     free(environment);

@@ -5,6 +5,7 @@
 #ifndef STRIDEC_CC_H
 #define STRIDEC_CC_H
 #include "../gen/tree.h"
+#include <stdatomic.h>
 
 enum cc_output { CC_LIBRARY, CC_ASSEMBLY };
 
@@ -22,5 +23,7 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
                struct reason *why);
 
 extern int cc_patience;
+/* How many threads wait for what is compiled: while there are some, compilers run at the caller's priority. */
+extern atomic_int cc_awaited;
 
 #endif

@@ -92,8 +92,8 @@ struct kernel_trial {
 void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads);
 /* The settings worth a try, the model's first (gen_knob_list); free with gen_knob_list_free. -1 with *why. */
 int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why);
-/* Stops the worker and frees all modules; at MPI_Finalize. False, and they stay, as must tables that the worker reads, where it
- * is at a compile that does not end within a second. */
+/* Stops the worker and frees all modules; at MPI_Finalize. False, and they stay, as must tables that the worker reads,
+ * where it is at a compile that does not end within a second. */
 bool kernel_finish(void);
 
 #endif

@@ -107,10 +107,12 @@ void worker_push(struct module *m);
 void worker_expect(void); /* the thread will be wanted: starts it */
 void worker_forget(struct kernel *k); /* nobody waits for k's modules any more: they leave the queue */
 void worker_wake(void);
-/* Ends the worker, and waits a second for it at most. False where one is left at a compile: what it may touch must stay. */
+/* Ends the worker, and waits a second for it at most. False where one is left at a compile: what it may touch must
+ * stay. */
 bool worker_stop(void);
 void worker_guard_exit(void);
-/* The calling thread, if it is a worker, enters NVRTC, or has left it: there it may be stopped for good at the process's exit. */
+/* The calling thread, if it is a worker, enters NVRTC, or has left it: there it may be stopped for good at the
+ * process's exit. */
 void worker_compiles(bool enters);
 /* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
 int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);

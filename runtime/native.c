@@ -1,5 +1,6 @@
 /* native.c: packing in host memory by code made for a layout, or by a walk over its tree. See native.h. */
 #include "native.h"
+#include "cc.h"
 #include "cores.h"
 #include "env.h"
 #include "native_inner.h"
@@ -126,7 +127,9 @@ int native_comes(struct layout *l)
 int native_ready(struct layout *l, bool wait)
 {
     struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
+    atomic_fetch_add(&cc_awaited, wait);
     if (m) module_request(m);
     if (m && wait) kernel_wait(l->kernel);
+    atomic_fetch_sub(&cc_awaited, wait);
     return l->kernel ? native_comes(l) : -1;
 }

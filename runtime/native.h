@@ -123,8 +123,8 @@ HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, 
     return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
            && (span < NATIVE_NEAR || host_surely(first + span - 1));
 }
-/* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot, unless
- * their layout may be known (again.h): `room` is the most that the call moves. */
+/* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot,
+ * unless their layout may be known (again.h): `room` is the most that the call moves. */
 HOST_INLINE bool native_first(MPI_Datatype t, int64_t room)
 {
     _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
@@ -190,7 +190,8 @@ HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Dataty
     if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
     struct native_slot *s = native_slot(t);
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
-    if (atomic_load_explicit(&s->type, memory_order_acquire) != t) return native_first(t, room) ? NATIVE_DOWN : NATIVE_ASK;
+    if (atomic_load_explicit(&s->type, memory_order_acquire) != t)
+        return native_first(t, room) ? NATIVE_DOWN : NATIVE_ASK;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
     struct layout *l = *known = atomic_load_explicit(&s->layout, memory_order_acquire);
     if (!l) {

@@ -143,7 +143,8 @@ bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
     if (!s && least < INT64_MAX) s = slot_new(t);
     if (bytes < least) return false;
     if (slot_layout(s, t) == l) return true;
-    if (l->kernel && !layout_contiguous(l, 2) && !native_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
+    bool apart = l->kernel && !layout_contiguous(l, 2);
+    if (apart && !native_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
     slot_keep(t, l);
     return true;
 }

@@ -1,9 +1,9 @@
 /* worker.c: the one thread that compiles and loads modules, so that no MPI call waits for it.
  *
- * Started at the first request, or when one is to be expected. It ends once it is no longer `current`. MPI_Finalize waits a
- * second for that: a thread that is inside NVRTC longer is left there, with all that it may touch, and ends when it comes out.
- * A later session may start another meanwhile. NVRTC's destructors, which run when the process exits, crash a thread that still
- * compiles (7 of 40 exits, CUDA 13.0): freeze() stops it for good before. */
+ * Started at the first request, or when one is to be expected. It ends once it is no longer `current`. MPI_Finalize
+ * waits a second for that: a thread that is inside NVRTC longer is left there, with all that it may touch, and ends
+ * when it comes out. A later session may start another meanwhile. NVRTC's destructors, which run when the process
+ * exits, crash a thread that still compiles (7 of 40 exits, CUDA 13.0): freeze() stops it for good before. */
 #include "driver.h"
 #include "kernel_inner.h"
 #include "log.h"
@@ -28,7 +28,7 @@
 
 #define STOP_NS INT64_C(1000000000)     /* so long MPI_Finalize waits */
 #define PAUSE_NS 200000                 /* between two looks at a thread that is to end */
-#define CAREFUL 500                     /* so often a thread is stopped only where it surely holds no lock of the C library's */
+#define CAREFUL 500                     /* so often a thread is stopped only where it holds no lock of the C library's */
 #define FREEZE (SIGRTMAX - 1)
 
 struct worker {
@@ -219,7 +219,8 @@ static void frozen(int number, siginfo_t *info, void *context)
     sigset_t all;
     if (!self || !atomic_load(&self->compiles)) {
         if (before_freeze.sa_flags & SA_SIGINFO) before_freeze.sa_sigaction(number, info, context);
-        else if (before_freeze.sa_handler != SIG_DFL && before_freeze.sa_handler != SIG_IGN) before_freeze.sa_handler(number);
+        else if (before_freeze.sa_handler != SIG_DFL && before_freeze.sa_handler != SIG_IGN)
+            before_freeze.sa_handler(number);
         return;
     }
     if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL) return;

@@ -5,8 +5,8 @@
  * usage: soak [MESSAGES [THREADS]]
  * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
  * its part of them is left to its own chance. Every byte of every buffer is compared, and the second half of the messages
- * may not leave more in use than the first: of the heap, of memory that is resident, of the device's, of files. SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1
- * some messages are up to 64 MiB long. `make soak` runs a million.
+ * may not leave more in use than the first: of the heap, of memory that is resident, of the device's, of files.
+ * SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1 some messages are up to 64 MiB long. `make soak` runs a million.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 480 2 --host
@@ -373,18 +373,18 @@ static void check_growth(const struct resources *before, const struct resources 
     int64_t heap = after->heap - before->heap, files = after->descriptors - before->descriptors;
     int64_t anonymous = after->anonymous - before->anonymous, resident = after->resident - before->resident;
     int64_t device = after->device_bytes - before->device_bytes, others = after->simulated ? 0 : SLACK_LARGE;
-    int64_t loaded = MODULE_BYTES * (after->modules - before->modules), slack = large || messages < WARM ? SLACK_LARGE : SLACK_DEVICE;
+    int64_t loaded = MODULE_BYTES * (after->modules - before->modules);
+    int64_t slack = large || messages < WARM ? SLACK_LARGE : SLACK_DEVICE, each = SLACK_EACH * (int64_t)messages;
     expect(heap <= SLACK_HEAP + SLACK_EACH * (int64_t)messages, "%lld bytes of the heap more", (long long)heap);
     expect(files <= POOLED + messages / 1000, "%lld files more are open", (long long)files);   /* a file is an allocation */
     if (after->heap) {   /* a sanitizer keeps what is freed */
-        expect(anonymous <= SLACK_HEAP + slack + loaded + SLACK_EACH * (int64_t)messages, "%lld bytes more are resident",
-               (long long)anonymous);
-        expect(resident <= SLACK_LARGE + 2 * slack + loaded + SLACK_EACH * (int64_t)messages, "%lld bytes more with what is shared",
+        expect(anonymous <= SLACK_HEAP + slack + loaded + each, "%lld bytes more are resident", (long long)anonymous);
+        expect(resident <= SLACK_LARGE + 2 * slack + loaded + each, "%lld bytes more with what is shared",
                (long long)resident);
     }
     expect(device <= slack + others, "%lld bytes more of the device", (long long)device);
-    report("the second half of %d messages leaves nothing: %lld KiB of the heap, %lld resident, %lld of the device", 2 * messages,
-           (long long)heap / 1024, (long long)anonymous / 1024, (long long)device / 1024);
+    report("the second half of %d messages leaves nothing: %lld KiB of the heap, %lld resident, %lld of the device",
+           2 * messages, (long long)heap / 1024, (long long)anonymous / 1024, (long long)device / 1024);
 }
 
 static void layouts_make(void)
