@@ -6,6 +6,7 @@
 #include "next.h"
 #include "pull.h"
 #include "request.h"
+#include "reserve.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static void sweep(bool all)
             continue;
         }
         *link = e->next;
-        free(e);
+        reserve_put(e);
     }
 }
 
@@ -211,10 +212,9 @@ static int send_to_self(struct entry *e, int64_t length)
 /* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
 static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
 {
-    struct entry *e = calloc(1, sizeof *e);
+    struct entry *e = reserve_get(sizeof *e);
     struct parcel whole = {.address = e->bytes, .bytes = length};
     struct descriptor found;
-    if (!e) log_fatal("no memory for the record of a message that was matched");
     memcpy(e->bytes, bytes, (size_t)length);
     e->stands = pull_wanted(&whole, e->bytes, status, &found);
     e->payload = e->stands ? e->descriptor.bytes : length;
@@ -243,8 +243,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 /* What is no descriptor stays with the MPI. */
 static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
 {
-    struct entry *e = calloc(1, sizeof *e);
-    if (!e) log_fatal("no memory for the record of a message that was matched");
+    struct entry *e = reserve_get(sizeof *e);
     e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
     e->payload = wire_received(status);

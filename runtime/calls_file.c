@@ -3,6 +3,7 @@
 #include "log.h"
 #include "next.h"
 #include "operand.h"
+#include "reserve.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -40,19 +41,18 @@ static void split_free(struct split *s)
 {
     if (!s) return;
     operands_free(s->operands);
-    free(s->operands), free(s);
+    reserve_put(s->operands), reserve_put(s);
 }
 
 int operands_keep_file(struct operands *o, int rc, MPI_File file)
 {
-    struct split *s = rc == MPI_SUCCESS ? malloc(sizeof *s) : NULL;
     if (rc != MPI_SUCCESS) {
         operands_free(o);
         return rc;
     }
     split_free(take(file));   /* of a file that was closed before its end */
-    if (!s || !(s->operands = operands_move(o))) log_fatal("no memory for the record of a file operation that has begun");
-    s->file = file;
+    struct split *s = reserve_get(sizeof *s);
+    s->operands = operands_move(o), s->file = file;
     hold(s);
     return rc;
 }

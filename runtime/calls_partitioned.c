@@ -56,7 +56,7 @@ void partitioned_free(struct partitioned *p)
 {
     if (!p) return;
     pthread_mutex_lock(&table_lock);
-    HASH_DEL(table, p);
+    if (p->hh.tbl) HASH_DEL(table, p);
     pthread_mutex_unlock(&table_lock);
     pthread_mutex_destroy(&p->lock);
     free(p->here), free(p);
@@ -71,19 +71,23 @@ static struct partitioned *find(MPI_Request request)
     return p;
 }
 
-static struct partitioned *partitioned_new(const struct partitioned *what)
+/* In no table yet; NULL without memory. */
+static struct partitioned *partitioned_new(bool receive, int partitions, int64_t count)
 {
     struct partitioned *p = malloc(sizeof *p);
-    unsigned char *here = malloc((size_t)what->partitions);
-    if (!p || !here) log_fatal("no memory for the record of a partitioned request, whose buffer the MPI has");
-    *p = *what;
-    p->here = here;
-    memset(here, 1, (size_t)p->partitions);
+    unsigned char *here = malloc((size_t)partitions);
+    if (!p || !here) return free(p), free(here), NULL;
+    *p = (struct partitioned){.receive = receive, .partitions = partitions, .count = count, .here = here};
+    memset(here, 1, (size_t)partitions);
     pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+static void partitioned_add(struct partitioned *p)
+{
     pthread_mutex_lock(&table_lock);
     HASH_ADD(hh, table, request, sizeof p->request, p);
     pthread_mutex_unlock(&table_lock);
-    return p;
 }
 
 /*
@@ -92,22 +96,25 @@ static struct partitioned *partitioned_new(const struct partitioned *what)
 
 /* The operands of a buffer, opened; OPERANDS_NONE too for what the MPI is going to refuse. */
 static int open(struct operands *o, const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int peer,
-                MPI_Comm comm)
+                MPI_Comm comm, bool receives)
 {
     int64_t all;
     if (peer == MPI_PROC_NULL || partitions <= 0 || count <= 0) return OPERANDS_NONE;
     if (__builtin_mul_overflow((int64_t)partitions, (int64_t)count, &all)) return OPERANDS_NONE;
     *o = (struct operands){.how = OPERANDS_PACKED, .comm = comm, .n = 1,
                            .of = {{.buf = (void *)(uintptr_t)buf, .count = all, .type = type}}};
-    return operands_open(o);
+    int rc = operands_open(o);
+    if (rc != MPI_SUCCESS || (o->partitioned = partitioned_new(receives, partitions, count))) return rc;
+    operands_free(o);
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a partitioned request");
 }
 
-static int keep(struct operands *o, int rc, struct partitioned what, MPI_Request *request)
+static int keep(struct operands *o, int rc, MPI_Request *request)
 {
     if (rc == MPI_SUCCESS) {
-        what.request = *request;
-        what.operand = o->of[0];
-        o->partitioned = partitioned_new(&what);
+        o->partitioned->request = *request;
+        o->partitioned->operand = o->of[0];
+        partitioned_add(o->partitioned);
     }
     return operands_persist(o, rc, request);
 }
@@ -117,12 +124,11 @@ static int keep(struct operands *o, int rc, struct partitioned what, MPI_Request
                     int peer, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) \
     { \
         struct operands o; \
-        int rc = open(&o, buf, partitions, count, datatype, peer, comm); \
+        int rc = open(&o, buf, partitions, count, datatype, peer, comm, is_receive); \
         if (rc == OPERANDS_NONE) return next->name(buf, partitions, count, datatype, peer, tag, comm, info, request); \
         if (rc != MPI_SUCCESS) return rc; \
         rc = next->name(o.of[0].use, partitions, count, o.of[0].use_type, peer, tag, comm, info, request); \
-        struct partitioned what = {.receive = is_receive, .partitions = partitions, .count = count}; \
-        return keep(&o, rc, what, request); \
+        return keep(&o, rc, request); \
     }
 INIT(Psend_init, const void, false)
 INIT(Precv_init, void, true)

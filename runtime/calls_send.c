@@ -4,6 +4,7 @@
 #include "message.h"
 #include "offer.h"
 #include "outflow.h"
+#include "reserve.h"
 #include "watch.h"
 
 FORMS(send_forms, const void *, int, int, MPI_Comm);
@@ -90,7 +91,7 @@ static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_
     int rc;
     int64_t bytes;
     struct layout *brief = how != LEAVES_BUFFERED ? host_brief(buf, count, datatype, dest, &bytes) : NULL;
-    struct block *b = brief ? block_get(bytes) : NULL;
+    struct block *b = brief && !reserve_low() ? block_get(bytes) : NULL;
     if (b) return isend_brief(next, brief, buf, count, b, bytes, dest, tag, comm, request);
     if (!message_leaves(&l, how, buf, count, datatype, dest, comm, &rc))
         return rc != MPI_SUCCESS ? rc : DOWN(next, buf, count, datatype, dest, tag, comm, request);

@@ -2,6 +2,7 @@
  * completes them at the origin. */
 #include "dictionary.h"
 #include "interpose.h"
+#include "log.h"
 #include "next.h"
 #include "operand.h"
 #include "request.h"
@@ -34,8 +35,7 @@ static struct window *window_of(MPI_Win win)
     struct window *w = NULL;
     HASH_FIND(hh, windows, &win, sizeof win, w);
     if (w) return w;
-    w = calloc(1, sizeof *w);
-    if (!w) log_fatal("no memory for the record of a window that the MPI is at work on");
+    w = reserve_get(sizeof *w);
     w->win = win;
     HASH_ADD(hh, windows, win, sizeof w->win, w);
     return w;
@@ -75,7 +75,7 @@ static struct held *take(const struct read_from *last)
     }
     if (w && !w->held) {
         HASH_DEL(windows, w);
-        free(w);
+        reserve_put(w);
     }
     pthread_mutex_unlock(&lock);
     return taken;
@@ -97,12 +97,12 @@ void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type)
 
 int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 {
-    struct held *h = rc == MPI_SUCCESS ? malloc(sizeof *h) : NULL;
     if (rc != MPI_SUCCESS) {
         operands_free(o);
         return rc;
     }
-    if (!h || !(h->operands = operands_move(o))) log_fatal("no memory for the record of a window operation that has begun");
+    struct held *h = reserve_get(sizeof *h);
+    h->operands = operands_move(o);
     h->of = operation(win, target);
     hold(h);
     return rc;
@@ -147,7 +147,7 @@ static int finish(struct held *list)
     for (struct held *h = list, *next; h; h = next) {
         next = h->next;
         operands_free(h->operands);
-        free(h->operands), free(h);
+        reserve_put(h->operands), reserve_put(h);
         atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
     }
     return failed;

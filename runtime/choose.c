@@ -13,6 +13,7 @@
 
 static struct tune_table *table;
 static const char *table_file;   /* NULL: built-in */
+static struct tune_table bare;   /* serves where there is no memory for a table: without figures, messages go by the host */
 
 static void check_versions(void)
 {
@@ -32,11 +33,15 @@ void choose_start(void)
     }
     if (table_file) check_versions();
     if (!table) table = tune_parse(tune_builtin, "built-in", &why);
+    if (table) return;
+    bare.host_least = TUNE_HOST_LEAST, bare.pipeline = TUNE_PIPELINE_USUAL;
+    table = &bare;
+    log_write(LOG_WARN, "%s; choosing without figures", why.text);
 }
 
 void choose_finish(void)
 {
-    free(table);
+    if (table != &bare) free(table);
     table = NULL, table_file = NULL;
 }
 

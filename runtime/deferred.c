@@ -4,6 +4,7 @@
 #include "log.h"
 #include "offer.h"
 #include "request.h"
+#include "reserve.h"
 #include "world.h"
 #include <limits.h>
 #include <pthread.h>
@@ -79,11 +80,16 @@ static int tag_of(const struct edges *e, unsigned operation)
     return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * TAGS_EACH;
 }
 
+/* NULL without memory: an error that has been raised. The call may be made again: the tags of persistent ones count those made. */
 static struct deferred *deferred_new(struct operands *o, bool persistent)
 {
-    struct deferred *d = take_spare();
-    struct edges *e = edges_copy(o->edges);
-    if (!d || !e) log_fatal("no memory for a neighbourhood collective, which the other ranks have begun");
+    struct deferred *d = reserve_low() ? NULL : take_spare();
+    struct edges *e = d ? edges_copy(o->edges) : NULL;
+    if (!e) {
+        if (d) put_spare(d);
+        raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
+        return NULL;
+    }
     int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
     *d = (struct deferred){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
                            .each = o->of[0].flags & OPERAND_NEIGHBORS};
@@ -133,9 +139,7 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
     if (!edge_goes_plain(e)) {
         exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         if (e->parcel) return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
-        int rc = edge_receive_in_vain(e, e->bytes, tag, comm, request);
-        if (!e->excess) log_fatal("no memory for what a neighbour is about to send");
-        return rc;
+        return edge_receive_in_vain(e, e->bytes, tag, comm, request);
     }
     e->parcel = parcel_bare(e->layout, e->where.device, e->buf, e->count);
     if (!e->parcel) log_fatal("no memory for what a neighbour is about to send");
@@ -285,6 +289,7 @@ static int refused(struct deferred *d)
 int edges_begin(struct operands *o, MPI_Request *request)
 {
     struct deferred *d = deferred_new(o, false);
+    if (!d) return MPI_ERR_NO_MEM;
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS) log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
@@ -296,6 +301,7 @@ int edges_begin(struct operands *o, MPI_Request *request)
 int edges_init(struct operands *o, MPI_Request *request)
 {
     struct deferred *d = deferred_new(o, true);
+    if (!d) return MPI_ERR_NO_MEM;
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS) log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");

@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "log.h"
 #include "node.h"
+#include "reserve.h"
 #include <pthread.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ void edges_put(struct edges *e)
     edges_put(e->of);
     side_free(&e->in), side_free(&e->out);
     free(e->request), free(e->status);
-    free(e);
+    reserve_put(e);
 }
 
 static int forget(MPI_Comm comm, int which, void *edges, void *extra)
@@ -216,8 +217,7 @@ static struct edges *meet(MPI_Comm comm, bool last)
     bool driver;
     if (comm == MPI_COMM_NULL || !have_key()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
-    struct edges *e = calloc(1, sizeof *e);
-    if (!e) log_fatal("no memory for the neighbours of a communicator, on which the other ranks wait for this one");
+    struct edges *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
     e->comm = MPI_COMM_NULL;
     atomic_init(&e->holders, 1);
     decide(e, comm, topology, &driver);

@@ -1,6 +1,7 @@
 /* export.c: device memory and layouts that peers of the node are to read. */
 #include "export.h"
 #include "dictionary.h"
+#include "log.h"
 #include "latch.h"
 #include <pthread.h>
 #include <stdlib.h>

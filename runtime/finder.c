@@ -2,10 +2,21 @@
 #include "finder.h"
 #include "log.h"
 #include "spare.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW (sizeof ((struct finder *)0)->few.records / sizeof(struct record *))
+
+/* Serves one call at a time where there is no memory for the lists. */
+#define EMERGENCY_BYTES (128 << 10)
+static max_align_t emergency[EMERGENCY_BYTES / sizeof(max_align_t)];
+static atomic_flag emergency_taken = ATOMIC_FLAG_INIT;
+
+static void *emergency_list(size_t bytes)
+{
+    return bytes <= sizeof emergency && !atomic_flag_test_and_set(&emergency_taken) ? emergency : NULL;
+}
 
 void finder_room(struct finder *f, int count, MPI_Status *statuses)
 {
@@ -13,6 +24,7 @@ void finder_room(struct finder *f, int count, MPI_Status *statuses)
     size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
     size_t list = (n * each + _Alignof(MPI_Status) - 1) / _Alignof(MPI_Status) * _Alignof(MPI_Status);
     f->block = n > FEW ? spare_get(SPARE_LIST, list + own * sizeof(MPI_Status)) : NULL;
+    if (n > FEW && !f->block) f->block = emergency_list(list + own * sizeof(MPI_Status));
     if (n > FEW && !f->block) log_fatal("no memory to look for the records of %d requests", count);
     f->records = !record_threads() ? NULL : f->block ? f->block : f->few.records;
     f->handles = record_threads() ? NULL : f->block ? f->block : f->few.handles;
@@ -22,7 +34,8 @@ void finder_room(struct finder *f, int count, MPI_Status *statuses)
 
 void finder_leave(struct finder *f)
 {
-    spare_put(SPARE_LIST, f->block);
+    if (f->block == emergency) atomic_flag_clear(&emergency_taken);
+    else spare_put(SPARE_LIST, f->block);
 }
 
 void finder_close(struct finder *f)

@@ -1,6 +1,7 @@
 /* import.c: memory and layouts of peers of the node. */
 #include "import.h"
 #include "dictionary.h"
+#include "log.h"
 #include "latch.h"
 #include "link.h"
 #include "place.h"

@@ -5,6 +5,7 @@
 #include "log.h"
 #include "native.h"
 #include "read_type.h"
+#include "reserve.h"
 #include "seen.h"
 #include <limits.h>
 #include <pthread.h>
@@ -17,6 +18,8 @@ static int layout_key = MPI_KEYVAL_INVALID;
 /* Named types that have a layout: MPICH never deletes their attributes. */
 static MPI_Datatype named[128];
 static int named_count;
+
+static char unread[] = "(unread)";   /* the signature of a layout that the MPI must pack */
 
 struct layout *layout_ref(struct layout *l)
 {
@@ -33,8 +36,8 @@ void layout_unref(struct layout *l)
     if (l->host_read) native_gone(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
-    free(l->signature);
-    free(l);
+    if (l->signature != unread) free(l->signature);
+    reserve_put(l);
 }
 
 MPI_Datatype layout_bytes_type(struct layout *l)
@@ -138,7 +141,7 @@ static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct 
     PMPI_Type_get_true_extent_x(datatype, &low, &true_extent);
     if (size == 0) low = true_extent = 0;   /* MPICH tells of an empty type's bytes with the ends of the number line */
     l->size = size, l->extent = extent, l->low = low, l->high = low + true_extent, l->block = size;
-    l->signature = strdup("(unread)");
+    l->signature = unread;
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
 }
 
@@ -169,8 +172,7 @@ static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *
 
 struct layout *layout_new(void)
 {
-    struct layout *l = calloc(1, sizeof *l);
-    if (!l) return NULL;
+    struct layout *l = reserve_get(sizeof *l);
     l->refs = 1;
     l->plain = MPI_DATATYPE_NULL;
     atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
@@ -178,13 +180,12 @@ struct layout *layout_new(void)
     return l;
 }
 
+/* Never NULL: without a layout an MPI that can't read device memory would be given it, and a descriptor would pass for its
+ * payload. */
 static struct layout *layout_make(MPI_Datatype datatype)
 {
     struct layout *l = layout_new();
     struct reason why = {""};
-    /* Without one an MPI that can't read device memory would be given it, and a descriptor would pass for its payload. */
-    if (!l && (driver_get() || descriptors_armed())) log_fatal("no memory for the layout of a datatype");
-    if (!l) return NULL;
     if (!layout_read(l, datatype, &why)) layout_unread(l, datatype, &why);
     l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
     if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;

@@ -5,6 +5,7 @@
 #include "import.h"
 #include "offer.h"
 #include "outflow.h"
+#include "reserve.h"
 #include "watch.h"
 #include <string.h>
 
@@ -17,11 +18,16 @@ static bool settled(struct parcel **p, int rc)
     return false;
 }
 
+static int no_record(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+}
+
 /* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
 static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                         MPI_Comm comm, int *rc)
 {
-    bool packs = how != LEAVES_BUFFERED, offers = how >= LEAVES_BLOCKING;
+    bool packs = how != LEAVES_BUFFERED && !reserve_low(), offers = how >= LEAVES_BLOCKING;
     struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
     if (l && offers && (to->offer = host_offers(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
     to->parcel = l ? host_packs(l, buf, count) : packs ? host_packs_brief(buf, count, datatype, comm) : NULL;
@@ -39,6 +45,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     *to = (struct leaving){NULL};
     *rc = MPI_SUCCESS;
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
+    if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
     if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
@@ -60,6 +67,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
                      MPI_Comm comm, int *rc)
 {
     *p = NULL;
+    if (reserve_low()) return *rc = no_record(comm), false;
     *rc = source == MPI_PROC_NULL ? MPI_SUCCESS : parcel_open(p, buf, count, datatype, source, comm);
     attach_poll();
     if (*rc == MPI_SUCCESS && !*p) *p = host_awaits(buf, count, datatype, source, comm);
@@ -90,7 +98,7 @@ int message_brief(struct layout *l, void *buf, int64_t count, const void *packed
     int64_t bytes = watch_bytes(status);
     if (!descriptor_fits(bytes) || !descriptor_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
     struct parcel *p = host_block(l, buf, count);
-    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message");
+    if (!p) return raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     memcpy((void *)(uintptr_t)p->address, packed, (size_t)bytes);
     int rc = message_arrived(p, status, comm);
     parcel_close(p);

@@ -4,6 +4,7 @@
 #include "import.h"
 #include "log.h"
 #include "pull.h"
+#include "reserve.h"
 #include "seen.h"
 #include "standing.h"
 #include "write_type.h"
@@ -314,6 +315,8 @@ int operands_open(struct operands *o)
     }
     int rc = watch(o, need);
     if (rc == MPI_SUCCESS && !o->watch && !any) return OPERANDS_NONE;
+    if (rc == MPI_SUCCESS && reserve_low())
+        rc = raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);
     if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");

@@ -132,7 +132,7 @@ int operands_unpack(struct operands *o, struct batch *b, int64_t bytes);
  * once, each with elements of its own. 0 or -1. */
 int operand_move_part(const struct operand *p, int64_t first, int64_t n, bool pack);
 void operands_free(struct operands *o);
-/* A copy that outlives the call; NULL without memory. */
+/* Returns a copy that outlives the call, to be freed by reserve_put. */
 struct operands *operands_move(const struct operands *o);
 bool operands_partial(const struct operands *o);
 /* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL: the MPI writes

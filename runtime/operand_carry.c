@@ -1,6 +1,7 @@
 /* operand_carry.c: carrying an operand: its wire, its pieces, and the host memory of staged ones. */
 #include "operand_inner.h"
 #include "partitioned.h"
+#include "reserve.h"
 #include "standing.h"
 #include "world.h"
 #include <stdlib.h>
@@ -153,19 +154,20 @@ static bool brings_descriptors(const struct operands *o)
     return o->receives && o->source >= 0 && offer_allowed() && node_peer(o->comm, o->source);
 }
 
-/* MPI_SUCCESS, an error that has been raised, or CANT: not so. */
+/* MPI_SUCCESS, an error that has been raised, or CANT: not so; SCARCE: for want of memory. */
 #define CANT (-1)
+#define SCARCE (-2)
 static int carry(const struct operands *o, struct operand *p, const struct group *g)
 {
     struct carried *c = carried_new(o, p, g);
     bool staged = o->how == OPERANDS_STAGED;
-    int rc = c ? MPI_SUCCESS : CANT;
+    int rc = c ? MPI_SUCCESS : SCARCE;
     for (int i = 0; c && i < c->n && rc == MPI_SUCCESS; i++) {
         const struct parcel *q = &c->piece[i].parcel;
         rc = parcel_check(q->layout, (struct where){.device = q->device, .parts = q->parts}, c->piece[i].source, operands_comm(o));
     }
     bool host_only = staged || !takes_devices(o) || brings_descriptors(o) || group_alone(o, g);
-    if (rc == MPI_SUCCESS && !(p->hosted ? place_hosted(c) : acquire(c, host_only))) rc = CANT;
+    if (rc == MPI_SUCCESS && !(p->hosted ? place_hosted(c) : acquire(c, host_only))) rc = SCARCE;
     if (rc == MPI_SUCCESS) {
         if (!p->hosted) place_pieces(c);
         if (o->sends && !p->hosted) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
@@ -218,12 +220,14 @@ int operand_carry(const struct operands *o, struct operand *p, const struct grou
     struct operands staged = *o;
     if (refused(o, p, g)) return MPI_SUCCESS;
     int rc = extent_decides(o, p) ? CANT : carry(o, p, g);
-    if (rc != CANT) return rc;
+    if (rc != CANT && rc != SCARCE) return rc;
     staged.how = OPERANDS_STAGED;
     operand_as_is(p);
     if (p->hosted) return p->hosted = false, MPI_SUCCESS;   /* the MPI takes it as it is */
-    if (o->how == OPERANDS_PACKED) operand_by_runs(o, p, g), rc = carry(&staged, p, g);
-    return rc != CANT ? rc : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
+    /* A descriptor is looked for where the packed bytes arrive. */
+    bool stages = o->how == OPERANDS_PACKED && !(rc == SCARCE && o->receives);
+    if (stages) operand_by_runs(o, p, g), rc = carry(&staged, p, g);
+    return rc != CANT && rc != SCARCE ? rc : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
 }
 
 void operands_free(struct operands *o)
@@ -242,7 +246,7 @@ void operands_free(struct operands *o)
 
 struct operands *operands_move(const struct operands *o)
 {
-    struct operands *copy = malloc(sizeof *copy);
-    if (copy) *copy = *o;
+    struct operands *copy = reserve_get(sizeof *copy);
+    *copy = *o;
     return copy;
 }

@@ -1,9 +1,9 @@
 /* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
  * collective on a file ends. */
-#include "log.h"
 #include "operand.h"
 #include "pull.h"
 #include "request.h"
+#include "reserve.h"
 #include <stdlib.h>
 
 /* The handle of what has completed at once may be shared with others of that kind, and no record could tell them apart. */
@@ -29,9 +29,7 @@ static int unpack_now(struct operands *o)
 static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
 {
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
-    struct operands *kept = rc == MPI_SUCCESS ? operands_move(o) : NULL;
-    if (rc == MPI_SUCCESS && !kept) log_fatal("no memory for the record of an operation that has begun");
-    if (kept) record_add_operands(*request, kept, persistent);
+    if (rc == MPI_SUCCESS) record_add_operands(*request, operands_move(o), persistent);
     else operands_free(o);
     return rc;
 }
@@ -48,8 +46,7 @@ int operands_persist(struct operands *o, int rc, MPI_Request *request)
 
 int operands_await(const struct operands *o, int rc, const MPI_Request *request)
 {
-    bool may = rc == MPI_SUCCESS && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
-    struct operands *kept = may ? operands_move(o) : NULL;
-    if (kept) record_add_dormant(*request, kept);
+    bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
+    if (may) record_add_dormant(*request, operands_move(o));
     return rc;
 }

@@ -132,8 +132,7 @@ static bool take_one(void)
     if (PMPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, own.comm, &there, &message, &status) != MPI_SUCCESS || !there) return false;
     PMPI_Get_count(&status, MPI_BYTE, &bytes);
     void *nowhere = malloc((size_t)bytes + 1);
-    if (!nowhere) log_fatal("no memory for a message's chunk, whose sender would wait for ever");
-    PMPI_Mrecv(nowhere, bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    PMPI_Mrecv(nowhere, nowhere ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);   /* truncated, it is gone too */
     free(nowhere);
     return true;
 }

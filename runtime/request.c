@@ -44,7 +44,7 @@ void record_free(struct record *r)
     parcel_close(r->parcel);
     outflow_put(r->outflow);
     if (r->operands) operands_free(r->operands);
-    free(r->operands);
+    reserve_put(r->operands);
     if (r->deferred) atomic_fetch_sub(&deferrals, 1);
     deferred_free(r->deferred);
     atomic_fetch_sub_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);

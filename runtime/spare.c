@@ -1,6 +1,7 @@
 /* spare.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked for. */
 #include "spare.h"
 #include "latch.h"
+#include "reserve.h"
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ void *spare_get(enum spare kind, size_t bytes)
     if (b && b->bytes >= bytes) return b->memory;
     free(b);
     b = malloc(sizeof *b + bytes);
+    if (!b) b = reserve_take(sizeof *b + bytes);
     if (!b) return NULL;
     b->bytes = bytes;
     return b->memory;
@@ -47,14 +49,14 @@ void spare_put(enum spare kind, void *block)
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
     latch_close(&lists[kind].latch);
-    bool keep = lists[kind].kept < LIMITS[kind];
+    bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;
         lists[kind].kept++;
     }
     latch_open(&lists[kind].latch);
-    if (!keep) free(b);
+    if (!keep) reserve_put(b);
 }
 
 void spare_drop(void)

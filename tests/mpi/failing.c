@@ -2,8 +2,7 @@
  *
  * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone": one rank
  * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI a descriptor may come into device
- * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too;
- * "memory": there is none for what is to be known of its receive: that fails, and the message is there for the next one.
+ * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too.
  *
  * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
  * run: STRIDEC_TRANSPORT=staged -n 3 packs
@@ -11,7 +10,6 @@
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host deep
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@MEMORY SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 memory
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -199,57 +197,6 @@ static void deep(void)
     report("a descriptor for a type that can't be read");
 }
 
-/* ---- memory ---- */
-
-#define WAYS 2
-#define EACH 16   /* receives that wait meanwhile, so that no record is left of messages before */
-static struct buf waiting_in;
-static MPI_Request waiting[2 * WAYS * EACH];
-static int num_waiting;
-
-static int receive_by(int way, const struct layout *l, void *to)
-{
-    if (way == 0) return MPI_Recv(to, l->count, l->type, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return MPI_Sendrecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, to, l->count, l->type, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-static void receive_without(int way, const struct layout *l, const struct layout *sent)
-{
-    int *fails = dlsym(RTLD_DEFAULT, "memory_fails"), *failures = dlsym(RTLD_DEFAULT, "memory_failures"), before = *failures;
-    struct buf in;
-    buf_make(&in, MEM_DEVICE, l, 0, salt + 1);
-    for (int i = 0; i < EACH; i++)
-        MPI_Irecv(waiting_in.origin, sent->count, sent->type, 0, 99, MPI_COMM_WORLD, &waiting[num_waiting++]);
-    *fails = 1;
-    int rc = receive_by(way, l, in.origin);
-    *fails = 0;
-    expect((rc != MPI_SUCCESS) == (*failures > before), "%d failures: %s", *failures - before, error_name(error_class(rc)));
-    if (rc != MPI_SUCCESS) rc = receive_by(way, l, in.origin);
-    expect(rc == MPI_SUCCESS, "with memory: %s", error_name(error_class(rc)));
-    buf_expect_from(&in, l, sent, salt), buf_check(&in, "a receive after one without memory");
-    buf_free(&in);
-}
-
-static void memory(void)
-{
-    struct layout strided, plain;
-    layout_number(&strided, 1, 40), layout_number(&plain, 0, 40);
-    meet(&strided);
-    buf_make(&waiting_in, MEM_DEVICE, &strided, 0, 1);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    for (int i = 0; i < 2 * WAYS; i++) {
-        salt += 10;
-        if (my_rank == 0) send_once(&strided, 3);
-        if (my_rank == 1) receive_without(i / 2, i % 2 ? &plain : &strided, &strided);
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
-    for (int i = 0; i < num_waiting; i++) MPI_Cancel(&waiting[i]);
-    MPI_Waitall(num_waiting, waiting, MPI_STATUSES_IGNORE);
-    buf_free(&waiting_in);
-    layout_free(&strided), layout_free(&plain);
-    report("receives without memory");
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argv[argc - 1];
@@ -259,6 +206,5 @@ int main(int argc, char **argv)
     if (!strcmp(what, "alone")) alone();
     if (!strcmp(what, "head")) head();
     if (!strcmp(what, "deep")) deep();
-    if (!strcmp(what, "memory")) memory();
     return check_finish();
 }

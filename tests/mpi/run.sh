@@ -2,7 +2,7 @@
 # run.sh BUILD_DIR [MPICC] [PROGRAM...]: runs the multi-rank tests under `stridec run --sim`, a line of the tests'
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
-# @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @MEMORY that and one by which stridec's memory runs out, @TOOL another tool of the profiling interface, which stridec
+# @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
 # comes before, @ATTACH one through which the reading of other processes' memory fails, @XPMEM that and a simulated XPMEM, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
@@ -67,7 +67,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         case $value in
         @AWARE) value=$(cd "$build" && pwd)/sim/libaware.so ;;
         @ADDRESS) value=$(cd "$build" && pwd)/sim/libaware.so:$(cd "$build" && pwd -P)/tests/mpi/libaddress.so ;;
-        @MEMORY) value=$(cd "$build" && pwd)/sim/libaware.so:$(cd "$build" && pwd -P)/tests/mpi/libmemory.so ;;
+        @SCARCE) value=$(cd "$build" && pwd -P)/tests/mpi/libmemory.so ;;
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
         @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @XPMEM) value=$(cd "$build" && pwd)/sim/libxpmem.so:$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
@@ -112,7 +112,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 
 passed=0 failed=0
 programs="pack mapped parts host native extend attach imports self watched p2p uneven requests outstanding collectives reductions neighbors halo deferred pending window file
-    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short
+    bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing scarce probed capture short
     fatal devices handles edges large_count random"
 # Compiling, caching, tables: of which one MPI shows all.
 [ -n "$MPI_TEST_SECOND" ] || programs="$programs fallback tuned steps large churn warm"
@@ -125,7 +125,7 @@ for name in "$@"; do
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses, or XPMEM, is the same above both.
-        *XPMEM_FAIL=* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        *XPMEM_FAIL=* | *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
         esac
         # Kernels of two GPUs that go in step: the MPI carries one descriptor each.
