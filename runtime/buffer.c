@@ -164,8 +164,8 @@ struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
     }
     if (r == CUDA_SUCCESS) return b;
     free(b);
-    log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device", bytes,
-              driver_error(r));
+    if (!driver_lost(r)) log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device",
+                                    bytes, driver_error(r));
     return NULL;
 }
 

@@ -18,6 +18,33 @@ const char *driver_error(CUresult r)
     return "unknown driver error";
 }
 
+/* Those that stay with the context until it is destroyed. */
+static const CUresult lasting[] = {
+    CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
+};
+static atomic_bool failed, lost_told;
+
+bool driver_lost(CUresult r)
+{
+    bool lost = false;
+    for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) lost |= r == lasting[i];
+    if (lost) atomic_store(&failed, true);
+    if (lost && !atomic_exchange(&lost_told, true))
+        log_write(LOG_ERROR, "the CUDA context is lost (%s): a kernel has failed, of the program's own perhaps; messages of device "
+                             "memory are errors from here on", driver_error(r));
+    return lost;
+}
+
+bool device_failed(void)
+{
+    return atomic_load_explicit(&failed, memory_order_relaxed);
+}
+
+/* What the driver does not tell of, and the host can't read. */
+static struct place unknown = {.device = {.ordinal = -1}, .gone = true, .lock = PTHREAD_MUTEX_INITIALIZER};
+
 struct device *device_first(void)
 {
     return atomic_load_explicit(&devices, memory_order_acquire);
@@ -53,7 +80,10 @@ static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
 static struct place *place_new(const struct driver *driver, CUcontext context, CUdevice ordinal)
 {
     size_t total = 0;
+    static struct place first;   /* serves where there is no memory */
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
     struct place *p = calloc(1, sizeof *p);
+    if (!p && !atomic_flag_test_and_set(&taken)) p = &first;
     if (!p) return NULL;
     struct device *d = &p->device;
     d->context = context;
@@ -109,6 +139,7 @@ bool device_lives(struct device *d)
 
 static void publish(struct place *p)
 {
+    atomic_store(&failed, false), atomic_store(&lost_told, false);   /* the program has begun anew */
     p->device.next = device_first();
     atomic_store_explicit(&devices, &p->device, memory_order_release);
     log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.arch);
@@ -119,12 +150,15 @@ static struct device *add(const struct driver *driver, CUcontext context, CUdevi
     bool primary = !context;
     CUresult r = primary ? driver->cuDevicePrimaryCtxRetain(&context, ordinal) : CUDA_SUCCESS;
     if (r != CUDA_SUCCESS) {
-        log_once(LOG_ERROR, "primary context", "device %d has no usable primary context: %s", ordinal, driver_error(r));
+        if (!driver_lost(r)) log_once(LOG_ERROR, "primary context", "device %d has no usable primary context: %s", ordinal, driver_error(r));
         return NULL;
     }
     struct device *known = find(context, ordinal);
     struct place *p = known ? place_of(known) : place_new(driver, context, ordinal);
-    if (!p) log_fatal("no memory for what is known of a GPU, whose memory would pass for the host's");
+    if (!p) {
+        log_once(LOG_ERROR, "place", "no memory for what is known of device %d: its memory can't be used", ordinal);
+        return NULL;
+    }
     if (primary) atomic_store(&p->primary, true);
     if (!known) sign(driver, p), publish(p);
     return &p->device;
@@ -149,14 +183,28 @@ struct origin {
     int ordinal;
 };
 
-/* False where there is no driver, or it was never initialized: then there are no device pointers. */
-static bool ask(const struct driver *driver, const void *p, struct origin *o)
+/* NOT_INITIALIZED where there is no driver: then, too, there are no device pointers. */
+static CUresult ask(const struct driver *driver, const void *p, struct origin *o)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                   CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     void *where[] = {&o->type, &o->managed, &o->context, &o->ordinal};
     *o = (struct origin){0};
-    return driver && p && driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
+    if (!driver || !p) return CUDA_ERROR_NOT_INITIALIZED;
+    return driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p);
+}
+
+/* Where the driver answers by an error: NULL of memory that the process can read, which the MPI can read too. */
+static struct device *unknown_at(const void *p, CUresult r)
+{
+    if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_DEINITIALIZED || r == CUDA_ERROR_INVALID_VALUE) return NULL;
+    if (host_readable(p)) return NULL;
+    if (!driver_lost(r)) {
+        atomic_store(&failed, true);
+        log_once(LOG_ERROR, "where", "the driver does not tell where a buffer lies (%s): messages of memory that the host can't read "
+                                     "are errors", driver_error(r));
+    }
+    return &unknown.device;
 }
 
 static bool on_device(const struct origin *o)
@@ -214,9 +262,12 @@ struct device *device_around(const void *p, struct allocation *a)
     struct met *m = met_around(p);
     if (m && stands(driver, m, p)) return *a = m->around, m->device;
     if (m) *m = (struct met){0};
-    if (!ask(driver, p, &o) || !on_device(&o)) return NULL;
+    CUresult r = ask(driver, p, &o);
+    if (r != CUDA_SUCCESS) return unknown_at(p, r);
+    if (!on_device(&o)) return NULL;
     struct device *d = find_or_add(driver, o.context, o.ordinal);
-    if (!d || o.managed || !ask_around(driver, p, a)) return d;
+    if (!d) return &unknown.device;   /* its context can't be had: said by now */
+    if (o.managed || !ask_around(driver, p, a)) return d;
     if (!m) m = &lately[next_met++ % MET];
     *m = (struct met){d, *a};
     return d;
@@ -231,7 +282,8 @@ struct device *device_of(const void *p)
 bool device_only(const void *p)
 {
     struct origin o;
-    return ask(driver_get(), p, &o) && on_device(&o) && !o.managed;
+    CUresult r = ask(driver_get(), p, &o);
+    return r != CUDA_SUCCESS ? unknown_at(p, r) != NULL : on_device(&o) && !o.managed;
 }
 
 /* [p, p + bytes) in one allocation or registration: a buffer may be registered in part. */
@@ -250,7 +302,7 @@ bool device_accessible(const void *p, size_t bytes)
     const struct driver *driver = driver_get();
     struct origin o;
     CUdeviceptr mapped = 0;
-    if (!ask(driver, p, &o)) return false;
+    if (ask(driver, p, &o) != CUDA_SUCCESS) return false;
     if (on_device(&o)) return true;
     return o.type == CU_MEMORYTYPE_HOST &&
            driver->cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (CUdeviceptr)(uintptr_t)p) ==
@@ -286,6 +338,7 @@ static _Thread_local int entered;
 static CUresult enter(const struct driver *driver, struct device *d)
 {
     CUcontext current;
+    if (d == &unknown.device) return CUDA_ERROR_UNKNOWN;   /* unknown_at has said so */
     bool there = driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context;
     CUresult r = there ? CUDA_SUCCESS : driver->cuCtxPushCurrent(d->context);
     if (r != CUDA_SUCCESS) return r;
@@ -307,7 +360,7 @@ int device_enter(struct device *d)
 {
     CUresult r = enter(driver_get(), d);
     if (r == CUDA_SUCCESS) return 0;
-    log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
+    if (d != &unknown.device && !driver_lost(r)) log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
     return -1;
 }
 

@@ -22,7 +22,8 @@ struct device {
 };
 
 /* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for
- * NULL. Managed memory counts as device memory. */
+ * NULL. Managed memory counts as device memory. Where the driver does not tell, what the process can't read is taken for memory of
+ * a device that nobody can enter: calls on it are errors. */
 struct device *device_of(const void *p);
 /* The whole of a plain allocation on a device, and the driver's number for it, which no other of the process has. */
 struct allocation {
@@ -106,6 +107,11 @@ void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be curr
 
 /* A line for the log: the driver's name and text of an error. Static storage. */
 const char *driver_error(CUresult r);
+/* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says so, once a
+ * context. Whoever meets it writes no line of its own. */
+bool driver_lost(CUresult r);
+/* Returns true while the driver is in that state, or has not told where an address lies: errors are no want of memory. */
+bool device_failed(void);
 
 /* Gives back everything that the pools hold; called at MPI_Finalize when no operation is pending. */
 void device_finish(void);

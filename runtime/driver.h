@@ -21,7 +21,7 @@
     X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
     X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) \
     X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemsetD8Async) \
-    X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) \
+    X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamCreate) X(cuStreamDestroy) \
     X(cuStreamSynchronize) X(cuStreamIsCapturing) X(cuThreadExchangeStreamCaptureMode) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 /* A driver older than the headers may lack these versions of them: graph.c does without. */

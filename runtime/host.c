@@ -1,5 +1,6 @@
 /* host.c: where the host's own memory lies. */
 #include "host.h"
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -89,4 +90,12 @@ bool host_learn(const void *p)
     bool grown = s->looks < LOOKS_MAX && a < s->low && a >= here;
     if (!s->looks || grown) find_stack(s);
     return host_surely(p);
+}
+
+/* The kernel reads the new mask before it refuses the way in which it is to be set. */
+bool host_readable(const void *p)
+{
+    const uintptr_t mask_bytes = 8;
+    uintptr_t mask = (uintptr_t)p / mask_bytes * mask_bytes;
+    return syscall(SYS_rt_sigprocmask, -1, mask, NULL, mask_bytes) == 0 || errno != EFAULT;
 }

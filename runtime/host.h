@@ -48,6 +48,9 @@ HOST_INLINE bool host_surely(const void *p)
 /* The same after a look at what has not been looked at yet; slow at first. */
 bool host_learn(const void *p);
 
+/* Returns true if the process may read the byte at p. One call of the system: for where the driver does not tell. */
+bool host_readable(const void *p);
+
 /* Plain types: named ones without gaps, of which any number is one piece. Nobody frees them, so that a handle that was one
  * stays one. A small table without chains: what finds no place is found by its layout. */
 #define HOST_TYPES_BITS 8

@@ -112,8 +112,9 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
     ++*launches;
     s->flagged = r == CUDA_SUCCESS && flagged;
     if (r == CUDA_SUCCESS) return 0;
-    log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
-              driver_error(r));
+    if (!driver_lost(r))
+        log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
+                  driver_error(r));
     return -1;
 }
 

@@ -181,13 +181,13 @@ static bool load_image(struct build *b, enum origin o)
             driver_get()->cuModuleUnload(handle);
     }
     if (r == CUDA_SUCCESS) return true;
-    if (!device_lives(m->device)) return false;
+    if (!device_lives(m->device) || driver_lost(r)) return false;
     log_once(LOG_WARN, "load", "the driver refuses the module of %s (%s): %s", b->name,
              o == ORIGIN_COMPILED ? "compiled"
              : o == ORIGIN_CACHE  ? "cached"
                                   : "made ahead of time",
              driver_error(r));
-    if (o == ORIGIN_CACHE) cache_remove(b->key);
+    if (o == ORIGIN_CACHE && r != CUDA_ERROR_OUT_OF_MEMORY) cache_remove(b->key);
     return false;
 }
 

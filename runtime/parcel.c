@@ -12,7 +12,9 @@
 
 int raise_error(MPI_Comm comm, int code, const char *what)
 {
-    log_write(LOG_ERROR, "%s", what);
+    bool known = device_failed() && (code == MPI_ERR_NO_MEM || code == MPI_ERR_OTHER);   /* its cause is written */
+    if (known) code = MPI_ERR_OTHER;
+    else log_write(LOG_ERROR, "%s", what);
     if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = world_self();
     PMPI_Comm_call_errhandler(comm, code);
     return code;

@@ -37,20 +37,22 @@ static void destroy(struct place *p, struct stream *s)
 /* A stream that waits for the context's default stream: a cudaMemcpy from pageable memory returns before its
  * bytes have arrived, and the application may rightly pass the buffer to MPI at once. Of the highest priority:
  * beside a kernel that fills an H200, packing 1 MiB takes 23 us instead of 39, and costs that kernel 1 %
- * (measured with CUDA's own streams; bench/beside has the costs of today). */
+ * (measured with CUDA's own streams; bench/beside has the costs of today). The priority is a hint: any stream will do. */
 static struct stream *create(struct device *d)
 {
-    int least, greatest;
+    const struct driver *driver = driver_get();
+    int least, greatest = 0;
     struct stream *s = calloc(1, sizeof *s);
-    CUresult r = s ? driver_get()->cuCtxGetStreamPriorityRange(&least, &greatest) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (r == CUDA_SUCCESS) r = driver_get()->cuStreamCreateWithPriority(&s->handle, CU_STREAM_DEFAULT, greatest);
+    bool ranked = s && driver->cuCtxGetStreamPriorityRange(&least, &greatest) == CUDA_SUCCESS &&
+                  driver->cuStreamCreateWithPriority(&s->handle, CU_STREAM_DEFAULT, greatest) == CUDA_SUCCESS;
+    CUresult r = ranked ? CUDA_SUCCESS : s ? driver->cuStreamCreate(&s->handle, CU_STREAM_DEFAULT) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS) {
-        s->priority = greatest;
+        s->priority = ranked ? greatest : 0;
         s->number = number_take(place_of(d));
         return s;
     }
     free(s);
-    log_once(LOG_ERROR, "stream", "no stream on device %d: %s", d->ordinal, driver_error(r));
+    if (!driver_lost(r)) log_once(LOG_ERROR, "stream", "no stream on device %d: %s", d->ordinal, driver_error(r));
     return NULL;
 }
 
@@ -177,7 +179,7 @@ int stream_wait(struct device *d, struct stream *s)
     CUresult r = stream_told(d, s) ? CUDA_SUCCESS : driver_get()->cuStreamSynchronize(s->handle);
     s->busy = r != CUDA_SUCCESS;
     if (r == CUDA_SUCCESS) return 0;
-    log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));
+    if (!driver_lost(r)) log_write(LOG_ERROR, "work on device %d failed: %s", d->ordinal, driver_error(r));
     return -1;
 }
 

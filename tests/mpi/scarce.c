@@ -7,7 +7,11 @@
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 memory
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver cuPointerGetAttributes cuStreamSynchronize
+ * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver cuLaunchKernel cuCtxGetCurrent
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once
+ * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
  */
 #include "../../runtime/driver.h"
 #include "../sim/simgpu.h"

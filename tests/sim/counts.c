@@ -64,7 +64,13 @@ CUresult sim_injected(const char *call)
     if (named(getenv("SIMGPU_KILL"), call, base_length(call))) raise(SIGKILL);
     enum { RULES_MAX = 32 };
     static unsigned long seen[RULES_MAX];
+    static char last[256];
     const char *rule = getenv("SIMGPU_FAIL");
+    if (rule && strncmp(last, rule, sizeof last - 1)) {   /* another rule: counts from now on */
+        snprintf(last, sizeof last, "%s", rule);
+        memset(seen, 0, sizeof seen);
+    }
+    if (!rule) last[0] = '\0';
     size_t length = base_length(call);
     for (int i = 0; rule && *rule && i < RULES_MAX; i++) {
         size_t name = strcspn(rule, ":,");
