@@ -125,6 +125,7 @@ for b in "$build" "$mpich"; do
     done
     if [ "$b" = "$build" ]; then
         run "ahead of time" tests/cli/aot.sh "$b"
+        [ -n "$san" ] || FAILURES="zerocopy driver" run "failures from start to end" tests/failures.sh "$b" 3
         run "nothing to do" tests/cli/light.sh "$b"
         yes "$mpi halo3d in Python" tests/mpirun.sh -n 2 $san ${san:+ASAN_OPTIONS=detect_leaks=0} \
             "$b/stridec" run --sim -- "$python" examples/halo3d.py 16 2 3

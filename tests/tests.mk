@@ -45,6 +45,10 @@ check-mpi4py: all sim
 check-wheels:
 	tests/wheels.sh $(BUILD)
 
+# Fails each allocation and each call of the driver of a run in turn, in runs of their own: hours. FAILURES="host driver" for some.
+failures: all sim mpi-tests
+	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/failures.sh $(BUILD) $(SAMPLE)
+
 demo:
 	tests/deps.sh demo
 	+$(MAKE) --no-print-directory all sim examples $(BUILD)/tests/gpu_count
@@ -54,4 +58,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-build check-build-all check-gpu check-mpi4py check-wheels demo unit-tests
+.PHONY: check check-build check-build-all check-gpu check-mpi4py check-wheels demo failures unit-tests
