@@ -107,22 +107,22 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
     if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
-    struct road road = road_of(source, tag, comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
+    bool packed = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
+    if (!packed && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
+    if (rc != MPI_SUCCESS) return rc;
+    struct road road = road_of(source, tag, comm);   /* last: after an error the message is still there */
+    if (packed) {
         rc = road.led ? aside_receive(&road.at, p->address, w.count, w.type, s)
                       : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, s));
         return received(p, &w, s, rc, comm);
     }
-    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
-    if (rc == MPI_SUCCESS) {
-        MPI_Datatype type = type_to_receive(datatype, comm);
-        rc = road.led ? aside_receive(&road.at, buf, count, type, s)
-                      : gate_close(DOWN(next, buf, count, type, source, tag, comm, p ? s : status));
-        if (p) rc = received(p, NULL, s, rc, comm);
-        else record_poll();
-    }
+    MPI_Datatype type = type_to_receive(datatype, comm);
+    rc = road.led ? aside_receive(&road.at, buf, count, type, s)
+                  : gate_close(DOWN(next, buf, count, type, source, tag, comm, p ? s : status));
+    if (p) return received(p, NULL, s, rc, comm);
+    record_poll();
     return rc;
 }
 
@@ -162,13 +162,14 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct block *b = brief && !reserve_low() ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
     if (!reserve_low() && watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
+    bool packed = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
+    if (rc != MPI_SUCCESS) return rc;
     struct road road = road_of(source, tag, comm);
-    if (message_awaited(&p, &w, buf, count, datatype, source, comm, &rc)) {
+    if (packed) {
         rc = road.led ? aside_ireceive(&road.at, p->address, w.count, w.type, request)
                       : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, request));
         return posted(p, &w, rc, request, comm, &road);
     }
-    if (rc != MPI_SUCCESS) return rc;
     rc = watched(&p, buf, count, datatype, source, comm, &road);
     if (rc != MPI_SUCCESS) return rc;
     MPI_Datatype type = type_to_receive(datatype, comm);
@@ -205,19 +206,18 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct parcel *p;
     struct wire w;
     MPI_Comm comm;
-    struct road road = road_matched(message, &comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    if (matched(&p, &w, buf, count, datatype, message, &rc)) {
+    bool packed = matched(&p, &w, buf, count, datatype, message, &rc);
+    if (!packed && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
+    if (rc != MPI_SUCCESS) return rc;
+    struct road road = road_matched(message, &comm);
+    if (packed) {
         rc = matched_came(&road, s, DOWN(next, p->address, w.count, w.type, message, s));
         return received(p, &w, s, rc, comm);
     }
-    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
-    if (rc == MPI_SUCCESS) {
-        rc = matched_came(&road, s, DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s));
-        if (p) rc = received(p, NULL, s, rc, comm);
-    }
-    return rc;
+    rc = matched_came(&road, s, DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s));
+    return p ? received(p, NULL, s, rc, comm) : rc;
 }
 
 static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
@@ -226,11 +226,11 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
     struct parcel *p;
     struct wire w;
     MPI_Comm comm;
-    struct road road = road_matched(message, &comm);
     int rc;
-    if (matched(&p, &w, buf, count, datatype, message, &rc))
-        return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
+    bool packed = matched(&p, &w, buf, count, datatype, message, &rc);
     if (rc != MPI_SUCCESS) return rc;
+    struct road road = road_matched(message, &comm);
+    if (packed) return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
     rc = watched(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
     if (rc != MPI_SUCCESS) return rc;
     rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);

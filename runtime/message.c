@@ -106,7 +106,7 @@ int message_brief(struct layout *l, void *buf, int64_t count, const void *packed
     int64_t bytes = watch_bytes(status);
     if (!descriptor_fits(bytes) || !descriptor_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
     struct parcel *p = host_block(l, buf, count);
-    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message");
+    if (!p) return raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     memcpy((void *)(uintptr_t)p->address, packed, (size_t)bytes);
     int rc = message_arrived(p, status, comm);
     parcel_close(p);

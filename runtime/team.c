@@ -94,9 +94,25 @@ static const struct team *team_of(MPI_Comm comm)
     return t;
 }
 
+/* One rank, where there is no memory for all: ranks that told differently would wait for each other. */
+static int translate(MPI_Comm comm, int rank)
+{
+    MPI_Group group, world;
+    int inter = 1, size = 0, found = MPI_UNDEFINED;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &size);
+    if (inter || rank >= size) return -1;
+    PMPI_Comm_group(comm, &group), PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    PMPI_Group_translate_ranks(group, 1, &rank, world, &found);
+    PMPI_Group_free(&group), PMPI_Group_free(&world);
+    return found == MPI_UNDEFINED ? -1 : found;
+}
+
 int team_world_rank(MPI_Comm comm, int rank)
 {
     if (comm == MPI_COMM_WORLD) return rank;
-    const struct team *t = rank < 0 ? NULL : team_of(comm);
-    return t && rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
+    if (comm == MPI_COMM_NULL || rank < 0) return -1;
+    const struct team *t = team_of(comm);
+    if (!t) return translate(comm, rank);
+    return rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
 }

@@ -151,7 +151,7 @@ int watch_arrived(struct watch *w, MPI_Status *status)
     if (cancelled) return MPI_SUCCESS;
     if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
     struct parcel *p = parcel_of(w);
-    int rc = p ? message_arrived(p, status, comm) : raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message");
+    int rc = p ? message_arrived(p, status, comm) : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     parcel_close(p);
     return rc;
 }

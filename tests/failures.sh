@@ -2,7 +2,7 @@
 # failures.sh BUILD [SAMPLE]: fails, in runs of their own, what stridec asks for from MPI_Init to MPI_Finalize: each allocation that
 # comes by another way (libmemory.so tells of them), on each rank, once and with all later ones; each call of the driver. A run does
 # what it does otherwise, or the MPI ends the job by an error: none crashes, hangs or has a wrong byte. SAMPLE: that many of the runs
-# of each kind, no others. FAILURES names the kinds (all: "host zerocopy oneshot driver window file partitioned").
+# of each kind, no others. FAILURES names the kinds (all: "within host zerocopy oneshot driver window file partitioned").
 build=${1:?usage: failures.sh BUILD [SAMPLE]} sample=${2:-0}
 export BUILD=$build
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,11 +15,11 @@ passed=0 failed=0
 
 # one KIND: runs it, with what the environment adds.
 one() {
-    local sim=--sim program=scarce args=once ranks=2
+    local sim=--sim program=scarce args=${ARGS:-once} ranks=2
     case $1 in
-    host) sim='' args='--host once'; local -x STRIDEC_HOST=on ;;
+    host) sim='' args="--host ${ARGS:-once}"; local -x STRIDEC_HOST=on ;;
     zerocopy | driver) local -x STRIDEC_TRANSPORT=zerocopy ;;
-    oneshot) local -x STRIDEC_TRANSPORT=oneshot ;;
+    oneshot | staged) local -x STRIDEC_TRANSPORT=$1 ;;
     window | file | partitioned) program=$1 args='' ;;
     esac
     # shellcheck disable=SC2086
@@ -75,8 +75,17 @@ driver() {
     done
 }
 
-for kind in ${FAILURES:-host zerocopy oneshot driver window file partitioned}; do
-    if [ "$kind" = driver ]; then driver; else memory "$kind"; fi
+# Within one process, where no sample will do.
+within() {
+    local line
+    for line in 'host memory' 'zerocopy memory' 'oneshot memory' 'zerocopy driver' 'oneshot driver' 'staged driver'; do
+        LIMIT=3600 ARGS="every ${line#* }" one "${line% *}"
+        tell "within: $line" $?
+    done
+}
+
+for kind in ${FAILURES:-within host zerocopy oneshot driver window file partitioned}; do
+    case $kind in driver | within) $kind ;; *) memory "$kind" ;; esac
 done
 [ $failed = 0 ] && echo "ok $passed runs with failures"
 echo "# $passed passed, $failed failed"

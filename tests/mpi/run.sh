@@ -140,7 +140,7 @@ for name in "$@"; do
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses, or XPMEM, is the same above both.
-        *XPMEM_FAIL=* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        *XPMEM_FAIL=* | *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
         esac
         case ${MPI_TEST_AWARE:-}$line in

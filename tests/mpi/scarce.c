@@ -1,15 +1,16 @@
 /* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does otherwise,
  * or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
  *
- * "memory": allocations. "driver": calls of the driver, all or those named. "lost": the driver does not tell where device
- * memory lies, or a kernel has failed: one line says so, calls on device memory return MPI_ERR_OTHER, host memory goes on.
- * "once": fails nothing itself (tests/failures.sh).
+ * "memory": allocations ("every" before: of every pair of ways to send and receive). "driver": calls of the driver, all or those named. "lost": the driver does not tell where device
+ * memory lies, or a kernel has failed: one line says so, calls on device memory return MPI_ERR_OTHER, host memory goes on. "once":
+ * fails nothing itself (tests/failures.sh).
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 memory
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver cuPointerGetAttributes cuStreamSynchronize
  * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver cuLaunchKernel cuCtxGetCurrent
  * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once
  * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
  */
 #include "../../runtime/driver.h"
@@ -157,6 +158,7 @@ static const char *const send_name[] = {"Send", "Ssend", "Bsend", "Isend", "Isse
 enum { RECV, IRECV, MRECV, IMRECV, PROBE, IPROBE, RECV_INIT, RECVS };
 static const char *const recv_name[] = {"Recv", "Irecv", "Mprobe", "Improbe", "Probe", "Iprobe", "Recv_init"};
 static int send_by, recv_by;
+static bool every;   /* pair of these is tried; else each with the first of the others */
 static struct layout from, to;
 static struct buf out, in;
 
@@ -224,8 +226,8 @@ static void check_received(const MPI_Status *s, const char *what)
     buf_expect_from(&in, &to, &from, salt), buf_check(&in, what);
 }
 
-/* After a receive that failed: takes the message, if it is still there. */
-static void take_left(MPI_Message *m)
+/* After a receive that failed: takes the message, if it is still there; it is where the receive has not begun. */
+static void take_left(MPI_Message *m, int failed)
 {
     int there = 0, done = 0;
     MPI_Status s;
@@ -240,6 +242,7 @@ static void take_left(MPI_Message *m)
         MPI_Iprobe(peer, TOLD, control, &done, MPI_STATUS_IGNORE);
         MPI_Iprobe(peer, TAG, comm, &there, MPI_STATUS_IGNORE);
     }
+    expect(there || error_class(failed) != MPI_ERR_NO_MEM, "%s, fault %ld: the message is gone", recv_name[recv_by], fault.n);
     if (!there) return;
     int rc = MPI_Recv(in.origin, to.count, to.type, peer, TAG, comm, &s);
     expect(rc == MPI_SUCCESS, "MPI_Recv again: %s", error_name(error_class(rc)));
@@ -281,7 +284,7 @@ static void receive_with_fault(void)
     int rc = receive_it(&m, &s), theirs;
     disarm();
     if (rc == MPI_SUCCESS) check_received(&s, recv_name[recv_by]);
-    else take_left(&m);
+    else take_left(&m, rc);
     MPI_Recv(&theirs, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
 }
 
@@ -322,7 +325,7 @@ static void messages(int number_from, int number_to, int count)
     buf_make(&out, kind, &from, 0, salt), buf_make(&in, kind, &to, 0, salt + 1);
     for (int i = 0; i < SENDS * RECVS; i++) {
         send_by = i % SENDS, recv_by = i / SENDS;
-        if (fault.call && send_by && recv_by) continue;
+        if (!every && send_by && recv_by) continue;
         snprintf(what, sizeof what, "%s to %s, %d bytes", send_name[send_by], recv_name[recv_by], from.bytes);
         in_turn(round_message, what);
     }
@@ -427,13 +430,32 @@ static void round_neighbors(void)
     MPI_Barrier(control);
 }
 
-static void neighbors(void)
+static void make_ring(void)
 {
     int weight = 1;
     MPI_Dist_graph_create_adjacent(comm, 1, &peer, &weight, 1, &peer, &weight, MPI_INFO_NULL, 0, &ring);
+}
+
+/* What a rank finds out of a new communicator, all do. */
+static void round_ring(void)
+{
+    int rank = fault.rank;
+    MPI_Comm_free(&ring);
+    arm();
+    make_ring();
+    disarm();
+    fault.rank = -1;
+    round_neighbors();
+    fault.rank = rank;
+}
+
+static void neighbors(void)
+{
+    make_ring();
     layout_number(&from, 2, 2);
     buf_make(&out, kind, &from, 0, salt), buf_make(&in, kind, &from, 0, salt);
     in_turn(round_neighbors, "Neighbor_alltoall");
+    in_turn(round_ring, "Dist_graph_create_adjacent");
     later = true;
     in_turn(round_neighbors, "Ineighbor_alltoall");
     later = false;
@@ -562,7 +584,7 @@ static void device_messages(void)
         MPI_Send(&rc, 1, MPI_INT, peer, TOLD, control);
         expect_other(receive_it(&m, &s), "MPI_Recv");
         buf_make(&in, MEM_HOST, &to, 0, salt + 1);
-        take_left(&m);
+        take_left(&m, MPI_ERR_OTHER);
         MPI_Recv(&rc, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
         buf_free(&in);
         in = device;
@@ -642,6 +664,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, errors);
     MPI_Buffer_attach(attached, sizeof attached);
     for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "every")) every = true;
         if (!strcmp(argv[i], "memory")) memory();
         if (!strcmp(argv[i], "driver")) driver(argv + i + 1);
         if (!strcmp(argv[i], "lost")) lost();
