@@ -255,12 +255,49 @@ static bool may_be(MPI_Comm comm, const MPI_Status *status)
     return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
 }
 
+static bool same(const MPI_Status *a, const MPI_Status *b)
+{
+    return a->MPI_SOURCE == b->MPI_SOURCE && a->MPI_TAG == b->MPI_TAG && wire_received(a) == wire_received(b);
+}
+
+static int ranks_of(MPI_Comm comm)
+{
+    int inter = 0, ranks = 0;
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter) PMPI_Comm_remote_size(comm, &ranks);
+    else PMPI_Comm_size(comm, &ranks);
+    return ranks;
+}
+
+/* Looks once more at what was found, by its source: by any, another one may be found each time. */
+static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agree)
+{
+    MPI_Status found = *s;
+    if (found.MPI_SOURCE < 0 || found.MPI_SOURCE >= ranks_of(comm)) return MPI_SUCCESS;
+    int rc = PMPI_Iprobe(found.MPI_SOURCE, tag, comm, there, s);
+    *agree = *there && same(&found, s);
+    return rc;
+}
+
+/* Workaround (Open MPI 4.1): it reads the status of a probed message when another thread may have received that, and its memory may
+ * be another message's. Where several threads call it, two looks have to agree. */
+static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status *s)
+{
+    bool agree = !gate_on();
+    int rc;
+    do {
+        rc = PMPI_Iprobe(source, tag, comm, there, s);
+        if (rc == MPI_SUCCESS && *there && !agree) rc = confirm(tag, comm, there, s, &agree);
+    } while (rc == MPI_SUCCESS && *there && !agree);
+    return rc;
+}
+
 /* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might has shown
  * itself, and one that shows itself now waits for the lock. */
 static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
 {
     MPI_Message message;
-    int rc = PMPI_Iprobe(source, MPI_ANY_TAG, comm, there, s);
+    int rc = probe_sure(source, MPI_ANY_TAG, comm, there, s);
     if (rc != MPI_SUCCESS || !*there) return rc;
     if (gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
     rc = PMPI_Improbe(source, s->MPI_TAG, comm, there, &message, s);
@@ -283,7 +320,7 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
 {
     const struct entry *e = *find(source, tag, comm);
     if (e) return show(e, status), MPI_SUCCESS;
-    int rc = PMPI_Iprobe(source, tag, comm, flag, status);
+    int rc = probe_sure(source, tag, comm, flag, status);
     if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
     atomic_fetch_add(&descriptors_aside, 1);   /* before the gates are looked at */
     rc = take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
@@ -291,11 +328,10 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
     return rc;
 }
 
-/* Open MPI 4.1 reads the length of a probed message when another thread may have taken that, and given its memory to another one:
- * where threads may be about to take messages here, only what is told with the lock held is sure. */
+/* With threads, whatever was found: another one may be taking it here. */
 int aside_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-    if (!gate_on() && !may_be(comm, status)) return MPI_SUCCESS;
+    if (source == MPI_PROC_NULL || (!gate_on() && !may_be(comm, status))) return MPI_SUCCESS;
     pthread_mutex_lock(&lock);
     int rc = look(source, tag, comm, flag, status);
     pthread_mutex_unlock(&lock);

@@ -157,8 +157,11 @@ static void *sends(void *arg)
 /* Until there is a message by the other tag. */
 static void *looks(void *arg)
 {
-    MPI_Status s = {.MPI_TAG = TAG};
+    MPI_Status s;
     int there = 1;
+    MPI_Probe(MPI_PROC_NULL, TAG, comm, &s);
+    expect(s.MPI_SOURCE == MPI_PROC_NULL, "a probe of nobody tells of rank %d", s.MPI_SOURCE);
+    s.MPI_TAG = TAG;
     for (int i = 0; s.MPI_TAG != LATE; i++) {
         if (i % 2) MPI_Probe(0, MPI_ANY_TAG, comm, &s);
         else MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &s);
