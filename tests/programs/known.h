@@ -32,5 +32,7 @@
 #define KNOWN_STRUCTS MPICH_HAS
 /* MPICH 4.0: buffered sends arrive cut short now and then; not yet known whether without stridec. */
 #define KNOWN_BSEND MPICH_HAS
+/* MPICH 4.0: calls on several requests, and tests, take persistent collectives for complete twice, or for errors. */
+#define KNOWN_PERSISTENT MPICH_HAS
 
 #endif
