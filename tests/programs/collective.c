@@ -168,6 +168,8 @@ static void lay(struct op *o, struct collective *k, struct end *e, bool receives
     int peers = receives ? k->nsources : k->ntargets, all = 0, order[RANKS];
     bool wide = types_differ(k->call), placed = counts_differ(k->call) && (receives ? !from_root(k->call) : by_target(k->call));
     int each = draw_divisor(&c, k->base), blocks = !receives && !by_target(k->call) ? peers > 0 : peers, at = 0;
+    /* Open MPI 4.1's ranks choose how MPI_Allgatherv goes by the size of the type that they send, each for itself. */
+    if (OPEN_MPI_HAS && k->call == ALLGATHERV) each = k->base;
     *e = (struct end){.strand = o->strand->number, .n = blocks};
     for (int i = 0; i < blocks; i++) {
         int peer = receives ? k->sources[i] : k->targets[i];
