@@ -75,12 +75,13 @@ static void plan_numbers(struct collective *k, struct chance *c)
         }
 }
 
-/* Forms that the MPIs alone do wrong; then `form` becomes blocking. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place don't end. MPICH 4.0: the persistent
+/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place or between
+ * two groups don't end. MPICH 4.0: the persistent
  * Gather, Allgather and Scatter copy the own block once, MPI_Ibcast between two groups brings something else, and the small forms
  * of MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
 static bool meets_known(const struct collective *k, bool inter)
 {
-    if (OPEN_MPI_HAS) return k->in_place && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL);
+    if (OPEN_MPI_HAS) return (k->in_place || inter) && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL);
     return (k->form == PERSISTENT && k->call >= GATHER && k->call <= ALLGATHERV) || (k->call == BCAST && inter);
 }
 
@@ -95,7 +96,8 @@ static void plan(struct op *o, struct chance *c)
     k->root = draw(c, RANKS * 2);
     k->in_place = !near(k->call) && !m->inter && k->call != BCAST && k->call != BARRIER && once_in(c, 4);
     if (k->form == PERSISTENT && (!HAVE_PERSISTENT || k->call == BARRIER)) k->form = NONBLOCKING;
-    if (meets_known(k, m->inter)) k->form = BLOCKING;
+    /* Open MPI 4.1: those that are not blocking may hang where several threads are at them. */
+    if (meets_known(k, m->inter) || (OPEN_MPI_HAS && setup.threads > 1)) k->form = BLOCKING;
     if (MPICH_HAS && k->call == NEAR_ALLTOALLW) k->comm = COMM_GRID;
     /* Open MPI 4.1's blocking MPI_Scatterv and MPI_Gatherv between two groups end in an error. */
     if (OPEN_MPI_HAS && m->inter && (k->call == SCATTERV || k->call == GATHERV)) k->call = ALLTOALLV;

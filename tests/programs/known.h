@@ -35,4 +35,7 @@
 /* MPICH 4.0: calls on several requests, and tests, take persistent collectives for complete twice, or for errors. */
 #define KNOWN_PERSISTENT MPICH_HAS
 
+/* MPICH 4.0: MPI_Isendrecv gives a derived type back once too often, which ends the program. */
+#define KNOWN_ISENDRECV MPICH_HAS
+
 #endif
