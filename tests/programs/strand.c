@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct op_row *const rows[] = {&message_row, &collective_row, &exchange_row, &cancel_row};
+static const struct op_row *const rows[] = {&message_row, &collective_row, &exchange_row,
+                                            &cancel_row, &pack_row, &reduction_row};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round)
