@@ -132,7 +132,7 @@ bool standing_start(struct standing *s, struct offer_site *site, struct offer **
     if (s->parcel->device && !asked && export_stands(&s->allocation)) site->allocation = s->allocation;
     site->promise = &s->promise;
     struct offer *o = *started = offer(s, site);
-    if (!o && !s->promise) return spilled(s);
+    if (!o) return spilled(s);
     if (o) memcpy(&s->sent, offer_descriptor(o), s->parcel->device ? sizeof s->descriptor : HOST_OFFER_MIN);
     if (o && !s->parcel->device) offer_feed(o);
     return o != NULL;

@@ -32,5 +32,10 @@
 #define KNOWN_STRUCTS MPICH_HAS
 /* MPICH 4.0: buffered sends arrive cut short now and then; not yet known whether without stridec. */
 #define KNOWN_BSEND MPICH_HAS
+/* MPICH 4.0: calls on several requests, and tests, take persistent collectives for complete twice, or for errors. */
+#define KNOWN_PERSISTENT MPICH_HAS
+
+/* MPICH 4.0: MPI_Isendrecv gives a derived type back once too often, which ends the program. */
+#define KNOWN_ISENDRECV MPICH_HAS
 
 #endif

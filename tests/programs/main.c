@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE = 4000, DIFFERENCES = 4, SECONDS = 20 };
+enum { LINE = 4000, DIFFERENCES = 4, SECONDS = 60 };
 
 struct setup setup = {.depth = 3, .threads = STRANDS, .plant = -1};
 int my_rank, ranks;

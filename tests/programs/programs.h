@@ -212,7 +212,7 @@ struct op {
     struct strand *strand;
     int number;
     uint64_t seed;
-    bool dropped, fails;          /* left out; may end in an error */
+    bool dropped, fails, alone;   /* left out; may end in an error; is completed by itself, by MPI_Wait */
     int n;
     struct event event[EVENTS];
     void *own;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # shrink.sh BUILD RANKS SEED [ARGUMENT...]: makes a program that differs smaller: fewer operations, fewer strands at a time, flatter types,
 # shorter messages. Prints what is left as a list of calls, and the command that shows it. The environment is the caller's;
-# PROGRAMS_ALONE=1 runs without stridec, PROGRAMS_SIM=1 on the simulated GPU; PROGRAMS_REPEAT=N repeats each try, for what shows
-# now and then.
+# PROGRAMS_ALONE=1 runs without stridec, PROGRAMS_SIM=1 on the simulated GPU; PROGRAMS_BEFORE=N runs the N programs before it
+# too, for what they leave behind; operations are then left out of all.
 build=$1 ranks=$2 seed=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,14 +10,23 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 under="$build/stridec run ${PROGRAMS_SIM:+--sim} --"
 [ -z "$PROGRAMS_ALONE" ] || under=
-repeat=${PROGRAMS_REPEAT:+--repeat $PROGRAMS_REPEAT}
+before=${PROGRAMS_BEFORE:-0}
 
 attempt() {   # ARGUMENT...: the program runs; its output is in $work/out
     # shellcheck disable=SC2086
-    timeout -k 5 "${PROGRAMS_LIMIT:-120}" "$here/../mpirun.sh" -n "$ranks" $under "$build/tests/programs/programs" "$seed" 1 $repeat "$@" \
+    timeout -k 5 "${PROGRAMS_LIMIT:-120}" "$here/../mpirun.sh" -n "$ranks" $under "$build/tests/programs/programs" $((seed - before)) $((before + 1)) "$@" \
         >"$work/out" 2>&1 </dev/null
 }
 fails() { ! attempt "$@"; }
+
+# Fewer programs before it.
+while [ "$before" -gt 0 ]; do
+    all=$before
+    for before in 0 $((all / 4)) $((all / 2)) $((all * 3 / 4)) $((all - 1)) "$all"; do
+        if fails "$@"; then break; fi
+    done
+    [ "$before" -lt "$all" ] || break
+done
 
 attempt --tell "$@"
 ops=$(sed -n 's/^op \([0-9]*\): .*/\1/p' "$work/out" | sort -nu | paste -sd, -)
@@ -49,4 +58,4 @@ done
 attempt --tell "$@"
 
 cut -c1-600 "$work/out" | grep -E '^(op|not ok|    )|^stridec|ssert|rror' | awk '!seen[$0]++' | head -80
-echo "# shown by: programs $seed 1 $* (on $ranks ranks)"
+echo "# shown by: programs $((seed - before)) $((before + 1)) $* (on $ranks ranks)"

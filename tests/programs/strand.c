@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct op_row *const rows[] = {&message_row};
+static const struct op_row *const rows[] = {&message_row, &collective_row, &exchange_row,
+                                            &cancel_row, &pack_row, &reduction_row};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round)
@@ -167,6 +168,7 @@ static void complete(struct strand *s, struct group *g, struct chance *c)
         left++;
         if (op_of(s, g->event[i])->fails) fails = true, ignore = false;
     }
+    if (g->event[0] && op_of(s, g->event[0])->alone) way = WAIT;
     if (KNOWN_WAITALL_FAILS && fails && setup.threads > 1) way = once_in(c, 2) ? WAIT : TEST;
     tell("  rank %d, time %d: %s of %d requests%s", my_rank, g->event[0] ? g->event[0]->time : -1, way_name[way], g->n,
          ignore && (way == WAITALL || way == TESTALL) ? ", without statuses" : "");
@@ -212,9 +214,10 @@ static int complete_from(struct strand *s, const struct event *list[], int at, i
     struct group g = {0};
     struct chance c = chance_of(s->seed + (uint64_t)my_rank * 977, (uint64_t)list[at]->time + 5000);
     int taken = 0, most = once_in(&c, 3) ? draw_in(&c, 1, 3) : GROUP - 3;
+    if (op_of(s, list[at])->alone) most = 1;
     while (at + taken < n && taken < most && list[at + taken]->phase == DONE && list[at + taken]->time == list[at]->time) {
         if (taken && once_in(&c, 6) && g.n < GROUP - 1) g.request[g.n++] = MPI_REQUEST_NULL;
-        if (g.n == GROUP) break;
+        if (g.n == GROUP || (taken && op_of(s, list[at + taken])->alone)) break;
         g.event[g.n++] = list[at + taken++];
     }
     complete(s, &g, &c);
