@@ -279,8 +279,8 @@ static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agre
     return rc;
 }
 
-/* Workaround (Open MPI 4.1): it reads the status of a probed message when another thread may have received that, and its memory may
- * be another message's. Where several threads call it, two looks have to agree. */
+/* Workaround (Open MPI 4.1): it reads the status of a probed message when another thread may have received that, and
+ * its memory may be another message's. Where several threads call it, two looks have to agree. */
 static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status *s)
 {
     bool agree = !gate_on();
@@ -292,8 +292,8 @@ static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status
     return rc;
 }
 
-/* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might has shown
- * itself, and one that shows itself now waits for the lock. */
+/* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might
+ * has shown itself, and one that shows itself now waits for the lock. */
 static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
 {
     MPI_Message message;

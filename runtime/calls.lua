@@ -10,7 +10,8 @@
 --   passed  no stub; why says why
 -- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default), "pending" (stridec holds records of
 --   requests), "start" (or receives show themselves, see runtime/gate.h), "kept" (or of persistent receives that are the MPI's
---   own), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not `unless`, an expression, or by `quick`; with or without a driver);
+--   own), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not
+--   `unless`, an expression, or by `quick`; with or without a driver);
 --   otherwise the stub is a straight call.
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row that is not `small`.

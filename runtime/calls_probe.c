@@ -1,5 +1,5 @@
-/* calls_probe.c: probing: a descriptor is told of as its payload (aside.h). A probe receives nothing: where an earlier call of this
- * thread was left by longjmp, its gate is closed. */
+/* calls_probe.c: probing: a descriptor is told of as its payload (aside.h). A probe receives nothing: where an
+ * earlier call of this thread was left by longjmp, its gate is closed. */
 #include "aside.h"
 #include "next.h"
 #include "request.h"

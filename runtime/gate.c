@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread's, in a line of the cache of its own; never freed, but given to another thread once its own has ended. Other threads
- * may read the arguments of two receives mixed: then the first has passed, and the second sees that messages are being taken. */
+/* A thread's, in a line of the cache of its own; never freed, but given to another thread once its own has ended.
+ * Other threads may read the arguments of two receives mixed: then the first has passed, and the second sees that
+ * messages are being taken. */
 struct gate {
     _Alignas(64) atomic_bool open;
     atomic_bool owned;

@@ -1,9 +1,9 @@
 /* gate.h: receives that are on their way into the MPI, where several threads may call it.
  *
- * A probe takes a descriptor out of the MPI (aside.h). A receive of another thread may have found nothing aside, and the MPI may
- * not know of it yet: it would wait for that message in vain. So each receive first shows here what it matches, until the MPI's
- * call returns. A probe first says that it takes (aside_any), and then leaves alone what such a receive matches: one of the two
- * sees the other. Receives from matched messages (MPI_Mrecv) need no gate. */
+ * A probe takes a descriptor out of the MPI (aside.h). A receive of another thread may have found nothing aside, and
+ * the MPI may not know of it yet: it would wait for that message in vain. So each receive first shows here what it
+ * matches, until the MPI's call returns. A probe first says that it takes (aside_any), and then leaves alone what
+ * such a receive matches: one of the two sees the other. Receives from matched messages (MPI_Mrecv) need no gate. */
 #ifndef STRIDEC_GATE_H
 #define STRIDEC_GATE_H
 #include <mpi.h>
@@ -18,8 +18,8 @@ static inline __attribute__((always_inline)) bool gate_on(void)
     return atomic_load_explicit(&gate_needed, memory_order_relaxed);
 }
 
-/* Shows what this thread is about to receive, or to match, until gate_close. With MPI_COMM_NULL it may be any message. Where there
- * is no memory the process ends. */
+/* Shows what this thread is about to receive, or to match, until gate_close. With MPI_COMM_NULL it may be any
+ * message. Where there is no memory the process ends. */
 void gate_show(int source, int tag, MPI_Comm comm);
 /* The MPI knows of it, or has done it. Closing twice does no harm. */
 void gate_hide(void);
