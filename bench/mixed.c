@@ -1,7 +1,7 @@
 /* mixed.c: contiguous and derived messages of the same device memory, by turns in one process.
  *
- * An MPI and stridec that both open an allocation of the other rank stand in each other's way: CUDA opens it once in a
- * process. So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows named
+ * An MPI and stridec that both open memory of the other rank stand in each other's way where one keeps open what was freed.
+ * So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows named
  * "fresh" have a new pair at each visit, and count the first message alone. Compare a run with stridec and one of the MPI
  * alone (bench/mixed.py). */
 #include "mixed.h"

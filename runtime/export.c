@@ -21,6 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct handle {
     uint64_t start, id;   /* the key is start; id tells whether the allocation is still the same */
+    uint64_t span;
     bool shared;          /* false: the driver refuses */
     bool synchronous;
     CUipcMemHandle handle;
@@ -70,7 +71,7 @@ static struct handle *handle_of(struct device *d, const struct export *e)
     }
     if (!h) return NULL;
     if (h->start != e->start || h->id != e->id) {
-        h->start = e->start, h->id = e->id, h->shared = h->synchronous = false;
+        h->start = e->start, h->id = e->id, h->span = e->span, h->shared = h->synchronous = false;
         if (!device_enter(d)) {
             h->shared = driver_get()->cuIpcGetMemHandle(&h->handle, e->start) == CUDA_SUCCESS;
             h->synchronous = h->shared && make_synchronous(e->start);
@@ -80,6 +81,45 @@ static struct handle *handle_of(struct device *d, const struct export *e)
     }
     if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
     return h;
+}
+
+/*
+ * Allocations that are gone.
+ */
+
+#define BLOCK ((uint64_t)2 << 20)   /* longer ones share no block of memory with others */
+#define PASSED 8
+
+/* With the lock held. */
+static void tell_gone(struct handle *h)
+{
+    struct node_file *f = node_own();
+    struct export e = {.start = h->start, .span = 1, .id = h->id};
+    if (!h->shared || h->span >= BLOCK || export_stands(&e)) return;
+    uint32_t at = atomic_load_explicit(&f->goes, memory_order_relaxed);
+    atomic_store_explicit(&f->gone[at % GONE], h->id, memory_order_relaxed);
+    atomic_store_explicit(&f->goes, at + 1, memory_order_release);
+    HASH_DEL(handles, h);
+    free(h);
+}
+
+void export_passes(struct device *d, uint64_t address)
+{
+    static struct {
+        uint64_t id[PASSED];
+        unsigned next;
+    } passed;
+    struct allocation a;
+    struct handle *h, *next;
+    bool known = false;
+    if (!node_own() || device_around((const void *)(uintptr_t)address, &a) != d || !a.span) return;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < PASSED; i++) known = known || passed.id[i] == a.id;
+    if (!known) {
+        passed.id[passed.next++ % PASSED] = a.id;
+        HASH_ITER(hh, handles, h, next) tell_gone(h);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /*
@@ -207,8 +247,6 @@ bool export_reaches(struct device *d, const struct peer *p)
  * Refusals.
  */
 
-#define EVERYBODY (-1)   /* in place of a rank: the allocation is the MPI's (export_give) */
-
 struct refusal {
     struct {
         uint64_t id;
@@ -218,7 +256,6 @@ struct refusal {
 };
 static struct refusal *refusals;
 static atomic_bool any_refused;
-static atomic_uint given_count;
 
 /* With the lock held. */
 static struct refusal *refusal_of(uint64_t id, int64_t rank)
@@ -232,7 +269,7 @@ static bool is_refused(uint64_t id, int64_t rank)
 {
     if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
     pthread_mutex_lock(&lock);
-    bool refused = refusal_of(id, rank) || refusal_of(id, EVERYBODY);
+    bool refused = refusal_of(id, rank) != NULL;
     pthread_mutex_unlock(&lock);
     return refused;
 }
@@ -263,17 +300,6 @@ void export_refuse(uint64_t id, const struct peer *p)
     if (is_refused(id, p->rank)) return;
     log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
     refuse(id, p->rank);
-}
-
-void export_give(struct device *d, uint64_t address)
-{
-    struct allocation a;
-    if (!node_own() || device_around((const void *)(uintptr_t)address, &a) != d || !a.span) return;
-    if (is_refused(a.id, EVERYBODY)) return;
-    refuse(a.id, EVERYBODY);
-    uint32_t at = atomic_fetch_add(&given_count, 1);
-    atomic_store_explicit(&node_own()->given[at % GIVEN], a.id, memory_order_relaxed);
-    atomic_store_explicit(&node_own()->gives, at + 1, memory_order_release);
 }
 
 bool export_accepted(const struct export *e, const struct peer *p)

@@ -26,11 +26,10 @@ static inline bool export_holds(const struct export *e, uint64_t address, int64_
 bool export_tried(struct device *d, const struct peer *p);
 /* Returns true once the peer has shown that it can read memory of d. */
 bool export_reaches(struct device *d, const struct peer *p);
-/* Notes that the MPI is about to open the allocation around an address of d in other processes: it is not offered from then
- * on, and peers close it when they next hand device memory to the MPI (import_yield). */
-void export_give(struct device *d, uint64_t address);
-/* True once the peer has shown that it can read memory of the device, and neither it nor export_give has taken this allocation
- * out. */
+/* Notes that the MPI may open the allocation around an address of d in other processes. Where it is a new one, peers are told
+ * which of the allocations that they have open are gone (import_yield): what overlaps those the driver opens for nobody. */
+void export_passes(struct device *d, uint64_t address);
+/* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
 bool export_accepted(const struct export *e, const struct peer *p);
 /* The peer could not read the allocation of that id: it is not to be offered to it again. */
 void export_refuse(uint64_t id, const struct peer *p);

@@ -117,32 +117,32 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     return opened ? i : NULL;
 }
 
-static bool is_given(const struct import *i)
+static bool is_gone(const struct import *i)
 {
     const struct peer *p = node_world_peer((int)i->key.rank);
-    for (int at = 0; p && at < GIVEN; at++)
-        if (atomic_load_explicit(&p->file->given[at], memory_order_relaxed) == i->key.id) return true;
+    for (int at = 0; p && at < GONE; at++)
+        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == i->key.id) return true;
     return false;
 }
 
-/* With the lock held: true where the owner has given something since the last look. */
-static bool gave(const struct import *i)
+/* How many allocations the owner of an import has told of that are gone, if that is news; else 0. */
+static uint32_t news(const struct import *i, struct peer **p)
 {
-    struct peer *p = node_world_peer((int)i->key.rank);
-    uint32_t gives = p ? atomic_load_explicit(&p->file->gives, memory_order_acquire) : 0;
-    return p && gives != atomic_load_explicit(&p->given, memory_order_relaxed);
+    *p = node_world_peer((int)i->key.rank);
+    uint32_t goes = *p ? atomic_load_explicit(&(*p)->file->goes, memory_order_acquire) : 0;
+    return *p && goes != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? goes : 0;
 }
 
 void import_yield(void)
 {
     struct import *i, *next;
+    struct peer *p;
+    uint32_t goes;
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, imports, i, next)
-        if (gave(i) && is_given(i)) import_drop(i);
-    HASH_ITER(hh, imports, i, next) {
-        struct peer *p = node_world_peer((int)i->key.rank);
-        if (p) atomic_store_explicit(&p->given, atomic_load(&p->file->gives), memory_order_relaxed);
-    }
+        if (news(i, &p) && is_gone(i)) import_drop(i);
+    HASH_ITER(hh, imports, i, next)
+        if ((goes = news(i, &p))) atomic_store_explicit(&p->gone, goes, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 

@@ -12,8 +12,8 @@ struct import;
 struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address);
 void import_put(struct import *i);
 
-/* Closes what peers have given to the MPI (export_give), so that the MPI can open it. Before device memory goes down in a call
- * in which ranks of this node may take part; costs a look at each peer whose memory is open. */
+/* Closes what is open of peers' allocations that are gone (export_passes), so that the MPI can open what overlaps them. Before
+ * device memory goes down in a call in which ranks of this node may take part; costs a look at each peer whose memory is open. */
 void import_yield(void);
 
 /* The layout at that place of the peer's file, which stays until it is put; some thousands are kept for the next message. False

@@ -49,7 +49,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
-        if (offer_allowed() && node_peer(comm, dest)) export_give(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)l->low);
+        if (offer_allowed() && node_peer(comm, dest)) export_passes(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)l->low);
         return false;
     }
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);

@@ -56,7 +56,7 @@ struct slot {
 
 #define SLOTS 512
 #define PROBES 8
-#define GIVEN 64
+#define GONE 64
 #define ARENA_BYTES ((uint64_t)8 << 20)   /* of signatures; taken from the system as they come */
 
 struct node_file {
@@ -71,8 +71,8 @@ struct node_file {
     _Atomic uint32_t probes;
     _Atomic uint32_t refusals;  /* one more for each slot that became refused (attend.h) */
     _Atomic uint32_t leaving;   /* the owner receives nothing any more */
-    _Atomic uint32_t gives;     /* allocations that the MPI opens in other processes (export_give): so many so far, */
-    _Atomic uint64_t given[GIVEN];   /* the driver's numbers of the last ones */
+    _Atomic uint32_t goes;      /* allocations of the owner's that others may have open, and that are gone: so many so far, */
+    _Atomic uint64_t gone[GONE];   /* the driver's numbers of the last ones */
     _Atomic uint32_t takes_briefs, briefs;   /* brief.h: the owner looks for them; under way to it */
     _Atomic uint64_t gpu;       /* on which the owner last read messages (device_gpu); 0: on none */
     int32_t pid;
@@ -97,7 +97,7 @@ struct peer {
     atomic_bool offers;         /* its last long message was a descriptor */
     atomic_bool asked;          /* to try the own host memory (attach.h) */
     atomic_int untried;         /* messages so far that did not wait for it to try the own device memory (parcel_sent_apart) */
-    _Atomic uint32_t given;     /* its `gives` that were looked at (import_yield) */
+    _Atomic uint32_t gone;      /* its `goes` that were looked at (import_yield) */
     _Atomic uint32_t refused;   /* what it could reach of that once, and can't any more: bits as node_reaches */
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */

@@ -196,7 +196,7 @@ static bool reads_part(const struct operands *o, const struct operand *p)
 static void hand_down(const struct operands *o, const struct piece_of *piece, struct device *d)
 {
     if (!offer_allowed() || (o->message && !o->sends)) return;
-    export_give(d, (uint64_t)(uintptr_t)piece->buf + (uint64_t)piece->layout->low);
+    export_passes(d, (uint64_t)(uintptr_t)piece->buf + (uint64_t)piece->layout->low);
     if (!o->message) import_yield();
 }
 
@@ -206,7 +206,7 @@ enum taken { ON_HOST, AS_IT_IS, CARRIED };
 static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
 {
     int n = operand_pieces(o, p, g);
-    bool device = false, given = false, takes = takes_devices(o) && !reads_part(o, p);
+    bool device = false, told = false, takes = takes_devices(o) && !reads_part(o, p);
     struct piece_of piece;
     struct where w = {0};
     for (int i = 0; i < n; i++) {
@@ -218,7 +218,7 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
         if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
-        if (device && (!given || p->buf == MPI_BOTTOM)) hand_down(o, &piece, w.device), given = true;
+        if (device && (!told || p->buf == MPI_BOTTOM)) hand_down(o, &piece, w.device), told = true;
     }
     return device ? AS_IT_IS : ON_HOST;
 }

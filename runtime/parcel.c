@@ -69,7 +69,7 @@ static const struct transport *choose(const struct parcel *p)
 }
 
 /* Returns true where the last device message of so many bytes from anybody, or from this peer, was an RTS header; messages
- * too short for one pass through the host, so that the MPI opens no allocation that stridec reads. */
+ * too short for one pass through the host, so that the MPI opens nothing. */
 static bool peer_prefers_host(const struct peer *p, int64_t bytes)
 {
     if (p && p->self) return true;

@@ -26,8 +26,8 @@ struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, 
  * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. */
 bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm);
 /* Returns true where a message from device d that the MPI could take is packed all the same: to a rank of the node, too short
- * for an RTS header, or one of the first, before that rank has tried to read memory of d. The MPI would open its allocation,
- * and stridec then could not. */
+ * for an RTS header, or one of the first, before that rank has tried to read memory of d. What the MPI opens it keeps
+ * open past its end, in the way of what lies there next (export_passes). */
 bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
 /* The transport that such a parcel would take. */
 const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm);

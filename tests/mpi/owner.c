@@ -1,6 +1,6 @@
-/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do: an allocation
- * can be opened once in a process, so that one of the two must move all of its messages. Contiguous and derived messages of the
- * same allocations take turns, in each form of sending and receiving; lengths too short for a header pass through the host.
+/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do: what one of the
+ * two keeps open of freed memory would be in the other's way. Contiguous and derived messages of the same allocations take
+ * turns, in each form of sending and receiving; lengths too short for a header pass through the host.
  *
  * run: -n 2
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
@@ -100,7 +100,7 @@ static void one(const struct message *m, size_t form, uint64_t salt)
     buf_check(&in, form_name[form]);
 }
 
-/* Collectives of the same memory are the MPI's, if it takes device memory: it then opens what stridec had open. */
+/* Collectives of the same memory are the MPI's, if it takes device memory: it opens what stridec has open. */
 static void collective(void)
 {
     buf_fill(&out, 5 + (uint64_t)my_rank);
