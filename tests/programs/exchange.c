@@ -45,7 +45,7 @@ static void plan(struct op *o, struct chance *c)
     x->unit = unit_draw(c);
     x->units = units_draw(c, &x->unit);
     if (KNOWN_STRUCTS && replaces(x) && (x->unit.n > 1 || unit_pairs(&x->unit))) x->way = SENDRECV;   /* it sends packed bytes */
-    if (OPEN_SHORT && replaces(x)) x->way = SENDRECV;
+    if (KNOWN_SHORT && replaces(x)) x->way = SENDRECV;
     x->tag = 10 + o->strand->messages++;
     for (int i = 0; i < RANKS; i++) x->seed[i][0] = o->seed + (uint64_t)i, x->seed[i][1] = o->seed + 10 + (uint64_t)i;
     for (int i = 0; i < n; i++) {

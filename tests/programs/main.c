@@ -1,9 +1,9 @@
 /* main.c: runs programs one after another, each from a seed of its own, and prints what differs.
  *
- * usage: programs SEED [PROGRAMS] [--host] [--open] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
+ * usage: programs SEED [PROGRAMS] [--host] [--short] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
  *                 [--repeat N] [--plant N]
  * Runs the programs of the seeds from SEED on. --host takes all memory from malloc, so that the oracle itself can be proved right
- * on an MPI alone. --open draws also what meets an open fault (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
+ * on an MPI alone. --short draws also what MPICH may cut short (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
  * spoils what operation N ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
 #include <pthread.h>
@@ -135,7 +135,7 @@ static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : "0";
         if (!strcmp(a, "--host")) setup.host = true;
-        else if (!strcmp(a, "--open")) setup.open = true;
+        else if (!strcmp(a, "--short")) setup.may_be_short = true;
         else if (!strcmp(a, "--tell")) setup.tell = true;
         else if (!strcmp(a, "--only")) setup.only = value, i++;
         else if (!strcmp(a, "--depth")) setup.depth = atoi(value), i++;

@@ -39,7 +39,7 @@ unsigned char stream_at(uint64_t salt, int64_t i);   /* byte i of a message's co
 struct setup {
     bool host;               /* all memory is malloc's */
     bool tell;               /* print what is done */
-    bool open;               /* draw also what meets an open fault (known.h) */
+    bool may_be_short;       /* draw also what MPICH may cut short (known.h) */
     int depth;               /* the most levels of a type */
     int most;                /* the most elements of a message; 0: no bound */
     int threads;             /* the most strands that run at a time */
