@@ -92,7 +92,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (code != MPI_SUCCESS || position != bytes)
         differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position, (long long)bytes);
     packed = end_packed(&k->s, 0);
-    if (setup.plant == o->number && bytes) packed[0] ^= 1;
+    if (planted(o) && bytes) packed[0] ^= 1;
     if (k->external) turn(&k->unit, packed, k->units);
     end_put_bytes(&k->p, 0, packed, bytes);
     end_check(&k->p, "the packed bytes");
@@ -145,7 +145,7 @@ static void reduce_plan(struct op *o, struct chance *c)
     /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all for signed. */
     if (k->op == 0) k->kind = 9;
     if (MPICH_HAS && (k->op == 1 || k->op == 2)) k->op += 2;
-    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && setup.threads > 1), k->in_place = once_in(c, 3);
+    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)), k->in_place = once_in(c, 3);
     if (MPICH_HAS && k->call == REDUCE) k->in_place = false;   /* MPICH 4.0 reads MPI_IN_PLACE itself */
     for (int i = 0; i < ranks; i++) {
         op_event(o, time, i, k->later ? START : BLOCK, 0, 0);
@@ -219,7 +219,7 @@ static void reduce_check(struct op *o, int code)
     bool has = k->call == REDUCE ? my_rank == k->root : k->call == EXSCAN ? my_rank > 0 : true;
     if (has) {
         reduced(o, k, last, out);
-        if (setup.plant == o->number && k->n) out[0] ^= 1;
+        if (planted(o) && k->n) out[0] ^= 1;
         int first = k->call == REDUCE_SCATTER_BLOCK ? k->n * my_rank : 0;
         if (k->call == REDUCE_SCATTER_BLOCK && k->in_place) end_accept(&k->r, 0);   /* the rest may be anything */
         end_put_bytes(&k->r, 0, out + (int64_t)first * size, (int64_t)k->n * size);

@@ -1,10 +1,10 @@
 /* main.c: runs programs one after another, each from a seed of its own, and prints what differs.
  *
  * usage: programs SEED [PROGRAMS] [--host] [--short] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
- *                 [--repeat N] [--plant N]
+ *                 [--repeat N] [--plant]
  * Runs the programs of the seeds from SEED on. --host takes all memory from malloc, so that the oracle itself can be proved right
  * on an MPI alone. --short draws also what MPICH may cut short (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
- * spoils what operation N ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
+ * spoils what operations ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 enum { LINE = 4000, DIFFERENCES = 4, SECONDS = 60 };
 
-struct setup setup = {.depth = 3, .threads = STRANDS, .plant = -1};
+struct setup setup = {.depth = 3, .threads = STRANDS};
 int my_rank, ranks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -142,7 +142,7 @@ static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
         else if (!strcmp(a, "--most")) setup.most = atoi(value), i++;
         else if (!strcmp(a, "--threads")) setup.threads = atoi(value), i++;
         else if (!strcmp(a, "--repeat")) *repeat = atoi(value), i++;
-        else if (!strcmp(a, "--plant")) setup.plant = atoi(value), i++;
+        else if (!strcmp(a, "--plant")) setup.plant = true;
         else if (given++ == 0) first = strtoull(a, NULL, 0);
         else *programs = atoi(a);
     }

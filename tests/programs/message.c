@@ -300,7 +300,7 @@ static void received(struct op *o, struct message *m, int round, const MPI_Statu
             end_put_bytes(&m->r, 0, packed, bytes);
             free(packed);
         } else {
-            end_expect(&m->r, 0, salt_of(o, round) + (setup.plant == o->number), bytes);
+            end_expect(&m->r, 0, salt_of(o, round) + (planted(o)), bytes);
         }
     }
     end_check(&m->r, what);
