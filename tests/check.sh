@@ -131,8 +131,8 @@ for b in "$build" "$mpich"; do
         continue
     fi
     LIMIT=${SAN:+2}900 run "$mpi programs" tests/mpi/run.sh "$b"
-    PROGRAMS=40 EACH=40 TEST_SEED=1 LIMIT=300 run "$mpi random programs, the same ones" tests/programs/programs.sh "$b"
-    PROGRAMS=200 EACH=50 LIMIT=600 run "$mpi random programs" tests/programs/programs.sh "$b"
+    RANKS=2 PROGRAMS=40 EACH=40 TEST_SEED=1 LIMIT=300 run "$mpi random programs, the same ones" tests/programs/programs.sh "$b"
+    RANKS='2 2 3' PROGRAMS=200 EACH=50 LIMIT=600 run "$mpi random programs" tests/programs/programs.sh "$b"
     for n in 1 2 4 8; do
         yes "$mpi halo3d, $n ranks" tests/mpirun.sh -n $n $san "$b/stridec" run --sim -- "$b/examples/halo3d" 16 2 3
     done

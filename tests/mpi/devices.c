@@ -212,6 +212,48 @@ static void unused(int device)
     report("a device that is not the program's");
 }
 
+/* A persistent send of a rank to itself, started when the process has used one device, and again when it has used two, of which the
+ * one does not read the other's memory. */
+static struct {
+    struct layout l;
+    struct buf out, in;
+    MPI_Request send;
+} self;
+
+static void self_start(uint64_t with)
+{
+    buf_fill(&self.out, with), buf_fill(&self.in, with + 1);
+    int rc = MPI_Start(&self.send);
+    expect(rc == MPI_SUCCESS, "MPI_Start returns %s", error_name(error_class(rc)));
+    if (rc != MPI_SUCCESS) return;
+    MPI_Recv(self.in.origin, 1, self.l.type, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    MPI_Wait(&self.send, MPI_STATUS_IGNORE);
+    buf_expect_from(&self.in, &self.l, &self.l, with);
+    buf_check(&self.in, "sent to the own rank");
+}
+
+static void self_open(void)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    select_device(1);
+    layout_number(&self.l, 1, 1);
+    buf_make(&self.out, MEM_DEVICE, &self.l, 0, 1), buf_make(&self.in, MEM_DEVICE, &self.l, 0, 2);
+    MPI_Send_init(self.out.origin, 1, self.l.type, 0, 7, MPI_COMM_SELF, &self.send);
+    self_start(1000);
+}
+
+static void self_again(void)
+{
+    self_start(2000);
+    MPI_Request_free(&self.send);
+    buf_free(&self.out), buf_free(&self.in);
+    layout_free(&self.l);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    report("a persistent send to the own rank, started on one device and again beside another");
+}
+
 int main(int argc, char **argv)
 {
     int provided = check_start(&argc, &argv, MPI_THREAD_SERIALIZED);
@@ -222,9 +264,11 @@ int main(int argc, char **argv)
     load_driver();
     note("%d devices", devices);
     for (int i = 0; i < 5; i++) exchange(1, 1, 1);
+    self_open();
     without_context(provided, MEM_HOST);
     unused(0);
     own_device();
+    self_again();
     several();
     pushed();
     without_context(provided, MEM_DEVICE);

@@ -75,13 +75,13 @@ static void plan_numbers(struct collective *k, struct chance *c)
         }
 }
 
-/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place or between
- * two groups don't end. MPICH 4.0: the persistent
+/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place, and some
+ * others between two groups, don't end. MPICH 4.0: the persistent
  * Gather, Allgather and Scatter copy the own block once, MPI_Ibcast between two groups brings something else, and the small forms
  * of MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
 static bool meets_known(const struct collective *k, bool inter)
 {
-    if (OPEN_MPI_HAS) return (k->in_place || inter) && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL);
+    if (OPEN_MPI_HAS) return inter || (k->in_place && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL));
     return (k->form == PERSISTENT && k->call >= GATHER && k->call <= ALLGATHERV) || (k->call == BCAST && inter);
 }
 
@@ -323,7 +323,7 @@ static void check(struct op *o, struct collective *k, int round, int code)
     for (int i = 0; i < k->r.n; i++) {
         if (k->sources[i] == MPI_PROC_NULL) continue;
         if (k->in_place && root && from_root(k->call)) continue;   /* the receive buffer is no argument */
-        end_expect(&k->r, i, salt_of(o, k, round, k->sources[i], k->me, true) + (setup.plant == o->number), end_bytes(&k->r, i));
+        end_expect(&k->r, i, salt_of(o, k, round, k->sources[i], k->me, true) + (planted(o)), end_bytes(&k->r, i));
     }
     end_check(&k->r, what);
     end_check(&k->s, what);

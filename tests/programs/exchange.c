@@ -45,6 +45,7 @@ static void plan(struct op *o, struct chance *c)
     x->unit = unit_draw(c);
     x->units = units_draw(c, &x->unit);
     if (KNOWN_STRUCTS && replaces(x) && (x->unit.n > 1 || unit_pairs(&x->unit))) x->way = SENDRECV;   /* it sends packed bytes */
+    if (KNOWN_SHORT && replaces(x)) x->way = SENDRECV;
     x->tag = 10 + o->strand->messages++;
     for (int i = 0; i < RANKS; i++) x->seed[i][0] = o->seed + (uint64_t)i, x->seed[i][1] = o->seed + 10 + (uint64_t)i;
     for (int i = 0; i < n; i++) {
@@ -88,7 +89,7 @@ static void check(struct op *o, const MPI_Status *s, int code)
     if (s && x->way < ISENDRECV && (n != bytes || s->MPI_SOURCE != from || s->MPI_TAG != (from == MPI_PROC_NULL ? MPI_ANY_TAG : x->tag)))
         differ("%s: status of %d bytes, source %d, tag %d, not %lld bytes from %d", what, n, s->MPI_SOURCE, s->MPI_TAG,
                (long long)bytes, from);
-    end_expect(&x->r, 0, o->seed * 8 + (uint64_t)from + (setup.plant == o->number), bytes);
+    end_expect(&x->r, 0, o->seed * 8 + (uint64_t)from + (planted(o)), bytes);
     end_check(&x->r, what);
     if (!replaces(x)) end_check(&x->s, what);
 }

@@ -22,20 +22,33 @@ static void pack_plan(struct op *o, struct chance *c)
     k->units = units_draw(c, &k->unit);
     k->external = once_in(c, 4) && !unit_pairs(&k->unit) && k->unit.n == 1;
     k->bytes = (struct unit){.n = 1, .part = {{3, 1}}};   /* MPI_BYTE */
-    op_event(o, draw(c, TIMES), k->rank, BLOCK, 0, 0);
+    if (!(KNOWN_SHORT && setup.host)) op_event(o, draw(c, TIMES), k->rank, BLOCK, 0, 0);
+}
+
+static void open_packed(struct op *o, struct end *e, uint64_t seed, const struct unit *u, int each, int units)
+{
+    struct chance c = chance_of(seed, 8);
+    if (!KNOWN_SHORT) {
+        end_open(e, o->strand->number, seed, u, each, units / each, OVERLAP_NEVER, false);
+        return;
+    }
+    *e = (struct end){.strand = o->strand->number, .n = 1, .layouts = 1};
+    layout_draw(&e->layout[0], seed, u, each, units / each, OVERLAP_NEVER);
+    e->block[0] = (struct block){&e->layout[0], units / each, 0};
+    end_place(e, o->strand->number, &c, once_in(&c, 2) ? DEVICE : MAPPED);
 }
 
 static void pack_prepare(struct op *o)
 {
     struct pack *k = o->own;
-    if (k->rank != my_rank) return;
+    if (k->rank != my_rank || o->n == 0) return;
     struct chance c = chance_of(o->seed, 5);
     int each = draw_divisor(&c, k->units ? k->units : 1), other = draw_divisor(&c, k->units ? k->units : 1);
     k->room = k->units * unit_bytes(&k->unit) + draw(&c, 64);
     tell("op %d: MPI_Pack%s and MPI_Unpack of %d units, rank %d, time %d", o->number, k->external ? "_external" : "", k->units, my_rank,
          o->event[0].time);
-    end_open(&k->s, o->strand->number, o->seed + 1, &k->unit, each, k->units / each, OVERLAP_NEVER, false);
-    end_open(&k->r, o->strand->number, o->seed + 2, &k->unit, other, k->units / other, OVERLAP_NEVER, false);
+    open_packed(o, &k->s, o->seed + 1, &k->unit, each, k->units);
+    open_packed(o, &k->r, o->seed + 2, &k->unit, other, k->units);
     k->p = (struct end){.strand = o->strand->number, .n = 1, .layouts = 1};
     k->p.layout[0] = (struct layout){.type = MPI_BYTE, .named = true, .reps = 1, .extent = 1, .size = 1};
     strcpy(k->p.layout[0].text, "MPI_BYTE");
@@ -79,7 +92,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (code != MPI_SUCCESS || position != bytes)
         differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position, (long long)bytes);
     packed = end_packed(&k->s, 0);
-    if (setup.plant == o->number && bytes) packed[0] ^= 1;
+    if (planted(o) && bytes) packed[0] ^= 1;
     if (k->external) turn(&k->unit, packed, k->units);
     end_put_bytes(&k->p, 0, packed, bytes);
     end_check(&k->p, "the packed bytes");
@@ -132,7 +145,7 @@ static void reduce_plan(struct op *o, struct chance *c)
     /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all for signed. */
     if (k->op == 0) k->kind = 9;
     if (MPICH_HAS && (k->op == 1 || k->op == 2)) k->op += 2;
-    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && setup.threads > 1), k->in_place = once_in(c, 3);
+    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)), k->in_place = once_in(c, 3);
     if (MPICH_HAS && k->call == REDUCE) k->in_place = false;   /* MPICH 4.0 reads MPI_IN_PLACE itself */
     for (int i = 0; i < ranks; i++) {
         op_event(o, time, i, k->later ? START : BLOCK, 0, 0);
@@ -206,7 +219,7 @@ static void reduce_check(struct op *o, int code)
     bool has = k->call == REDUCE ? my_rank == k->root : k->call == EXSCAN ? my_rank > 0 : true;
     if (has) {
         reduced(o, k, last, out);
-        if (setup.plant == o->number && k->n) out[0] ^= 1;
+        if (planted(o) && k->n) out[0] ^= 1;
         int first = k->call == REDUCE_SCATTER_BLOCK ? k->n * my_rank : 0;
         if (k->call == REDUCE_SCATTER_BLOCK && k->in_place) end_accept(&k->r, 0);   /* the rest may be anything */
         end_put_bytes(&k->r, 0, out + (int64_t)first * size, (int64_t)k->n * size);

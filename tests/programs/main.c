@@ -1,12 +1,11 @@
 /* main.c: runs programs one after another, each from a seed of its own, and prints what differs.
  *
- * usage: programs SEED [PROGRAMS] [--host] [--aware] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
- *                 [--repeat N] [--plant N]
+ * usage: programs SEED [PROGRAMS] [--host] [--short] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
+ *                 [--repeat N] [--plant]
  * Runs the programs of the seeds from SEED on. --host takes all memory from malloc, so that the oracle itself can be proved right
- * on an MPI alone. --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
- * spoils what operation N ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
+ * on an MPI alone. --short draws also what MPICH may cut short (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
+ * spoils what operations ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +16,7 @@
 
 enum { LINE = 4000, DIFFERENCES = 4, SECONDS = 60 };
 
-struct setup setup = {.depth = 3, .threads = STRANDS, .plant = -1};
+struct setup setup = {.depth = 3, .threads = STRANDS};
 int my_rank, ranks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -129,14 +128,6 @@ static int program(bool threads)
 
 /* ---- the process ---- */
 
-static bool is_aware(void)
-{
-    int (*query)(void);
-    *(void **)&query = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");
-    if (!query) *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    return query && query() == 1;
-}
-
 static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
 {
     uint64_t first = 1;
@@ -144,13 +135,14 @@ static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : "0";
         if (!strcmp(a, "--host")) setup.host = true;
+        else if (!strcmp(a, "--short")) setup.may_be_short = true;
         else if (!strcmp(a, "--tell")) setup.tell = true;
         else if (!strcmp(a, "--only")) setup.only = value, i++;
         else if (!strcmp(a, "--depth")) setup.depth = atoi(value), i++;
         else if (!strcmp(a, "--most")) setup.most = atoi(value), i++;
         else if (!strcmp(a, "--threads")) setup.threads = atoi(value), i++;
         else if (!strcmp(a, "--repeat")) *repeat = atoi(value), i++;
-        else if (!strcmp(a, "--plant")) setup.plant = atoi(value), i++;
+        else if (!strcmp(a, "--plant")) setup.plant = true;
         else if (given++ == 0) first = strtoull(a, NULL, 0);
         else *programs = atoi(a);
     }
@@ -169,7 +161,6 @@ int main(int argc, char **argv)
     if (ranks > RANKS) MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    setup.aware = setup.host || is_aware();
     kinds_make();
     memory_start();
     MPI_Buffer_attach(buffer, sizeof buffer);

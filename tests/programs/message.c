@@ -111,7 +111,7 @@ static void plan_ways(struct message *m, struct chance *c)
     m->rounds = m->send == FREED || m->truncates || m->nobody ? 1 : once_in(c, 3) ? draw_in(c, 2, ROUNDS) : 1;
     /* A buffer for Bsend has to lie in host memory, and this program's is not boundless. */
     if ((m->send == BSEND || m->send == IBSEND || m->send == BSEND_INIT)
-        && (KNOWN_BSEND || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
+        && (KNOWN_SHORT || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
     if (KNOWN_BSEND_INIT && m->send == BSEND_INIT) m->rounds = 1;
     if (KNOWN_SELF_TRUNCATES && m->from == m->to && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     if (m->from == m->to && m->send != BSEND && send_blocks(m->send)) m->send = ISEND;
@@ -300,7 +300,7 @@ static void received(struct op *o, struct message *m, int round, const MPI_Statu
             end_put_bytes(&m->r, 0, packed, bytes);
             free(packed);
         } else {
-            end_expect(&m->r, 0, salt_of(o, round) + (setup.plant == o->number), bytes);
+            end_expect(&m->r, 0, salt_of(o, round) + (planted(o)), bytes);
         }
     }
     end_check(&m->r, what);

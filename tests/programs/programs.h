@@ -39,11 +39,11 @@ unsigned char stream_at(uint64_t salt, int64_t i);   /* byte i of a message's co
 struct setup {
     bool host;               /* all memory is malloc's */
     bool tell;               /* print what is done */
-    bool aware;              /* the MPI takes device memory */
+    bool may_be_short;       /* draw also what MPICH may cut short (known.h) */
     int depth;               /* the most levels of a type */
     int most;                /* the most elements of a message; 0: no bound */
     int threads;             /* the most strands that run at a time */
-    int plant;               /* the operation whose expected bytes are spoilt; -1: none */
+    bool plant;              /* what operations ought to bring is spoilt: every program must differ */
     const char *only;        /* numbers of operations, separated by commas; NULL: all */
 };
 extern struct setup setup;
@@ -231,6 +231,10 @@ struct op_row {
 };
 extern const struct op_row message_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
     window_row, file_row;
+static inline bool planted(const struct op *o)
+{
+    return setup.plant && o;
+}
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round);
 
 /* How many units a message has. */

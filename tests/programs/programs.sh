@@ -92,6 +92,13 @@ worker() {   # NUMBER: every so many-th job
     done
 }
 
+# It must be able to fail.
+if "$here/../mpirun.sh" -n 2 "$build/tests/programs/programs" 1 3 --host --plant >"$work/plant" 2>&1 </dev/null || ! grep -q '^not ok seed' "$work/plant"
+then
+    echo "not ok programs: bytes that were spoilt are not found"
+    exit 1
+fi
+
 [ -z "$HOURS" ] || end=$(awk -v now="$(date +%s)" -v hours="$HOURS" 'BEGIN { printf "%d", now + hours * 3600 }')
 echo "# TEST_SEED=$seed, $MPICC, jobs of $each programs"
 w=0
