@@ -186,20 +186,30 @@ unsigned char *region_origin(const struct region *r)
     return (unsigned char *)((uintptr_t)r->base + (uintptr_t)r->lead);
 }
 
+/* Pools and mappings are for their own device alone, which must be the current one. */
+static void copy(const struct region *r, void *to, const void *from, enum cudaMemcpyKind kind)
+{
+    cudaSetDevice(r->device);
+    cudaError_t rc = cudaMemcpy(to, from, r->bytes, kind);
+    if (rc == cudaSuccess) rc = cudaDeviceSynchronize();
+    cudaSetDevice(0);
+    if (rc != cudaSuccess) fprintf(stderr, "rank %d: CUDA error %d\n", my_rank, (int)rc);
+    must(rc == cudaSuccess, "a copy of a region");
+}
+
 void region_store(struct region *r)
 {
     if (touchable(r->memory)) {
         memcpy(r->base, r->shadow, r->bytes);
         return;
     }
-    must(cudaMemcpy(r->base, r->shadow, r->bytes, cudaMemcpyHostToDevice) == cudaSuccess, "cudaMemcpy");
-    must(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
+    copy(r, r->base, r->shadow, cudaMemcpyHostToDevice);
 }
 
 void region_load(const struct region *r, unsigned char *to)
 {
     if (touchable(r->memory)) memcpy(to, r->base, r->bytes);
-    else must(cudaMemcpy(to, r->base, r->bytes, cudaMemcpyDeviceToHost) == cudaSuccess, "cudaMemcpy");
+    else copy(r, to, r->base, cudaMemcpyDeviceToHost);
 }
 
 bool region_check(const struct region *r, const char *what)
