@@ -51,12 +51,25 @@ static int copy(struct device *d, void *to, const void *from, int64_t bytes)
     return rc;
 }
 
+/* Between memory of two devices, neither of which may be able to reach the other's (a pool's, a mapping's): by way of the host. */
+static int copy_apart(struct device *d, void *to, struct device *d_from, const void *from, int64_t bytes)
+{
+    char *scratch = malloc((size_t)bytes);
+    int rc = scratch && !copy(d_from, scratch, from, bytes) && !copy(d, to, scratch, bytes) ? 0 : -1;
+    free(scratch);
+    return rc;
+}
+
 /* Between the parcel's wire buffer and the packed side, wherever that is. */
 static int copy_wire(struct parcel *p, enum kernel_direction direction, const struct packed *k)
 {
-    void *to = direction == KERNEL_PACK ? k->address : p->address;
-    const void *from = direction == KERNEL_PACK ? p->address : k->address;
-    if (k->device || p->wire->kind == BUFFER_DEVICE) return copy(p->device, to, from, k->bytes);
+    bool packs = direction == KERNEL_PACK;
+    void *to = packs ? k->address : p->address;
+    const void *from = packs ? p->address : k->address;
+    struct device *wire = p->wire->kind == BUFFER_DEVICE ? p->device : NULL;
+    if (wire && k->device && wire != k->device)
+        return copy_apart(packs ? k->device : wire, to, packs ? wire : k->device, from, k->bytes);
+    if (k->device || wire) return copy(k->device ? k->device : wire, to, from, k->bytes);
     memcpy(to, from, (size_t)k->bytes);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int peer, devices = 1;
 static uint64_t salt = 1;
@@ -122,6 +123,39 @@ static void exchange(int source_device, int target_device, int number)
     buf_free(&b);
     buf_free(&p);
     salt += 20;
+}
+
+/* Packed bytes in a pool of another device than the typed buffer's: neither device reaches what is the other's. */
+static void pools(void)
+{
+    struct layout l;
+    struct buf a, b;
+    unsigned char *packed, *want, *pool = NULL;
+    int position = 0;
+    if (host_mode || devices < 2) return;
+    select_device(0);
+    layout_number(&l, 2, 2);
+    buf_make(&a, MEM_DEVICE, &l, 0, salt), buf_make(&b, MEM_DEVICE, &l, 0, salt + 1);
+    packed = malloc((size_t)l.bytes), want = layout_packed(&l, salt);
+    select_device(1);
+    expect(cudaMallocAsync((void **)&pool, (size_t)l.bytes, 0) == cudaSuccess, "cudaMallocAsync");
+    cudaStreamSynchronize(0);
+    select_device(0);
+    KEEPS(MPI_Pack(a.origin, 2, l.type, pool, l.bytes, &position, MPI_COMM_WORLD));
+    select_device(1);
+    cudaMemcpy(packed, pool, (size_t)l.bytes, cudaMemcpyDeviceToHost);
+    expect(!memcmp(packed, want, (size_t)l.bytes), "packed into another device's pool");
+    select_device(0);
+    position = 0;
+    KEEPS(MPI_Unpack(pool, l.bytes, &position, b.origin, 2, l.type, MPI_COMM_WORLD));
+    buf_expect_from(&b, &l, &l, salt), buf_check(&b, "unpacked from another device's pool");
+    select_device(1);
+    cudaFreeAsync(pool, 0), cudaStreamSynchronize(0);
+    select_device(0);
+    buf_free(&a), buf_free(&b), layout_free(&l);
+    free(packed), free(want);
+    salt += 2;
+    report("packed bytes in the pool of another device");
 }
 
 /* Each rank on a GPU of its own, chosen only now, long after MPI_Init. */
@@ -271,6 +305,7 @@ int main(int argc, char **argv)
     self_again();
     several();
     pushed();
+    pools();
     without_context(provided, MEM_DEVICE);
     return check_finish();
 }

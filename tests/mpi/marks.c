@@ -202,7 +202,7 @@ int main(int argc, char **argv)
         apart |= !strcmp(argv[i], "apart"), launches |= !strcmp(argv[i], "launches");
         broken |= !strcmp(argv[i], "broken");
     }
-    if (broken && rank_given() == 0) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+", 1);
+    if (broken && rank_given() == 0) setenv("SIMGPU_FAIL", "cuStreamCreateWithPriority:2+,cuStreamCreate", 1);
     check_start(&argc, &argv, -1);
     if (apart && !host_mode) cudaSetDevice(my_rank);
     resources_now(&r);

@@ -92,6 +92,14 @@ static char *stage(const struct copy *c)
     return staged;
 }
 
+/* Copies in any context reach what is some context's own. A pool's memory, and a mapping's, are in reach of its own device alone,
+ * as on two H200s, driver 580. */
+static bool in_reach(CUcontext c, uintptr_t p)
+{
+    const struct alloc *a = memory_find(p);
+    return !a || (a->kind != ALLOC_POOL && a->kind != ALLOC_MAPPED) || a->device == c->device || c->peer[a->device];
+}
+
 /* Enqueues; waits where the call is one that waits, or writes pageable memory. As in CUDA, a copy within devices
  * never waits, and one from pageable memory only until its source is read: the bytes arrive in stream order; but where
  * the memory is synchronous. */
@@ -100,6 +108,7 @@ static CUresult enqueue(struct CUstream_st *s, const struct copy *c, bool wait)
     if (!c->width || !c->height || !c->depth) return CUDA_SUCCESS;
     size_t to = reach(c, c->to_row, c->to_slice), from = reach(c, c->from_row, c->from_slice);
     if (!to || !from || !memory_view(c->to, to) || !memory_view(c->from, from)) return CUDA_ERROR_INVALID_VALUE;
+    if (!in_reach(s->context, c->to) || !in_reach(s->context, c->from)) return CUDA_ERROR_INVALID_VALUE;
     struct copy_op *o = calloc(1, sizeof *o);
     if (!o) return CUDA_ERROR_OUT_OF_MEMORY;
     o->op.run = run_copy;
