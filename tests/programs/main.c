@@ -136,6 +136,7 @@ static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : "0";
         if (!strcmp(a, "--host")) setup.host = true;
         else if (!strcmp(a, "--short")) setup.may_be_short = true;
+        else if (!strcmp(a, "--near")) setup.near = true;
         else if (!strcmp(a, "--tell")) setup.tell = true;
         else if (!strcmp(a, "--only")) setup.only = value, i++;
         else if (!strcmp(a, "--depth")) setup.depth = atoi(value), i++;

@@ -2,6 +2,7 @@
  *
  * A region is an allocation of its own, or a part of one that a strand keeps from one program for the next. */
 #include "programs.h"
+#include "known.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -150,6 +151,14 @@ enum memory memory_draw(struct chance *c)
     return n < 4 ? HOST : n < 11 ? DEVICE : (enum memory)(MANAGED + (n - 11) % (MEMORIES - MANAGED));
 }
 
+/* The MPI takes device memory itself; stridec tells what the MPI alone does. */
+static bool mpi_is_aware(void)
+{
+    int (*aware)(void);
+    *(void **)&aware = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");
+    return aware && aware();
+}
+
 /* ---- regions ---- */
 
 void region_open(struct region *r, int strand, struct chance *c, enum memory memory, int64_t low, int64_t high)
@@ -158,6 +167,7 @@ void region_open(struct region *r, int strand, struct chance *c, enum memory mem
     bool fresh = once_in(c, 6) && memory != MAPPED;
     *r = (struct region){.memory = memory, .device = other % (devices ? devices : 1), .lead = GUARD + shift - low};
     if (memory == HOST || setup.host) r->device = 0;
+    if ((memory == POOL || memory == MAPPED) && KNOWN_FAR) r->device = 0;
     r->bytes = (size_t)(high - low) + 2 * GUARD + (size_t)shift;
     struct arena *a = &arenas[strand][memory][r->device];
     size_t at = (a->taken + 63) / 64 * 64;

@@ -40,6 +40,7 @@ struct setup {
     bool host;               /* all memory is malloc's */
     bool tell;               /* print what is done */
     bool may_be_short;       /* draw also what MPICH may cut short (known.h) */
+    bool near;               /* no pools and mappings of other devices, where the MPI takes device memory (known.h) */
     int depth;               /* the most levels of a type */
     int most;                /* the most elements of a message; 0: no bound */
     int threads;             /* the most strands that run at a time */

@@ -45,6 +45,7 @@ setting() {
         }
         line = line " --"
         if (host) line = line " --host"
+        if (real) line = line " --near"
         print line " --threads " (rand() < 0.5 ? 1 : threads)
     }'
 }
