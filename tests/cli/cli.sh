@@ -349,7 +349,7 @@ check "show of the table that programs use" env STRIDEC_TUNE="$work/own" "$strid
 check "show of no type" returns 1 err "gone is no signature, and no spec" tune --show gone 3
 check "show of no count" returns 2 err '0 is no count of d\(8\)' tune --show 'd(8)' 0
 check "show of a count below zero" returns 2 err '-3 is no count of d' tune --show 'd(8)' -3
-check "show of a folder" returns 1 err "$work: Is a directory" tune --show "$work"
+check "show of a folder" returns 1 err "$work: it is no regular file" tune --show "$work"
 lacks_count() { local type=$1; shift; returns 2 err "A COUNT is missing: stridec tune --show '$type' 1\$" tune --show "$@"; }
 check "show of a signature without a count" lacks_count 'd[(]8[)]' 'd(8)'
 check "show of a spec without a count" lacks_count "$root/spec/tempi.lua:row_hvector" "$root/spec/tempi.lua:row_hvector"

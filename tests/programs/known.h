@@ -40,8 +40,8 @@
  * own types do. Drawn under --short alone, and MPI_Pack on devices, where stridec packs. */
 #define KNOWN_SHORT (MPICH_HAS && !setup.may_be_short)
 
-/* A CUDA-aware Open MPI 4.1 copies in the current context, and aborts where that does not reach a pool's memory, or a mapping's, on
+/* A CUDA-aware Open MPI 4.1 writes device memory past the end of a receive that is too short, and copies in the current context, and aborts where that does not reach a pool's memory, or a mapping's, on
  * another device. */
-#define KNOWN_FAR (OPEN_MPI_HAS && setup.near && mpi_is_aware())
+#define KNOWN_AWARE (OPEN_MPI_HAS && setup.near && mpi_is_aware())
 
 #endif

@@ -152,7 +152,7 @@ enum memory memory_draw(struct chance *c)
 }
 
 /* The MPI takes device memory itself; stridec tells what the MPI alone does. */
-static bool mpi_is_aware(void)
+bool mpi_is_aware(void)
 {
     int (*aware)(void);
     *(void **)&aware = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");
@@ -167,7 +167,7 @@ void region_open(struct region *r, int strand, struct chance *c, enum memory mem
     bool fresh = once_in(c, 6) && memory != MAPPED;
     *r = (struct region){.memory = memory, .device = other % (devices ? devices : 1), .lead = GUARD + shift - low};
     if (memory == HOST || setup.host) r->device = 0;
-    if ((memory == POOL || memory == MAPPED) && KNOWN_FAR) r->device = 0;
+    if ((memory == POOL || memory == MAPPED) && KNOWN_AWARE) r->device = 0;
     r->bytes = (size_t)(high - low) + 2 * GUARD + (size_t)shift;
     struct arena *a = &arenas[strand][memory][r->device];
     size_t at = (a->taken + 63) / 64 * 64;

@@ -113,7 +113,7 @@ static void plan_ways(struct message *m, struct chance *c)
     if ((m->send == BSEND || m->send == IBSEND || m->send == BSEND_INIT)
         && (KNOWN_SHORT || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
     if (KNOWN_BSEND_INIT && m->send == BSEND_INIT) m->rounds = 1;
-    if (KNOWN_SELF_TRUNCATES && m->from == m->to && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
+    if (((KNOWN_SELF_TRUNCATES && m->from == m->to) || KNOWN_AWARE) && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     if (m->from == m->to && m->send != BSEND && send_blocks(m->send)) m->send = ISEND;
     /* A message to nobody cannot be probed for. */
     if (m->nobody && m->receive > RECV_INIT) m->receive = IRECV;

@@ -50,6 +50,8 @@ struct setup {
 extern struct setup setup;
 extern int my_rank, ranks;
 
+/* Returns true if the MPI alone takes device memory (memory.c). */
+bool mpi_is_aware(void);
 /* Notes a difference; thread safe. */
 void differ(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line of what is done, under --tell. */
