@@ -305,7 +305,7 @@ static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
     return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
 }
 
-/* The same: all that a rank has sent up to a message that was probed. */
+/* Puts aside all that a rank has sent, up to a message that was probed. */
 static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status *status)
 {
     MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
@@ -315,7 +315,7 @@ static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status
     return rc;
 }
 
-/* The same: another thread may have put it aside, or received it, since it was probed. */
+/* Puts a probed message aside, unless another thread has put it aside or received it since. */
 static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     const struct entry *e = *find(source, tag, comm);

@@ -207,7 +207,7 @@ static bool copy_again(const struct peer *p, const struct request *r)
  * Short runs are read with what lies between them.
  */
 
-/* Of one call: `runs` whole ones and the beginning of another, packed bytes up to `past`. */
+/* One call reads `runs` whole ones and the beginning of another: packed bytes up to `past`. */
 struct spans {
     struct iovec vector[VECTORS];
     int n, runs;
@@ -222,7 +222,7 @@ static bool continues(const struct iovec *last, const struct iovec *run)
     return begin >= end && begin - end < GAP;
 }
 
-/* As many runs as fit, the last one in part. */
+/* Takes so many runs as fit, the last one in part. */
 static void merge(struct spans *s, const struct runs *r, int64_t at)
 {
     s->n = s->runs = 0, s->bytes = 0, s->past = at;
@@ -275,7 +275,7 @@ static int64_t copy_spans(const struct peer *p, struct merging *m, const struct 
     return done - at;
 }
 
-/* Where they lie far apart, or in another order, one by one. */
+/* Reads one by one those that lie far apart, or in another order. */
 static bool copy_short(const struct peer *p, const struct attach_side *from, const struct attach_side *to,
                        int64_t bytes)
 {

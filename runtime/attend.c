@@ -64,7 +64,7 @@ void attend_finish(void)
     atomic_fetch_add(&ended, 1);
     atomic_fetch_add(&node_own()->refusals, 1);
     futex(&node_own()->refusals, FUTEX_WAKE, INT_MAX);
-    /* Of a file that was cut the word is another one now: the thread sleeps for ever. */
+    /* A file that was cut holds another word now: the thread sleeps for ever. */
     if (node_lost()) pthread_detach(thread);
     else pthread_join(thread, NULL);
     atomic_store(&running, false);

@@ -8,7 +8,7 @@
 /* At MPI_Init: so many ranks share this machine, or the processors that this process may use. */
 void cores_start(int ranks);
 bool cores_are_scarce(void);
-/* Where they are, waits until no other rank of the machine compiles, half a minute at most, and only until `stop` says
+/* If they are few, waits until no other rank of the machine compiles, half a minute at most, and only until `stop` says
  * yes. A turn for cores_turn_ends, or -1: go on without. */
 int cores_turn(bool (*stop)(void));
 void cores_turn_ends(int turn);

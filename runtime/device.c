@@ -42,7 +42,7 @@ bool device_failed(void)
     return atomic_load_explicit(&failed, memory_order_relaxed);
 }
 
-/* What the driver does not tell of, and the host can't read. */
+/* Returns true if the driver does not tell of the address, and the host can't read it. */
 static struct place unknown = {.device = {.ordinal = -1}, .gone = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct device *device_first(void)
@@ -194,7 +194,7 @@ static CUresult ask(const struct driver *driver, const void *p, struct origin *o
     return driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p);
 }
 
-/* Where the driver answers by an error: NULL of memory that the process can read, which the MPI can read too. */
+/* If the driver answers by an error, returns NULL for memory that the process can read: the MPI can read it too. */
 static struct device *unknown_at(const void *p, CUresult r)
 {
     if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_DEINITIALIZED || r == CUDA_ERROR_INVALID_VALUE) return NULL;

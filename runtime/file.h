@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whose a file may be: this process's user's, or also root's (modules made ahead of time, tuned tables). */
+/* Owners that a file may have: this process's user's, or also root's (modules made ahead of time, tuned tables). */
 enum file_from { FILE_OWN, FILE_INSTALLED };
 
 /* Returns true if these facts are of a regular file (S_IFREG) or a folder (S_IFDIR) that may be used. */

@@ -18,7 +18,7 @@ static _Thread_local struct guard *volatile guarded;
 static struct sigaction before;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* What is mapped of files. The handler walks the list at any time: entries are used again, but never freed. */
+/* Mappings of files. The handler walks the list at any time: entries are used again, but never freed. */
 struct mapped {
     _Atomic uintptr_t memory;   /* 0: a free entry */
     size_t bytes;

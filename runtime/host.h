@@ -90,7 +90,7 @@ HOST_INLINE bool host_type_plain(MPI_Datatype t)
  * (offer_allowed). Set once that is known (mpi_cuda_aware). */
 extern atomic_bool host_passes __attribute__((visibility("hidden")));
 
-/* What a stub asks before anything else: a buffer of a plain type in host memory; a message of one that is the MPI's. */
+/* Questions that a stub asks first: a buffer of a plain type in host memory; a message of one that is the MPI's. */
 HOST_INLINE bool host_buffer(const void *buf, MPI_Datatype t)
 {
     return host_type_plain(t) && host_surely(buf);

@@ -30,7 +30,7 @@ static bool write_head(const struct host_side *to, int64_t bytes)
     return came && write_out(to, came + HEAD_AT, 0, bytes);
 }
 
-/* Of a room that can't be mapped. */
+/* Reads a room that can't be mapped. */
 static bool write_copied(const struct peer *peer, const struct host_side *to, uint64_t place, int64_t at, int64_t end)
 {
     char piece[COPIED];

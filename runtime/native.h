@@ -221,7 +221,7 @@ void native_gone(const struct layout *l);
 
 /* 1 if l's code is there, 0 if it may come, -1 if it never will; asks for it once that has been wanted often enough. */
 int native_comes(struct layout *l);
-/* The same, as stridec_host_ready of variant.h; asks for it at once. */
+/* Returns what stridec_host_ready of variant.h does; asks for the code at once. */
 int native_ready(struct layout *l, bool wait);
 
 #endif

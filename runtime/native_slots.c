@@ -127,7 +127,7 @@ static struct layout *slot_read(MPI_Datatype t)
     return l;
 }
 
-/* Of a type that was read for other reasons. */
+/* Takes a type that was read for other reasons. */
 static bool meets_again(const struct layout *l, int64_t bytes)
 {
     if (bytes < AGAIN_LEAST) return false;
@@ -156,7 +156,7 @@ void native_learn(MPI_Datatype t)
     slot_read(t);
 }
 
-/* Of a handle that the table did not hold. */
+/* Takes a handle that the table did not hold. */
 static struct layout *slot_again(MPI_Datatype t, const struct native_slot *s, int64_t count)
 {
     int64_t bytes, size = atomic_load_explicit(&s->size, memory_order_relaxed);

@@ -368,7 +368,7 @@ static bool is_open(const struct peer *p)
     return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
 }
 
-/* What the peer has shown to reach is taken back, so that it sends by the MPI alone. */
+/* Takes back what the peer has shown to reach, so that it sends by the MPI alone. */
 static void forsake(struct peer *p)
 {
     if (atomic_exchange(&p->told, true)) return;

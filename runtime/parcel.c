@@ -183,7 +183,7 @@ bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, 
     return layout_bytes(l, count) < OFFER_MIN || (!export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED);
 }
 
-/* Of what is sent. */
+/* Returns true where a message that is sent is better packed into host memory. */
 static bool leaves_by_host(int64_t bytes, int dest, MPI_Comm comm)
 {
     const struct peer *p = mpi_cuda_aware() && offer_allowed() ? node_peer(comm, dest) : NULL;

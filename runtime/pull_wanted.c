@@ -73,7 +73,7 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
 
 atomic_bool pull_device_came;
 
-/* Of receives into host memory nothing is to be learned. The flags are written only where they change. */
+/* Receives into host memory tell nothing. The flags are written only where they change. */
 static void note(atomic_bool *flag, bool header)
 {
     if (atomic_load_explicit(flag, memory_order_relaxed) != header) atomic_store_explicit(flag, header, memory_order_relaxed);

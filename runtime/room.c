@@ -120,7 +120,7 @@ char *room_address(uint64_t room)
  * the room's class in the bits that a page leaves.
  */
 
-/* What is kept open of a peer's file, so that a program that has used up its descriptors can open another one. */
+/* Keeps a peer's file open, so that a program that has used up its descriptors can open another one. */
 static struct {
     int fd;
     dev_t device;

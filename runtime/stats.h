@@ -28,7 +28,7 @@ void stats_left(struct stats_row *row, const char *why, int64_t bytes);
 void stats_name(struct stats_row *row, const char *name);
 int64_t stats_now(void);     /* nanoseconds, monotonic */
 
-/* What no row tells. */
+/* Counts what no row tells. */
 struct stats_rest {
     const char *empty;   /* why the table may be empty */
     long unread;         /* types that were used, but too seldom to be read */

@@ -18,7 +18,7 @@ struct tune_verdict tune_judge(const struct tune_table *t, const struct tune_mes
     v.way_us = plain ? tune_time(t, TUNE_MESSAGE_DEVICE, block, m->bytes) : tune_way_time(t, v.way, block, m->bytes);
     if (!m->foreign && measured(&t->grid[TUNE_ZEROCOPY], block, m->bytes))
         v.direct_us = tune_time(t, TUNE_ZEROCOPY, block, m->bytes);
-    /* What the MPI opens for contiguous messages would get in the way of derived ones: one owner for both kinds. */
+    /* Memory that the MPI opens for contiguous messages would be in the way of derived ones: one owner for both. */
     v.direct = plain || v.direct_us < 0 || v.way_us < 0 || v.direct_us <= NOISE * v.way_us;
     return v;
 }

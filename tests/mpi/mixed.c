@@ -28,7 +28,7 @@ static int value(int rank, int64_t at)
     return (int)(((int64_t)rank << 28) + salt * 1000003 + at) & 0x7fffffff;
 }
 
-/* Where a message's int lies. */
+/* The place of a message's int. */
 static int64_t place(bool derived, int i)
 {
     return derived ? (int64_t)(i / BLOCK) * STEP + i % BLOCK : i;
@@ -60,7 +60,7 @@ static void fill(struct memory *m)
     mem_write(MEM_DEVICE, m->out, m->host, all * sizeof(int));
 }
 
-/* What came from `source` is what it sent, and nothing else was written. */
+/* Checks that what came from `source` is what it sent, and that nothing else was written. */
 static void check_ring(struct memory *m, int source, bool sent_derived, bool got_derived, const char *what)
 {
     size_t all = 2 * (size_t)m->ints, wrong = 0;

@@ -91,7 +91,7 @@ static int matches(const struct layout *l, const unsigned char *got, const unsig
     return 1;
 }
 
-/* Whose message this is, and which. */
+/* The sender of a message, and its number. */
 static bool known(const struct buf *b, const struct layout *l, int *thread, int *number)
 {
     unsigned char *got = malloc((size_t)l->span);

@@ -167,7 +167,7 @@ static int wait_for(MPI_Request *r, int rc, MPI_Status *s)
     return rc != MPI_SUCCESS || *r == MPI_REQUEST_NULL ? rc : MPI_Wait(r, s);
 }
 
-/* Of a persistent request. */
+/* Starts a persistent request, and waits for it. */
 static int run_once(MPI_Request *r, int rc, MPI_Status *s)
 {
     if (rc != MPI_SUCCESS) return rc;
@@ -436,7 +436,7 @@ static void make_ring(void)
     MPI_Dist_graph_create_adjacent(comm, 1, &peer, &weight, 1, &peer, &weight, MPI_INFO_NULL, 0, &ring);
 }
 
-/* What a rank finds out of a new communicator, all do. */
+/* All ranks find out about a new communicator together. */
 static void round_ring(void)
 {
     int rank = fault.rank;
@@ -477,7 +477,7 @@ static void memory(void)
     report("neighbours");
 }
 
-/* What stridec calls of the driver, without versions. */
+/* The driver's calls that stridec makes, without versions. */
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name),
 static const char *const driver_calls[] = {DRIVER_CALLS(TEXT) DRIVER_GRAPH_CALLS(TEXT)};
@@ -513,7 +513,7 @@ static void driver(char *const wanted[])
 static int held_stderr = -1;
 static FILE *told;
 
-/* What is written to standard error meanwhile goes to a file, to be looked at. */
+/* Sends standard error to a file meanwhile, to be looked at. */
 static void hold_stderr(void)
 {
     fflush(stderr);

@@ -80,7 +80,7 @@ static int send(int peer, int doubles, int number)
     return MPI_Send(out, doubles / ELEMENT, spaced, peer, TAG, MPI_COMM_WORLD);
 }
 
-/* What the call tells; with success the bytes must be there. */
+/* Returns the call's error; with success the bytes must be there. */
 static int receive(int peer, int doubles, int number)
 {
     size_t bytes = 2 * (size_t)doubles * sizeof(double);
@@ -127,7 +127,7 @@ static bool has_offered(void)
     return kind != MEM_HOST || offered() > 0;
 }
 
-/* What is in host memory goes by shared memory; of what is in device memory nothing tells. */
+/* Messages of host memory go by shared memory; those of device memory leave no trace there. */
 static void exchanges(int doubles, int *number)
 {
     long before = offered();
@@ -367,7 +367,7 @@ static int use_up(int files[], int most)
     return n;
 }
 
-/* Where the process can open nothing more, or map nothing more, a message that lies in a room is read all the same. */
+/* A message that lies in a room is read also if the process can open or map nothing more. */
 static void limits(void)
 {
     static int files[1 << 16];

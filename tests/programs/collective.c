@@ -30,7 +30,7 @@ struct collective {
     struct end s, r;
     MPI_Request request;
     int done;
-    /* Of this rank. */
+    /* This rank's. */
     int me, targets[RANKS], ntargets, sources[RANKS], nsources;
     int counts[2][RANKS], displs[2][RANKS], bytes[2][RANKS];
     MPI_Aint wide_bytes[2][RANKS];
@@ -241,7 +241,7 @@ static uint64_t salt_of(const struct op *o, const struct collective *k, int roun
     return o->seed * 64 + (uint64_t)(side * 7777777 + round * 500 + from * 20 + (by_target(k->call) ? to : 0));
 }
 
-/* Where what a rank sends to itself lies beforehand, and what of the receive buffer the call reads. */
+/* The place of what a rank sends to itself, and the part of the receive buffer that the call reads. */
 static void fill(struct op *o, struct collective *k, int round)
 {
     end_clear(&k->s, o->seed + 3 + (uint64_t)round);

@@ -189,7 +189,7 @@ static uint64_t value(const unsigned char *p, int size)
     return v;
 }
 
-/* Of ranks [0, last]. */
+/* Adds up ranks [0, last]. */
 static void reduced(const struct op *o, const struct reduce *k, int last, unsigned char *out)
 {
     int size = kinds[k->kind].size;

@@ -16,7 +16,7 @@ enum { GUARD = 256, DEVICES = 2 };
 
 const char *const memory_name[MEMORIES] = {"host", "device", "managed", "pinned", "pool", "mapped"};
 
-/* What a strand keeps; taken from its beginning on. */
+/* Memory that a strand keeps, taken from its beginning on. */
 struct arena {
     unsigned char *base;
     size_t taken;

@@ -73,7 +73,7 @@ enum { KINDS_PLAIN = 12, KINDS_ALL = 16 };
 extern struct kind kinds[KINDS_ALL];
 void kinds_make(void);
 
-/* What a message repeats: so many of each kind, in this order. */
+/* The kinds that a message repeats: so many of each, in this order. */
 struct unit {
     int n;
     struct {

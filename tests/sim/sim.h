@@ -155,7 +155,7 @@ bool stream_eager(void);                /* SIMGPU_EAGER */
 /* event.c: interprocess events, by what their handles name: a file of counters, and which of them. */
 CUresult event_export(CUevent event, int *fd, uint64_t *at);
 CUresult event_import(CUcontext ctx, int fd, uint64_t at, CUevent *out);
-/* What s gets from now on waits until `other` has run all up to operation `upto`. */
+/* Lets all that s gets from now on wait until `other` has run operation `upto`. */
 CUresult stream_await(struct CUstream_st *s, struct CUstream_st *other, uint64_t upto);
 
 /* module.c */

@@ -184,7 +184,7 @@ static void folders(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
-/* What is there is no folder, or nothing can be made where it is to be: errno is of that. */
+/* A file is in the folder's place, or nothing can be made there: errno says so. */
 static void no_folders(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void no_folders(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
-/* What a cache takes from its folder, and puts there. */
+/* A cache takes files from its folder, and puts them there. */
 static bool caches(void)
 {
     void *data;
@@ -283,7 +283,7 @@ static void modules(void **state)
     assert_non_null(strstr(said, "belongs to another user"));
 }
 
-/* As another user than root, among a stranger's files. */
+/* Runs as another user than root, among a stranger's files. */
 static bool as_user(void)
 {
     const char *why;
@@ -379,7 +379,7 @@ static void on_bus(int signal)
     mmap(unguarded, BYTES, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-/* What is no file of the library's is the business of the handler before. */
+/* A fault elsewhere than in the library's files is the earlier handler's. */
 static bool others(void)
 {
     static atomic_bool lost;

@@ -449,7 +449,7 @@ static void failing_compiler(void **state)
     assert_int_equal(said_times("can't be loaded"), 1);
 }
 
-/* What has no entries is told apart from what the loader refuses. */
+/* A library without the entries is told apart from one that the loader refuses. */
 static void no_entries(void **state)
 {
     (void)state;

@@ -251,7 +251,7 @@ static void warned(void **state)
         assert_non_null(strstr(said, file));
         assert_non_null(strstr(said, "using the built-in figures"));
     }
-    /* One that others may write to, and a pipe, whose other end nobody holds. */
+    /* A table that others may write to, and a pipe, whose other end nobody holds. */
     put(HEAD "mpi any\n" PACKED);
     assert_int_equal(chmod(file, 0664), 0);
     in_child(false, settings, gives_way);
