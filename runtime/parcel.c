@@ -169,9 +169,14 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
     return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
 }
 
+/* Longer messages that the MPI could take come into the buffer itself: reading a header there takes some 10 us, little beside
+ * these, and so much pinned memory may not be had. Nor are longer ones sent apart. */
+#define APART_MOST ((int64_t)64 << 20)
+
 bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm)
 {
-    return !parcel_native(l, buf, count, w) || prefers_host(layout_bytes(l, count), source, comm);
+    int64_t bytes = layout_bytes(l, count);
+    return !parcel_native(l, buf, count, w) || (bytes <= APART_MOST && prefers_host(bytes, source, comm));
 }
 
 #define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
@@ -180,7 +185,9 @@ bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, 
 {
     struct peer *p = offer_allowed() ? node_peer(comm, dest) : NULL;
     if (!p || p->self) return false;
-    return layout_bytes(l, count) < OFFER_MIN || (!export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED);
+    int64_t bytes = layout_bytes(l, count);
+    if (bytes < OFFER_MIN) return true;
+    return bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
 }
 
 /* Returns true where a message that is sent is better packed into host memory. */
