@@ -57,12 +57,17 @@ static void tell(struct slot *s, enum slot_state state)
 
 int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
 {
+    if (d->bytes != PULL_UNREAD && d->bytes < OFFER_MIN) brief_taken();
+    return pull_add_told(ps, d, packed, p, status);
+}
+
+int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
+{
     if (d->bytes == PULL_UNREAD) return MPI_ERR_OTHER;
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
     __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
-    if (d->bytes < OFFER_MIN) brief_taken();
     struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {

@@ -99,7 +99,7 @@ static bool take(void *pair)
     PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
     if (!d.bytes) return false;
     struct parcel *to = parcel_bare(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
-    bool ok = to && pull_add(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
+    bool ok = to && pull_add_told(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
     parcel_close(to);
     return ok && refusals == atomic_load(&p->peer->file->refusals);
 }
