@@ -155,10 +155,29 @@ static void truncates(void)
     report("one that is too long for its receive");
 }
 
+enum { SENDS = 4 };   /* under way */
+
+/* Edges of a neighbourhood are as short, and no descriptor comes for them: they do not count as what is under way. */
+static void edges(void)
+{
+    MPI_Comm ring;
+    struct layout l;
+    struct buf a, b;
+    int other = 1 - my_rank, weight = 1;
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &other, &weight, 1, &other, &weight, MPI_INFO_NULL, 0, &ring);
+    small(&l, 11);
+    buf_make(&a, MEM_DEVICE, &l, 0, 90 + (uint64_t)my_rank), buf_make(&b, MEM_DEVICE, &l, 0, 5);
+    buf_expect_from(&b, &l, &l, 90 + (uint64_t)other);
+    for (int i = 0; i < SENDS; i++) MPI_Neighbor_alltoall(a.origin, 1, l.type, b.origin, 1, l.type, ring);
+    buf_check(&b, "a short edge");
+    buf_free(&a), buf_free(&b), layout_free(&l);
+    MPI_Comm_free(&ring);
+    report("short edges of a neighbourhood");
+}
+
 /* Messages are under way when the first short receive into host memory is made; they go there too. */
 static void refuses(void)
 {
-    enum { SENDS = 4 };
     struct layout l;
     struct buf b[SENDS];
     MPI_Request r[SENDS];
@@ -203,6 +222,7 @@ int main(int argc, char **argv)
     meet();
     offers_brief();
     truncates();
+    edges();
     refuses();
     offers_no_more();
     return check_finish();
