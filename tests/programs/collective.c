@@ -95,6 +95,7 @@ static void plan(struct op *o, struct chance *c)
     struct comm *m = &o->strand->comms[k->comm];
     k->root = draw(c, RANKS * 2);
     k->in_place = !near(k->call) && !m->inter && k->call != BCAST && k->call != BARRIER && once_in(c, 4);
+    if (KNOWN_SHORT && k->call >= ALLTOALL) k->in_place = false;   /* made of MPI_Sendrecv_replace */
     if (k->form == PERSISTENT && (!HAVE_PERSISTENT || k->call == BARRIER)) k->form = NONBLOCKING;
     /* Open MPI 4.1: those that are not blocking may hang where several threads are at them. */
     if (meets_known(k, m->inter) || (OPEN_MPI_HAS && setup.threads > 1)) k->form = BLOCKING;
