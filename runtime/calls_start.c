@@ -1,5 +1,5 @@
 /* calls_start.c: starting persistent requests: what the operations read is offered or packed first, all together.
- * Where there is nothing to do, the call is here because receives show themselves (gate.h). */
+ * Calls with nothing to do are here too, because receives show themselves (gate.h). */
 #include "interpose.h"
 #include "next.h"
 #include "request.h"

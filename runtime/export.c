@@ -227,20 +227,25 @@ static bool accepts(const struct peer *p, uint32_t probe)
     return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
 }
 
-bool export_tried(struct device *d, const struct peer *p)
+/* Returns the number of the device's probe; PROBES where none has been made. Any thread. */
+static uint32_t probe_made(const struct device *d)
 {
     uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++)
-        if (probes[i].device == d) return accepts(p, i);
-    return true;
+        if (probes[i].device == d) return i;
+    return PROBES;
+}
+
+bool export_tried(struct device *d, const struct peer *p)
+{
+    uint32_t probe = probe_made(d);
+    return probe == PROBES || accepts(p, probe);
 }
 
 bool export_reaches(struct device *d, const struct peer *p)
 {
-    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++)
-        if (probes[i].device == d) return p->self || accepts(p, i);
-    return false;
+    uint32_t probe = probe_made(d);
+    return probe < PROBES && (p->self || accepts(p, probe));
 }
 
 /*

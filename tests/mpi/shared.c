@@ -396,7 +396,7 @@ static void limits(void)
 }
 
 /*
- * What starts looks for what processes that are gone have left.
+ * A process that starts looks for what others that are gone have left.
  */
 
 static char foreign[64];   /* a file of another job, which is being made */
