@@ -83,7 +83,7 @@ static struct link_job job_of(const struct parcel *p)
     if (!layout_contiguous(l, p->count))
         typed.tree = l->tree, typed.kernel = l->kernel, typed.extent = l->extent, typed.count = p->count;
     bool pack = p->direction == KERNEL_PACK;
-    return (struct link_job){pack ? typed : packed, pack ? packed : typed, p->moved};
+    return (struct link_job){.from = pack ? typed : packed, .to = pack ? packed : typed, .bytes = p->moved};
 }
 
 static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction)

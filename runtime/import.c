@@ -29,6 +29,7 @@ struct import {
     uint64_t start, span;
     CUdeviceptr base;      /* 0: the driver refuses */
     int users;
+    bool across;           /* it is another GPU's */
     bool stale;            /* closed by its last user: another allocation has its place */
     UT_hash_handle hh;     /* in order of last use */
 };
@@ -82,7 +83,13 @@ static struct import *import_new(const struct place_key *key, const struct slot 
         i->base = 0;
     }
     i->key = *key, i->start = s->start, i->span = s->span;
+    i->across = s->gpu != device_gpu(key->device);
     return i;
+}
+
+bool import_across(const struct import *i)
+{
+    return i->across;
 }
 
 /* The own memory needs no opening; all its users share one import. */

@@ -10,6 +10,8 @@
 struct import;
 /* Of what a taken slot offers; d must be entered. *address is the slot's `user` as d reads it. NULL where it can't. */
 struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address);
+/* True of memory of another GPU than the device that reads it. */
+bool import_across(const struct import *i);
 void import_put(struct import *i);
 
 /* Closes what is open of peers' allocations that are gone (export_passes), so that the MPI can open what overlaps them. Before

@@ -22,6 +22,7 @@ struct link_side {
 struct link_job {
     struct link_side from, to;
     int64_t bytes;
+    bool across;             /* one side is not in the device's own memory */
 };
 
 /* What moves of one stream need until it has been waited for. Begins zeroed. */

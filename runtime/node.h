@@ -46,7 +46,8 @@ struct slot {
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
     int64_t chunk;              /* of packed bytes that are marked as they come, BUFFER_MARKS before the first (kernel.h);
                                  * 0: they are not; */
-    uint64_t mark, gpu;         /* with this value, on this GPU (device_gpu) */
+    uint64_t mark;              /* with this value */
+    uint64_t gpu;               /* the allocation's (device_gpu) */
     _Atomic uint32_t unfollowed;   /* where they are: the receiver could not wait for marks, and read piece by piece */
     _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
     int64_t head;               /* of those: the first so many came with the descriptor */

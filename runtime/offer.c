@@ -31,7 +31,8 @@ void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint
     const struct parcel *p = o->parcel;
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
-    if (s->id != e->id || s->start != e->start) s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id;
+    if (s->id != e->id || s->start != e->start)
+        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu(p->device);
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->unfollowed, 0, memory_order_relaxed);

@@ -67,7 +67,7 @@ static void hunger(struct offer *o, bool in_step)
     o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
         offer_describe(o, &e, p->wire->address, 0);
-        o->slot->chunk = chunk, o->slot->mark = next_mark(), o->slot->gpu = device_gpu(p->device);
+        o->slot->chunk = chunk, o->slot->mark = next_mark();
     } else {
         buffer_put(p->wire), p->wire = NULL;
     }

@@ -92,6 +92,7 @@ static bool by_wire(const struct parcel *p)
 struct opened {
     const struct peer *peer;   /* NULL: none */
     uint64_t id, ahead;        /* what is added to the owner's addresses */
+    bool across;               /* on another GPU */
 };
 
 /* The first of those that share an import holds it; all end together. */
@@ -103,7 +104,7 @@ static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
     /* Memory of another device of this process is not to be opened, and not to be read. */
     if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
     p->import = import_open(p->peer, s, p->device, address);
-    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user};
+    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, import_across(p->import)};
     return p->import != NULL;
 }
 
@@ -189,7 +190,9 @@ static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, c
 static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
 {
     job->bytes = p->bytes;
-    return side_from(p, last, &job->from) && side_to(p, &job->to);
+    bool sides = side_from(p, last, &job->from) && side_to(p, &job->to);
+    job->across = sides && (last->across || !p->parcel->device);
+    return sides;
 }
 
 /* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */

@@ -38,7 +38,7 @@ static struct link_side side_of(const struct layout *l, uint64_t user)
 
 static struct link_job job_of(const struct layout *l, uint64_t from, uint64_t to)
 {
-    return (struct link_job){side_of(l, from), side_of(l, to), l->size};
+    return (struct link_job){.from = side_of(l, from), .to = side_of(l, to), .bytes = l->size};
 }
 
 /*
