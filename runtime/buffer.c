@@ -148,14 +148,12 @@ static struct buffer *take(struct device *d, enum buffer_kind kind, int class)
     return b;
 }
 
-struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
+/* With the device entered. Replaces b, which another device had or which is NULL. */
+static struct buffer *make(struct device *d, enum buffer_kind kind, int class, size_t bytes, struct buffer *b)
 {
-    int class = class_of(kind, bytes);
-    struct buffer *b = class < 0 ? NULL : take(d, kind, class);
-    if (b) b->kind = kind;
     if (b && move_to(b, d)) return b;
     if (b) release(b);
-    b = class < 0 ? NULL : calloc(1, sizeof *b);
+    b = calloc(1, sizeof *b);
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
     if (b) {
         b->kind = kind;
@@ -167,6 +165,19 @@ struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
     if (!driver_lost(r)) log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device",
                                     bytes, driver_error(r));
     return NULL;
+}
+
+struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
+{
+    int class = class_of(kind, bytes);
+    struct buffer *b = class < 0 ? NULL : take(d, kind, class);
+    if (b) b->kind = kind;
+    if (b && b->device == d) return b;
+    if (class < 0) return log_write(LOG_ERROR, "no buffer of %zu bytes: too long", bytes), NULL;
+    if (device_enter(d)) return buffer_put(b), NULL;
+    b = make(d, kind, class, bytes, b);
+    device_leave(d);
+    return b;
 }
 
 static bool is_short(void)

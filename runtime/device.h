@@ -101,7 +101,7 @@ struct buffer {
 };
 #define BUFFER_MARKS 65536
 /* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found again).
- * d must be entered. NULL when memory is out, after giving the pool's free buffers back (logged). */
+ * Enters the device to allocate. NULL when memory is out, after giving the pool's free buffers back (logged). */
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);
 void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be current */
 

@@ -26,9 +26,9 @@ static inline bool export_holds(const struct export *e, uint64_t address, int64_
 bool export_tried(struct device *d, const struct peer *p);
 /* Returns true once the peer has shown that it can read memory of d. */
 bool export_reaches(struct device *d, const struct peer *p);
-/* Notes that the MPI may open the allocation around an address of d in other processes. Where it is a new one, peers are told
- * which of the allocations that they have open are gone (import_yield): what overlaps those the driver opens for nobody. */
-void export_passes(struct device *d, uint64_t address);
+/* Notes that the MPI may open an allocation, told by the driver's number for it, in other processes. Where it is a new one, peers
+ * are told which of the allocations that they have open are gone (import_yield): what overlaps those the driver opens for nobody. */
+void export_passes(uint64_t id);
 /* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
 bool export_accepted(const struct export *e, const struct peer *p);
 /* The peer could not read the allocation of that id: it is not to be offered to it again. */

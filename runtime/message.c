@@ -37,6 +37,13 @@ static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, in
     return settled(&to->parcel, *rc);
 }
 
+/* Device memory goes down to the MPI. */
+static void pass_on(struct where w, const void *first)
+{
+    if (!w.around.span) device_around(first, &w.around);
+    if (w.around.span) export_passes(w.around.id);
+}
+
 bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc)
 {
@@ -49,7 +56,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
-        if (offer_allowed() && node_peer(comm, dest)) export_passes(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)l->low);
+        if (offer_allowed() && node_peer(comm, dest)) pass_on(w, (const char *)buf + l->low);
         return false;
     }
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
@@ -68,21 +75,27 @@ void message_sent(MPI_Request request, struct parcel *p)
     else record_add(request, p, false, MPI_COMM_NULL);
 }
 
-bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
-                     MPI_Comm comm, int *rc)
+/* Brief headers need not be refused for such a receive (brief.h): they are longer. */
+static bool bare(const struct layout *l, int64_t count)
+{
+    return l && layout_bytes(l, count) < BRIEF_MIN;
+}
+
+enum awaited message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
+                             MPI_Comm comm, int *rc)
 {
     struct where w_of;
     struct layout *l = source == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w_of);
     *p = NULL;
-    if (reserve_low()) return *rc = no_record(comm), false;
+    if (reserve_low()) return *rc = no_record(comm), AWAITED_BARE;
     *rc = MPI_SUCCESS;
     if (l && parcel_received_apart(l, w_of, buf, count, source, comm))
         *rc = parcel_open_on(p, l, w_of, buf, count, datatype, source, comm);
     attach_poll();
-    if (*rc == MPI_SUCCESS && !*p) *p = host_awaits(buf, count, datatype, source, comm);
+    if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     if (l) import_try_source(source, comm, w_of.device);
-    return settled(p, *rc);
+    return settled(p, *rc) ? AWAITED_PACKED : bare(l, count) ? AWAITED_BARE : AWAITED_WATCHED;
 }
 
 int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)

@@ -195,8 +195,9 @@ static bool reads_part(const struct operands *o, const struct operand *p)
 /* The MPI opens in other processes what is sent, and what a collective sends on. */
 static void hand_down(const struct operands *o, const struct piece_of *piece, struct device *d)
 {
+    struct allocation a;
     if (!offer_allowed() || (o->message && !o->sends)) return;
-    export_passes(d, (uint64_t)(uintptr_t)piece->buf + (uint64_t)piece->layout->low);
+    if (device_around((const char *)piece->buf + piece->layout->low, &a) == d && a.span) export_passes(a.id);
     if (!o->message) import_yield();
 }
 

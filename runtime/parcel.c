@@ -68,12 +68,12 @@ static const struct transport *choose(const struct parcel *p)
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
 }
 
-/* Returns true where the last device message of so many bytes from anybody, or from this peer, was an RTS header; messages
- * too short for one pass through the host, so that the MPI opens nothing. */
+/* Returns true where the last device message of so many bytes from anybody, or from this peer, was an RTS header. Of what is
+ * shorter than one only a brief header may come. */
 static bool peer_prefers_host(const struct peer *p, int64_t bytes)
 {
     if (p && p->self) return true;
-    if (bytes < OFFER_MIN) return offer_allowed();
+    if (bytes < OFFER_MIN) return bytes >= descriptor_least() && offer_allowed();
     return atomic_load_explicit(p ? &p->offers : &pull_device_came, memory_order_relaxed);
 }
 
@@ -95,12 +95,9 @@ static bool prefers_host(int64_t bytes, int peer, MPI_Comm comm)
 static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
 {
     const struct transport *t = choose(p);
-    if (device_enter(p->device)) return false;
     if (!p->layout->tree) p->datatype = type_like(datatype);
     bool again = p->layout->tree && !p->parts && t != &transport_oneshot;
-    bool ok = acquire(p, t) || (again && acquire(p, &transport_oneshot));
-    device_leave(p->device);
-    return ok;
+    return acquire(p, t) || (again && acquire(p, &transport_oneshot));
 }
 
 static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datatype datatype, MPI_Comm comm)
@@ -186,8 +183,7 @@ bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, 
     struct peer *p = offer_allowed() ? node_peer(comm, dest) : NULL;
     if (!p || p->self) return false;
     int64_t bytes = layout_bytes(l, count);
-    if (bytes < OFFER_MIN) return true;
-    return bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
+    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
 }
 
 /* Returns true where a message that is sent is better packed into host memory. */
@@ -327,12 +323,7 @@ int parcel_pack(struct parcel *p, MPI_Comm comm)
 
 bool parcel_pack_bare(struct parcel *p)
 {
-    bool ok = p->wire;
-    if (!ok && !device_enter(p->device)) {
-        ok = acquire(p, &transport_shadow);
-        device_leave(p->device);
-    }
-    return ok && !parcel_run(p, -1);
+    return (p->wire || acquire(p, &transport_shadow)) && !parcel_run(p, -1);
 }
 
 int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm)

@@ -31,7 +31,7 @@ struct parcel {
 
 struct transport {
     const char *name;
-    /* Gets the buffers and sets wire, stage and address; device entered. False when memory is out. */
+    /* Gets the buffers and sets wire, stage and address. False when memory is out. */
     bool (*acquire)(struct parcel *p);
     /* Enqueue on s, device entered: once s is done, wire holds all packed bytes, or the typed buffer holds
      * the first `bytes` packed bytes of wire. 0 or -1. */
