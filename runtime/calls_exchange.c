@@ -95,10 +95,9 @@ static bool half_apart(struct half *h, int dest, MPI_Comm comm)
 static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
-    enum awaited how = message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc);
-    if (how == AWAITED_PACKED) half_parcel(h);
+    if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
-    if (how == AWAITED_WATCHED) rc = pull_watch(&h->watch, h->buf, h->count, h->type, source, comm, false);
+    rc = pull_watch(&h->watch, h->buf, h->count, h->type, source, comm, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }

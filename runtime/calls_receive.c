@@ -49,10 +49,10 @@ static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request
 }
 
 /* Of a receive that the MPI makes itself: what was put aside has a status to be mended. */
-static int watched(struct parcel **p, enum awaited how, const void *buf, MPI_Count count, MPI_Datatype datatype, int source,
-                   MPI_Comm comm, const struct road *road)
+static int watched(struct parcel **p, const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
+                   const struct road *road)
 {
-    int rc = how == AWAITED_WATCHED ? pull_watch(p, buf, count, datatype, source, comm, false) : MPI_SUCCESS;
+    int rc = pull_watch(p, buf, count, datatype, source, comm, false);
     struct layout *l = *p || !road->led || rc != MPI_SUCCESS ? NULL : layout_of(datatype);
     if (!l || (*p = parcel_bare(l, NULL, buf, count))) return rc;
     return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
@@ -109,11 +109,11 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
     struct wire w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    enum awaited how = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
-    if (how == AWAITED_WATCHED && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
+    bool packed = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
+    if (!packed && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
     if (rc != MPI_SUCCESS) return rc;
     struct road road = road_of(source, tag, comm);   /* last: after an error the message is still there */
-    if (how == AWAITED_PACKED) {
+    if (packed) {
         rc = road.led ? aside_receive(&road.at, p->address, w.count, w.type, s)
                       : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, s));
         return received(p, &w, s, rc, comm);
@@ -162,15 +162,15 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct block *b = brief && !reserve_low() ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
     if (!reserve_low() && watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
-    enum awaited how = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
+    bool packed = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
     if (rc != MPI_SUCCESS) return rc;
     struct road road = road_of(source, tag, comm);
-    if (how == AWAITED_PACKED) {
+    if (packed) {
         rc = road.led ? aside_ireceive(&road.at, p->address, w.count, w.type, request)
                       : gate_close(DOWN(next, p->address, w.count, w.type, source, tag, comm, request));
         return posted(p, &w, rc, request, comm, &road);
     }
-    rc = watched(&p, how, buf, count, datatype, source, comm, &road);
+    rc = watched(&p, buf, count, datatype, source, comm, &road);
     if (rc != MPI_SUCCESS) return rc;
     MPI_Datatype type = type_to_receive(datatype, comm);
     rc = road.led ? aside_ireceive(&road.at, buf, count, type, request)
@@ -180,7 +180,7 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
 
 /* A matched message carries its own communicator, which is known of one that lies aside: descriptors do. Other errors of
  * stridec's own are raised on MPI_COMM_SELF. */
-static enum awaited matched(struct parcel **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
+static bool matched(struct parcel **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
                     const MPI_Message *message, int *rc)
 {
     int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE;
@@ -208,11 +208,11 @@ static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Dat
     MPI_Comm comm;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    enum awaited how = matched(&p, &w, buf, count, datatype, message, &rc);
-    if (how == AWAITED_WATCHED && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
+    bool packed = matched(&p, &w, buf, count, datatype, message, &rc);
+    if (!packed && rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
     if (rc != MPI_SUCCESS) return rc;
     struct road road = road_matched(message, &comm);
-    if (how == AWAITED_PACKED) {
+    if (packed) {
         rc = matched_came(&road, s, DOWN(next, p->address, w.count, w.type, message, s));
         return received(p, &w, s, rc, comm);
     }
@@ -227,11 +227,11 @@ static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_D
     struct wire w;
     MPI_Comm comm;
     int rc;
-    enum awaited how = matched(&p, &w, buf, count, datatype, message, &rc);
+    bool packed = matched(&p, &w, buf, count, datatype, message, &rc);
     if (rc != MPI_SUCCESS) return rc;
     struct road road = road_matched(message, &comm);
-    if (how == AWAITED_PACKED) return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
-    rc = watched(&p, how, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
+    if (packed) return posted(p, &w, DOWN(next, p->address, w.count, w.type, message, request), request, comm, &road);
+    rc = watched(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &road);
     if (rc != MPI_SUCCESS) return rc;
     rc = DOWN(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);
     return p ? posted(p, NULL, rc, request, comm, &road) : rc;

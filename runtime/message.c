@@ -75,19 +75,13 @@ void message_sent(MPI_Request request, struct parcel *p)
     else record_add(request, p, false, MPI_COMM_NULL);
 }
 
-/* Brief headers need not be refused for such a receive (brief.h): they are longer. */
-static bool bare(const struct layout *l, int64_t count)
-{
-    return l && layout_bytes(l, count) < BRIEF_MIN;
-}
-
-enum awaited message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
-                             MPI_Comm comm, int *rc)
+bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
+                     MPI_Comm comm, int *rc)
 {
     struct where w_of;
     struct layout *l = source == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w_of);
     *p = NULL;
-    if (reserve_low()) return *rc = no_record(comm), AWAITED_BARE;
+    if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
     if (l && parcel_received_apart(l, w_of, buf, count, source, comm))
         *rc = parcel_open_on(p, l, w_of, buf, count, datatype, source, comm);
@@ -95,7 +89,7 @@ enum awaited message_awaited(struct parcel **p, struct wire *w, void *buf, int64
     if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
     if (l) import_try_source(source, comm, w_of.device);
-    return settled(p, *rc) ? AWAITED_PACKED : bare(l, count) ? AWAITED_BARE : AWAITED_WATCHED;
+    return settled(p, *rc);
 }
 
 int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)

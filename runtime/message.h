@@ -25,11 +25,9 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
 /* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered) gives its
  * buffers back at once and needs no record. */
 void message_sent(MPI_Request request, struct parcel *p);
-/* How a receive goes down: packed, as a parcel and its wire type say; into the buffer, which is watched for a header (pull_watch);
- * or into the buffer, which is too short for one. *rc is as for message_leaves. */
-enum awaited { AWAITED_PACKED, AWAITED_WATCHED, AWAITED_BARE };
-enum awaited message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
-                             MPI_Comm comm, int *rc);
+/* A parcel and its wire type for what is to be received; the same is true of *rc. */
+bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
+                     MPI_Comm comm, int *rc);
 /* Returns true of a receive that shows itself (gate.h), and that the stub would have left to the MPI if none did; false while
  * messages lie aside. */
 static inline bool message_ignored(const void *buf, MPI_Count count, MPI_Datatype datatype)

@@ -13,6 +13,14 @@ bool pull_from(MPI_Comm comm, int source)
     return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
 
+/* Makes this process refuse brief headers, unless the receive is into device memory and too short even for one. */
+static void refuse_brief(const void *buf, int64_t count, MPI_Datatype datatype)
+{
+    struct layout *l = descriptor_least() <= BRIEF_MIN ? layout_of(datatype) : NULL;
+    bool bare = l && l->size && layout_bytes(l, count) >= 0 && layout_bytes(l, count) < BRIEF_MIN;
+    if (!bare || !device_of((const char *)buf + l->low)) brief_refuse();
+}
+
 int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
                bool carried)
 {
@@ -22,7 +30,7 @@ int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype d
     if (long_enough && !pull_from(comm, source)) return MPI_SUCCESS;
     struct layout *l = long_enough ? layout_of(datatype) : NULL;
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
-    if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) brief_refuse();
+    if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) refuse_brief(buf, count, datatype);
     if (!long_enough || bytes < descriptor_least()) return MPI_SUCCESS;
     *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
