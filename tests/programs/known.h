@@ -22,6 +22,19 @@
 /* Open MPI 4.1: a step of -1 byte is misread. */
 #define KNOWN_STEP OPEN_MPI_HAS
 
+/* Open MPI 4.1: osc/pt2pt, the component for windows where processes cannot read each other's memory, takes no threads. */
+#define KNOWN_WINDOW_THREADS (OPEN_MPI_HAS && setup.threads > 1)
+/* Open MPI 4.1, osc/pt2pt: what is fetched under a shared lock may never come. */
+#define KNOWN_FETCHES OPEN_MPI_HAS
+/* Open MPI 4.1: accumulates leave out elements of derived target types, or end the program. */
+#define KNOWN_ACCUMULATE OPEN_MPI_HAS
+
+/* MPICH 4.0: an accumulate from a type of absolute addresses ends the program. */
+#define KNOWN_ACCUMULATE_ABSOLUTE MPICH_HAS
+/* MPICH 4.0: a window begins at the multiple of 16 bytes before its address. */
+#define KNOWN_WINDOW_BASE MPICH_HAS
+/* MPICH 4.0: the request of an MPI_Rget of a derived type is complete before its data is there. */
+#define KNOWN_RGET MPICH_HAS
 /* MPICH 4.0: MPI_Get_elements ends the program or tells too few: of resized types, pairs, structs, large-count constructors. */
 #define KNOWN_ELEMENTS MPICH_HAS
 /* MPICH 4.0: the status of a nonblocking receive from MPI_PROC_NULL is not set; persistent requests of it are never complete. */
