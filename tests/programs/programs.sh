@@ -63,7 +63,7 @@ job() {
     sim=--sim
     case "${PROGRAMS_REAL:+real} $*" in real* | *--host*) sim= ;; esac
     # shellcheck disable=SC2086
-    env $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" "$build/stridec" run $sim -- \
+    env TMPDIR="$work" $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" "$build/stridec" run $sim -- \
         "$build/tests/programs/programs" "$first" "$each" "$@" >"$log" 2>&1 </dev/null
     status=$?
     sed -n 's/^# programs: \([0-9]*\) without.*/\1/p' "$log" >"$work/good.$number"
