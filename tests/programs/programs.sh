@@ -1,5 +1,6 @@
 #!/bin/sh
 # programs.sh BUILD [MPICC]: runs random MPI programs in jobs of some hundred, each under a random setting, and shrinks what differs.
+# Files that programs write lie in a temporary folder. Windows and files are drawn in some jobs alone (known.h).
 # Prints a line for each job that fails, and the totals last: "# programs: N without a difference, M jobs failed".
 # Variables: PROGRAMS, how many (2000), or HOURS, how long; TEST_SEED, where the seeds begin (drawn, and printed); JOBS at a time (1); EACH,
 # programs of a job (200); RANKS, a list to choose from; PROGRAMS_REAL=1: on this machine's GPUs instead of the simulated one; THREADS, of a
