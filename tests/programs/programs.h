@@ -208,7 +208,7 @@ struct event {
     int what, round;             /* the operation's own */
     int op;
 };
-#define EVENTS 40
+#define EVENTS 100
 struct strand;
 struct op {
     const struct op_row *row;

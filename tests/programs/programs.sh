@@ -1,5 +1,6 @@
 #!/bin/sh
 # programs.sh BUILD [MPICC]: runs random MPI programs in jobs of some hundred, each under a random setting, and shrinks what differs.
+# Files that programs write lie in a temporary folder. Windows and files are drawn in some jobs alone (known.h).
 # Prints a line for each job that fails, and the totals last: "# programs: N without a difference, M jobs failed".
 # Variables: PROGRAMS, how many (2000), or HOURS, how long; TEST_SEED, where the seeds begin (drawn, and printed); JOBS at a time (1); EACH,
 # programs of a job (200); RANKS, a list to choose from; PROGRAMS_REAL=1: on this machine's GPUs instead of the simulated one; THREADS, of a
@@ -63,7 +64,7 @@ job() {
     sim=--sim
     case "${PROGRAMS_REAL:+real} $*" in real* | *--host*) sim= ;; esac
     # shellcheck disable=SC2086
-    env $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" "$build/stridec" run $sim -- \
+    env TMPDIR="$work" $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" "$build/stridec" run $sim -- \
         "$build/tests/programs/programs" "$first" "$each" "$@" >"$log" 2>&1 </dev/null
     status=$?
     sed -n 's/^# programs: \([0-9]*\) without.*/\1/p' "$log" >"$work/good.$number"

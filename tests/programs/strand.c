@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct op_row *const rows[] = {&message_row, &collective_row, &exchange_row,
-                                            &cancel_row, &pack_row, &reduction_row};
+                                            &cancel_row, &pack_row, &reduction_row, &window_row, &file_row};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round)
