@@ -22,6 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct handle {
     uint64_t start, id;   /* the key is start; id tells whether the allocation is still the same */
     uint64_t span;
+    bool met, asked;      /* by a message; for the handle */
     bool shared;          /* false: the driver refuses */
     bool synchronous;
     CUipcMemHandle handle;
@@ -57,8 +58,8 @@ static bool make_synchronous(uint64_t start)
     return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS && drained();
 }
 
-/* With the lock held. The handle of what e names. */
-static struct handle *handle_of(struct device *d, const struct export *e)
+/* With the lock held. The entry of what e names; NULL where memory is out. */
+static struct handle *meet(const struct export *e)
 {
     struct handle *h;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
@@ -71,16 +72,22 @@ static struct handle *handle_of(struct device *d, const struct export *e)
     }
     if (!h) return NULL;
     if (h->start != e->start || h->id != e->id) {
-        h->start = e->start, h->id = e->id, h->span = e->span, h->shared = h->synchronous = false;
-        if (!device_enter(d)) {
-            h->shared = driver_get()->cuIpcGetMemHandle(&h->handle, e->start) == CUDA_SUCCESS;
-            h->synchronous = h->shared && make_synchronous(e->start);
-            device_leave(d);
-        }
-        if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
+        h->start = e->start, h->id = e->id, h->span = e->span, h->met = h->asked = h->shared = h->synchronous = false;
     }
     if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
     return h;
+}
+
+/* With the lock held. */
+static void ask_handle(struct device *d, struct handle *h)
+{
+    h->asked = true;
+    if (!device_enter(d)) {
+        h->shared = driver_get()->cuIpcGetMemHandle(&h->handle, h->start) == CUDA_SUCCESS;
+        h->synchronous = h->shared && make_synchronous(h->start);
+        device_leave(d);
+    }
+    if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
 }
 
 /*
@@ -196,13 +203,16 @@ static void remember(struct device *d, const struct export *e)
     latch_open(&lately.latch);
 }
 
-static bool share(struct device *d, struct export *e)
+/* first: NULL, or *first becomes true of what is met for the first time, which is not shared then. */
+static bool share(struct device *d, struct export *e, bool *first)
 {
     if (share_again(d, e)) return true;
     pthread_mutex_lock(&lock);
-    const struct handle *h = handle_of(d, e);
-    bool shared = h && h->shared;
+    struct handle *h = meet(e);
     e->probe = probe_of(d);   /* whatever can't be shared may be packed into memory that can */
+    if (h && !h->asked && first && !h->met) *first = h->met = true;
+    else if (h && !h->asked) ask_handle(d, h);
+    bool shared = h && h->shared;
     if (shared) e->handle = h->handle, e->synchronous = h->synchronous;
     pthread_mutex_unlock(&lock);
     if (shared && e->probe < PROBES) remember(d, e);
@@ -214,13 +224,13 @@ bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export 
     struct allocation a;
     device_around((const void *)(uintptr_t)address, &a);
     name(e, &a);
-    return export_holds(e, address, bytes) && share(d, e);
+    return export_holds(e, address, bytes) && share(d, e, NULL);
 }
 
-bool export_around(struct device *d, const struct allocation *a, struct export *e)
+bool export_around(struct device *d, const struct allocation *a, struct export *e, bool *first)
 {
     name(e, a);
-    return share(d, e);
+    return share(d, e, first);
 }
 
 static bool accepts(const struct peer *p, uint32_t probe)

@@ -13,8 +13,9 @@ struct export {
 };
 /* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
 bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e);
-/* The same of what device_around has just told of. */
-bool export_around(struct device *d, const struct allocation *a, struct export *e);
+/* The same of what device_around has just told of. Where `first` is no NULL, *first becomes true of an allocation that no message
+ * has met yet: then the answer is false, for asking for a handle, and opening it, takes some 100 us. */
+bool export_around(struct device *d, const struct allocation *a, struct export *e, bool *first);
 /* True while the allocation is what it was when e was had: one short question. */
 bool export_stands(const struct export *e);
 /* Whether it is that one; of one that is all zeros, no. */

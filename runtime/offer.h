@@ -27,6 +27,7 @@ struct offer_site {
     struct export allocation;
     struct device *drained;
     bool feeds;              /* the caller calls offer_feed when the receiver has been told */
+    bool moves;              /* the payload is moved to memory of stridec's own before the receiver is told */
     bool *promise;           /* the sender's (offer_promise), or NULL */
 };
 /* Keeps a slot free for a sender whose offers follow one another, and says so in *promise; false where too few are left. Its next

@@ -7,10 +7,11 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_REUSE=1 -n 3
  */
 #include "check.h"
+#include "resources.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 16, STEP = 32, LEAST = 1 << 10, MOST = 8 << 20, SMALL = 256 << 10, UNTOUCHED = -1 };
+enum { BLOCK = 16, STEP = 32, LEAST = 1 << 10, MOST = 8 << 20, SMALL = 256 << 10, UNTOUCHED = -1, ONCE = 16, LARGE = 3 << 20 };
 /* The ways of a message: each side's type, and an alltoall of contiguous ones between the messages. */
 enum way { BOTH_CONTIGUOUS, BOTH_DERIVED, PACKING, UNPACKING, ALLTOALL, WAYS };
 static const char *const way_name[WAYS] = {"contiguous", "derived", "derived to contiguous", "contiguous to derived",
@@ -136,6 +137,25 @@ static void churn(int allocations)
     mem_free(MEM_DEVICE, beside);
 }
 
+/* Memory that is sent from once is opened by nobody: stridec moves it first. That has memory of stridec's own opened, at most
+ * once a peer and buffer. */
+static void sent_once(void)
+{
+    struct resources before, after;
+    struct memory m;
+    for (int i = 0; i < ONCE; i++) {
+        memory_make(&m, LARGE);
+        if (i == ONCE / 2) resources_now(&before);
+        fill(&m);
+        ring(&m, true, true, i % 2, "sent once");
+        MPI_Barrier(MPI_COMM_WORLD);   /* the buffer is back */
+        memory_free(&m);
+    }
+    resources_now(&after);
+    expect(after.opens - before.opens <= 2, "%lld allocations were opened", (long long)(after.opens - before.opens));
+    report("memory that is sent from once");
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv, -1);
@@ -145,6 +165,7 @@ int main(int argc, char **argv)
         all_ways(bytes);
         report("messages of %zu bytes", bytes);
     }
+    sent_once();
     churn(allocations);
     report("%d small allocations, one after the other", allocations);
     return check_finish();

@@ -72,6 +72,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
                       .opens = 1, .owner = h.pid, .file = h.file, .block = h.block};
     if (memory_imported_elsewhere(&a)) return CUDA_ERROR_INVALID_HANDLE;
     struct alloc *seen = memory_imported(&a);
+    sim_counts.ipc_opens++;
     if (seen && (seen->file != h.file || seen->bytes != h.bytes)) return CUDA_ERROR_ALREADY_MAPPED;
     if (seen) {
         seen->opens++;

@@ -30,6 +30,7 @@ struct simgpu_counts {
     uint64_t modules, stream_creates, event_creates;
     uint64_t bytes_peak, graph_launches;
     uint64_t questions;                 /* about pointers' attributes */
+    uint64_t ipc_opens;                 /* of memory of other processes */
     uint64_t calls, failed;             /* of the driver; of these, what SIMGPU_FAIL made fail */
 };
 void simgpu_counts(struct simgpu_counts *out);
