@@ -74,7 +74,7 @@ if [ "${SAN:-}" = thread ]; then
     export SAN
     fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")   # it needs addresses that are not random
     for n in host launch cache attach; do
-        TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp exitcode=0 history_size=7 log_path=$PWD/$log/race" OMPI_MCA_plm_rsh_agent=/bin/false \
+        TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp exitcode=0 history_size=7 symbolize=0 stack_trace_format='    #%n (%m+%o)' log_path=$PWD/$log/race" OMPI_MCA_plm_rsh_agent=/bin/false \
             LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" $fixed "$build/tests/unit/test_$n"
         run "unit $n, races" sh -c '! tests/races.sh "$0".* && echo "ok races"' "$PWD/$log/race"
     done

@@ -28,7 +28,7 @@ export STRIDEC_CACHE_DIR="$work/cache"
 runtime=libasan.so fixed=
 if [ "$SAN" = thread ]; then
     runtime=libtsan.so fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")
-    export TSAN_OPTIONS="suppressions=$here/../tsan.supp exitcode=0 history_size=7 log_path=$work/race $TSAN_OPTIONS"
+    export TSAN_OPTIONS="suppressions=$here/../tsan.supp exitcode=0 history_size=7 symbolize=0 stack_trace_format='    #%n (%m+%o)' log_path=$work/race $TSAN_OPTIONS"
 fi
 
 raced() {   # prints the reports
