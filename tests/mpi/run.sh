@@ -139,12 +139,12 @@ for name in "$@"; do
     run_lines "$name" >"$work/lines.$name"
     [ -s "$work/lines.$name" ] || { echo "not ok $name: no run lines"; failed=$((failed + 1)); }
     while read -r line; do
-        case ${SAN:-}$line in thread*"--host limits") continue ;; esac   # it takes address space beyond any limit
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses, or XPMEM, is the same above both.
         *XPMEM_FAIL=* | *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
-        *@TOOL_FIRST* | *@TWICE*) [ -z "${SAN:-}" ] || continue ;;   # the sanitizer's runtime has to be first, and nothing there twice
+        # The sanitizer's runtime has to be first, has nothing there twice, and ends where address space does.
+        *@TOOL_FIRST* | *@TWICE* | *"--host limits") [ -z "${SAN:-}" ] || continue ;;
         esac
         case ${MPI_TEST_AWARE:-}$line in
         1*--host* | 1*STRIDEC_HOST=on* | 1*@AWARE* | 1*@ADDRESS* | 1*@MEMORY*) continue ;;
