@@ -20,7 +20,8 @@ include tests/cuda.mk
 CFLAGS  ?= -O2 -g
 WARN     = -Wall -Wextra -Wpedantic -Wno-unknown-warning-option $(WERROR)
 # GCC warns of fences, which ThreadSanitizer does not know: what they order is atomic.
-SANFLAGS = $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer $(if $(shell $(CC) --version | grep -i clang),,-Wno-tsan),\
+CLANG    = $(shell $(CC) --version | grep -i clang)
+SANFLAGS = $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer $(if $(CLANG),,-Wno-tsan),\
              $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
@@ -67,8 +68,9 @@ $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runti
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) -I$(BUILD)/runtime -c $< -o $@
-# Stubs jump, so that what they jump to sees who has called (runtime/caller.c).
-$(BUILD)/runtime/stubs.o: JUMPS = -O2
+# Stubs jump, so that what they jump to sees who has called (runtime/caller.c). ThreadSanitizer would see them return.
+$(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-instrument-func-entry-exit=0,\
+                                     --param tsan-instrument-func-entry-exit=0))
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
 	$(MPICC) $(ALL) $(JUMPS) -iquote runtime -c $< -o $@
 $(BUILD)/gen/command/main.o: VERSION

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 struct guard {
     sigjmp_buf out;
@@ -44,10 +45,17 @@ static bool replace(uintptr_t address)
     return zeros != MAP_FAILED;
 }
 
+/* Leaves the handler with the signals blocked that were so before it: ThreadSanitizer blocks all of them meanwhile. */
+static void jump(struct guard *g, const ucontext_t *from)
+{
+    pthread_sigmask(SIG_SETMASK, &from->uc_sigmask, NULL);
+    siglongjmp(g->out, 1);
+}
+
 static void caught(int signal, siginfo_t *info, void *context)
 {
     struct guard *g = guarded;
-    if (g && info->si_code > 0 && (uintptr_t)info->si_addr - g->memory < g->bytes) siglongjmp(g->out, 1);
+    if (g && info->si_code > 0 && (uintptr_t)info->si_addr - g->memory < g->bytes) jump(g, context);
     if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) return;
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(signal, info, context);
@@ -59,7 +67,6 @@ static void caught(int signal, siginfo_t *info, void *context)
     }
 }
 
-/* After the jump the signal is as before it: it was not blocked. */
 static void install(void)
 {
     struct sigaction own = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};

@@ -10,7 +10,8 @@ mkdir -p "$log"
 export CMOCKA_MESSAGE_OUTPUT=TAP
 umask 022   # tables and folders that the user's group may write to are not used
 # Programs of tests/mpi that have threads, or stridec's own: it compiles, or looks after refused offers.
-THREADED="threads monitors watched outstanding pending lifetimes callbacks host native attach soak"
+THREADED="threads monitors watched outstanding pending lifetimes callbacks deferred probed self shared devices tuned host native
+    attach soak"
 # Nothing of the user's own stridec may steer the tests.
 for name in $(env | sed -n 's/^\(STRIDEC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export XDG_CONFIG_HOME=$PWD/$log/config XDG_CACHE_HOME=$PWD/$log/cache
@@ -74,7 +75,8 @@ if [ "${SAN:-}" = thread ]; then
     export SAN
     fixed=$(setarch -R true 2>/dev/null && echo "setarch -R")   # it needs addresses that are not random
     for n in host launch cache attach; do
-        TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp exitcode=0 history_size=7 log_path=$PWD/$log/race" OMPI_MCA_plm_rsh_agent=/bin/false \
+        TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp exitcode=0 history_size=7 symbolize=0 stack_trace_format='    #%n (%m+%o)' \
+log_path=$PWD/$log/race" OMPI_MCA_plm_rsh_agent=/bin/false \
             LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run "unit $n" $fixed "$build/tests/unit/test_$n"
         run "unit $n, races" sh -c '! tests/races.sh "$0".* && echo "ok races"' "$PWD/$log/race"
     done

@@ -441,7 +441,7 @@ static long number(const char *name)
 static void took_the_way(void)
 {
     long shared = offers ? offers(0) : 0, placed = offers ? offers(1) : 0;
-    bool hidden = number("attach_calls") == 0 && dlsym(RTLD_DEFAULT, "__asan_init");
+    bool hidden = number("attach_calls") == 0 && (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init"));
     if (!offers || is("apart") || hidden) {
         note("stridec is not there, a rank may be apart, or calls can't be counted");
         return;

@@ -242,7 +242,9 @@ static bool caches_store(void)
 static char *module(void)
 {
     static char path[512];
-    snprintf(path, sizeof path, "%s", cache_path("sm_90 key", ".cubin"));
+    char *made = cache_path("sm_90 key", ".cubin");
+    snprintf(path, sizeof path, "%s", made);
+    free(made);
     return path;
 }
 

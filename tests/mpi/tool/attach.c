@@ -11,14 +11,14 @@
 
 int attach_calls, attach_failures;
 
-/* By way of the address sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself
- * as the tests set it up. */
+/* By way of a sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself as the tests set
+ * it up. */
 static int is_stridec(const void *caller)
 {
     Dl_info in;
     if (!dladdr(caller, &in) || !in.dli_fname) return 0;
 #ifdef OPEN_MPI
-    if (strstr(in.dli_fname, "libasan")) return 1;
+    if (strstr(in.dli_fname, "libasan") || strstr(in.dli_fname, "libtsan")) return 1;
 #endif
     return strstr(in.dli_fname, "libstridec") != NULL;
 }
