@@ -126,10 +126,11 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     if (!o) return NULL;
     o->peer = peer, o->promise = site->promise;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
-    bool there = begun && !site->moves && fill(o, site), packs = begun && offer_packs_first(o, there && site->feeds);
-    if (there || (begun && (o->promise || export_reaches(d, peer)))) {
+    bool there = begun && !site->moves && fill(o, site), may = there || (begun && (o->promise || export_reaches(d, peer)));
+    bool packs = may && offer_packs_first(o, (there || site->moves) && site->feeds);
+    if (may) {
         offer_publish(o);
-        if (((packs || !there) && move_away(o)) || there) return o;
+        if (((packs || !there) && move_away(o)) || there || o->hungry) return o;
     }
     offer_withdraw(o);
     return NULL;

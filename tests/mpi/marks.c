@@ -109,6 +109,7 @@ static const struct {
     {"shorts", narrow, narrow, 150001, 1},
     {"records", records, records, 150000, 1},
 };
+#define FIRST 200   /* ints */
 #define CASES (sizeof cases / sizeof *cases)
 
 static void make(struct layout *l, maker *m, int blocks, int count, const char *name)
@@ -116,6 +117,14 @@ static void make(struct layout *l, maker *m, int blocks, int count, const char *
     MPI_Datatype t = m(blocks);
     type_commit(&t);
     layout_of(l, t, count, name);
+}
+
+/* What is sent from for the first time is not read in place. */
+static void meet(int sender, const struct buf *b)
+{
+    int ints[FIRST];
+    if (my_rank == sender) MPI_Send(b->origin, FIRST, MPI_INT, 1 - my_rank, 4, MPI_COMM_WORLD);
+    else MPI_Recv(ints, FIRST, MPI_INT, sender, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 /* One message; the own launches. */
@@ -126,6 +135,7 @@ static int64_t pass(int sender, const struct layout *sent, const struct layout *
     const struct layout *own = my_rank == sender ? sent : received;
     salt++;
     buf_make(&b, MEM_DEVICE, own, 0, my_rank == sender ? salt : 1);
+    meet(sender, &b);
     MPI_Barrier(check_comm);
     resources_now(&before);
     if (my_rank == sender) MPI_Send(b.origin, own->count, own->type, 1 - my_rank, 3, MPI_COMM_WORLD);
