@@ -94,7 +94,7 @@ MPI_Datatype layout_runs_type(struct layout *l)
 
 bool type_cuts_nothing(const struct layout *l)
 {
-    return layout_contiguous(l, 2) || (l->grain > 0 && CUT_BYTES % l->grain == 0);
+    return l->grain > 0 && CUT_BYTES % l->grain == 0;
 }
 
 /* A type that was not committed goes down as it is. */

@@ -1,10 +1,10 @@
 /* write_type.h: datatypes for receiving into host memory, where the MPI can't take packed bytes by the type that it was given.
  *
  * MPICH ends a receive with MPI_ERR_TRUNCATE where the message ends within a basic element of the receive's type, if the
- * type's bytes lie apart; before version 5 also where a part of the message as it crosses the wire does. A sender with such a
- * type ends both between elements; packed bytes, which is what stridec sends, have their parts end anywhere (after 8 KiB over
- * UCX), and a descriptor (node.h) ends after 512. A type of the same layout made of plain bytes has no element to end
- * within. */
+ * type's bytes lie apart, or seem to (a resized struct without gaps); before version 5 also where a part of the message as it
+ * crosses the wire does. A sender with such a type ends both between elements; packed bytes, which is what stridec sends, have
+ * their parts end anywhere (after 8 KiB over UCX), and a descriptor (node.h) ends after 512. A type of the same layout made of
+ * plain bytes has no element to end within. */
 #ifndef STRIDEC_WRITE_TYPE_H
 #define STRIDEC_WRITE_TYPE_H
 #include "layout.h"

@@ -1,11 +1,12 @@
 /* uneven.c: elements of several sizes, sent packed from a device to where they lie apart in host memory. An MPI may cut a long
  * message anywhere on its way, and refuse a part that ends within an element (MPICH before 5 does). "bare": the ranks that have
- * them in host memory load no CUDA driver.
+ * them in host memory load no CUDA driver. "touching": they have no gaps, which the MPI does not see.
  *
  * run: -n 2
  * run: -n 3
  * run: -n 2 bare
  * run: STRIDEC_HOST=off -n 2 bare
+ * run: -n 2 touching
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -17,6 +18,18 @@ enum { COUNT = 1500 };   /* elements of 21 bytes: several parts on any wire */
 static struct layout l;
 static struct buf in, out;   /* COUNT elements for each rank; even ranks have them on a device */
 static int from, to;         /* the ranks before and after */
+
+static MPI_Datatype touching_type(void)
+{
+    int lengths[2] = {1, 3};
+    MPI_Aint at[2] = {0, 1};
+    MPI_Datatype types[2] = {MPI_CHAR, MPI_C_DOUBLE_COMPLEX}, record, t;
+    MPI_Type_create_struct(2, lengths, at, types, &record);
+    MPI_Type_create_resized(record, 0, 49, &t);
+    MPI_Type_free(&record);
+    type_commit(&t);
+    return t;
+}
 
 static MPI_Datatype uneven_type(void)
 {
@@ -212,11 +225,12 @@ static void without_driver(char **argv)
 int main(int argc, char **argv)
 {
     bool bare = argc > 1 && !strcmp(argv[1], "bare");
+    bool touches = argc > 1 && !strcmp(argv[1], "touching");
     if (bare) without_driver(argv);
     check_start(&argc, &argv, -1);
     enum mem_kind kind = my_rank % 2 ? MEM_HOST : MEM_DEVICE;
     from = (my_rank + num_ranks - 1) % num_ranks, to = (my_rank + 1) % num_ranks;
-    layout_of(&l, uneven_type(), COUNT * num_ranks, "struct{int,double,double,char}");
+    layout_of(&l, touches ? touching_type() : uneven_type(), COUNT * num_ranks, "a struct of several sizes");
     buf_make(&in, kind, &l, 0, 0);
     buf_make(&out, kind, &l, 0, 0);
     all_messages();
