@@ -315,6 +315,7 @@ static void check(struct op *o, struct collective *k, int round, int code)
     char what[100];
     snprintf(what, sizeof what, "op %d, %s, round %d", o->number, call_name[k->call], round);
     k->done++;
+    digest_numbers(what, error_class(code), 0, 0);
     if (code != MPI_SUCCESS) {
         differ("%s: error class %d", what, error_class(code));
         return;

@@ -203,6 +203,7 @@ static void open_buffer(struct op *o, struct end *e, uint64_t seed, int units)
 
 static void must(struct op *o, int code, const char *call)
 {
+    digest_numbers(call, o->number, error_class(code), 0);
     if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
 }
 
@@ -247,6 +248,7 @@ static void check_count(struct op *o, const MPI_Status *s, int64_t bytes, const 
 {
     int n = -1;
     MPI_Get_count(s, MPI_BYTE, &n);
+    digest_numbers(what, o->number, n, 0);
     if (n != bytes) differ("op %d: %s: a status of %d bytes, not %lld", o->number, what, n, (long long)bytes);
 }
 
@@ -382,6 +384,7 @@ static void check_file(struct op *o, struct file *f)
 {
     enum { MORE = 16 };
     struct image k = {0};
+    char what[60];
     FILE *in = fopen(f->path, "rb");
     int64_t got;
     if (!in) {
@@ -403,6 +406,10 @@ static void check_file(struct op *o, struct file *f)
             differ("op %d: byte %lld of the file is 0x%02x, not 0x%02x", o->number, (long long)i, bytes[i], k.bytes[i]);
             break;
         }
+    snprintf(what, sizeof what, "op %d, the file", o->number);
+    for (int64_t i = 0; i < k.room && k.size == k.room; i++)
+        if (!k.written[i]) bytes[i] = 0;   /* what nobody has written may be anything */
+    digest_bytes(what, bytes, (size_t)got);
     free(bytes), free(k.bytes), free(k.written);
 }
 

@@ -89,6 +89,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (k->external) code = MPI_Pack_external("external32", k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &wide);
     else code = MPI_Pack(k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &position, comm);
     if (k->external) position = (int)wide;
+    digest_numbers("MPI_Pack", o->number, error_class(code), position);
     if (code != MPI_SUCCESS || position != bytes)
         differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position, (long long)bytes);
     packed = end_packed(&k->s, 0);
@@ -99,6 +100,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (k->external) code = MPI_Unpack_external("external32", k->p.buf, bytes, &wide_back, k->r.buf, r->count, r->layout->type);
     else code = MPI_Unpack(k->p.buf, (int)bytes, &back, k->r.buf, r->count, r->layout->type, comm);
     if (k->external) back = (int)wide_back;
+    digest_numbers("MPI_Unpack", o->number, error_class(code), back);
     if (code != MPI_SUCCESS || back != bytes)
         differ("op %d: MPI_Unpack ends with class %d at %d of %lld", o->number, error_class(code), back, (long long)bytes);
     end_expect(&k->r, 0, o->seed * 8, bytes);
@@ -215,6 +217,7 @@ static void reduce_check(struct op *o, int code)
     int size = kinds[k->kind].size, last = k->call == SCAN ? my_rank : k->call == EXSCAN ? my_rank - 1 : ranks - 1;
     unsigned char *out = malloc((size_t)own_values(k) * (size_t)size + 1);
     k->done = true;
+    digest_numbers(reduction_name[k->call], o->number, error_class(code), 0);
     if (code != MPI_SUCCESS) differ("op %d, %s: error class %d", o->number, reduction_name[k->call], error_class(code));
     bool has = k->call == REDUCE ? my_rank == k->root : k->call == EXSCAN ? my_rank > 0 : true;
     if (has) {

@@ -45,6 +45,7 @@ struct setup {
     int most;                /* the most elements of a message; 0: no bound */
     int threads;             /* the most strands that run at a time */
     bool plant;              /* what operations ought to bring is spoilt: every program must differ */
+    const char *digest;      /* the file of digests; NULL: none */
     const char *only;        /* numbers of operations, separated by commas; NULL: all */
 };
 extern struct setup setup;
@@ -57,6 +58,16 @@ void differ(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line of what is done, under --tell. */
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int error_class(int code);
+
+/* ---- the digest of a program (digest.c); all but its opening is thread safe ---- */
+
+void digest_open(const char *file);                           /* this rank's is FILE.RANK */
+void digest_bytes(const char *what, const void *bytes, size_t n);
+void digest_numbers(const char *what, int a, int b, int c);
+/* Adds source, tag, cancelled, and the counts and elements of a type; MPI_DATATYPE_NULL: bytes alone. */
+void digest_status(const char *what, const MPI_Status *status, MPI_Datatype type);
+void digest_write(uint64_t seed);                             /* of the program that has ended: a line */
+void digest_close(void);
 
 /* ---- layouts (kinds.c, map.c, layout.c) ---- */
 
@@ -133,6 +144,7 @@ struct region {
     enum memory memory;
     int device;
     bool fresh;              /* an allocation of its own */
+    bool any;                /* holds bytes that may be others in another run: no part of the digest */
     unsigned char *base, *shadow;
     size_t bytes;
     int64_t lead;            /* the origin is at base + lead */

@@ -88,6 +88,7 @@ static void over(struct strand *s, struct group *g, int i, const MPI_Status *sta
         return;
     }
     g->over[i] = true;
+    digest_numbers("completion", e->op, 10 * e->what + e->round, error_class(code));
     *op_of(s, e)->row->request(op_of(s, e), e) = g->request[i];
     op_of(s, e)->row->done(op_of(s, e), e, status, code);
 }
