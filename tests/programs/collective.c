@@ -345,7 +345,7 @@ static void act(struct op *o, const struct event *e)
         return;
     }
     if (code != MPI_SUCCESS) differ("op %d: %s begins with error class %d", o->number, call_name[k->call], error_class(code));
-    else if (k->form == PERSISTENT) MPI_Start(&k->request);
+    else if (k->form == PERSISTENT) op_start(o, &k->request);
 }
 
 static MPI_Request *request(struct op *o, const struct event *e)

@@ -251,7 +251,7 @@ static void send(struct op *o, struct message *m, int round)
     expect_code(code, send_name[m->send]);
     if (m->send == FREED) MPI_Request_free(q);
     if (m->free_early[0] && (m->rounds == 1 || (send_persists(m->send) && !round))) type_free_early(&m->s);
-    if (send_persists(m->send)) expect_code(MPI_Start(q), "MPI_Start");
+    if (send_persists(m->send)) op_start(o, q);
 }
 
 /* ---- receiving ---- */
@@ -350,7 +350,7 @@ static void receive(struct op *o, struct message *m, int round)
     if (m->receive == MPROBE_IMRECV || m->receive == IMPROBE_IMRECV) CALL(MPI_Imrecv, ARGS, &message, q);
     if (m->receive == PROBE_RECV) CALL(MPI_Recv, ARGS, s.MPI_SOURCE, s.MPI_TAG, k->comm, &s);
     if (m->receive == IPROBE_IRECV) CALL(MPI_Irecv, ARGS, s.MPI_SOURCE, s.MPI_TAG, k->comm, q);
-    if (m->receive == RECV_INIT) expect_code(MPI_Start(q), "MPI_Start");
+    if (m->receive == RECV_INIT) op_start(o, q);
     if (receive_ends_later(m->receive)) {
         expect_code(code, receive_name[m->receive]);
         if (m->free_early[1] && (m->rounds == 1 || (m->receive == RECV_INIT && !round))) type_free_early(&m->r);

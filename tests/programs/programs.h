@@ -228,6 +228,7 @@ struct op {
     int number;
     uint64_t seed;
     bool dropped, fails, alone;   /* left out; may end in an error; is completed by itself, by MPI_Wait */
+    bool told;                    /* needs its statuses */
     int n;
     struct event event[EVENTS];
     void *own;
@@ -244,19 +245,22 @@ struct op_row {
     void (*done)(struct op *, const struct event *, const MPI_Status *status, int code);   /* status may be NULL */
     void (*finish)(struct op *);                     /* after a barrier: checks and frees */
 };
-extern const struct op_row message_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
-    window_row, file_row;
+extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
+    window_row, file_row, partitioned_row;   /* the last one where MPI_VERSION >= 4 */
 static inline bool planted(const struct op *o)
 {
     return setup.plant && o;
 }
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round);
+/* Starts a persistent request now, or with others of its time. */
+void op_start(const struct op *o, MPI_Request *request);
 
 /* How many units a message has. */
 int units_draw(struct chance *c, const struct unit *u);
 
 /* ---- strands (strand.c) ---- */
 
+enum { STARTING = 8 };
 struct strand {
     int number;
     uint64_t seed;
@@ -264,6 +268,10 @@ struct strand {
     int n;
     struct op op[OPS];
     int messages;                                    /* tags so far */
+    int wild_receivers;                              /* a bit for each rank that receives by wild.c */
+    bool starts_together;                            /* persistent requests of the time at hand */
+    MPI_Request *start[STARTING];                    /* those that wait for others of their time */
+    int starts;
 };
 void strand_plan(struct strand *s, uint64_t seed, int number, struct comm *comms);
 void strand_run(struct strand *s);
