@@ -34,6 +34,7 @@ static void plan(struct op *o, struct chance *c)
         p->parts[i] = draw_divisor(c, p->units / p->each[i]);
         if (p->parts[i] > PARTS) p->parts[i] = 1;
     }
+    o->told = KNOWN_PERSISTENT;   /* MPI_Testall without statuses takes them for errors too */
     p->asks = once_in(c, 2), p->rounds = draw_in(c, 1, ROUNDS), p->tag = 10 + o->strand->messages++;
     for (int at = 0; at < p->parts[0]; p->n++) {
         p->way[p->n] = (enum way)draw(c, WAYS), p->begin[p->n] = at;
