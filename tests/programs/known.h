@@ -45,7 +45,7 @@
 #define KNOWN_STRUCTS MPICH_HAS
 /* MPICH 4.0: calls on several requests, and tests, take persistent collectives for complete twice, or for errors. */
 #define KNOWN_PERSISTENT MPICH_HAS
-/* MPICH 4.0: MPI_Parrived of a message that is complete is an error there; the standard has it say yes. */
+/* MPICH 4.0: MPI_Parrived ends in an error where the message is complete already, and lets nothing else go on. */
 #define KNOWN_PARRIVED MPICH_HAS
 /* MPICH 4.0: MPI_Isendrecv gives a derived type back once too often, which ends the program. */
 #define KNOWN_ISENDRECV MPICH_HAS
