@@ -21,6 +21,7 @@ struct file {
     int comm, rounds, turn, head;     /* units of a turn; bytes before the views */
     enum view view;
     struct unit unit;
+    bool plain;                       /* no call ends later */
     int each;                         /* units of a filetype, in ranges apart */
     struct {
         enum form form[2];            /* of writing, of reading */
@@ -50,20 +51,22 @@ static void plan_calls(struct op *o, struct chance *c, int round, int write, int
     struct file *f = o->own;
     const struct comm *m = &o->strand->comms[f->comm];
     enum form form = f->round[round].form[!write];
-    int time = draw_in(c, first, last);
+    int time = draw_in(c, first, last), end = draw_in(c, time, last);
     for (int i = 0; i < m->n[0]; i++) {
         int own = collective(form) ? time : draw_in(c, first, last);
         op_event(o, own, m->world[0][i], ends_later(form) ? START : BLOCK, write ? WRITE : READ, round);
         if (!ends_later(form) && !splits(form)) continue;
-        op_event(o, draw_in(c, own, last), m->world[0][i], ends_later(form) ? DONE : BLOCK, write ? WRITE_END : READ_END, round);
+        /* The end of a split call may be the whole call: it has one time for all. */
+        op_event(o, splits(form) ? end : draw_in(c, own, last), m->world[0][i], ends_later(form) ? DONE : BLOCK,
+                 write ? WRITE_END : READ_END, round);
     }
 }
 
 static enum form form_draw(const struct file *f, struct chance *c)
 {
-    int n = KNOWN_FILE_SPLIT ? SPLIT_ALL : f->view == SAME ? FORMS : ORDERED;
-    enum form form = (enum form)draw(c, n);
-    return KNOWN_FILE_LATER && ends_later(form) ? form - LATER : form;
+    enum form form = (enum form)draw(c, f->view == SAME ? FORMS : ORDERED);
+    if ((KNOWN_FILE_LATER || f->plain) && ends_later(form)) return form - LATER;
+    return f->plain && splits(form) ? (form == SPLIT_ALL ? ALL : form == SPLIT_AT_ALL ? AT_ALL : ORDERED) : form;
 }
 
 static void plan(struct op *o, struct chance *c)
@@ -76,13 +79,16 @@ static void plan(struct op *o, struct chance *c)
     f->unit = unit_draw(c);
     if (f->unit.n > 1 || unit_pairs(&f->unit)) f->unit = (struct unit){.n = 1, .part = {{0, 1}}};
     o->alone = true;   /* MPICH's requests are generalized ones: MPI_Request_get_status never finds them complete */
+    bool others = o->strand->files++ > 0;
+    f->plain = KNOWN_FILE_SYNC && (others || !once_in(c, 3));
+    if (KNOWN_FILE_SYNC && !f->plain) o->strand->file_alone = true;
     f->turn = draw_in(c, 1, 8), f->each = draw_in(c, 1, 12);
     for (int r = 0; r < f->rounds; r++) {
         int first = r * TIMES / f->rounds, last = (r + 1) * TIMES / f->rounds - 1, middle = (first + last) / 2;
         for (int k = 0; k < 2; k++) f->round[r].form[k] = form_draw(f, c);
         f->round[r].other = once_in(c, 2) && f->view == SAME && !ordered(f->round[r].form[1]);
         for (int i = 0; i < RANKS; i++) f->round[r].units[i] = units_draw(c, &f->unit) / 4;
-        if (KNOWN_FILE_THREADS) continue;
+        if (KNOWN_FILE_THREADS || (others && o->strand->file_alone)) continue;
         plan_calls(o, c, r, 1, first, middle - 1);
         for (int i = 0; i < m->n[0]; i++) op_event(o, middle, m->world[0][i], BLOCK, SYNC, r);
         plan_calls(o, c, r, 0, middle + 1, last);

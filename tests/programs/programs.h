@@ -268,6 +268,8 @@ struct strand {
     int n;
     struct op op[OPS];
     int messages;                                    /* tags so far */
+    int files;                                       /* so far */
+    bool file_alone;                                 /* there is no other file beside the first */
     int wild_receivers;                              /* a bit for each rank that receives by wild.c */
     bool starts_together;                            /* persistent requests of the time at hand */
     MPI_Request *start[STARTING];                    /* those that wait for others of their time */

@@ -51,7 +51,7 @@ static bool wanted(int number)
 void strand_plan(struct strand *s, uint64_t seed, int number, struct comm *comms)
 {
     struct chance c = chance_of(seed, (uint64_t)number);
-    s->number = number, s->comms = comms, s->messages = s->wild_receivers = s->starts = 0;
+    s->number = number, s->comms = comms, s->messages = s->wild_receivers = s->starts = s->files = 0, s->file_alone = false;
     s->seed = c.state;
     s->n = once_in(&c, 4) ? draw_in(&c, 1, OPS) : draw_in(&c, 1, 8);
     for (int i = 0; i < s->n; i++) {
