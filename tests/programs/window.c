@@ -576,4 +576,4 @@ static void finish(struct op *o)
     end_close(&w->memory);
 }
 
-const struct op_row window_row = {"window", 1, sizeof(struct window), plan, prepare, act, request, done, finish};
+const struct op_row window_row = {"window", 2, sizeof(struct window), plan, prepare, act, request, done, finish};
