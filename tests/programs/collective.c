@@ -315,6 +315,7 @@ static void check(struct op *o, struct collective *k, int round, int code)
     char what[100];
     snprintf(what, sizeof what, "op %d, %s, round %d", o->number, call_name[k->call], round);
     k->done++;
+    digest_numbers(what, error_class(code), 0, 0);
     if (code != MPI_SUCCESS) {
         differ("%s: error class %d", what, error_class(code));
         return;
@@ -344,7 +345,7 @@ static void act(struct op *o, const struct event *e)
         return;
     }
     if (code != MPI_SUCCESS) differ("op %d: %s begins with error class %d", o->number, call_name[k->call], error_class(code));
-    else if (k->form == PERSISTENT) MPI_Start(&k->request);
+    else if (k->form == PERSISTENT) op_start(o, &k->request);
 }
 
 static MPI_Request *request(struct op *o, const struct event *e)

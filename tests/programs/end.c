@@ -52,7 +52,7 @@ void end_place(struct end *e, int strand, struct chance *c, enum memory memory)
 
 void end_clear(struct end *e, uint64_t salt)
 {
-    for (int i = 0; i < e->regions; i++)
+    for (int i = 0; i < e->regions; e->region[i++].any = false)
         for (size_t k = 0; k < e->region[i].bytes; k++)
             e->region[i].shadow[k] = (unsigned char)(salt + 31 * k + (k >> 8));
 }
@@ -125,6 +125,7 @@ void end_accept(struct end *e, int block)
         shadow[i] = e->region[i].shadow;
         e->region[i].shadow = malloc(e->region[i].bytes);
         region_load(&e->region[i], e->region[i].shadow);
+        e->region[i].any = true;
     }
     packed = end_packed(e, block);
     for (int i = 0; i < e->regions; i++) {

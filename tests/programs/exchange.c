@@ -80,10 +80,12 @@ static void check(struct op *o, const MPI_Status *s, int code)
     char what[60];
     snprintf(what, sizeof what, "op %d, %s", o->number, way_name[x->way]);
     x->done = true;
+    digest_numbers(what, error_class(code), 0, 0);
     if (code != MPI_SUCCESS) {
         differ("%s: error class %d", what, error_class(code));
         return;
     }
+    if (s && x->way < ISENDRECV) digest_status(what, s, x->r.layout[0].type);
     if (s) MPI_Get_count(s, MPI_BYTE, &n);
     /* MPICH 4.0: the requests of these two tell nothing of what came (README, Limits). */
     if (s && x->way < ISENDRECV && (n != bytes || s->MPI_SOURCE != from || s->MPI_TAG != (from == MPI_PROC_NULL ? MPI_ANY_TAG : x->tag)))
@@ -205,6 +207,7 @@ static void cancel_done(struct op *o, const struct event *e, const MPI_Status *s
     int gone = 1;
     (void)e;
     if (s) MPI_Test_cancelled(s, &gone);
+    digest_numbers("a cancelled receive", o->number, s ? gone : -1, error_class(code));
     if (!gone || code != MPI_SUCCESS) differ("op %d: a cancelled receive ends with class %d, cancelled: %d", o->number, error_class(code), gone);
     end_check(&k->r, "a cancelled receive");
 }

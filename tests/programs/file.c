@@ -21,6 +21,7 @@ struct file {
     int comm, rounds, turn, head;     /* units of a turn; bytes before the views */
     enum view view;
     struct unit unit;
+    bool plain;                       /* no call ends later */
     int each;                         /* units of a filetype, in ranges apart */
     struct {
         enum form form[2];            /* of writing, of reading */
@@ -50,20 +51,22 @@ static void plan_calls(struct op *o, struct chance *c, int round, int write, int
     struct file *f = o->own;
     const struct comm *m = &o->strand->comms[f->comm];
     enum form form = f->round[round].form[!write];
-    int time = draw_in(c, first, last);
+    int time = draw_in(c, first, last), end = draw_in(c, time, last);
     for (int i = 0; i < m->n[0]; i++) {
         int own = collective(form) ? time : draw_in(c, first, last);
         op_event(o, own, m->world[0][i], ends_later(form) ? START : BLOCK, write ? WRITE : READ, round);
         if (!ends_later(form) && !splits(form)) continue;
-        op_event(o, draw_in(c, own, last), m->world[0][i], ends_later(form) ? DONE : BLOCK, write ? WRITE_END : READ_END, round);
+        /* The end of a split call may be the whole call: it has one time for all. */
+        op_event(o, splits(form) ? end : draw_in(c, own, last), m->world[0][i], ends_later(form) ? DONE : BLOCK,
+                 write ? WRITE_END : READ_END, round);
     }
 }
 
 static enum form form_draw(const struct file *f, struct chance *c)
 {
-    int n = KNOWN_FILE_SPLIT ? SPLIT_ALL : f->view == SAME ? FORMS : ORDERED;
-    enum form form = (enum form)draw(c, n);
-    return KNOWN_FILE_LATER && ends_later(form) ? form - LATER : form;
+    enum form form = (enum form)draw(c, f->view == SAME ? FORMS : ORDERED);
+    if ((KNOWN_FILE_LATER || f->plain) && ends_later(form)) return form - LATER;
+    return f->plain && splits(form) ? (form == SPLIT_ALL ? ALL : form == SPLIT_AT_ALL ? AT_ALL : ORDERED) : form;
 }
 
 static void plan(struct op *o, struct chance *c)
@@ -75,14 +78,16 @@ static void plan(struct op *o, struct chance *c)
     f->view = (enum view)draw(c, VIEWS), f->rounds = draw_in(c, 1, ROUNDS), f->head = draw(c, HEAD_MOST);
     f->unit = unit_draw(c);
     if (f->unit.n > 1 || unit_pairs(&f->unit)) f->unit = (struct unit){.n = 1, .part = {{0, 1}}};
-    o->alone = true;   /* MPICH's requests are generalized ones: MPI_Request_get_status never finds them complete */
+    bool others = o->strand->files++ > 0;
+    f->plain = KNOWN_FILE_SYNC && (others || !once_in(c, 3));
+    if (KNOWN_FILE_SYNC && !f->plain) o->strand->file_alone = true;
     f->turn = draw_in(c, 1, 8), f->each = draw_in(c, 1, 12);
     for (int r = 0; r < f->rounds; r++) {
         int first = r * TIMES / f->rounds, last = (r + 1) * TIMES / f->rounds - 1, middle = (first + last) / 2;
         for (int k = 0; k < 2; k++) f->round[r].form[k] = form_draw(f, c);
         f->round[r].other = once_in(c, 2) && f->view == SAME && !ordered(f->round[r].form[1]);
         for (int i = 0; i < RANKS; i++) f->round[r].units[i] = units_draw(c, &f->unit) / 4;
-        if (KNOWN_FILE_THREADS) continue;
+        if (KNOWN_FILE_THREADS || (others && o->strand->file_alone)) continue;
         plan_calls(o, c, r, 1, first, middle - 1);
         for (int i = 0; i < m->n[0]; i++) op_event(o, middle, m->world[0][i], BLOCK, SYNC, r);
         plan_calls(o, c, r, 0, middle + 1, last);
@@ -106,7 +111,7 @@ static bool goes_on(const struct layout *l)
     return lb == 0 && extent >= high && extent < 100000;
 }
 
-/* Draws a type of `reps` units that the MPI can read and write: on others it gives up, or crashes. */
+/* Draws a type of `reps` units whose offsets never go back; with MPICH a vector, as it gives up on others (known.h). */
 static void draw_simple(struct layout *l, uint64_t seed, const struct unit *u, int reps)
 {
     int kind = u->part[0].kind, size = kinds[kind].extent, step = 1 + (int)(seed % 3);
@@ -203,6 +208,7 @@ static void open_buffer(struct op *o, struct end *e, uint64_t seed, int units)
 
 static void must(struct op *o, int code, const char *call)
 {
+    digest_numbers(call, o->number, error_class(code), 0);
     if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
 }
 
@@ -247,6 +253,7 @@ static void check_count(struct op *o, const MPI_Status *s, int64_t bytes, const 
 {
     int n = -1;
     MPI_Get_count(s, MPI_BYTE, &n);
+    digest_numbers(what, o->number, n, 0);
     if (n != bytes) differ("op %d: %s: a status of %d bytes, not %lld", o->number, what, n, (long long)bytes);
 }
 
@@ -382,6 +389,7 @@ static void check_file(struct op *o, struct file *f)
 {
     enum { MORE = 16 };
     struct image k = {0};
+    char what[60];
     FILE *in = fopen(f->path, "rb");
     int64_t got;
     if (!in) {
@@ -403,6 +411,10 @@ static void check_file(struct op *o, struct file *f)
             differ("op %d: byte %lld of the file is 0x%02x, not 0x%02x", o->number, (long long)i, bytes[i], k.bytes[i]);
             break;
         }
+    snprintf(what, sizeof what, "op %d, the file", o->number);
+    for (int64_t i = 0; i < k.room && k.size == k.room; i++)
+        if (!k.written[i]) bytes[i] = 0;   /* what nobody has written may be anything */
+    digest_bytes(what, bytes, (size_t)got);
     free(bytes), free(k.bytes), free(k.written);
 }
 
@@ -418,4 +430,4 @@ static void finish(struct op *o)
     for (int r = 0; r < f->rounds; r++) end_close(&f->s[r]), end_close(&f->r[r]);
 }
 
-const struct op_row file_row = {"file", 1, sizeof(struct file), plan, prepare, act, request, done, finish};
+const struct op_row file_row = {"file", 2, sizeof(struct file), plan, prepare, act, request, done, finish};

@@ -1,5 +1,6 @@
 /* local.c: packing, and reductions of integers. */
 #include "known.h"
+#include "../mpi/persistent.h"
 #include "programs.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (k->external) code = MPI_Pack_external("external32", k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &wide);
     else code = MPI_Pack(k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &position, comm);
     if (k->external) position = (int)wide;
+    digest_numbers("MPI_Pack", o->number, error_class(code), position);
     if (code != MPI_SUCCESS || position != bytes)
         differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position, (long long)bytes);
     packed = end_packed(&k->s, 0);
@@ -99,6 +101,7 @@ static void pack_act(struct op *o, const struct event *e)
     if (k->external) code = MPI_Unpack_external("external32", k->p.buf, bytes, &wide_back, k->r.buf, r->count, r->layout->type);
     else code = MPI_Unpack(k->p.buf, (int)bytes, &back, k->r.buf, r->count, r->layout->type, comm);
     if (k->external) back = (int)wide_back;
+    digest_numbers("MPI_Unpack", o->number, error_class(code), back);
     if (code != MPI_SUCCESS || back != bytes)
         differ("op %d: MPI_Unpack ends with class %d at %d of %lld", o->number, error_class(code), back, (long long)bytes);
     end_expect(&k->r, 0, o->seed * 8, bytes);
@@ -119,11 +122,12 @@ const struct op_row pack_row = {"pack", 3, sizeof(struct pack), pack_plan, pack_
 
 enum reduction { REDUCE, ALLREDUCE, SCAN, EXSCAN, REDUCE_SCATTER_BLOCK, REDUCTIONS };
 static const char *const reduction_name[REDUCTIONS] = {"Reduce", "Allreduce", "Scan", "Exscan", "Reduce_scatter_block"};
-enum { OPS_OF = 6 };
+enum { OPS_OF = 6, ROUNDS = 3 };
 
 struct reduce {
     enum reduction call;
-    bool later, in_place, done;
+    bool later, persistent, in_place;   /* later: not blocking, persistent ones too */
+    int rounds, done;
     int kind, op, n, root;
     struct end s, r;
     MPI_Request request;
@@ -139,7 +143,6 @@ static void reduce_plan(struct op *o, struct chance *c)
 {
     static const int unsigned_kinds[] = {9, 7, 10};   /* MPI_UNSIGNED, MPI_UINT16_T, MPI_UINT8_T */
     struct reduce *k = o->own;
-    int time = draw(c, TIMES);
     k->call = (enum reduction)draw(c, REDUCTIONS), k->kind = unsigned_kinds[draw(c, 3)], k->op = draw(c, OPS_OF);
     k->n = draw(c, once_in(c, 4) ? 4000 : 60), k->root = draw(c, ranks);
     /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all for signed. */
@@ -147,9 +150,15 @@ static void reduce_plan(struct op *o, struct chance *c)
     if (MPICH_HAS && (k->op == 1 || k->op == 2)) k->op += 2;
     k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)), k->in_place = once_in(c, 3);
     if (MPICH_HAS && k->call == REDUCE) k->in_place = false;   /* MPICH 4.0 reads MPI_IN_PLACE itself */
-    for (int i = 0; i < ranks; i++) {
-        op_event(o, time, i, k->later ? START : BLOCK, 0, 0);
-        if (k->later) op_event(o, draw_in(c, time, TIMES - 1), i, DONE, 1, 0);
+    k->persistent = HAVE_PERSISTENT && k->later && once_in(c, 2);
+    k->rounds = k->persistent ? draw_in(c, 1, ROUNDS) : 1;
+    o->alone = KNOWN_PERSISTENT && k->persistent;
+    for (int round = 0; round < k->rounds; round++) {
+        int first = round * TIMES / k->rounds, last = (round + 1) * TIMES / k->rounds - 1, time = draw_in(c, first, last);
+        for (int i = 0; i < ranks; i++) {
+            op_event(o, time, i, k->later ? START : BLOCK, 0, round);
+            if (k->later) op_event(o, draw_in(c, time, last), i, DONE, 1, round);
+        }
     }
 }
 
@@ -175,8 +184,9 @@ static void reduce_prepare(struct op *o)
     struct reduce *k = o->own;
     struct chance c = chance_of(o->seed, (uint64_t)my_rank);
     k->request = MPI_REQUEST_NULL;
-    tell("op %d: %s%s%s of %d x %s, operation %d, root %d, time %d", o->number, k->later ? "nonblocking " : "", reduction_name[k->call],
-         k->in_place ? " in place" : "", k->n, kinds[k->kind].name, k->op, k->root, o->event[0].time);
+    tell("op %d: %s%s%s of %d x %s, operation %d, root %d, %d rounds, time %d", o->number,
+         k->persistent ? "persistent " : k->later ? "nonblocking " : "", reduction_name[k->call],
+         k->in_place ? " in place" : "", k->n, kinds[k->kind].name, k->op, k->root, k->rounds, o->event[0].time);
     open_values(o, &k->s, &c, own_values(k));
     open_values(o, &k->r, &c, own_values(k));
     end_tell(&k->s, "sent"), end_tell(&k->r, "received");
@@ -189,15 +199,20 @@ static uint64_t value(const unsigned char *p, int size)
     return v;
 }
 
+static uint64_t values_of(const struct op *o, int round, int rank)
+{
+    return o->seed * 32 + (uint64_t)(round * 8 + rank);
+}
+
 /* Adds up ranks [0, last]. */
-static void reduced(const struct op *o, const struct reduce *k, int last, unsigned char *out)
+static void reduced(const struct op *o, const struct reduce *k, int round, int last, unsigned char *out)
 {
     int size = kinds[k->kind].size;
     for (int i = 0; i < own_values(k); i++) {
         uint64_t all = 0;
         for (int r = 0; r <= last; r++) {
             unsigned char bytes[8];
-            for (int b = 0; b < size; b++) bytes[b] = stream_at(o->seed * 8 + (uint64_t)r, (int64_t)i * size + b);
+            for (int b = 0; b < size; b++) bytes[b] = stream_at(values_of(o, round, r), (int64_t)i * size + b);
             uint64_t v = value(bytes, size);
             if (r == 0) all = v;
             else if (k->op == 0) all += v;
@@ -209,16 +224,17 @@ static void reduced(const struct op *o, const struct reduce *k, int last, unsign
     }
 }
 
-static void reduce_check(struct op *o, int code)
+static void reduce_check(struct op *o, int round, int code)
 {
     struct reduce *k = o->own;
     int size = kinds[k->kind].size, last = k->call == SCAN ? my_rank : k->call == EXSCAN ? my_rank - 1 : ranks - 1;
     unsigned char *out = malloc((size_t)own_values(k) * (size_t)size + 1);
-    k->done = true;
+    k->done++;
+    digest_numbers(reduction_name[k->call], o->number, error_class(code), 0);
     if (code != MPI_SUCCESS) differ("op %d, %s: error class %d", o->number, reduction_name[k->call], error_class(code));
     bool has = k->call == REDUCE ? my_rank == k->root : k->call == EXSCAN ? my_rank > 0 : true;
     if (has) {
-        reduced(o, k, last, out);
+        reduced(o, k, round, last, out);
         if (planted(o) && k->n) out[0] ^= 1;
         int first = k->call == REDUCE_SCATTER_BLOCK ? k->n * my_rank : 0;
         if (k->call == REDUCE_SCATTER_BLOCK && k->in_place) end_accept(&k->r, 0);   /* the rest may be anything */
@@ -241,21 +257,27 @@ static void reduce_act(struct op *o, const struct event *e)
     void *s = place ? MPI_IN_PLACE : k->s.buf, *r = k->r.buf;
     MPI_Request *q = &k->request;
     int code;
-    (void)e;
-    end_clear(&k->s, o->seed), end_put(&k->s, 0, o->seed * 8 + (uint64_t)my_rank), end_store(&k->s);
+    end_clear(&k->s, o->seed), end_put(&k->s, 0, values_of(o, e->round, my_rank)), end_store(&k->s);
     end_clear(&k->r, o->seed + 1);
-    if (place) end_put(&k->r, 0, o->seed * 8 + (uint64_t)my_rank);
+    if (place) end_put(&k->r, 0, values_of(o, e->round, my_rank));
     end_store(&k->r);
+#if HAVE_PERSISTENT
+#define INIT(N, ...) MPI_##N##_init(__VA_ARGS__, MPI_INFO_NULL, q)
+#else
+#define INIT(N, ...) MPI_ERR_OTHER
+#endif
+#define CALL(N, I, ...)                                                                                                         \
+    code = !k->later ? MPI_##N(__VA_ARGS__) : !k->persistent ? MPI_##I(__VA_ARGS__, q) : e->round ? MPI_SUCCESS : INIT(N, __VA_ARGS__)
     switch (k->call) {
-    case REDUCE: code = k->later ? MPI_Ireduce(s, r, k->n, t, op, k->root, comm, q) : MPI_Reduce(s, r, k->n, t, op, k->root, comm); break;
-    case ALLREDUCE: code = k->later ? MPI_Iallreduce(s, r, k->n, t, op, comm, q) : MPI_Allreduce(s, r, k->n, t, op, comm); break;
-    case SCAN: code = k->later ? MPI_Iscan(s, r, k->n, t, op, comm, q) : MPI_Scan(s, r, k->n, t, op, comm); break;
-    case EXSCAN: code = k->later ? MPI_Iexscan(s, r, k->n, t, op, comm, q) : MPI_Exscan(s, r, k->n, t, op, comm); break;
-    default:
-        code = k->later ? MPI_Ireduce_scatter_block(s, r, k->n, t, op, comm, q) : MPI_Reduce_scatter_block(s, r, k->n, t, op, comm);
+    case REDUCE: CALL(Reduce, Ireduce, s, r, k->n, t, op, k->root, comm); break;
+    case ALLREDUCE: CALL(Allreduce, Iallreduce, s, r, k->n, t, op, comm); break;
+    case SCAN: CALL(Scan, Iscan, s, r, k->n, t, op, comm); break;
+    case EXSCAN: CALL(Exscan, Iexscan, s, r, k->n, t, op, comm); break;
+    default: CALL(Reduce_scatter_block, Ireduce_scatter_block, s, r, k->n, t, op, comm);
     }
-    if (!k->later) reduce_check(o, code);
+    if (!k->later) reduce_check(o, e->round, code);
     else if (code != MPI_SUCCESS) differ("op %d: %s begins with class %d", o->number, reduction_name[k->call], error_class(code));
+    else if (k->persistent) op_start(o, q);
 }
 
 static MPI_Request *reduce_request(struct op *o, const struct event *e)
@@ -266,14 +288,15 @@ static MPI_Request *reduce_request(struct op *o, const struct event *e)
 
 static void reduce_done(struct op *o, const struct event *e, const MPI_Status *s, int code)
 {
-    (void)e, (void)s;
-    reduce_check(o, code);
+    (void)s;
+    reduce_check(o, e->round, code);
 }
 
 static void reduce_finish(struct op *o)
 {
     struct reduce *k = o->own;
-    if (!k->done) differ("op %d: a reduction is not complete", o->number);
+    if (k->done != k->rounds) differ("op %d: %d reductions of %d are complete", o->number, k->done, k->rounds);
+    if (k->persistent && k->request != MPI_REQUEST_NULL) MPI_Request_free(&k->request);
     end_close(&k->s), end_close(&k->r);
 }
 

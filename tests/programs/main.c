@@ -1,10 +1,11 @@
 /* main.c: runs programs one after another, each from a seed of its own, and prints what differs.
  *
  * usage: programs SEED [PROGRAMS] [--host] [--short] [--tell] [--only N,N...] [--depth N] [--most N] [--threads N]
- *                 [--repeat N] [--plant]
+ *                 [--repeat N] [--digest FILE] [--plant]
  * Runs the programs of the seeds from SEED on. --host takes all memory from malloc, so that the oracle itself can be proved right
- * on an MPI alone. --short draws also what MPICH may cut short (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times. --plant
- * spoils what operations ought to bring: a run must then fail. The last line is "# programs: N without a difference". */
+ * on an MPI alone. --short draws also what MPICH may cut short (known.h). --only, --depth and --most make a program smaller (shrink.sh). --repeat runs each seed so many times.
+ * --digest writes a line for each program to FILE.RANK: its seed, and a digest of all that it has brought: bytes, statuses, errors. --plant
+ * spoils what operations ought to bring, and the digests: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
 #include <pthread.h>
 #include <signal.h>
@@ -120,9 +121,11 @@ static int program(bool threads)
     struct chance c = chance_of(seed, 1);
     int n = once_in(&c, 3) ? draw_in(&c, 2, STRANDS) : 1;
     alarm(SECONDS);
+    digest_numbers("strands", n, 0, 0);
     tell("program %llu: %d strands", (unsigned long long)seed, n);
     for (int i = 0; i < n; i++) strand_plan(&strands[i], seed, i, comms[i]);
     run_strands(n, threads && setup.threads > 1);
+    digest_write(seed);
     return report();
 }
 
@@ -143,6 +146,7 @@ static uint64_t read_setup(int argc, char **argv, int *programs, int *repeat)
         else if (!strcmp(a, "--most")) setup.most = atoi(value), i++;
         else if (!strcmp(a, "--threads")) setup.threads = atoi(value), i++;
         else if (!strcmp(a, "--repeat")) *repeat = atoi(value), i++;
+        else if (!strcmp(a, "--digest")) setup.digest = value, i++;
         else if (!strcmp(a, "--plant")) setup.plant = true;
         else if (given++ == 0) first = strtoull(a, NULL, 0);
         else *programs = atoi(a);
@@ -164,6 +168,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     kinds_make();
     memory_start();
+    if (setup.digest) digest_open(setup.digest);
     MPI_Buffer_attach(buffer, sizeof buffer);
     for (int i = 0; i < STRANDS; i++) comms_open(comms[i], (uint64_t)i);
     watch();
@@ -180,6 +185,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < STRANDS; i++) comms_close(comms[i]);
     MPI_Buffer_detach(&(void *){NULL}, &(int){0});
     memory_stop();
+    digest_close();
     if (my_rank == 0) printf("# programs: %d without a difference, %d with\n", good, bad);
     MPI_Finalize();
     return bad != 0;

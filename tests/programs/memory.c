@@ -237,6 +237,7 @@ bool region_check(const struct region *r, const char *what)
     if (wrong)
         differ("%s: %zu bytes of %zu wrong (%s memory), the first at %lld from the origin: 0x%02x, not 0x%02x", what, wrong,
                r->bytes, memory_name[r->memory], (long long)first - (long long)r->lead, got[first], r->shadow[first]);
+    if (!r->any) digest_bytes(what, got, r->bytes);
     if (got != r->base) free(got);
     return wrong == 0;
 }

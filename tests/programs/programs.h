@@ -45,6 +45,7 @@ struct setup {
     int most;                /* the most elements of a message; 0: no bound */
     int threads;             /* the most strands that run at a time */
     bool plant;              /* what operations ought to bring is spoilt: every program must differ */
+    const char *digest;      /* the file of digests; NULL: none */
     const char *only;        /* numbers of operations, separated by commas; NULL: all */
 };
 extern struct setup setup;
@@ -57,6 +58,16 @@ void differ(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line of what is done, under --tell. */
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int error_class(int code);
+
+/* ---- the digest of a program (digest.c); all but its opening is thread safe ---- */
+
+void digest_open(const char *file);                           /* this rank's is FILE.RANK */
+void digest_bytes(const char *what, const void *bytes, size_t n);
+void digest_numbers(const char *what, int a, int b, int c);
+/* Adds source, tag, cancelled, and the counts and elements of a type; MPI_DATATYPE_NULL: bytes alone. */
+void digest_status(const char *what, const MPI_Status *status, MPI_Datatype type);
+void digest_write(uint64_t seed);                             /* of the program that has ended: a line */
+void digest_close(void);
 
 /* ---- layouts (kinds.c, map.c, layout.c) ---- */
 
@@ -133,6 +144,7 @@ struct region {
     enum memory memory;
     int device;
     bool fresh;              /* an allocation of its own */
+    bool any;                /* holds bytes that may be others in another run: no part of the digest */
     unsigned char *base, *shadow;
     size_t bytes;
     int64_t lead;            /* the origin is at base + lead */
@@ -216,6 +228,7 @@ struct op {
     int number;
     uint64_t seed;
     bool dropped, fails, alone;   /* left out; may end in an error; is completed by itself, by MPI_Wait */
+    bool told;                    /* needs its statuses */
     int n;
     struct event event[EVENTS];
     void *own;
@@ -232,19 +245,22 @@ struct op_row {
     void (*done)(struct op *, const struct event *, const MPI_Status *status, int code);   /* status may be NULL */
     void (*finish)(struct op *);                     /* after a barrier: checks and frees */
 };
-extern const struct op_row message_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
-    window_row, file_row;
+extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
+    window_row, file_row, partitioned_row;   /* the last one where MPI_VERSION >= 4 */
 static inline bool planted(const struct op *o)
 {
     return setup.plant && o;
 }
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round);
+/* Starts a persistent request now, or with others of its time. */
+void op_start(const struct op *o, MPI_Request *request);
 
 /* How many units a message has. */
 int units_draw(struct chance *c, const struct unit *u);
 
 /* ---- strands (strand.c) ---- */
 
+enum { STARTING = 8 };
 struct strand {
     int number;
     uint64_t seed;
@@ -252,6 +268,12 @@ struct strand {
     int n;
     struct op op[OPS];
     int messages;                                    /* tags so far */
+    int files;                                       /* so far */
+    bool file_alone;                                 /* there is no other file beside the first */
+    int wild_receivers;                              /* a bit for each rank that receives by wild.c */
+    bool starts_together;                            /* persistent requests of the time at hand */
+    MPI_Request *start[STARTING];                    /* those that wait for others of their time */
+    int starts;
 };
 void strand_plan(struct strand *s, uint64_t seed, int number, struct comm *comms);
 void strand_run(struct strand *s);

@@ -1,5 +1,6 @@
 #!/bin/sh
 # programs.sh BUILD [MPICC]: runs random MPI programs in jobs of some hundred, each under a random setting, and shrinks what differs.
+# Jobs in host memory run a second time with the MPI alone, and every program must bring the same: bytes, statuses, errors (--digest).
 # Files that programs write lie in a temporary folder. Windows and files are drawn in some jobs alone (known.h).
 # Prints a line for each job that fails, and the totals last: "# programs: N without a difference, M jobs failed".
 # Variables: PROGRAMS, how many (2000), or HOURS, how long; TEST_SEED, where the seeds begin (drawn, and printed); JOBS at a time (1); EACH,
@@ -51,6 +52,37 @@ setting() {
     }'
 }
 
+# programs RANKS ARGUMENT...: random programs, under $variables and what $under names.
+programs() {
+    n=$1
+    shift
+    # shellcheck disable=SC2086
+    env TMPDIR="$work" $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" $under "$build/tests/programs/programs" "$@" </dev/null
+}
+
+# differing NAME NAME: prints the seeds of the programs whose digests are not alike on all ranks; fails if there are any, or no digests.
+differing() {
+    [ -s "$1.0" ] || { echo "none"; return 1; }
+    for rank in "$1".[0-9]*; do diff "$rank" "$2.${rank##*.}" 2>&1; done | awk '/^[<>]/ { print $2; next } !/^[0-9-]/' | sort -u >"$1.seeds"
+    head -5 "$1.seeds"
+    [ ! -s "$1.seeds" ]
+}
+
+# alone NUMBER RANKS ARGUMENT...: the programs of a job in host memory with the MPI alone. Prints what is not as it was with stridec.
+alone() {
+    alone_log=$LOGS/job-$1-alone.log alone=$work/alone.$1 digest=$work/digest.$1 under=''
+    shift
+    if ! programs "$@" --digest "$alone" >"$alone_log" 2>&1; then
+        echo "not ok: the MPI alone:"
+        grep -E '^not ok' "$alone_log" || tail -5 "$alone_log"
+    elif seeds=$(differing "$digest" "$alone"); then
+        rm -f "$alone_log"
+    else
+        echo "not ok: the MPI alone brings something else with seeds $(echo "$seeds" | tr '\n' ' ')"
+    fi
+    rm -f "$alone".* "$digest".*
+}
+
 # job NUMBER: the programs of one job. Its totals go to $work/good.*, its failure to the output.
 job() {
     first=$((seed + $1 * each))
@@ -61,14 +93,16 @@ job() {
     shift 2
     while [ "$1" != -- ]; do variables="$variables $1"; shift; done
     shift
-    sim=--sim
+    sim=--sim digest=''
     case "${PROGRAMS_REAL:+real} $*" in real* | *--host*) sim= ;; esac
+    case " $* " in *" --host "*) digest="--digest $work/digest.$number" ;; esac
+    under="$build/stridec run $sim --"
     # shellcheck disable=SC2086
-    env TMPDIR="$work" $variables timeout -k 5 "${LIMIT:-900}" "$here/../mpirun.sh" -n "$n" "$build/stridec" run $sim -- \
-        "$build/tests/programs/programs" "$first" "$each" "$@" >"$log" 2>&1 </dev/null
+    programs "$n" "$first" "$each" "$@" $digest >"$log" 2>&1
     status=$?
     sed -n 's/^# programs: \([0-9]*\) without.*/\1/p' "$log" >"$work/good.$number"
-    if [ $status = 0 ] && [ -s "$work/good.$number" ]; then
+    [ $status != 0 ] || [ -z "$digest" ] || alone "$number" "$n" "$first" "$each" "$@" >>"$log"
+    if [ $status = 0 ] && [ -s "$work/good.$number" ] && ! grep -q '^not ok' "$log"; then
         rm -f "$log"
         return
     fi
@@ -95,9 +129,14 @@ worker() {   # NUMBER: every so many-th job
 }
 
 # It must be able to fail.
-if "$here/../mpirun.sh" -n 2 "$build/tests/programs/programs" 1 3 --host --plant >"$work/plant" 2>&1 </dev/null || ! grep -q '^not ok seed' "$work/plant"
-then
+variables='' under=''
+if programs 2 1 3 --host --plant --digest "$work/spoilt" >"$work/plant" 2>&1 || ! grep -q '^not ok seed' "$work/plant"; then
     echo "not ok programs: bytes that were spoilt are not found"
+    exit 1
+fi
+programs 2 1 3 --host --digest "$work/right" >"$work/plant" 2>&1
+if [ "$(differing "$work/spoilt" "$work/right" | wc -l)" != 3 ]; then
+    echo "not ok programs: digests that were spoilt are not found"
     exit 1
 fi
 

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct op_row *const rows[] = {&message_row, &collective_row, &exchange_row,
-                                            &cancel_row, &pack_row, &reduction_row, &window_row, &file_row};
+static const struct op_row *const rows[] = {&message_row, &wild_row, &collective_row, &exchange_row,
+                                            &cancel_row, &pack_row, &reduction_row, &window_row, &file_row,
+#if MPI_VERSION >= 4
+                                            &partitioned_row,
+#endif
+};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round)
@@ -47,7 +51,7 @@ static bool wanted(int number)
 void strand_plan(struct strand *s, uint64_t seed, int number, struct comm *comms)
 {
     struct chance c = chance_of(seed, (uint64_t)number);
-    s->number = number, s->comms = comms, s->messages = 0;
+    s->number = number, s->comms = comms, s->messages = s->wild_receivers = s->starts = s->files = 0, s->file_alone = false;
     s->seed = c.state;
     s->n = once_in(&c, 4) ? draw_in(&c, 1, OPS) : draw_in(&c, 1, 8);
     for (int i = 0; i < s->n; i++) {
@@ -88,6 +92,7 @@ static void over(struct strand *s, struct group *g, int i, const MPI_Status *sta
         return;
     }
     g->over[i] = true;
+    digest_numbers("completion", e->op, 10 * e->what + e->round, error_class(code));
     *op_of(s, e)->row->request(op_of(s, e), e) = g->request[i];
     op_of(s, e)->row->done(op_of(s, e), e, status, code);
 }
@@ -166,6 +171,7 @@ static void complete(struct strand *s, struct group *g, struct chance *c)
         if (!g->event[i]) continue;
         g->request[i] = *op_of(s, g->event[i])->row->request(op_of(s, g->event[i]), g->event[i]);
         left++;
+        if (op_of(s, g->event[i])->told) ignore = false;
         if (op_of(s, g->event[i])->fails) fails = true, ignore = false;
     }
     if (g->event[0] && op_of(s, g->event[0])->alone) way = WAIT;
@@ -197,6 +203,33 @@ static int later(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static void start_waiting(struct strand *s)
+{
+    MPI_Request list[STARTING];
+    int code, n = s->starts;
+    if (!n) return;
+    for (int i = 0; i < n; i++) list[i] = *s->start[i];
+    tell("  rank %d: MPI_Startall of %d requests", my_rank, n);
+    code = MPI_Startall(n, list);
+    for (int i = 0; i < n; i++) *s->start[i] = list[i];
+    s->starts = 0;
+    digest_numbers("MPI_Startall", n, error_class(code), 0);
+    if (code != MPI_SUCCESS) differ("MPI_Startall of %d requests returns error class %d", n, error_class(code));
+}
+
+void op_start(const struct op *o, MPI_Request *request)
+{
+    struct strand *s = o->strand;
+    if (s->starts == STARTING) start_waiting(s);
+    if (s->starts_together) {
+        s->start[s->starts++] = request;
+        return;
+    }
+    int code = MPI_Start(request);
+    digest_numbers("MPI_Start", o->number, error_class(code), 0);
+    if (code != MPI_SUCCESS) differ("op %d: MPI_Start returns error class %d", o->number, error_class(code));
+}
+
 /* Those of this rank, in their order. */
 static int collect(struct strand *s, const struct event *list[])
 {
@@ -224,19 +257,29 @@ static int complete_from(struct strand *s, const struct event *list[], int at, i
     return taken;
 }
 
+/* All ranks draw alike: so collectives start in the same order everywhere. */
+static bool starts_together(const struct strand *s, int time)
+{
+    struct chance c = chance_of(s->seed, (uint64_t)time + 9000);
+    return !once_in(&c, 3);
+}
+
 static void go_through(struct strand *s)
 {
     const struct event **list = malloc(OPS * EVENTS * sizeof *list);
     int n = collect(s, list), half = 0;
     for (int i = 0; i < n;) {
+        if (i == 0 || list[i]->time != list[i - 1]->time || list[i]->phase != START) start_waiting(s);
         if (list[i]->time >= TIMES / 2 && !half++) MPI_Barrier(s->comms[COMM_WORLD].comm);
         struct op *o = op_of(s, list[i]);
+        if (list[i]->phase == START) s->starts_together = starts_together(s, list[i]->time);
         if (list[i]->phase == DONE) i += complete_from(s, list, i, n);
         else {
             tell("  rank %d, time %d: op %d, event %d", my_rank, list[i]->time, o->number, list[i]->what);
             o->row->act(o, list[i++]);
         }
     }
+    start_waiting(s);
     if (!half) MPI_Barrier(s->comms[COMM_WORLD].comm);
     free(list);
 }

@@ -414,6 +414,7 @@ static int start(struct op *o, struct window *w, int i)
 
 static void must(struct op *o, int code, const char *call)
 {
+    digest_numbers(call, o->number, error_class(code), 0);
     if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
 }
 
@@ -575,4 +576,4 @@ static void finish(struct op *o)
     end_close(&w->memory);
 }
 
-const struct op_row window_row = {"window", 1, sizeof(struct window), plan, prepare, act, request, done, finish};
+const struct op_row window_row = {"window", 2, sizeof(struct window), plan, prepare, act, request, done, finish};
