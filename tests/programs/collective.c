@@ -98,6 +98,7 @@ static void plan(struct op *o, struct chance *c)
     if (KNOWN_SHORT && k->call >= ALLTOALL) k->in_place = false;   /* made of MPI_Sendrecv_replace */
     if (k->form == PERSISTENT && (!HAVE_PERSISTENT || k->call == BARRIER)) k->form = NONBLOCKING;
     /* Open MPI 4.1: those that are not blocking may hang where several threads are at them. */
+    if (KNOWN_ALLGATHERV && k->call == ALLGATHERV && k->form != BLOCKING) k->in_place = false;
     if (meets_known(k, m->inter) || (OPEN_MPI_HAS && setup.threads > 1)) k->form = BLOCKING;
     if (MPICH_HAS && k->call == NEAR_ALLTOALLW) k->comm = COMM_GRID;
     /* Open MPI 4.1's blocking MPI_Scatterv and MPI_Gatherv between two groups end in an error. */

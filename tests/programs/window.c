@@ -77,7 +77,7 @@ static void plan_access(struct access *a, struct chance *c, const struct window 
     if (a->call == ACCUMULATE && a->op == OPERATIONS - 1) a->op = 0;
     if (KNOWN_ACCUMULATE_ABSOLUTE && accumulates(a->call)) a->absolute = false;
     if (accumulates(a->call)) a->unit = (struct unit){.n = 1, .part = {{a->kind, 1}}};
-    if (a->units * unit_bytes(&a->unit) > 100000) a->units = 100000 / unit_bytes(&a->unit);
+    if (a->units * unit_bytes(&a->unit) > KNOWN_ACCESS_MOST) a->units = KNOWN_ACCESS_MOST / unit_bytes(&a->unit);
     if (single(a->call)) a->units = 1;
     a->origin_each = draw_divisor(c, a->units ? a->units : 1), a->there_each = draw_divisor(c, a->units ? a->units : 1);
     if (KNOWN_ACCUMULATE && accumulates(a->call)) a->there_each = 1;
@@ -133,7 +133,9 @@ static void plan(struct op *o, struct chance *c)
     w->unit_bytes = sizes[draw(c, 4)];
     w->rounds = draw_in(c, 1, ROUNDS), w->n = draw_in(c, 1, ACCESSES);
     for (int i = 0; i < ROUNDS; i++) {
-        w->epoch[i] = (enum epoch)draw(c, EPOCHS), w->flush[i] = (enum flush)draw(c, FLUSHES);
+        w->epoch[i] = (enum epoch)draw(c, EPOCHS);
+        if (KNOWN_EPOCHS || (KNOWN_WIN_WAIT && w->epoch[i] == POST_START)) w->epoch[i] = FENCE;
+        w->flush[i] = (enum flush)draw(c, FLUSHES);
         w->all_take_part[i] = once_in(c, 3) && w->epoch[i] != LOCK;
     }
     for (int i = 0; i < w->n; i++) plan_access(&w->access[i], c, w, o->strand->comms[w->comm].n[0]);
