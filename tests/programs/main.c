@@ -7,6 +7,7 @@
  * --digest writes a line for each program to FILE.RANK: its seed, and a digest of all that it has brought: bytes, statuses, errors. --plant
  * spoils what operations ought to bring, and the digests: a run must then fail. The last line is "# programs: N without a difference". */
 #include "programs.h"
+#include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -57,7 +58,7 @@ int error_class(int code)
     return class;
 }
 
-/* A program that hangs or crashes says which it was. A fault goes on to the handler that was there before. */
+/* A program that hangs or crashes says which it was, and where. A fault goes on to the handler that was there before. */
 static const int signals[] = {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 static struct sigaction before[NSIG];
 
@@ -66,7 +67,9 @@ static void ended(int signal)
     char line[100];
     int n = snprintf(line, sizeof line, "not ok seed %llu: rank %d %s %d\n", (unsigned long long)seed, my_rank,
                      signal == SIGALRM ? "hangs:" : "ends by signal", signal);
+    void *frames[24];
     if (write(STDOUT_FILENO, line, (size_t)n) < 0) n = 0;
+    backtrace_symbols_fd(frames, backtrace(frames, 24), STDOUT_FILENO);
     if (signal == SIGALRM || signal == SIGABRT) _exit(9);
     sigaction(signal, &before[signal], NULL);   /* what faults does so again */
 }
