@@ -1,5 +1,6 @@
 /* parcel.c: parcels: who takes a buffer, packing, unpacking. */
 #include "parcel.h"
+#include "../gen/hash.h"
 #include "block.h"
 #include "env.h"
 #include "export.h"
@@ -166,6 +167,20 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
     return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
 }
 
+/* Receives under way whose headers come into the buffer itself, counted by a hash of its address. */
+static atomic_int landings[256];
+
+static atomic_int *landings_at(const void *buf)
+{
+    return &landings[hash_place((uintptr_t)buf, 8)];
+}
+
+void parcel_landing(struct parcel *p)
+{
+    p->landing = true;
+    atomic_fetch_add_explicit(landings_at(p->user), 1, memory_order_relaxed);
+}
+
 /* Longer messages that the MPI could take come into the buffer itself: reading a header there takes some 10 us, little beside
  * these, and so much pinned memory may not be had. Nor are longer ones sent apart. */
 #define APART_MOST ((int64_t)64 << 20)
@@ -173,7 +188,10 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
 bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm)
 {
     int64_t bytes = layout_bytes(l, count);
-    return !parcel_native(l, buf, count, w) || (bytes <= APART_MOST && prefers_host(bytes, source, comm));
+    if (!parcel_native(l, buf, count, w)) return true;
+    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
+    bool shared = bytes >= descriptor_least() && atomic_load_explicit(landings_at(buf), memory_order_relaxed);
+    return bytes <= APART_MOST && (shared || prefers_host(bytes, source, comm));
 }
 
 #define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
@@ -251,6 +269,7 @@ void parcel_close(struct parcel *p)
 {
     if (!p) return;
     parcel_moved(p);
+    if (p->landing) atomic_fetch_sub_explicit(landings_at(p->user), 1, memory_order_relaxed);
     buffer_put(p->wire), buffer_put(p->stage), block_put(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);

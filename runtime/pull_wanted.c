@@ -35,6 +35,7 @@ int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype d
     *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
     if (!l->tree) (*p)->datatype = type_like(datatype);
+    if ((*p)->device && !carried) parcel_landing(*p);
     return MPI_SUCCESS;
 }
 

@@ -23,6 +23,7 @@ struct parcel {
     struct buffer *stage;      /* staged only: packed bytes on the device */
     void *address;             /* of wire, as the MPI takes it */
     struct block *block;       /* or of this, packed bytes of a buffer in host memory (block.h) */
+    bool landing;              /* a header may come into the buffer itself (parcel_landing) */
     int launches;
     int64_t moved, started;    /* in a batch: bytes, and when; counted when the parcel is closed */
     enum kernel_direction direction;

@@ -111,6 +111,33 @@ static void collective(void)
     buf_check(&in, "MPI_Allgather");
 }
 
+/* As benchmarks of bandwidth do: many receives into one buffer, answered by a few bytes. */
+static void windows(void)
+{
+    enum { WINDOW = 16, WINDOWS = 12, BYTES = 1000 };
+    struct layout l;
+    MPI_Request r[WINDOW];
+    plain(&l, BYTES);
+    for (int w = 0; w < WINDOWS; w++) {
+        uint64_t sent = 500 + (uint64_t)w;
+        buf_fill(&out, my_rank == 0 ? sent : 1), buf_fill(&in, 2);
+        for (int i = 0; i < WINDOW && my_rank == 1; i++)
+            MPI_Irecv(in.origin, BYTES, MPI_BYTE, 0, 4, MPI_COMM_WORLD, &r[i]);
+        MPI_Barrier(check_comm);
+        for (int i = 0; i < WINDOW && my_rank == 0; i++)
+            MPI_Isend(out.origin, BYTES, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &r[i]);
+        MPI_Waitall(WINDOW, r, MPI_STATUSES_IGNORE);
+        if (my_rank == 1) {
+            buf_expect_from(&in, &l, &l, sent), buf_check(&in, "a window into one buffer");
+            MPI_Send(out.origin, 4, MPI_BYTE, 0, 5, MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(in.origin, 4, MPI_BYTE, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+    layout_free(&l);
+    report("windows of receives into one buffer");
+}
+
 int main(int argc, char **argv)
 {
     static const int lengths[] = {8, 31, 32, 100, 511, 512, 520, 3968, 4100, 65544, 99992};
@@ -122,6 +149,7 @@ int main(int argc, char **argv)
     passed = host_mode || (argc > 1 && !strcmp(argv[argc - 1], "passed"));
     buf_bytes(&out, kind, ROOM, 0, 1);
     buf_bytes(&in, kind, ROOM, 0, 2);
+    if (num_ranks == 2) windows();
     for (int i = 0; i < PLAIN; i++) plain(&l[i], lengths[i]);
     vector(&l[PLAIN], 128, 8);
     vector(&l[PLAIN + 1], 100, 600);
