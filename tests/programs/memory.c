@@ -155,6 +155,7 @@ enum memory memory_draw(struct chance *c)
 bool mpi_is_aware(void)
 {
     int (*aware)(void);
+    if (setup.host) return false;   /* the MPI alone must draw alike */
     *(void **)&aware = dlsym(RTLD_DEFAULT, "stridec_mpi_cuda_aware");
     return aware && aware();
 }
