@@ -20,6 +20,7 @@
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in operand.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next
 --   synchronisation) or "file" (until the call NAME with _end for _begin).
+-- flat: of a staged row: each buffer's count and type are its alone, and may become others.
 -- edges: alike on all ranks: those of a node go edge by edge (runtime/edges.h).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
@@ -188,8 +189,9 @@ for _, r in ipairs {
   { "staged", "Accumulate", origin:format("in") .. ", MPI_Op op, MPI_Win win" },
   { "staged", "Get_accumulate", result },
 } do
-  row(r[1], r[2], r[3], { keep = "window" })
-  row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request", { keep = r[2]:find "^Get" and "read" or "request" })
+  row(r[1], r[2], r[3], { keep = "window", flat = r[1] == "staged" })
+  row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request",
+    { keep = r[2]:find "^Get" and "read" or "request", flat = r[1] == "staged" })
 end
 row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
   .. "MPI_Op op, MPI_Win win", { keep = "window", small = true })

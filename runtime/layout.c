@@ -156,7 +156,7 @@ static char *signature_of(const struct layout *l, struct reason *why)
 
 static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *why)
 {
-    struct type *type = read_type(datatype, &l->grain, why);
+    struct type *type = read_type(datatype, &l->grain, &l->basic, why);
     if (!type) return false;
     l->tree = tree_canonical(type->tree, why);
     l->size = type->size, l->extent = type->ub - type->lb;

@@ -20,6 +20,7 @@ struct layout {
     int64_t extent;            /* bytes between elements */
     int64_t low, high;         /* lowest byte that an element touches, one past the highest */
     int64_t grain;             /* of its basic elements, bytes; 0 where they differ */
+    MPI_Datatype basic;        /* what all of them are; MPI_DATATYPE_NULL where they differ */
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;

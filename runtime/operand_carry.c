@@ -4,6 +4,7 @@
 #include "reserve.h"
 #include "standing.h"
 #include "world.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -102,7 +103,16 @@ static bool shadow_room(struct carried *c, size_t bytes)
     return c->block != NULL;
 }
 
-static bool shadow_make(struct operand *p, struct carried *c)
+/* Passes the packed bytes as so many of the one basic type: true where the operand's type is its alone, as in one-sided calls. */
+static bool flatten(const struct operands *o, struct operand *p, const struct carried *c)
+{
+    const struct layout *l = o->comm == MPI_COMM_NULL && c->n == 1 ? c->piece[0].parcel.layout : NULL;
+    if (!l || l->basic == MPI_DATATYPE_NULL || c->whole.bytes / l->grain > INT_MAX) return false;
+    p->use = c->whole.address, p->use_type = l->basic, p->use_count = c->whole.bytes / l->grain;
+    return true;
+}
+
+static bool shadow_make(const struct operands *o, struct operand *p, struct carried *c)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, first, past;
     for (int i = 0; i < c->n; i++) {
@@ -116,7 +126,9 @@ static bool shadow_make(struct operand *p, struct carried *c)
         p->use = (void *)((uintptr_t)c->whole.address - (uintptr_t)low);
         return true;
     }
-    if (!shadow_room(c, (size_t)(high - low) + ALIGNED)) return false;
+    size_t bytes = (size_t)(high - low) + ALIGNED;
+    if (bytes >= WIDE && flatten(o, p, c)) return true;
+    if (!shadow_room(c, bytes)) return false;
     uintptr_t shadow = (uintptr_t)c->block - (uintptr_t)low;
     c->shadow = shadow + ((uintptr_t)p->buf - shadow) % ALIGNED;
     p->use = (void *)c->shadow;
@@ -173,7 +185,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
         if (o->sends && !p->hosted) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
         c->staged = staged;
         p->carried = c;
-        rc = (staged ? shadow_make(p, c) : operand_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
+        rc = (staged ? shadow_make(o, p, c) : operand_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
     }
     if (rc == MPI_SUCCESS) return rc;
     p->carried = NULL;

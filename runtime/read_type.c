@@ -291,11 +291,15 @@ static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reas
 struct reading {
     int left;          /* reads allowed */
     MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
+    MPI_Datatype basic;   /* what each of them is; MPI_DATATYPE_NULL: none so far, or they differ */
 };
 
-static void meet(struct reading *r, MPI_Count size)
+static void meet(struct reading *r, MPI_Datatype named, MPI_Count size)
 {
-    if (size > 0 && size != r->grain) r->grain = r->grain ? -1 : size;
+    if (size <= 0) return;
+    if (!r->grain) r->basic = named;
+    else if (r->basic != named) r->basic = MPI_DATATYPE_NULL;
+    if (size != r->grain) r->grain = r->grain ? -1 : size;
 }
 
 static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct reason *why)
@@ -306,8 +310,8 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
         snprintf(why->text, sizeof why->text, "the MPI does not tell the size of a named type");
         return NULL;
     }
-    if (lb == 0 && extent == size) return meet(r, size), type_named(size, 1, why);
-    r->grain = -1;
+    if (lb == 0 && extent == size) return meet(r, datatype, size), type_named(size, 1, why);
+    r->grain = -1, r->basic = MPI_DATATYPE_NULL;
     return read_pair(datatype, why);
 }
 
@@ -373,10 +377,11 @@ static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct r
     return NULL;
 }
 
-struct type *read_type(MPI_Datatype datatype, int64_t *grain, struct reason *why)
+struct type *read_type(MPI_Datatype datatype, int64_t *grain, MPI_Datatype *basic, struct reason *why)
 {
-    struct reading r = {.left = READS_MAX};
+    struct reading r = {.left = READS_MAX, .basic = MPI_DATATYPE_NULL};
     struct type *t = read_some(datatype, &r, why);
+    if (basic) *basic = r.grain > 0 ? r.basic : MPI_DATATYPE_NULL;
     *grain = r.grain > 0 ? r.grain : 0;
     return t;
 }

@@ -381,7 +381,7 @@ local function made(f)
       local at = #operands
       operands[#operands + 1], texts[#texts + 1] = o, operand_text(o)
       replaced[a.name] = ("o.of[%d].use"):format(at)
-      if f.row.how == "packed" then
+      if f.row.how == "packed" or f.row.flat then
         if o.count.role == "count" then
           replaced[o.count.name] = ("%so.of[%d].use_count"):format(f.large and "" or "(int)", at)
         else replaced[o.count.name] = ("o.of[%d].use_counts"):format(at) end

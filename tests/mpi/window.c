@@ -14,12 +14,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define INTS 240   /* of an operation */
 #define WIN_BYTES 16384
 #define AT 64      /* displacement, bytes */
 
 static struct layout lists[LISTS], one;
+
+static rlim_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%lu", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
 
 /* ---- one side of a comparison: a window, and buffers of one kind ---- */
 
@@ -504,6 +515,41 @@ static void fewer_than_fit(void)
     report("fewer elements than there is room for");
 }
 
+/* Ints in device memory and in the heap, accumulated where no address space is left to copy what lies between them. */
+static void scattered(void)
+{
+    enum { EACH = 50 };
+    int *ints[2] = {mem_alloc(MEM_DEVICE, EACH * sizeof(int)), malloc(EACH * sizeof(int))}, sent[2 * EACH];
+    int lengths[2] = {EACH, EACH}, wrong = 0;
+    MPI_Aint at[2];
+    MPI_Datatype both;
+    struct rlimit before, now;
+    for (int i = 0; i < 2 * EACH; i++) sent[i] = 1000 * my_rank + i;
+    mem_write(MEM_DEVICE, ints[0], sent, EACH * sizeof(int));
+    memcpy(ints[1], sent + EACH, EACH * sizeof(int));
+    for (int i = 0; i < 2; i++) MPI_Get_address(ints[i], &at[i]);
+    MPI_Type_create_hindexed(2, lengths, at, MPI_INT, &both);
+    type_commit(&both);
+    for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = 0;
+    getrlimit(RLIMIT_AS, &before);
+    now = before, now.rlim_cur = address_space() + ((rlim_t)1 << 30);
+    setrlimit(RLIMIT_AS, &now);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, device.win);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, my_rank, 0, device.win);
+    MPI_Accumulate(MPI_BOTTOM, 1, both, my_rank, AT, 2 * EACH, MPI_INT, MPI_SUM, device.win);
+    MPI_Win_unlock(my_rank, device.win);
+    setrlimit(RLIMIT_AS, &before);
+    for (int i = 0; i < 2 * EACH; i++) {
+        int got;
+        memcpy(&got, device.memory + AT + (size_t)i * sizeof got, sizeof got);
+        wrong += got != sent[i];
+    }
+    expect_equal(wrong, 0, "ints that an accumulate got wrong");
+    MPI_Type_free(&both);
+    mem_free(MEM_DEVICE, ints[0]), free(ints[1]);
+    report("accumulating from device memory and the heap");
+}
+
 /* MPI_PROC_NULL and no elements: nothing is moved, in either direction. */
 static void to_nobody(void)
 {
@@ -625,6 +671,7 @@ int main(int argc, char **argv)
     two_windows();
     waited_one_by_one();
     fewer_than_fit();
+    scattered();
     to_nobody();
     flush_nobody();
     device_window();

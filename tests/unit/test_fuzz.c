@@ -18,7 +18,7 @@ static char *form_of(const struct tree *t)
 /* The layout read from the MPI has the same form, and the form is its own. */
 static void check_form(struct both b)
 {
-    struct type *read = read_type(b.m, &grain, &why);
+    struct type *read = read_type(b.m, &grain, NULL, &why);
     if (!read)
         fail_msg("%s, of %s", why.text, tree_signature(b.t->tree, &why));
     char *built = form_of(b.t->tree), *theirs = form_of(read->tree);

@@ -10,7 +10,7 @@ static int64_t grain;
 
 static struct type *read_made(MPI_Datatype m)
 {
-    struct type *t = read_type(m, &grain, &why);
+    struct type *t = read_type(m, &grain, NULL, &why);
     if (!t)
         fail_msg("%s", why.text);
     return t;
