@@ -177,13 +177,15 @@ static int in_the_middle(const char *name)
 {
     double since = 0;
     bool must = true;
-    int rc = MPI_SUCCESS, length = strcmp(name, "packing") ? 8 : 1, n = (1 << 18) / length;
+    int rc = MPI_SUCCESS, length = strcmp(name, "packing") ? 8 : 1, n = (1 << 18) / length, first[200];
     MPI_Type_vector(n, length, 2 * length, MPI_DOUBLE, &blocks);
     type_commit(&blocks);
     MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &(int){0}, 0, &ring);
     MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
     buf_bytes(&from, MEM_DEVICE, (size_t)4 << 20, 0, 1), buf_bytes(&to, MEM_DEVICE, (size_t)8 << 20, 0, 2);
     for (uint64_t i = 0; i < 10 || (!offers_used() && within(&since, SECONDS) && i < 100); i++) exchange(10 * i);
+    /* What is sent from for the first time is moved at once. */
+    MPI_Sendrecv(from.origin, 200, MPI_INT, peer, TAG, first, 200, MPI_INT, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (size_t i = 0; i < sizeof MIDDLE / sizeof *MIDDLE; i++)
         if (!strcmp(MIDDLE[i].name, name)) rc = MIDDLE[i].go(), must = MIDDLE[i].must;
     bool right = my_rank == 0 && (rc != MPI_SUCCESS || !must);
