@@ -27,7 +27,8 @@ enum {
     OPERAND_AT_LEAVES = 256,  /* at all ranks of one group; between two groups not at the root */
     OPERAND_BCAST = 512,      /* in at the root, out elsewhere */
     OPERAND_GROUP = 1024,     /* the count is for one rank of the own group */
-    OPERAND_AFTER = 2048      /* the first rank gets nothing */
+    OPERAND_AFTER = 2048,     /* the first rank gets nothing */
+    OPERAND_FLAT = 4096       /* its count and type may become others */
 };
 
 struct carried;

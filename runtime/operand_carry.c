@@ -103,16 +103,16 @@ static bool shadow_room(struct carried *c, size_t bytes)
     return c->block != NULL;
 }
 
-/* Passes the packed bytes as so many of the one basic type: true where the operand's type is its alone, as in one-sided calls. */
-static bool flatten(const struct operands *o, struct operand *p, const struct carried *c)
+/* Passes the packed bytes as so many of the one basic type; false where there is not one, or the call's type must stay. */
+static bool flatten(struct operand *p, const struct carried *c)
 {
-    const struct layout *l = o->comm == MPI_COMM_NULL && c->n == 1 ? c->piece[0].parcel.layout : NULL;
+    const struct layout *l = p->flags & OPERAND_FLAT && c->n == 1 ? c->piece[0].parcel.layout : NULL;
     if (!l || l->basic == MPI_DATATYPE_NULL || c->whole.bytes / l->grain > INT_MAX) return false;
     p->use = c->whole.address, p->use_type = l->basic, p->use_count = c->whole.bytes / l->grain;
     return true;
 }
 
-static bool shadow_make(const struct operands *o, struct operand *p, struct carried *c)
+static bool shadow_make(struct operand *p, struct carried *c)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, first, past;
     for (int i = 0; i < c->n; i++) {
@@ -127,7 +127,7 @@ static bool shadow_make(const struct operands *o, struct operand *p, struct carr
         return true;
     }
     size_t bytes = (size_t)(high - low) + ALIGNED;
-    if (bytes >= WIDE && flatten(o, p, c)) return true;
+    if (bytes >= WIDE && flatten(p, c)) return true;
     if (!shadow_room(c, bytes)) return false;
     uintptr_t shadow = (uintptr_t)c->block - (uintptr_t)low;
     c->shadow = shadow + ((uintptr_t)p->buf - shadow) % ALIGNED;
@@ -185,7 +185,7 @@ static int carry(const struct operands *o, struct operand *p, const struct group
         if (o->sends && !p->hosted) link_prepare(c->whole.device, NULL, 0);   /* MPI_Startall packs many in one launch */
         c->staged = staged;
         p->carried = c;
-        rc = (staged ? shadow_make(o, p, c) : operand_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
+        rc = (staged ? shadow_make(p, c) : operand_arguments(o, p, g, c)) ? MPI_SUCCESS : CANT;
     }
     if (rc == MPI_SUCCESS) return rc;
     p->carried = NULL;

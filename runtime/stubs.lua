@@ -319,8 +319,8 @@ local MARKS = { ["*"] = "OPERAND_RANKS", ["~"] = "OPERAND_NEIGHBORS", ["+"] = "O
   ["#"] = "OPERAND_GROUP", [">"] = "OPERAND_AFTER",
   ["?"] = "OPERAND_PARTIAL", ["@root"] = "OPERAND_AT_ROOT", ["@leaf"] = "OPERAND_AT_LEAVES", ["@bcast"] = "OPERAND_BCAST" }
 
-local function operand_text(o)
-  local flags = { WAYS[o.buffer.role] }
+local function operand_text(o, flat)
+  local flags = { WAYS[o.buffer.role], flat and "OPERAND_FLAT" or nil }
   for mark in o.buffer.marks:gmatch "[*~#+=>?]" do flags[#flags + 1] = MARKS[mark] end
   local at = o.buffer.marks:match "@%l+"
   if at then flags[#flags + 1] = MARKS[at] end
@@ -379,7 +379,7 @@ local function made(f)
     if BUFFER[a.role] then
       local o = operand(args, i)
       local at = #operands
-      operands[#operands + 1], texts[#texts + 1] = o, operand_text(o)
+      operands[#operands + 1], texts[#texts + 1] = o, operand_text(o, f.row.flat)
       replaced[a.name] = ("o.of[%d].use"):format(at)
       if f.row.how == "packed" or f.row.flat then
         if o.count.role == "count" then
