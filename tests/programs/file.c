@@ -167,7 +167,7 @@ static void make_views(struct op *o, struct file *f)
     }
 }
 
-/* Where a rank's part of a round begins, in units, from the view's beginning. */
+/* Returns the units from the view's beginning to a rank's part of a round. */
 static int64_t place_of(struct op *o, const struct file *f, int round, int rank)
 {
     int64_t at = 0;
@@ -206,12 +206,6 @@ static void open_buffer(struct op *o, struct end *e, uint64_t seed, int units)
     end_place(e, o->strand->number, &c, memory_draw(&c));
 }
 
-static void must(struct op *o, int code, const char *call)
-{
-    digest_numbers(call, o->number, error_class(code), 0);
-    if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
-}
-
 static void open_file(struct op *o, struct file *f)
 {
     MPI_Comm comm = o->strand->comms[f->comm].comm;
@@ -220,8 +214,8 @@ static void open_file(struct op *o, struct file *f)
     MPI_Datatype etype = f->view == SAME ? MPI_BYTE : kinds[f->unit.part[0].kind].type;
     MPI_Bcast(&pid, 1, MPI_INT, 0, comm);
     snprintf(f->path, PATH, "%s/programs-%d-%llu-%d", folder ? folder : "/tmp", pid, (unsigned long long)o->seed, o->number);
-    must(o, MPI_File_open(comm, f->path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f->file), "MPI_File_open");
-    must(o, MPI_File_set_view(f->file, f->begin[f->view == SAME ? 0 : f->me], etype, f->view_of[f->me].type, "native", MPI_INFO_NULL),
+    op_must(o, MPI_File_open(comm, f->path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f->file), "MPI_File_open");
+    op_must(o, MPI_File_set_view(f->file, f->begin[f->view == SAME ? 0 : f->me], etype, f->view_of[f->me].type, "native", MPI_INFO_NULL),
          "MPI_File_set_view");
 }
 
@@ -266,7 +260,7 @@ static void over(struct op *o, const struct event *e, const MPI_Status *s, int c
     snprintf(what, sizeof what, "op %d, MPI_File_%s%s of round %d", o->number, writes ? "write" : "read",
              form_name[f->round[e->round].form[!writes]], e->round);
     f->done++;
-    must(o, code, what);
+    op_must(o, code, what);
     if (code != MPI_SUCCESS) return;
     if (s) check_count(o, s, end_bytes(end, 0), what);
     if (!writes) end_expect(end, 0, salt_of(o, e->round, reads_from(o, f, e->round, f->me)) + (planted(o)), end_bytes(end, 0));
@@ -288,8 +282,8 @@ static void begin(struct op *o, const struct event *e, bool writes)
     end_clear(b, o->seed + (uint64_t)e->round + writes);
     if (writes) end_put(b, 0, salt_of(o, e->round, f->me));
     end_store(b);
-    if (ordered(form)) must(o, MPI_File_seek_shared(file, offset_of(o, f, e->round, 0), MPI_SEEK_SET), "MPI_File_seek_shared");
-    else if (!at_offset(form)) must(o, MPI_File_seek(file, at, MPI_SEEK_SET), "MPI_File_seek");
+    if (ordered(form)) op_must(o, MPI_File_seek_shared(file, offset_of(o, f, e->round, 0), MPI_SEEK_SET), "MPI_File_seek_shared");
+    else if (!at_offset(form)) op_must(o, MPI_File_seek(file, at, MPI_SEEK_SET), "MPI_File_seek");
     switch (form) {
     case PLAIN: code = EITHER(, file, BUFFER, &s); break;
     case AT: code = EITHER(_at, file, at, BUFFER, &s); break;
@@ -304,7 +298,7 @@ static void begin(struct op *o, const struct event *e, bool writes)
     case ORDERED: code = EITHER(_ordered, file, BUFFER, &s); break;
     default: code = EITHER(_ordered_begin, file, BUFFER);
     }
-    if (ends_later(form) || splits(form)) must(o, code, "the beginning of a call on a file");
+    if (ends_later(form) || splits(form)) op_must(o, code, "the beginning of a call on a file");
     else over(o, e, &s, code);
 }
 
@@ -331,9 +325,9 @@ static void act(struct op *o, const struct event *e)
     case READ: begin(o, e, false); break;
     case READ_END: end(o, e, false); break;
     default:
-        must(o, MPI_File_sync(f->file), "MPI_File_sync");
+        op_must(o, MPI_File_sync(f->file), "MPI_File_sync");
         MPI_Barrier(o->strand->comms[f->comm].comm);
-        must(o, MPI_File_sync(f->file), "MPI_File_sync");
+        op_must(o, MPI_File_sync(f->file), "MPI_File_sync");
     }
 }
 
@@ -423,7 +417,7 @@ static void finish(struct op *o)
     struct file *f = o->own;
     if (f->me < 0 || !o->n) return;
     if (f->done != 2 * f->rounds) differ("op %d: %d calls of %d are complete", o->number, f->done, 2 * f->rounds);
-    must(o, MPI_File_close(&f->file), "MPI_File_close");
+    op_must(o, MPI_File_close(&f->file), "MPI_File_close");
     MPI_Barrier(o->strand->comms[f->comm].comm);
     if (f->me == 0) check_file(o, f), unlink(f->path);
     for (int i = 0; i < o->strand->comms[f->comm].n[0]; i++) layout_free(&f->view_of[i]);

@@ -82,12 +82,6 @@ static uint64_t salt_of(const struct op *o, int round)
     return o->seed * 16 + (uint64_t)round;
 }
 
-static void must(struct op *o, int code, const char *call)
-{
-    digest_numbers(call, o->number, error_class(code), 0);
-    if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
-}
-
 static void begin(struct op *o, bool sends, int round)
 {
     struct partitioned *p = o->own;
@@ -101,7 +95,7 @@ static void begin(struct op *o, bool sends, int round)
     end_store(e);
     if (round == 0 && sends) code = MPI_Psend_init(e->buf, parts, count, t, p->to, p->tag, comm, MPI_INFO_NULL, q);
     if (round == 0 && !sends) code = MPI_Precv_init(e->buf, parts, count, t, p->from, p->tag, comm, MPI_INFO_NULL, q);
-    must(o, code, sends ? "MPI_Psend_init" : "MPI_Precv_init");
+    op_must(o, code, sends ? "MPI_Psend_init" : "MPI_Precv_init");
     if (code == MPI_SUCCESS) op_start(o, q);
 }
 
@@ -117,7 +111,7 @@ static void ready(struct op *o, int i, int round)
     }
     for (int k = high; k >= low; k--) list[n++] = k;
     code = p->way[i] == ONE ? MPI_Pready(low, q) : p->way[i] == RANGE ? MPI_Pready_range(low, high, q) : MPI_Pready_list(n, list, q);
-    must(o, code, "MPI_Pready");
+    op_must(o, code, "MPI_Pready");
 }
 
 /* Waits for each part by itself. */
@@ -131,7 +125,7 @@ static void arrived(struct op *o)
             if (!flag && KNOWN_PARRIVED) MPI_Iprobe(0, NO_TAG, o->strand->comms[COMM_WORLD].comm, &other, MPI_STATUS_IGNORE);
             if (!flag) sched_yield();
         }
-        must(o, code, "MPI_Parrived");
+        op_must(o, code, "MPI_Parrived");
     }
 }
 
@@ -165,7 +159,7 @@ static void done(struct op *o, const struct event *e, const MPI_Status *s, int c
 {
     struct partitioned *p = o->own;
     (void)s;
-    must(o, code, "the end of a partitioned message");
+    op_must(o, code, "the end of a partitioned message");
     if (e->what / PARTS != RECEIVE_END) return;
     p->done++;
     check(o, e->round);

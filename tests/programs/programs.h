@@ -251,6 +251,8 @@ static inline bool planted(const struct op *o)
 {
     return setup.plant && o;
 }
+/* Notes a difference where a call has ended in an error; digests its class. */
+void op_must(const struct op *o, int code, const char *call);
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round);
 /* Starts a persistent request now, or with others of its time. */
 void op_start(const struct op *o, MPI_Request *request);

@@ -13,6 +13,12 @@ static const struct op_row *const rows[] = {&message_row, &wild_row, &collective
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+void op_must(const struct op *o, int code, const char *call)
+{
+    digest_numbers(call, o->number, error_class(code), 0);
+    if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
+}
+
 void op_event(struct op *o, int time, int rank, enum phase phase, int what, int round)
 {
     if (o->n == EVENTS) abort();

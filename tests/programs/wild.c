@@ -154,12 +154,6 @@ static uint64_t salt_of(const struct op *o, int round, int i)
     return o->seed * 32 + (uint64_t)(round * MESSAGES + i);
 }
 
-static void must(struct op *o, int code, const char *call)
-{
-    digest_numbers(call, o->number, error_class(code), 0);
-    if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
-}
-
 static void send(struct op *o, struct wild *w, int i, int round)
 {
     struct end *e = &w->message[i].end;
@@ -180,7 +174,7 @@ static void send(struct op *o, struct wild *w, int i, int round)
         if (!round) code = MPI_Send_init(ARGS, q);
         if (code == MPI_SUCCESS) code = MPI_Start(q);
     }
-    must(o, code, send_name[w->message[i].send]);
+    op_must(o, code, send_name[w->message[i].send]);
 }
 
 /* ---- receiving ---- */
@@ -188,7 +182,7 @@ static void send(struct op *o, struct wild *w, int i, int round)
 static void received(struct op *o, struct wild *w, int i, const MPI_Status *s, int code)
 {
     const struct region *r = &w->receive[i].end.region[0];
-    must(o, code, "a receive");
+    op_must(o, code, "a receive");
     if (code != MPI_SUCCESS) return;
     w->receive[i].status = *s, w->receive[i].done = true;
     w->receive[i].seen = malloc(r->bytes);
@@ -290,7 +284,7 @@ static void receive(struct op *o, struct wild *w, int i, int round)
             if (!flag) sched_yield();
         }
     }
-    must(o, code, receive_name[w->receive[i].how]);
+    op_must(o, code, receive_name[w->receive[i].how]);
     if (code != MPI_SUCCESS) return;
     switch (w->receive[i].how) {
     case MPROBE_MRECV: code = MPI_Mrecv(ARGS, &message, &s); break;
@@ -300,7 +294,7 @@ static void receive(struct op *o, struct wild *w, int i, int round)
     default: break;
     }
     if (!receive_ends_later(w->receive[i].how)) received(o, w, i, &s, code);
-    else must(o, code, receive_name[w->receive[i].how]);
+    else op_must(o, code, receive_name[w->receive[i].how]);
 }
 
 /* Begins all receives in their order, persistent ones that follow each other at the same time. */
@@ -315,10 +309,10 @@ static void post(struct op *o, struct wild *w, int round)
         }
         if (i == 0) clear(o, w, round);
         for (; i + n < w->n && w->receive[i + n].how == RECV_INIT; n++) {
-            must(o, receive_init(o, w, i + n, round), "MPI_Recv_init");
+            op_must(o, receive_init(o, w, i + n, round), "MPI_Recv_init");
             list[n] = w->receive[i + n].request;
         }
-        must(o, MPI_Startall(n, list), "MPI_Startall");
+        op_must(o, MPI_Startall(n, list), "MPI_Startall");
         for (int k = 0; k < n; k++) w->receive[i + k].request = list[k];
         i += n;
     }
@@ -343,7 +337,7 @@ static MPI_Request *request(struct op *o, const struct event *e)
 
 static void done(struct op *o, const struct event *e, const MPI_Status *s, int code)
 {
-    if (e->what / MESSAGES == SEND_END) must(o, code, "the end of a send");
+    if (e->what / MESSAGES == SEND_END) op_must(o, code, "the end of a send");
     else received(o, o->own, e->what % MESSAGES, s, code);
 }
 

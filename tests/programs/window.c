@@ -414,25 +414,19 @@ static int start(struct op *o, struct window *w, int i)
     }
 }
 
-static void must(struct op *o, int code, const char *call)
-{
-    digest_numbers(call, o->number, error_class(code), 0);
-    if (code != MPI_SUCCESS) differ("op %d: %s returns error class %d", o->number, call, error_class(code));
-}
-
 static void access(struct op *o, struct window *w, int i)
 {
     struct access *a = &w->access[i];
     bool exclusive = w->epoch[a->round] == EXCLUSIVE;
     enum flush flush = w->flush[a->round];
     fill_origin(o, w, i);
-    if (exclusive) must(o, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, a->to, 0, w->win), "MPI_Win_lock");
-    must(o, start(o, w, i), call_name[a->call]);
+    if (exclusive) op_must(o, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, a->to, 0, w->win), "MPI_Win_lock");
+    op_must(o, start(o, w, i), call_name[a->call]);
     a->begun = true;
     if (!exclusive) return;
-    if (flush) must(o, flush == FLUSH ? MPI_Win_flush(a->to, w->win) : MPI_Win_flush_local(a->to, w->win), "MPI_Win_flush");
+    if (flush) op_must(o, flush == FLUSH ? MPI_Win_flush(a->to, w->win) : MPI_Win_flush_local(a->to, w->win), "MPI_Win_flush");
     if (flush) check_origin(o, w, i);
-    must(o, MPI_Win_unlock(a->to, w->win), "MPI_Win_unlock");
+    op_must(o, MPI_Win_unlock(a->to, w->win), "MPI_Win_unlock");
     check_origin(o, w, i);
 }
 
@@ -463,7 +457,7 @@ static void each_target(struct op *o, struct window *w, int round, int call(int,
         struct access *a = &w->access[i];
         if (a->round != round || !is_origin(a, w->me) || seen[a->to]) continue;
         seen[a->to] = true;
-        must(o, call(a->to, w->win), name);
+        op_must(o, call(a->to, w->win), name);
     }
 }
 
@@ -476,16 +470,16 @@ static void open_epoch(struct op *o, struct window *w, int round)
 {
     if (round) apply_rounds(o, w, round - 1);
     MPI_Barrier(o->strand->comms[w->comm].comm);
-    if (w->epoch[round] == FENCE) must(o, MPI_Win_fence(o->seed % 2 ? MPI_MODE_NOPRECEDE : 0, w->win), "MPI_Win_fence");
+    if (w->epoch[round] == FENCE) op_must(o, MPI_Win_fence(o->seed % 2 ? MPI_MODE_NOPRECEDE : 0, w->win), "MPI_Win_fence");
 }
 
 static void begin(struct op *o, struct window *w, int round)
 {
     if (w->epoch[round] == LOCK) each_target(o, w, round, lock_shared, "MPI_Win_lock");
-    if (w->epoch[round] == LOCK_ALL) must(o, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
+    if (w->epoch[round] == LOCK_ALL) op_must(o, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
     if (w->epoch[round] != POST_START) return;
     MPI_Group to = peers(o, w, round, false);
-    must(o, MPI_Win_start(to, 0, w->win), "MPI_Win_start");
+    op_must(o, MPI_Win_start(to, 0, w->win), "MPI_Win_start");
     MPI_Group_free(&to);
 }
 
@@ -494,8 +488,8 @@ static void flush(struct op *o, struct window *w, int round)
     switch (w->flush[round]) {
     case FLUSH: each_target(o, w, round, MPI_Win_flush, "MPI_Win_flush"); break;
     case FLUSH_LOCAL: each_target(o, w, round, MPI_Win_flush_local, "MPI_Win_flush_local"); break;
-    case FLUSH_ALL: must(o, MPI_Win_flush_all(w->win), "MPI_Win_flush_all"); break;
-    default: must(o, MPI_Win_flush_local_all(w->win), "MPI_Win_flush_local_all");
+    case FLUSH_ALL: op_must(o, MPI_Win_flush_all(w->win), "MPI_Win_flush_all"); break;
+    default: op_must(o, MPI_Win_flush_local_all(w->win), "MPI_Win_flush_local_all");
     }
     check_origins(o, w, round);
 }
@@ -511,10 +505,10 @@ static void check_window(struct op *o, struct window *w, int round)
 static void close_epoch(struct op *o, struct window *w, int round)
 {
     switch (w->epoch[round]) {
-    case FENCE: must(o, MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win), "MPI_Win_fence"); break;
-    case POST_START: must(o, MPI_Win_complete(w->win), "MPI_Win_complete"); break;
+    case FENCE: op_must(o, MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win), "MPI_Win_fence"); break;
+    case POST_START: op_must(o, MPI_Win_complete(w->win), "MPI_Win_complete"); break;
     case LOCK: each_target(o, w, round, MPI_Win_unlock, "MPI_Win_unlock"); break;
-    default: must(o, MPI_Win_unlock_all(w->win), "MPI_Win_unlock_all");
+    default: op_must(o, MPI_Win_unlock_all(w->win), "MPI_Win_unlock_all");
     }
     check_origins(o, w, round);
     if (w->epoch[round] == FENCE) check_window(o, w, round);
@@ -523,7 +517,7 @@ static void close_epoch(struct op *o, struct window *w, int round)
 static void post(struct op *o, struct window *w, int round)
 {
     MPI_Group from = peers(o, w, round, true);
-    must(o, MPI_Win_post(from, 0, w->win), "MPI_Win_post");
+    op_must(o, MPI_Win_post(from, 0, w->win), "MPI_Win_post");
     MPI_Group_free(&from);
 }
 
@@ -538,7 +532,7 @@ static void act(struct op *o, const struct event *e)
     case FLUSH_NOW: flush(o, w, e->round); break;
     case CLOSE: close_epoch(o, w, e->round); break;
     default:
-        must(o, MPI_Win_wait(w->win), "MPI_Win_wait");
+        op_must(o, MPI_Win_wait(w->win), "MPI_Win_wait");
         check_window(o, w, e->round);
     }
 }
@@ -551,7 +545,7 @@ static MPI_Request *request(struct op *o, const struct event *e)
 static void done(struct op *o, const struct event *e, const MPI_Status *s, int code)
 {
     (void)s;
-    must(o, code, "the end of a one-sided request");
+    op_must(o, code, "the end of a one-sided request");
     if (!KNOWN_RGET) check_origin(o, o->own, e->round);
 }
 
@@ -560,9 +554,9 @@ static void finish(struct op *o)
     struct window *w = o->own;
     if (w->me < 0 || !w->n) return;
     MPI_Barrier(o->strand->comms[w->comm].comm);
-    must(o, MPI_Win_lock(MPI_LOCK_SHARED, w->me, 0, w->win), "MPI_Win_lock");
+    op_must(o, MPI_Win_lock(MPI_LOCK_SHARED, w->me, 0, w->win), "MPI_Win_lock");
     check_window(o, w, w->rounds);
-    must(o, MPI_Win_unlock(w->me, w->win), "MPI_Win_unlock");
+    op_must(o, MPI_Win_unlock(w->me, w->win), "MPI_Win_unlock");
     if (w->flavor == DYNAMIC) {
         MPI_Barrier(o->strand->comms[w->comm].comm);
         MPI_Win_detach(w->win, region_origin(&w->memory.region[0]));
