@@ -110,8 +110,9 @@ static void tell_gone(struct handle *h)
     free(h);
 }
 
-void export_passes(uint64_t id)
+void export_passes(const void *first, const struct allocation *around)
 {
+    struct allocation a = *around;
     static _Atomic uint64_t last;
     static struct {
         uint64_t id[PASSED];
@@ -119,7 +120,9 @@ void export_passes(uint64_t id)
     } passed;
     struct handle *h, *next;
     bool known = false;
-    if (atomic_load_explicit(&last, memory_order_relaxed) == id || !node_own()) return;
+    if (!a.span) device_around(first, &a);
+    uint64_t id = a.id;
+    if (!a.span || atomic_load_explicit(&last, memory_order_relaxed) == id || !node_own()) return;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < PASSED; i++) known = known || passed.id[i] == id;
     if (!known) {

@@ -13,8 +13,9 @@ struct export {
 };
 /* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
 bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e);
-/* The same of what device_around has just told of. Where `first` is no NULL, *first becomes true of an allocation that no message
- * has met yet: then the answer is false, for asking for a handle, and opening it, takes some 100 us. */
+/* Returns true where CUDA IPC can share an allocation that device_around has just told of. Where `first` is no NULL,
+ * *first becomes true if no message has met it yet: then the answer is false, for asking for a handle, and opening it,
+ * takes some 100 us. */
 bool export_around(struct device *d, const struct allocation *a, struct export *e, bool *first);
 /* True while the allocation is what it was when e was had: one short question. */
 bool export_stands(const struct export *e);
@@ -27,9 +28,10 @@ static inline bool export_holds(const struct export *e, uint64_t address, int64_
 bool export_tried(struct device *d, const struct peer *p);
 /* Returns true once the peer has shown that it can read memory of d. */
 bool export_reaches(struct device *d, const struct peer *p);
-/* Notes that the MPI may open an allocation, told by the driver's number for it, in other processes. Where it is a new one, peers
- * are told which of the allocations that they have open are gone (import_yield): what overlaps those the driver opens for nobody. */
-void export_passes(uint64_t id);
+/* Notes that the MPI may open the allocation of `first`, a device address, in other processes; around: that allocation,
+ * or all zeros where it is not known. Where it is a new one, peers are told which of those that they have open are gone
+ * (import_yield): what overlaps them the driver opens for nobody. */
+void export_passes(const void *first, const struct allocation *around);
 /* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
 bool export_accepted(const struct export *e, const struct peer *p);
 /* The peer could not read the allocation of that id: it is not to be offered to it again. */

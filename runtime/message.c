@@ -37,13 +37,6 @@ static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, in
     return settled(&to->parcel, *rc);
 }
 
-/* Device memory goes down to the MPI. */
-static void pass_on(struct where w, const void *first)
-{
-    if (!w.around.span) device_around(first, &w.around);
-    if (w.around.span) export_passes(w.around.id);
-}
-
 bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc)
 {
@@ -56,7 +49,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
     if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
-        if (offer_allowed() && node_peer(comm, dest)) pass_on(w, (const char *)buf + l->low);
+        if (offer_allowed() && node_peer(comm, dest)) export_passes((const char *)buf + l->low, &w.around);
         return false;
     }
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);

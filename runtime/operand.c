@@ -193,11 +193,10 @@ static bool reads_part(const struct operands *o, const struct operand *p)
 }
 
 /* The MPI opens in other processes what is sent, and what a collective sends on. */
-static void hand_down(const struct operands *o, const struct piece_of *piece, struct device *d)
+static void hand_down(const struct operands *o, const struct piece_of *piece, const struct where *w)
 {
-    struct allocation a;
     if (!offer_allowed() || (o->message && !o->sends)) return;
-    if (device_around((const char *)piece->buf + piece->layout->low, &a) == d && a.span) export_passes(a.id);
+    export_passes((const char *)piece->buf + piece->layout->low, &w->around);
     if (!o->message) import_yield();
 }
 
@@ -219,7 +218,7 @@ static enum taken how_taken(const struct operands *o, const struct operand *p, c
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
         if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
-        if (device && (!told || p->buf == MPI_BOTTOM)) hand_down(o, &piece, w.device), told = true;
+        if (device && (!told || p->buf == MPI_BOTTOM)) hand_down(o, &piece, &w), told = true;
     }
     return device ? AS_IT_IS : ON_HOST;
 }
