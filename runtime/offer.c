@@ -151,7 +151,7 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
     struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
     bool brief = layout_bytes(l, count) < OFFER_MIN;
     if (!peer || (brief && !brief_begin(peer))) return NULL;
-    /* What is sent once is not opened: codes that allocate for each step send little else. */
+    /* Memory that is sent from once is not opened: codes that allocate for each step have little else. */
     bool *first = peer->self || layout_bytes(l, count) > FIRST_MOST ? NULL : &site.moves;
     if (w.around.span && !export_around(w.device, &w.around, &site.allocation, first)) site.allocation.span = 0;
     struct offer *o = offer_to(peer, l, w.device, buf, count, &site);

@@ -22,8 +22,8 @@ bool parcel_native(const struct layout *l, const void *buf, int64_t count, struc
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
 struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
-/* Of a receive into device memory that is under way in the buffer itself, until the parcel is closed: others into the same address
- * are received apart meanwhile. */
+/* Notes that a receive into device memory is under way in the buffer itself. Until its parcel is closed, others into
+ * that address are received apart. */
 void parcel_landing(struct parcel *p);
 /* Returns true where what `source` sends into such a buffer is better received into memory of stridec's: the MPI can't
  * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. */

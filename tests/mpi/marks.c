@@ -119,7 +119,7 @@ static void make(struct layout *l, maker *m, int blocks, int count, const char *
     layout_of(l, t, count, name);
 }
 
-/* What is sent from for the first time is not read in place. */
+/* Sends from the buffer for the first time: later messages may be read in place. */
 static void meet(int sender, const struct buf *b)
 {
     int ints[FIRST];

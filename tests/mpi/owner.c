@@ -111,7 +111,7 @@ static void collective(void)
     buf_check(&in, "MPI_Allgather");
 }
 
-/* As benchmarks of bandwidth do: many receives into one buffer, answered by a few bytes. */
+/* Posts many receives into one buffer and answers with a few bytes, like benchmarks of bandwidth. */
 static void windows(void)
 {
     enum { WINDOW = 16, WINDOWS = 12, BYTES = 1000 };

@@ -127,7 +127,8 @@ static void costs(int n, const char *what)
     report("%s", what);
 }
 
-/* What a packed MPI_Isend asks of the driver: once where its buffer lies, then as a start; and no more where it might be offered, but for a peer that can't read the memory. */
+/* Counts the calls of the driver that a packed MPI_Isend makes: a question where its buffer lies, then those of a start. There are no
+ * more where it might be offered, but for a peer that can't read the memory. */
 static void isends(void)
 {
     MPI_Request r[2];

@@ -184,7 +184,7 @@ static int in_the_middle(const char *name)
     MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
     buf_bytes(&from, MEM_DEVICE, (size_t)4 << 20, 0, 1), buf_bytes(&to, MEM_DEVICE, (size_t)8 << 20, 0, 2);
     for (uint64_t i = 0; i < 10 || (!offers_used() && within(&since, SECONDS) && i < 100); i++) exchange(10 * i);
-    /* What is sent from for the first time is moved at once. */
+    /* The first message of an allocation is moved at once. */
     MPI_Sendrecv(from.origin, 200, MPI_INT, peer, TAG, first, 200, MPI_INT, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (size_t i = 0; i < sizeof MIDDLE / sizeof *MIDDLE; i++)
         if (!strcmp(MIDDLE[i].name, name)) rc = MIDDLE[i].go(), must = MIDDLE[i].must;
