@@ -255,8 +255,7 @@ int offer_end(struct offer *o)
 int offer_await(struct offer *o, MPI_Comm comm)
 {
     for (unsigned spins = 1; !answered(o); spins++) {
-        int flag;
-        if (spins % SPINS_A_PROGRESS == 0) PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm, &flag, MPI_STATUS_IGNORE);
+        if (spins % SPINS_A_PROGRESS == 0) world_progress(comm);
         if (spins % LOOKS_A_PULSE == 0 && !pulse(o)) return leave(o), -1;
         spin(spins);
     }
@@ -302,9 +301,7 @@ static bool in_vain(const struct peer *p)
 
 void offer_linger(struct offer *o, unsigned spins)
 {
-    int flag;
-    if (spins % SPINS_A_PROGRESS == 0 && world_exists())
-        PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    if (spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_SELF);
     if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     spin(spins);
 }

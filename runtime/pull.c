@@ -14,6 +14,7 @@
 #include "spare.h"
 #include "spill.h"
 #include "spin.h"
+#include "world.h"
 #include <string.h>
 
 #define LOOKS_A_PULSE 65536
@@ -226,9 +227,8 @@ static void run_on(struct pulls *ps, struct device *d)
 /* The sender may be waiting for this process in its turn: for an answer of the same kind, or for the MPI to go on. */
 static void take_turn(void)
 {
-    int flag;
     offer_serve();
-    PMPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    world_progress(MPI_COMM_SELF);
 }
 
 /* Packed bytes on the host into a parcel's buffer, wherever that is. */

@@ -1,5 +1,6 @@
 /* world.c: MPI_COMM_SELF, and what stands for it in a program of sessions. */
 #include "world.h"
+#include <stdatomic.h>
 
 bool world_exists(void)
 {
@@ -7,6 +8,16 @@ bool world_exists(void)
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
     return initialized && !finalized;
+}
+
+#define TAG_UB_LEAST 32767   /* every MPI has tags up to this one */
+
+void world_progress(MPI_Comm comm)
+{
+    static atomic_uint used;   /* messages with such a tag were found, so the next lower one is taken */
+    int tag = TAG_UB_LEAST - (int)(atomic_load(&used) % (TAG_UB_LEAST + 1)), found = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &found, MPI_STATUS_IGNORE);
+    if (found) atomic_fetch_add(&used, 1);
 }
 
 #ifdef HAVE_Session_init

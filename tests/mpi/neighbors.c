@@ -4,6 +4,7 @@
  * run: -n 1
  * run: -n 3
  * run: -n 4
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 behind
  * run: STRIDEC_TRANSPORT=staged -n 2
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed
  * run: STRIDEC_TRANSPORT=oneshot -n 2
@@ -101,10 +102,53 @@ static void on_repeated_edges(void)
     check_calls(&r, "repeated edges");
 }
 
+/* A rank that waits for its peer to read goes on receiving from it, though messages of the next collective are there: one rank
+ * is ahead of the first, the reader sends the first a long message before it comes. */
+static void behind(void)
+{
+    enum { FIRST, READER, AHEAD, LONG = 1 << 20, BLOCKS = 4096, ROUNDS_WARM = 3 };
+    int from = my_rank == READER ? FIRST : AHEAD, to = my_rank == FIRST ? READER : FIRST, weight = 1;
+    char *message = calloc(LONG, 1);
+    struct buf b, theirs;
+    MPI_Comm graph;
+    MPI_Datatype strided;
+    MPI_Request request;
+    MPI_Type_vector(BLOCKS, 2, 4, MPI_INT, &strided);
+    type_commit(&strided);
+    buf_bytes(&b, MEM_DEVICE, BLOCKS * 16, 0, 40 + (uint64_t)my_rank);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, my_rank != AHEAD, &from, &weight, my_rank != READER, &to, &weight,
+                                   MPI_INFO_NULL, 0, &graph);
+    for (int round = 0; round < ROUNDS_WARM + 2; round++) {
+        bool now = round == ROUNDS_WARM;
+        if (now && my_rank == FIRST) {
+            MPI_Irecv(message, LONG, MPI_CHAR, READER, 1, MPI_COMM_WORLD, &request);
+            MPI_Recv(NULL, 0, MPI_CHAR, AHEAD, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(NULL, 0, MPI_CHAR, READER, 2, MPI_COMM_WORLD);
+        }
+        if (now && my_rank == READER) {
+            MPI_Recv(NULL, 0, MPI_CHAR, FIRST, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(message, LONG, MPI_CHAR, FIRST, 1, MPI_COMM_WORLD);
+        }
+        MPI_Neighbor_alltoall(b.origin, my_rank == FIRST, strided, b.origin, my_rank == READER, strided, graph);
+        if (round == ROUNDS_WARM + 1 && my_rank == AHEAD) MPI_Send(NULL, 0, MPI_CHAR, FIRST, 2, MPI_COMM_WORLD);
+    }
+    if (my_rank == FIRST) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    buf_bytes(&theirs, MEM_HOST, BLOCKS * 16, 0, 40 + FIRST);
+    for (int i = 0; my_rank == READER && i < BLOCKS; i++)
+        memcpy(b.shadow + b.lead + i * 16, theirs.shadow + theirs.lead + i * 16, 8);
+    buf_check(&b, "of a neighbourhood whose first rank waits");
+    report("a rank that waits for its peer to read receives from it");
+    buf_free(&theirs), buf_free(&b);
+    free(message);
+    MPI_Type_free(&strided), MPI_Comm_free(&graph);
+}
+
 int main(int argc, char **argv)
 {
+    bool alone = !strcmp(argv[argc - 1], "behind");
     packed = !strcmp(argv[argc - 1], "packed") && !getenv("MPI_TEST_HOST");
     check_start(&argc, &argv, -1);
+    if (alone) return behind(), check_finish();
     on_grid(1, true, "a ring");
     on_grid(1, false, "a line");
     on_grid(2, true, "a torus");
