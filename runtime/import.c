@@ -34,6 +34,7 @@ struct import {
     UT_hash_handle hh;     /* in order of last use */
 };
 static struct import *imports;
+static struct import *latest;   /* the last of them, of the last message; NULL: not known */
 
 /* With the lock held, out of the table and without users. */
 static void import_close(struct import *i)
@@ -50,6 +51,7 @@ static void import_drop(struct import *i)
 {
     HASH_DEL(imports, i);
     i->stale = true;
+    latest = NULL;
     if (!i->users) import_close(i);
 }
 
@@ -104,7 +106,8 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     memset(&key, 0, sizeof key);
     key.device = d, key.id = s->id, key.rank = p->rank;
     pthread_mutex_lock(&lock);
-    HASH_FIND(hh, imports, &key, sizeof key, i);
+    i = latest;
+    if (!i || memcmp(&i->key, &key, sizeof key)) HASH_FIND(hh, imports, &key, sizeof key, i);
     bool last = i && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
     if (!i) {
         import_drop_under(&key, s);
@@ -116,6 +119,7 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     if (i) {
         i->users++;
         if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
+        latest = i;
         import_bound();
         *address = i->base + (s->user - i->start);
         if (!opened) i->users--;
