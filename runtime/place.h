@@ -24,8 +24,9 @@ struct place {
     atomic_bool gone;     /* its context was reset or destroyed, and all that was in it; another may have the same handle */
     CUdeviceptr sign;     /* an allocation in the context, and the driver's number for it; 0 where there was no memory */
     uint64_t sign_id;
-    pthread_mutex_t lock; /* of the streams */
-    struct stream *streams; /* unused ones */
+    pthread_mutex_t lock; /* of what streams have: their numbers and words */
+    struct latch latch;   /* of the unused ones: */
+    struct stream *streams;
     int streams_kept;
     uint64_t numbers;      /* a bit for each number below FLAGS that a stream has */
     struct buffer *flags;  /* the words of those streams; NULL until wanted, or where there is no memory */

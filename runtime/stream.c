@@ -8,6 +8,7 @@
 #include "place.h"
 #include "spin.h"
 #include "stats.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +27,13 @@ static int number_take(struct place *p)
     return number;
 }
 
-/* With p->lock held: the driver finishes the work of a destroyed stream by itself. */
+/* The driver finishes the work of a destroyed stream by itself. */
 static void destroy(struct place *p, struct stream *s)
 {
     driver_get()->cuStreamDestroy(s->handle);
+    pthread_mutex_lock(&p->lock);
     if (s->number < FLAGS) p->numbers &= ~((uint64_t)1 << s->number);
+    pthread_mutex_unlock(&p->lock);
     free(s);
 }
 
@@ -59,11 +62,21 @@ static struct stream *create(struct device *d)
 struct stream *stream_get(struct device *d)
 {
     struct place *p = place_of(d);
-    pthread_mutex_lock(&p->lock);
+    latch_close(&p->latch);
     struct stream *s = p->streams;
     if (s) p->streams = s->next, p->streams_kept--;
-    pthread_mutex_unlock(&p->lock);
+    latch_open(&p->latch);
     return s ? s : create(d);
+}
+
+/* False where so many are kept already. */
+static bool keep(struct place *p, struct stream *s, int most)
+{
+    latch_close(&p->latch);
+    bool kept = p->streams_kept < most;
+    if (kept) s->next = p->streams, p->streams = s, p->streams_kept++;
+    latch_open(&p->latch);
+    return kept;
 }
 
 void stream_put(struct device *d, struct stream *s)
@@ -71,15 +84,13 @@ void stream_put(struct device *d, struct stream *s)
     struct place *p = place_of(d);
     if (!s) return;
     s->batched = s->flagged = false;
-    pthread_mutex_lock(&p->lock);
-    if (p->streams_kept < STREAMS_KEPT || !device_try_enter(d)) {
-        s->next = p->streams;
-        p->streams = s, p->streams_kept++;
-    } else {
-        destroy(p, s);
-        device_leave(d);
+    if (keep(p, s, STREAMS_KEPT)) return;
+    if (!device_try_enter(d)) {
+        keep(p, s, INT_MAX);
+        return;
     }
-    pthread_mutex_unlock(&p->lock);
+    destroy(p, s);
+    device_leave(d);
 }
 
 CUstream stream_use(struct stream *s)
@@ -186,13 +197,13 @@ int stream_wait(struct device *d, struct stream *s)
 void streams_drop(struct device *d)
 {
     struct place *p = place_of(d);
-    struct stream *s;
+    struct stream *s, *next;
+    latch_close(&p->latch);
+    s = p->streams;
+    p->streams = NULL, p->streams_kept = 0;
+    latch_open(&p->latch);
+    for (; s; s = next) next = s->next, destroy(p, s);
     pthread_mutex_lock(&p->lock);
-    while ((s = p->streams)) {
-        p->streams = s->next;
-        destroy(p, s);
-    }
-    p->streams_kept = 0;
     /* A stream that somebody still holds may still be told of its end. */
     if (!p->numbers && atomic_exchange(&p->flags_had, false)) {
         buffer_put(p->flags);
