@@ -65,14 +65,17 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared
 	$(LUA) runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
+# A message reads some fifteen thread-local variables: as a library that is there from the program's start has them, without calls.
+# One that is opened later needs 256 bytes of what the C library keeps for that.
+TLS = -ftls-model=initial-exec
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
-	$(MPICC) $(ALL) -I$(BUILD)/runtime -c $< -o $@
+	$(MPICC) $(ALL) $(TLS) -I$(BUILD)/runtime -c $< -o $@
 # Stubs jump, so that what they jump to sees who has called (runtime/caller.c). ThreadSanitizer would see them return.
 $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-instrument-func-entry-exit=0,\
                                      --param tsan-instrument-func-entry-exit=0))
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
-	$(MPICC) $(ALL) $(JUMPS) -iquote runtime -c $< -o $@
+	$(MPICC) $(ALL) $(TLS) $(JUMPS) -iquote runtime -c $< -o $@
 $(BUILD)/gen/command/main.o: VERSION
 $(BUILD)/gen/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
