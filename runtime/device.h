@@ -106,10 +106,10 @@ struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
 void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be current */
 
 /* A line for the log: the driver's name and text of an error. Static storage. */
-const char *driver_error(CUresult r);
+const char *driver_error(CUresult r) __attribute__((cold));
 /* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says so, once a
  * context. Whoever meets it writes no line of its own. */
-bool driver_lost(CUresult r);
+bool driver_lost(CUresult r) __attribute__((cold));
 /* Returns true while the driver is in that state, or has not told where an address lies: errors are no want of memory. */
 bool device_failed(void);
 

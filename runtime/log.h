@@ -6,12 +6,13 @@
 /* ORDER LOG_LEVEL: names in log.c. */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
+/* All of them are cold: what leads to a message only is laid out away from the code that moves messages. */
 bool log_enabled(enum log_level level);
-void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_write(enum log_level level, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
 /* Writes the first time only, as long as the process lives; `key` tells messages apart (static storage). */
-void log_once(enum log_level level, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void log_once(enum log_level level, const char *key, const char *format, ...) __attribute__((cold, format(printf, 3, 4)));
 /* Of an error after which data would be lost or peers would wait for ever: written, then abort(). */
-_Noreturn void log_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void log_fatal(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 /* Before MPI_Init the rank is not known and the process id stands in. */
 void log_set_rank(int rank);
 

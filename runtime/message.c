@@ -42,6 +42,7 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
 {
     struct where w;
     bool offers = how >= LEAVES_BLOCKING;
+    if (offers && node_armed()) offer_next_near();   /* while the driver is asked */
     struct layout *l = dest == MPI_PROC_NULL ? NULL : parcel_found(buf, count, datatype, comm, &w);
     *to = (struct leaving){0};
     *rc = MPI_SUCCESS;

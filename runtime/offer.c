@@ -206,6 +206,11 @@ void offer_near(const struct offer *o)
     __builtin_prefetch(o->slot, 1);
 }
 
+bool offer_read(const struct offer *o)
+{
+    return state_of(o) == SLOT_DONE;
+}
+
 bool offer_ended(struct offer *o)
 {
     return answered(o) || offer_moved(o) || impatient(o);

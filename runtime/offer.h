@@ -49,13 +49,17 @@ int offer_feed(struct offer *o);
 void offer_withdraw(struct offer *o);
 /* What offer_end will look at, the receiver's until now, is on its way. */
 void offer_near(const struct offer *o);
+/* And the slot that the next offer will write. */
+void offer_next_near(void);
+/* True once the receiver has read all of it: offer_end waits for nothing then. */
+bool offer_read(const struct offer *o);
 /* True once the sender's buffer is its own again, or would be by waiting no longer than offer_end does. Does not wait. */
 bool offer_ended(struct offer *o);
 /* Waits until the buffer is free, and gives o back, now or once the receiver has read. 0, or -1: the receiver's process is
  * gone (logged). */
 int offer_end(struct offer *o);
 /* As offer_end, of an offer whose receiver must come before this call may return: the payload stays where it is, and the
- * MPI goes on meanwhile. comm has no use for tag 0 at this time. */
+ * MPI goes on meanwhile. */
 int offer_await(struct offer *o, MPI_Comm comm);
 /* Answers receivers that can't read the memory; called where one of stridec's own calls waits for a peer that may be
  * waiting too. */

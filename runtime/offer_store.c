@@ -12,17 +12,20 @@
 static struct offer *spare[2];         /* for the next message: in memory of the process's own, and in pinned memory */
 static struct buffer *slabs;           /* of the latter */
 static struct offer *of_slot[SLOTS];   /* NULL: free */
-static int hint, taken, promised;      /* slots; those promised and not taken are among the free ones */
+static atomic_int hint;                /* the next slot that is likely to be free */
+static int taken, promised;            /* slots; those promised and not taken are among the free ones */
 static struct latch latch;
 
 bool offer_slot(struct offer *o)
 {
     latch_close(&latch);
     bool kept = o->promise && *o->promise, may = kept || taken + promised < SLOTS;
+    int first = atomic_load_explicit(&hint, memory_order_relaxed);
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
-        int at = (hint + i) % SLOTS;
+        int at = (first + i) % SLOTS;
         if (of_slot[at]) continue;
-        of_slot[at] = o, hint = at + 1;
+        of_slot[at] = o;
+        atomic_store_explicit(&hint, (at + 1) % SLOTS, memory_order_relaxed);
         o->slot = &node_own()->slot[at];
         taken++, promised -= kept;
         if (kept) *o->promise = false;
@@ -30,6 +33,14 @@ bool offer_slot(struct offer *o)
     latch_open(&latch);
     if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);   /* a file that was cut shows here */
     return o->slot && !node_lost();
+}
+
+void offer_next_near(void)
+{
+    const struct node_file *own = node_own();
+    if (!own) return;
+    const struct slot *s = &own->slot[atomic_load_explicit(&hint, memory_order_relaxed)];
+    __builtin_prefetch(&s->state, 1), __builtin_prefetch(&s->start, 1);
 }
 
 bool offer_promise(bool *promise)

@@ -35,6 +35,11 @@ int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
     return rc;
 }
 
+int64_t parcel_begin(void)
+{
+    return tell_wanted() || env_get()->stats ? stats_now() : 0;
+}
+
 void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun)
 {
     bool tells = tell_wanted();

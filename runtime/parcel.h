@@ -47,6 +47,8 @@ int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
+/* stats_now() where anybody wants to know how long messages take; else 0. */
+int64_t parcel_begin(void);
 /* Adds p's launches, these bytes and the time since stats_now() was `begun` (0: untimed) to the statistics of its datatype;
  * parcel_moved those of the last batch it was in. */
 void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun);
@@ -91,6 +93,6 @@ void wire_done(struct wire *w);
 int64_t wire_received(const MPI_Status *status);
 
 /* Raises an error of stridec's own on comm, as the MPI would, and returns it. */
-int raise_error(MPI_Comm comm, int code, const char *what);
+int raise_error(MPI_Comm comm, int code, const char *what) __attribute__((cold));
 
 #endif

@@ -196,6 +196,14 @@ static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
     return sides;
 }
 
+/* What is there to be done anyway. */
+static void meanwhile(struct pulls *ps)
+{
+    offer_poll();
+    if (ps->meanwhile) ps->meanwhile(ps->arg);
+    ps->meanwhile = NULL;
+}
+
 /* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
 static void run_on(struct pulls *ps, struct device *d)
 {
@@ -212,7 +220,7 @@ static void run_on(struct pulls *ps, struct device *d)
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
         moved = follow(p, &batch, s, &job, &launches);
     }
-    if (s) offer_poll();   /* what is there to be done anyway, while kernels run */
+    if (s) meanwhile(ps);
     if (s && stream_wait(d, s)) moved = false;
     link_end(&batch);
     if (s) stream_put(d, s);
@@ -291,7 +299,7 @@ static bool pull_spilled(struct pull *p)
 static void begin(struct pull *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
-    p->begun = stats_now();
+    p->begun = parcel_begin();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->parcel->device ? p->parcel->device : device_default();
     node_reads_on(p->device ? device_gpu(p->device) : 0);

@@ -11,6 +11,8 @@ struct pulls {
     struct inflow *inflows;   /* what comes in chunks (inflow.h) */
     struct pull *first, **last;
     int n;
+    void (*meanwhile)(void *); /* called once while a GPU moves bytes, if any does; NULL: nothing */
+    void *arg;                 /* its argument */
 };
 
 /* True if messages of that rank of comm, or MPI_ANY_SOURCE, may be descriptors. */

@@ -137,9 +137,25 @@ static void end(struct completion *c, struct record *r)
     else record_free(r);
 }
 
+/* Sends whose receivers are through end while the messages of others move. Persistent ones may have to be freed by the MPI, which has
+ * no business in a device context of stridec's. */
+static void end_sends(void *completion)
+{
+    struct completion *c = completion;
+    for (struct record **at = &c->done, *r; (r = *at);) {
+        if (!r->offer || r->persistent || !offer_read(r->offer)) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        end(c, r);
+    }
+}
+
 int completion_end(struct completion *c)
 {
     bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
+    c->pulls.meanwhile = end_sends, c->pulls.arg = c;
     if (pulls_run(&c->pulls)) failed = true;
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");

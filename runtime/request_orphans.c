@@ -76,7 +76,7 @@ static void collect_orphans(struct completion *done)
 void record_poll(void)
 {
     static _Thread_local bool polling;
-    if (polling || !atomic_load(&request_orphans)) return;
+    if (!atomic_load(&request_orphans) || polling) return;
     polling = true;
     offer_poll(), outflow_poll();
     struct completion c = {0};
