@@ -16,7 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * Allocations.
+ * Allocations. What opens and closes them holds the lock, and the latch too where it changes the table or what has users.
  */
 
 struct place_key {
@@ -35,6 +35,7 @@ struct import {
 };
 static struct import *imports;
 static struct import *latest;   /* the last of them, of the last message; NULL: not known */
+static struct latch held;
 
 /* With the lock held, out of the table and without users. */
 static void import_close(struct import *i)
@@ -49,10 +50,13 @@ static void import_close(struct import *i)
 /* With the lock held. */
 static void import_drop(struct import *i)
 {
+    latch_close(&held);
     HASH_DEL(imports, i);
     i->stale = true;
     latest = NULL;
-    if (!i->users) import_close(i);
+    bool used = i->users;
+    latch_open(&held);
+    if (!used) import_close(i);
 }
 
 /* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
@@ -71,7 +75,10 @@ static void import_bound(void)
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
         if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
-        if (!i->users) import_drop(i);
+        latch_close(&held);
+        bool used = i->users;
+        latch_open(&held);
+        if (!used) import_drop(i);
     }
 }
 
@@ -97,6 +104,43 @@ bool import_across(const struct import *i)
 /* The own memory needs no opening; all its users share one import. */
 static struct import self_import = {.users = 1};
 
+static void use_ends(struct import *i)
+{
+    latch_close(&held);
+    i->users--;
+    latch_open(&held);
+}
+
+/* With a user more, if it is the last message's. */
+static struct import *use_latest(const struct place_key *key)
+{
+    latch_close(&held);
+    struct import *i = latest;
+    bool same = i && i->base && !memcmp(&i->key, key, sizeof *key);
+    if (same) i->users++;
+    latch_open(&held);
+    return same ? i : NULL;
+}
+
+/* With the lock held. With a user more; NULL where the driver refuses. */
+static struct import *use(const struct place_key *key, const struct slot *s)
+{
+    struct import *i;
+    HASH_FIND(hh, imports, key, sizeof *key, i);
+    bool there = i != NULL, last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!there) import_drop_under(key, s), i = import_new(key, s);
+    if (!i) return NULL;
+    bool opened = i->base;
+    latch_close(&held);
+    if (there && !last) HASH_DEL(imports, i);
+    if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
+    latest = i, i->users++;
+    latch_open(&held);
+    import_bound();
+    if (!opened) use_ends(i);
+    return opened ? i : NULL;
+}
+
 struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
 {
     struct place_key key;
@@ -105,27 +149,13 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
     if (p->self) return &self_import;
     memset(&key, 0, sizeof key);
     key.device = d, key.id = s->id, key.rank = p->rank;
-    pthread_mutex_lock(&lock);
-    i = latest;
-    if (!i || memcmp(&i->key, &key, sizeof key)) HASH_FIND(hh, imports, &key, sizeof key, i);
-    bool last = i && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
-    if (!i) {
-        import_drop_under(&key, s);
-        i = import_new(&key, s);
-    } else if (!last) {
-        HASH_DEL(imports, i);
+    if (!(i = use_latest(&key))) {
+        pthread_mutex_lock(&lock);
+        i = use(&key, s);
+        pthread_mutex_unlock(&lock);
     }
-    bool opened = i && i->base;
-    if (i) {
-        i->users++;
-        if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
-        latest = i;
-        import_bound();
-        *address = i->base + (s->user - i->start);
-        if (!opened) i->users--;
-    }
-    pthread_mutex_unlock(&lock);
-    return opened ? i : NULL;
+    if (i) *address = i->base + (s->user - i->start);
+    return i;
 }
 
 static bool is_gone(const struct import *i)
@@ -160,8 +190,14 @@ void import_yield(void)
 void import_put(struct import *i)
 {
     if (!i || i == &self_import) return;
+    latch_close(&held);
+    bool stale = i->stale;
+    if (!stale) i->users--;
+    latch_open(&held);
+    if (!stale) return;
     pthread_mutex_lock(&lock);
-    if (!--i->users && i->stale) import_close(i);
+    use_ends(i);
+    if (!i->users) import_close(i);
     pthread_mutex_unlock(&lock);
 }
 
