@@ -216,7 +216,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     struct parcel whole = {.address = e->bytes, .bytes = length};
     struct descriptor found;
     memcpy(e->bytes, bytes, (size_t)length);
-    e->stands = pull_wanted(&whole, e->bytes, status, &found);
+    e->stands = pull_wanted(&whole, e->bytes, length, &found);
     e->payload = e->stands ? e->descriptor.bytes : length;
     e->at = (struct aside_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;

@@ -77,8 +77,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
     *p = NULL;
     if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
-    if (l && parcel_received_apart(l, w_of, buf, count, source, comm))
-        *rc = parcel_open_on(p, l, w_of, buf, count, datatype, source, comm);
+    if (l) *rc = parcel_open_apart(p, l, w_of, buf, count, datatype, source, comm);
     attach_poll();
     if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
@@ -90,10 +89,11 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
 {
     struct descriptor d;
     struct pulls ps = {0};
-    if (!pull_wanted(p, p->address, status, &d)) {
-        if (p->device && wire_received(status) >= OFFER_MIN) pull_note(node_peer(comm, status->MPI_SOURCE), p, false);
-        if (p->block) host_arrived(p, wire_received(status));
-        return p->transport ? parcel_unpack(p, wire_received(status), comm) : MPI_SUCCESS;
+    int64_t bytes = wire_received(status);
+    if (!pull_wanted(p, p->address, bytes, &d)) {
+        if (p->device && bytes >= OFFER_MIN) pull_note(node_peer(comm, status->MPI_SOURCE), p, false);
+        if (p->block) host_arrived(p, bytes);
+        return p->transport ? parcel_unpack(p, bytes, comm) : MPI_SUCCESS;
     }
     int rc = pull_add(&ps, &d, p->address, p, status);
     bool failed = pulls_run(&ps) != 0;

@@ -190,15 +190,6 @@ void parcel_landing(struct parcel *p)
  * these, and so much pinned memory may not be had. Nor are longer ones sent apart. */
 #define APART_MOST ((int64_t)64 << 20)
 
-bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm)
-{
-    int64_t bytes = layout_bytes(l, count);
-    if (!parcel_native(l, buf, count, w)) return true;
-    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
-    bool shared = bytes >= descriptor_least() && atomic_load_explicit(landings_at(buf), memory_order_relaxed);
-    return bytes <= APART_MOST && (shared || prefers_host(bytes, source, comm));
-}
-
 #define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
 
 bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
@@ -248,6 +239,18 @@ int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const vo
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     return parcel_open_at(p, l, w, buf, count, datatype, prefers_host(layout_bytes(l, count), peer, comm), comm);
+}
+
+int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                      MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    int64_t bytes = layout_bytes(l, count);
+    bool native = parcel_native(l, buf, count, w), on_host = (!native || bytes <= APART_MOST) && prefers_host(bytes, source, comm);
+    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
+    bool shared = bytes >= descriptor_least() && bytes <= APART_MOST &&
+                  atomic_load_explicit(landings_at(buf), memory_order_relaxed);
+    if (native && !on_host && !shared) return MPI_SUCCESS;
+    return parcel_open_at(p, l, w, buf, count, datatype, on_host, comm);
 }
 
 int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,

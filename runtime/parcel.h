@@ -25,9 +25,6 @@ struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, 
 /* Notes that a receive into device memory is under way in the buffer itself. Until its parcel is closed, others into
  * that address are received apart. */
 void parcel_landing(struct parcel *p);
-/* Returns true where what `source` sends into such a buffer is better received into memory of stridec's: the MPI can't
- * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. */
-bool parcel_received_apart(const struct layout *l, struct where w, const void *buf, int64_t count, int source, MPI_Comm comm);
 /* Returns true where a message from device d that the MPI could take is packed all the same: to a rank of the node, too short
  * for an RTS header, or one of the first, before that rank has tried to read memory of d. What the MPI opens it keeps
  * open past its end, in the way of what lies there next (export_passes). */
@@ -37,6 +34,10 @@ const struct transport *parcel_transport(struct layout *l, struct where w, int64
 /* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
+/* Opens a parcel for what `source` sends into such a buffer, where that is better received into memory of stridec's: the MPI can't
+ * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. Else leaves *p alone. */
+int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                      MPI_Datatype datatype, int source, MPI_Comm comm);
 /* Opens a parcel that is sent: to ranks of the node a CUDA-aware MPI gets it in host memory, so that it opens nothing there. */
 int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                      MPI_Datatype datatype, int dest, MPI_Comm comm);

@@ -22,10 +22,10 @@ bool pull_from(MPI_Comm comm, int source);
  * offers. MPI_SUCCESS; or, without memory, an error raised on comm: a descriptor would pass for the payload. */
 int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
                bool carried);
-/* True if what a receive for p brought is a descriptor, or can't be told from one: then its bytes are PULL_UNREAD, and pull_add
- * gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
+/* True if what a receive for p brought, so many bytes, is a descriptor, or can't be told from one: then its bytes are PULL_UNREAD, and
+ * pull_add gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
 #define PULL_UNREAD (-1)
-bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d);
+bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d);
 /* The last long message into device memory was an RTS header. struct peer.offers is that of one peer alone. */
 extern atomic_bool pull_device_came;
 /* Notes what a receive of p brought from `from`, which may be NULL. */

@@ -97,10 +97,9 @@ void pull_note(struct peer *from, const struct parcel *p, bool header)
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at must not pass
  * for a payload. */
-bool pull_wanted(struct parcel *p, const void *packed, const MPI_Status *status, struct descriptor *d)
+bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d)
 {
-    int64_t came = descriptors_armed() ? wire_received(status) : 0;
-    if (!descriptor_fits(came)) return false;
+    if (!descriptors_armed() || !descriptor_fits(came)) return false;
     bool brief = came == BRIEF_BYTES;
     if (p->bytes < (brief ? came : DESCRIPTOR_BYTES)) return false;
     if (!told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return d->bytes = PULL_UNREAD, true;

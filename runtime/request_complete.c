@@ -58,7 +58,7 @@ static void receive_done(struct completion *c, struct record *r, MPI_Status *sta
         return;
     }
     int64_t bytes = brought(r, status, error);
-    if (bytes && p && pull_wanted(p, packed, status, &d)) {
+    if (bytes && p && pull_wanted(p, packed, bytes, &d)) {
         r->refused = pull_add(&c->pulls, &d, packed, p, status);
         if (r->refused == MPI_SUCCESS) r->pulled = d.bytes;
         else refuse(c, r, status);
