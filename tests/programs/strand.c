@@ -181,7 +181,7 @@ static void complete(struct strand *s, struct group *g, struct chance *c)
         if (op_of(s, g->event[i])->fails) fails = true, ignore = false;
     }
     if (g->event[0] && op_of(s, g->event[0])->alone) way = WAIT;
-    if (KNOWN_ANY && fails && (way == TESTANY || way == WAITANY)) way = WAIT;
+    if (KNOWN_ANY && fails && (way == TESTANY || way == WAITANY || way == TESTSOME || way == WAITSOME)) way = WAIT;
     if (KNOWN_WAITALL_FAILS && fails && setup.threads > 1) way = once_in(c, 2) ? WAIT : TEST;
     tell("  rank %d, time %d: %s of %d requests%s", my_rank, g->event[0] ? g->event[0]->time : -1, way_name[way], g->n,
          ignore && (way == WAITALL || way == TESTALL) ? ", without statuses" : "");
