@@ -89,13 +89,14 @@ static uint32_t state_of(const struct offer *o)
     return atomic_load_explicit(&o->slot->state, memory_order_acquire);
 }
 
-/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or there is no memory. */
+/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or there is no memory, which is not tried
+ * again. */
 static bool move_away(struct offer *o)
 {
     uint32_t offered = SLOT_OFFERED;
     struct export e;
     struct parcel *p = o->parcel;
-    if (offer_moved(o) || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
+    if (o->stays || offer_moved(o) || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
     bool moved = o->host ? host_offer_move(o) : !device_enter(p->device);
     if (moved && !o->host) {
         struct stream *s = stream_get(p->device);
@@ -108,6 +109,7 @@ static bool move_away(struct offer *o)
         device_leave(p->device);
     }
     if (moved && !o->host) offer_describe(o, &e, p->wire->address, 0);
+    o->stays = !moved;
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
     return moved;
 }
@@ -213,7 +215,7 @@ bool offer_read(const struct offer *o)
 
 bool offer_ended(struct offer *o)
 {
-    return answered(o) || offer_moved(o) || impatient(o);
+    return answered(o) || offer_moved(o) || (impatient(o) && (move_away(o) || !o->stays));
 }
 
 static void leave(struct offer *o)
@@ -251,6 +253,7 @@ int offer_end(struct offer *o)
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (offer_moved(o)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
+        if (o->stays && spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_SELF);
         spin(spins);
     }
     finished(o);

@@ -14,6 +14,7 @@ struct offer {
     bool host;                 /* of host memory */
     bool brief;                /* its descriptor is one (brief.h), and is under way or not pulled yet */
     bool hungry;               /* the wire, or the room, is to be filled by offer_feed */
+    bool stays;                /* there was no memory for the payload: it stays where it is until it is read */
     bool *promise;             /* the sender's: a slot is kept for its next offer; NULL where it wants none, and of one that stays */
     uint64_t room;             /* where the payload lies packed (room.h); 0: in no room */
     struct bypass_turn turn;   /* how it gets there; */

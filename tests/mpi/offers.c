@@ -11,6 +11,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_PEERS=0 -n 2 packed apart
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2,cuIpcOpenMemHandle:3,cuIpcOpenMemHandle:5,cuIpcOpenMemHandle:8 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:4+ -n 2 refused
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 full
  */
 #include "check.h"
 #include "offers.h"
@@ -351,6 +352,60 @@ static bool until_shared(void)
     return both(own && offers_accepted(own, peer));
 }
 
+/*
+ * No memory is left for what its receiver does not read at once: that sends the same rank a long message first, or waits for a word
+ * from it, which comes when a test has told that the send is not complete.
+ */
+
+static void full(void)
+{
+    enum { LONG = 1 << 20, BLOCKS = 1 << 12, COPIES = 32, LEAST = 1 << 12, WARM = 3 };
+    char *message = calloc(LONG, 1);
+    void *taken;
+    struct buf b, theirs;
+    MPI_Datatype row, strided;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Type_vector(BLOCKS, 2, 4, MPI_INT, &row);
+    MPI_Type_create_resized(row, 0, BLOCKS * 16, &strided);
+    MPI_Type_free(&row);
+    type_commit(&strided);
+    buf_bytes(&b, MEM_DEVICE, COPIES * BLOCKS * 16, 0, 40 + (uint64_t)my_rank);
+    for (int round = 0; round <= WARM; round++) {
+        bool now = round == WARM;
+        int count = now ? COPIES : 1;
+        for (size_t bytes = LONG; now && bytes >= LEAST; bytes /= 2)
+            while (cudaMalloc(&taken, bytes) == cudaSuccess) continue;   /* until the end of the process */
+        MPI_Barrier(comm);
+        if (my_rank == 0) {
+            if (now) MPI_Irecv(message, LONG, MPI_CHAR, peer, 1, comm, &request);
+            MPI_Send(b.origin, count, strided, peer, 2, comm);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            if (now) MPI_Send(message, LONG, MPI_CHAR, peer, 1, comm);
+            MPI_Recv(b.origin, count, strided, peer, 2, comm, MPI_STATUS_IGNORE);
+        }
+    }
+    if (my_rank == 0) {
+        int done = 0;
+        MPI_Isend(b.origin, COPIES, strided, peer, 3, comm, &request);
+        for (double since = MPI_Wtime(); !done && MPI_Wtime() - since < 0.002;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        MPI_Send(NULL, 0, MPI_CHAR, peer, 4, comm);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(NULL, 0, MPI_CHAR, peer, 4, comm, MPI_STATUS_IGNORE);
+        MPI_Recv(b.origin, COPIES, strided, peer, 3, comm, MPI_STATUS_IGNORE);
+    }
+    cudaGetLastError();
+    buf_bytes(&theirs, MEM_HOST, COPIES * BLOCKS * 16, 0, 40);
+    for (int i = 0; my_rank == 1 && i < COPIES * BLOCKS; i++)
+        memcpy(b.shadow + b.lead + i * 16, theirs.shadow + theirs.lead + i * 16, 8);
+    buf_check(&b, "sent without memory");
+    report("a send that waits for its receiver receives from it, when no memory is left");
+    buf_free(&theirs), buf_free(&b);
+    free(message);
+    MPI_Type_free(&strided);
+}
+
 int main(int argc, char **argv)
 {
     bool apart = false, refused = false;
@@ -363,6 +418,11 @@ int main(int argc, char **argv)
     if (apart && !host_mode) cudaSetDevice(my_rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (!strcmp(argv[argc - 1], "full")) {
+        full();
+        MPI_Comm_free(&comm);
+        return check_finish();
+    }
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, COUNT);
     if (!host_mode) {
         bool shared = until_shared();
