@@ -97,6 +97,12 @@ job() {
     case "${PROGRAMS_REAL:+real} $*" in real* | *--host*) sim= ;; esac
     case " $* " in *" --host "*) digest="--digest $work/digest.$number" ;; esac
     under="$build/stridec run $sim --"
+    # The sanitizer's runtime comes before all other libraries, but not into mpirun.
+    if [ -n "${SAN:-}" ]; then
+        asan=$(gcc -print-file-name=libasan.so) preload=$(echo "$variables" | sed -n 's/.* LD_PRELOAD=\([^ ]*\).*/\1/p')
+        variables=$(echo "$variables" | sed 's/ LD_PRELOAD=[^ ]*//')
+        under="env LD_PRELOAD=$asan${preload:+:$preload} ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 $under"
+    fi
     # shellcheck disable=SC2086
     programs "$n" "$first" "$each" "$@" $digest >"$log" 2>&1
     status=$?
