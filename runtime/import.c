@@ -34,7 +34,7 @@ struct import {
     UT_hash_handle hh;     /* in order of last use */
 };
 static struct import *imports;
-static struct import *latest;   /* the last of them, of the last message; NULL: not known */
+static struct import *latest;   /* the last message's, which is the last of the table; NULL: not known */
 static struct latch held;
 
 /* With the lock held, out of the table and without users. */

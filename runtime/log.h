@@ -6,8 +6,8 @@
 /* ORDER LOG_LEVEL: names in log.c. */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* All of them are cold: what leads to a message only is laid out away from the code that moves messages. */
 bool log_enabled(enum log_level level);
+/* This and those below are cold: code that leads to a line only is laid out away from what moves messages. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
 /* Writes the first time only, as long as the process lives; `key` tells messages apart (static storage). */
 void log_once(enum log_level level, const char *key, const char *format, ...) __attribute__((cold, format(printf, 3, 4)));

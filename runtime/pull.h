@@ -11,7 +11,7 @@ struct pulls {
     struct inflow *inflows;   /* what comes in chunks (inflow.h) */
     struct pull *first, **last;
     int n;
-    void (*meanwhile)(void *); /* called once while a GPU moves bytes, if any does; NULL: nothing */
+    void (*meanwhile)(void *); /* called once while a GPU, which is entered, moves bytes, if any does; NULL: nothing is */
     void *arg;                 /* its argument */
 };
 
