@@ -100,6 +100,7 @@ struct peer {
     atomic_int untried;         /* messages so far that did not wait for it to try the own device memory (parcel_sent_apart) */
     _Atomic uint32_t gone;      /* its `goes` that were looked at (import_yield) */
     _Atomic uint32_t refused;   /* what it could reach of that once, and can't any more: bits as node_reaches */
+    _Atomic int late;           /* messages that are not waited for again, for it came late for one (offer.c) */
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */
     _Atomic int unfollowed;     /* messages that are not marked, for it could not follow the marks of one */
     _Atomic int moved;          /* messages that do not stay in place for XPMEM, for it came late for one */

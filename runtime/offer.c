@@ -14,8 +14,10 @@
 #include "world.h"
 #include <pthread.h>
 
-/* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. */
+/* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. Of a peer that was not
+ * there by then so many messages more are waited for from their start on, as if somebody had waited since. */
 #define PATIENCE_NS 200000
+#define LATE 64
 #define SPINS_A_LOOK 64
 #define LOOKS_A_PULSE 4096
 #define SPINS_A_PROGRESS 256
@@ -162,9 +164,15 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
     return o;
 }
 
-static bool impatient(const struct offer *o)
+/* Of a window of many sends the first is old before the last is sent: its receiver may wait for all of them, so the time counts from when
+ * the sender has nothing else to do. */
+static bool impatient(struct offer *o)
 {
-    return stats_now() - o->begun > PATIENCE_NS;
+    int64_t now = stats_now();
+    if (!o->since) o->since = node_leaves_out(&o->peer->late) ? o->begun : now;
+    if (now - o->since <= PATIENCE_NS) return false;
+    if (o->since != o->begun) atomic_store_explicit(&o->peer->late, LATE, memory_order_relaxed);
+    return true;
 }
 
 static bool refused(struct offer *o)

@@ -10,7 +10,8 @@ struct offer {
     struct slot *slot;
     struct peer *peer;
     struct parcel *parcel;     /* the buffer, without a transport's buffers; its wire or block once the payload has moved */
-    int64_t begun;
+    int64_t begun;             /* when it was offered */
+    int64_t since;             /* from when on its receiver is waited for; 0: nobody waits yet */
     bool host;                 /* of host memory */
     bool brief;                /* its descriptor is one (brief.h), and is under way or not pulled yet */
     bool hungry;               /* the wire, or the room, is to be filled by offer_feed */
