@@ -137,7 +137,8 @@ worker() {   # NUMBER: every so many-th job
 # It must be able to fail.
 variables='' under=''
 if programs 2 1 3 --host --plant --digest "$work/spoilt" >"$work/plant" 2>&1 || ! grep -q '^not ok seed' "$work/plant"; then
-    echo "not ok programs: bytes that were spoilt are not found"
+    echo "not ok programs: bytes that were spoilt are not found, or nothing ran:"
+    tail -5 "$work/plant"
     exit 1
 fi
 programs 2 1 3 --host --digest "$work/right" >"$work/plant" 2>&1
