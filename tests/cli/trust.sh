@@ -24,19 +24,25 @@ export LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HOME=$work
 unset XDG_CACHE_HOME XDG_CONFIG_HOME
 as_user() { (umask 002 && setpriv --reuid=65534 --regid=65534 --clear-groups "$@"); }
 as_stranger() { setpriv --reuid=65533 --regid=65533 --clear-groups "$@"; }
+preload=
 program() {   # RANKS NAME ARGUMENT...
-    as_user env STRIDEC_HOST=on "${settings[@]}" timeout -k 5 100 "$work/bin/mpirun.sh" -n "$1" ${san:-} \
-        ${san:+ASAN_OPTIONS=detect_leaks=0} "$work/bin/stridec" run -- "$work/bin/tests/mpi/$2" "${@:3}" >"$work/out" 2>&1
+    # The sanitizer's runtime comes before what else is preloaded.
+    local under=(env ${preload:+"LD_PRELOAD=$preload"})
+    # shellcheck disable=SC2206
+    [ -z "${san:-}" ] || under=($san${preload:+:$preload} ASAN_OPTIONS=detect_leaks=0)
+    as_user env STRIDEC_HOST=on "${settings[@]}" timeout -k 5 100 "$work/bin/mpirun.sh" -n "$1" "${under[@]}" \
+        "$work/bin/stridec" run -- "$work/bin/tests/mpi/$2" "${@:3}" >"$work/out" 2>&1
 }
 
 # A rank's name in /dev/shm: the stranger has it first. Rank 1 is held in MPI_Init until then.
-settings=("LD_PRELOAD=$work/bin/tests/mpi/liblate.so" "LATE=$work/late" "TAKE=$work/user/take")
+settings=("LATE=$work/late" "TAKE=$work/user/take") preload=$work/bin/tests/mpi/liblate.so
 program 2 shared --host taken &
 until [ -s "$work/user/take" ] || ! kill -0 $! 2>/dev/null; do :; done
 name=$(cat "$work/user/take" 2>/dev/null)
 [ -z "$name" ] || as_stranger sh -c 'head -c 9000000 /dev/zero >"$0" && chmod 777 "$0"' "$name"
 : >"$work/late"
 wait $!
+preload=
 result "another user takes a rank's name in /dev/shm"
 [ -n "$name" ] && [ "$(stat -c %u "$name")" = 65533 ] && rm -f "$name"
 result "the other user's file is left alone"
