@@ -109,8 +109,8 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
     esac
     # shellcheck disable=SC2046
     set -- $(echo "$*" | sed 's/ *=> .*//')
-    # A thousand types in one another: with the slow unwinder each allocation of the MPI's takes a millisecond.
-    case ${SAN:+$name}:$* in failing:*deep*) no_leaks fast_unwind_on_malloc=1 ;; esac
+    # With the slow unwinder each allocation takes a millisecond: of the MPI's for a thousand types in one another, of what compiles.
+    case ${SAN:+$name}:$* in failing:*deep* | fallback:*) no_leaks fast_unwind_on_malloc=1 ;; esac
     start "$name" "$ranks" "$@" >"$work/out" 2>"$work/err"
     status=$?
     # The leak sanitizer itself crashes now and then, where threads come and go.

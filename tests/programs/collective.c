@@ -91,6 +91,7 @@ static void plan(struct op *o, struct chance *c)
     static const int comms[] = {COMM_WORLD, COMM_WORLD, COMM_BACKWARDS, COMM_PART, COMM_BETWEEN};
     k->call = (enum call)draw(c, CALLS);
     k->comm = near(k->call) ? (once_in(c, 2) ? COMM_GRID : COMM_GRAPH) : comms[draw(c, 5)];
+    if (KNOWN_SHORT && (k->call == GATHER || k->call == SCATTER)) k->call++;   /* to Gatherv, Scatterv */
     k->form = (enum form)draw(c, 3);
     struct comm *m = &o->strand->comms[k->comm];
     k->root = draw(c, RANKS * 2);

@@ -67,8 +67,9 @@
 #define KNOWN_ISENDRECV MPICH_HAS
 
 /* MPICH 4.0: where some hundreds of types are alive, what it packs itself may end some bytes short: MPI_Pack, buffered sends,
- * MPI_Sendrecv_replace, and an MPI_Alltoall in place. A hundred types that nobody uses, made beside a program's own, show it
- * without stridec; beside stridec its own types do. Drawn under --short alone, and MPI_Pack on devices, where stridec packs. */
+ * MPI_Sendrecv_replace, an MPI_Alltoall in place, MPI_Gather and MPI_Scatter, in which some ranks pack for others. A hundred types
+ * that nobody uses, made beside a program's own, show it without stridec; beside stridec its own types do. Drawn under --short
+ * alone, and MPI_Pack on devices, where stridec packs. */
 #define KNOWN_SHORT (MPICH_HAS && !setup.may_be_short)
 
 /* ROMIO of MPICH 4.0 gives up on buffers and views of many types: vectors alone come there. */
