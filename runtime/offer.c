@@ -261,7 +261,7 @@ int offer_end(struct offer *o)
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (offer_moved(o)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
-        if (o->stays && spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_SELF);
+        if (o->stays && spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_WORLD);
         spin(spins);
     }
     finished(o);
@@ -317,7 +317,7 @@ static bool in_vain(const struct peer *p)
 
 void offer_linger(struct offer *o, unsigned spins)
 {
-    if (spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_SELF);
+    if (spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_WORLD);
     if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     spin(spins);
 }

@@ -236,7 +236,7 @@ static void run_on(struct pulls *ps, struct device *d)
 static void take_turn(void)
 {
     offer_serve();
-    world_progress(MPI_COMM_SELF);
+    world_progress(MPI_COMM_WORLD);
 }
 
 /* Packed bytes on the host into a parcel's buffer, wherever that is. */
