@@ -16,7 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * Allocations. What opens and closes them holds the lock, and the latch too where it changes the table or what has users.
+ * Allocations. What opens and closes them holds the lock, and the latch too where it changes the table or their users.
  */
 
 struct place_key {
@@ -104,13 +104,6 @@ bool import_across(const struct import *i)
 /* The own memory needs no opening; all its users share one import. */
 static struct import self_import = {.users = 1};
 
-static void use_ends(struct import *i)
-{
-    latch_close(&held);
-    i->users--;
-    latch_open(&held);
-}
-
 /* With a user more, if it is the last message's. */
 static struct import *use_latest(const struct place_key *key)
 {
@@ -127,17 +120,17 @@ static struct import *use(const struct place_key *key, const struct slot *s)
 {
     struct import *i;
     HASH_FIND(hh, imports, key, sizeof *key, i);
-    bool there = i != NULL, last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    bool there = i != NULL;
+    bool last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
     if (!there) import_drop_under(key, s), i = import_new(key, s);
     if (!i) return NULL;
     bool opened = i->base;
     latch_close(&held);
     if (there && !last) HASH_DEL(imports, i);
     if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
-    latest = i, i->users++;
+    latest = i, i->users += opened;
     latch_open(&held);
-    import_bound();
-    if (!opened) use_ends(i);
+    import_bound();   /* i goes last, and only if it was not opened */
     return opened ? i : NULL;
 }
 
@@ -191,13 +184,11 @@ void import_put(struct import *i)
 {
     if (!i || i == &self_import) return;
     latch_close(&held);
-    bool stale = i->stale;
-    if (!stale) i->users--;
+    bool closes = !--i->users && i->stale;
     latch_open(&held);
-    if (!stale) return;
+    if (!closes) return;
     pthread_mutex_lock(&lock);
-    use_ends(i);
-    if (!i->users) import_close(i);
+    import_close(i);
     pthread_mutex_unlock(&lock);
 }
 
