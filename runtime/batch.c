@@ -6,7 +6,7 @@
 static void add(struct batch *b, struct parcel *p, enum kernel_direction direction, int64_t bytes)
 {
     p->direction = direction;
-    p->moved = bytes, p->started = stats_now();
+    p->moved = bytes, p->started = parcel_begin();
     p->next = NULL;
     if (!b->first) b->last = &b->first;
     *b->last = p;

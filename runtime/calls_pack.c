@@ -27,7 +27,7 @@ struct packed {
 /* One kernel between the typed buffer and packed bytes that its device can address. */
 static int direct(struct parcel *p, enum kernel_direction direction, const struct packed *k)
 {
-    int64_t start = stats_now();
+    int64_t start = parcel_begin();
     if (device_enter(p->device)) return -1;
     struct stream *s = stream_get(p->device);
     int rc = s ? parcel_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;

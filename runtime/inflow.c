@@ -142,7 +142,7 @@ int inflow_add(struct inflow **all, const struct descriptor *d, struct parcel *p
         free(f);
         return MPI_ERR_NO_MEM;
     }
-    f->begun = stats_now();
+    f->begun = parcel_begin();
     f->next = *all;
     *all = f;
     return fits ? MPI_SUCCESS : MPI_ERR_TRUNCATE;

@@ -194,7 +194,7 @@ int outflow_feed(struct outflow *o)
 {
     struct device *d = o->parcel->device;
     struct stream *s[PIPELINE_DEPTH_MOST];
-    int64_t begun = stats_now();
+    int64_t begun = parcel_begin();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
     if (!device_enter(d)) {
         int first = o->ahead != NULL;
