@@ -353,8 +353,8 @@ static bool until_shared(void)
 }
 
 /*
- * No memory is left for what its receiver does not read at once: that sends the same rank a long message first, or waits for a word
- * from it, which comes when a test has told that the send is not complete.
+ * No memory is left for what its receiver does not read at once: the receiver sends the same rank a long message
+ * first, or waits for a word from it, which comes when a test has told that the send is not complete.
  */
 
 static void full(void)
@@ -362,14 +362,16 @@ static void full(void)
     enum { LONG = 1 << 20, BLOCKS = 1 << 12, COPIES = 32, LEAST = 1 << 12, WARM = 3 };
     char *message = calloc(LONG, 1);
     void *taken;
-    struct buf b, theirs;
+    struct layout l;
+    struct buf b;
     MPI_Datatype row, strided;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Type_vector(BLOCKS, 2, 4, MPI_INT, &row);
     MPI_Type_create_resized(row, 0, BLOCKS * 16, &strided);
     MPI_Type_free(&row);
     type_commit(&strided);
-    buf_bytes(&b, MEM_DEVICE, COPIES * BLOCKS * 16, 0, 40 + (uint64_t)my_rank);
+    layout_of(&l, strided, COPIES, "pairs of ints");
+    buf_make(&b, MEM_DEVICE, &l, 0, 40 + (uint64_t)my_rank);
     for (int round = 0; round <= WARM; round++) {
         bool now = round == WARM;
         int count = now ? COPIES : 1;
@@ -388,7 +390,8 @@ static void full(void)
     if (my_rank == 0) {
         int done = 0;
         MPI_Isend(b.origin, COPIES, strided, peer, 3, comm, &request);
-        for (double since = MPI_Wtime(); !done && MPI_Wtime() - since < 0.002;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        for (double since = MPI_Wtime(); !done && MPI_Wtime() - since < 0.002;)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         MPI_Send(NULL, 0, MPI_CHAR, peer, 4, comm);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else {
@@ -396,14 +399,11 @@ static void full(void)
         MPI_Recv(b.origin, COPIES, strided, peer, 3, comm, MPI_STATUS_IGNORE);
     }
     cudaGetLastError();
-    buf_bytes(&theirs, MEM_HOST, COPIES * BLOCKS * 16, 0, 40);
-    for (int i = 0; my_rank == 1 && i < COPIES * BLOCKS; i++)
-        memcpy(b.shadow + b.lead + i * 16, theirs.shadow + theirs.lead + i * 16, 8);
+    if (my_rank == 1) buf_expect_from(&b, &l, &l, 40);
     buf_check(&b, "sent without memory");
     report("a send that waits for its receiver receives from it, when no memory is left");
-    buf_free(&theirs), buf_free(&b);
+    buf_free(&b), layout_free(&l);
     free(message);
-    MPI_Type_free(&strided);
 }
 
 int main(int argc, char **argv)
