@@ -65,8 +65,8 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared
 	$(LUA) runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
-# A message reads some fifteen thread-local variables: as a library that is there from the program's start has them, without calls.
-# One that is opened later needs 256 bytes of what the C library keeps for that.
+# A message reads some fifteen thread-local variables: without calls, like a library that is there from the program's
+# start. One that is opened later needs 256 bytes of what the C library keeps for that.
 TLS = -ftls-model=initial-exec
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)

@@ -14,8 +14,8 @@
 #include "world.h"
 #include <pthread.h>
 
-/* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. Of a peer that was not
- * there by then so many messages more are waited for from their start on, as if somebody had waited since. */
+/* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. If the
+ * receiver has not begun by then, that time counts from the start of each of the next LATE sends to it. */
 #define PATIENCE_NS 200000
 #define LATE 64
 #define SPINS_A_LOOK 64
@@ -91,14 +91,15 @@ static uint32_t state_of(const struct offer *o)
     return atomic_load_explicit(&o->slot->state, memory_order_acquire);
 }
 
-/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or there is no memory, which is not tried
- * again. */
+/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or where there is no
+ * memory: that is not tried again. */
 static bool move_away(struct offer *o)
 {
     uint32_t offered = SLOT_OFFERED;
     struct export e;
     struct parcel *p = o->parcel;
-    if (o->stays || offer_moved(o) || !atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
+    if (o->stays || offer_moved(o)) return false;
+    if (!atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
     bool moved = o->host ? host_offer_move(o) : !device_enter(p->device);
     if (moved && !o->host) {
         struct stream *s = stream_get(p->device);
@@ -164,8 +165,8 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
     return o;
 }
 
-/* Of a window of many sends the first is old before the last is sent: its receiver may wait for all of them, so the time counts from when
- * the sender has nothing else to do. */
+/* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
+ * last is sent, and the receiver may wait for all of them. */
 static bool impatient(struct offer *o)
 {
     int64_t now = stats_now();
@@ -261,7 +262,7 @@ int offer_end(struct offer *o)
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (offer_moved(o)) return o->room ? host_offer_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
-        if (o->stays && spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_WORLD);
+        if (o->stays && spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
         spin(spins);
     }
     finished(o);
@@ -317,7 +318,7 @@ static bool in_vain(const struct peer *p)
 
 void offer_linger(struct offer *o, unsigned spins)
 {
-    if (spins % SPINS_A_PROGRESS == 0 && world_exists()) world_progress(MPI_COMM_WORLD);
+    if (spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
     if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     spin(spins);
 }

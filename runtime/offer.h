@@ -53,8 +53,8 @@ void offer_near(const struct offer *o);
 void offer_next_near(void);
 /* True once the receiver has read all of it: offer_end waits for nothing then. */
 bool offer_read(const struct offer *o);
-/* True once the sender's buffer is its own again, or will be when the receiver that reads it now is through. Waits for no receiver to
- * begin: after some time the payload moves away, if there is memory. */
+/* True once the sender's buffer is its own again, or will be when the receiver that reads it now is through. Waits
+ * for no receiver to begin: after some time the payload moves away, if there is memory. */
 bool offer_ended(struct offer *o);
 /* Waits until the buffer is free, and gives o back, now or once the receiver has read. 0, or -1: the receiver's process is
  * gone (logged). */

@@ -103,7 +103,7 @@ static bool shadow_room(struct carried *c, size_t bytes)
     return c->block != NULL;
 }
 
-/* Passes the packed bytes as so many of the one basic type; false where there is not one, or the call's type must stay. */
+/* Passes the packed bytes as elements of the one basic type. False where there is not one, or the type must stay. */
 static bool flatten(struct operand *p, const struct carried *c)
 {
     const struct layout *l = p->flags & OPERAND_FLAT && c->n == 1 ? c->piece[0].parcel.layout : NULL;

@@ -245,7 +245,8 @@ int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const
                       MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     int64_t bytes = layout_bytes(l, count);
-    bool native = parcel_native(l, buf, count, w), on_host = (!native || bytes <= APART_MOST) && prefers_host(bytes, source, comm);
+    bool native = parcel_native(l, buf, count, w);
+    bool on_host = (!native || bytes <= APART_MOST) && prefers_host(bytes, source, comm);
     /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
     bool shared = bytes >= descriptor_least() && bytes <= APART_MOST &&
                   atomic_load_explicit(landings_at(buf), memory_order_relaxed);

@@ -34,8 +34,9 @@ const struct transport *parcel_transport(struct layout *l, struct where w, int64
 /* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
 int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
-/* Opens a parcel for what `source` sends into such a buffer, where that is better received into memory of stridec's: the MPI can't
- * take the buffer itself, or an RTS header is likely to come, which the host then reads at once. Else leaves *p alone. */
+/* Opens a parcel for what `source` sends into such a buffer, where that is better received into memory of stridec's:
+ * the MPI can't take the buffer itself, or an RTS header is likely to come, which the host then reads at once. Else
+ * leaves *p alone. */
 int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                       MPI_Datatype datatype, int source, MPI_Comm comm);
 /* Opens a parcel that is sent: to ranks of the node a CUDA-aware MPI gets it in host memory, so that it opens nothing there. */

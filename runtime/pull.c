@@ -196,7 +196,7 @@ static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
     return sides;
 }
 
-/* What is there to be done anyway. */
+/* Does, while bytes move, what has to be done in any case. */
 static void meanwhile(struct pulls *ps)
 {
     offer_poll();

@@ -11,7 +11,7 @@ struct pulls {
     struct inflow *inflows;   /* what comes in chunks (inflow.h) */
     struct pull *first, **last;
     int n;
-    void (*meanwhile)(void *); /* called once while a GPU, which is entered, moves bytes, if any does; NULL: nothing is */
+    void (*meanwhile)(void *); /* called once while a GPU, which is entered, moves bytes; or NULL */
     void *arg;                 /* its argument */
 };
 
@@ -22,8 +22,8 @@ bool pull_from(MPI_Comm comm, int source);
  * offers. MPI_SUCCESS; or, without memory, an error raised on comm: a descriptor would pass for the payload. */
 int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
                bool carried);
-/* True if what a receive for p brought, so many bytes, is a descriptor, or can't be told from one: then its bytes are PULL_UNREAD, and
- * pull_add gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
+/* True if what a receive for p brought, `came` bytes, is a descriptor, or can't be told from one: then its bytes are
+ * PULL_UNREAD, and pull_add gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
 #define PULL_UNREAD (-1)
 bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d);
 /* The last long message into device memory was an RTS header. struct peer.offers is that of one peer alone. */

@@ -137,8 +137,8 @@ static void end(struct completion *c, struct record *r)
     else record_free(r);
 }
 
-/* Sends whose receivers are through end while the messages of others move. Persistent ones may have to be freed by the MPI, which has
- * no business in a device context of stridec's. */
+/* Sends whose receivers are through end while the messages of others move. Persistent ones may have to be freed by the
+ * MPI, which has no business in a device context of stridec's. */
 static void end_sends(void *completion)
 {
     struct completion *c = completion;

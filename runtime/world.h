@@ -14,8 +14,9 @@ MPI_Comm world_self(void);
 /* Errors that belong to no communicator go to the handler of the program's first session. */
 void world_of_session(MPI_Session session);
 #endif
-/* Lets the MPI go on with what is under way, on any communicator; comm: one that this process has, of several: MPICH's probes of
- * MPI_COMM_SELF let nothing go on. Nor do probes that find a message: this one asks for a tag that no message has. */
+/* Lets the MPI go on with what is under way, on any communicator; does nothing where comm is MPI_COMM_WORLD and
+ * there is none. comm has several processes: MPICH's probes of MPI_COMM_SELF let nothing go on. Nor do probes that
+ * find a message: this one asks for a tag that no message has. */
 void world_progress(MPI_Comm comm);
 void world_finish(void);
 

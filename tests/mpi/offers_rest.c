@@ -123,7 +123,7 @@ static void cuboid_expect(struct cuboid *c)
     }
 }
 
-/* A sender has something to do before it first looks whether its messages were received; the receiver comes after that. */
+/* A sender has something to do before it first looks whether its messages were received; the receiver comes later. */
 static void work(bool sends, int n, MPI_Request r[])
 {
     int done = 0;

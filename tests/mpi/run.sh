@@ -109,7 +109,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
     esac
     # shellcheck disable=SC2046
     set -- $(echo "$*" | sed 's/ *=> .*//')
-    # With the slow unwinder each allocation takes a millisecond: of the MPI's for a thousand types in one another, of what compiles.
+    # With the slow unwinder an allocation takes a millisecond: too long for types in a thousand others, and to compile.
     case ${SAN:+$name}:$* in failing:*deep* | fallback:*) no_leaks fast_unwind_on_malloc=1 ;; esac
     start "$name" "$ranks" "$@" >"$work/out" 2>"$work/err"
     status=$?

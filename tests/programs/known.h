@@ -19,9 +19,10 @@
 #define KNOWN_BSEND_INIT OPEN_MPI_HAS
 /* Open MPI 4.1: under MPI_THREAD_MULTIPLE a call on several requests may hang where one of them ends in an error. */
 #define KNOWN_WAITALL_FAILS OPEN_MPI_HAS
-/* Open MPI 4.1: where a receive is too short, MPI_Testany, MPI_Waitany, MPI_Testsome and MPI_Waitsome may free other requests that are
- * under way: all whose status holds an error, and that of a send holds what was in its memory until the send is complete. A
- * receive of 8 bytes that gets 64, beside a long MPI_Isend, shows it in twenty lines with MALLOC_PERTURB_=85. */
+/* Open MPI 4.1: where a receive is too short, MPI_Testany, MPI_Waitany, MPI_Testsome and MPI_Waitsome may free other
+ * requests that are under way: all whose status holds an error, and that of a send holds what was in its memory
+ * until the send is complete. A receive of 8 bytes that gets 64, beside a long MPI_Isend, shows it in twenty lines
+ * with MALLOC_PERTURB_=85. */
 #define KNOWN_ANY OPEN_MPI_HAS
 /* Open MPI 4.1: a step of -1 byte is misread. */
 #define KNOWN_STEP OPEN_MPI_HAS
