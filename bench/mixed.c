@@ -29,7 +29,7 @@ static const struct row {
     { "contiguous 256 B", 256, 0, false },
     { "vector 64 KiB, 256 B", 64 << 10, 256, false },
     { "contiguous 1 KiB", 1 << 10, 0, false },
-    { "vector 1 MiB, 256 B", 1 << 20, 256, false },
+    { "vector 1 MiB, 4 KiB", 1 << 20, 4 << 10, false },
     { "contiguous 8 KiB", 8 << 10, 0, false },
     { "vector 1 KiB, 8 B, again", 1 << 10, 8, false },
     { "contiguous 64 KiB", 64 << 10, 0, false },

@@ -159,12 +159,14 @@ bench_choice() {
 # The two kinds of runs take turns, so that no drift of the machine is taken for a difference.
 bench_mixed() {
     at=$scratch limit=150
-    for i in 1 2 3 4 5 6 7 8 9; do   # where the ranks come to lie makes 10 % between two runs
+    export OMPI_MCA_hwloc_base_binding_policy=core   # as mpirun binds two ranks by itself
+    for i in $(seq -w 25); do   # where the ranks come to lie makes 10 % between two runs
         ranks 2 "$build/bench/pingpong" --mixed "alone-$i.json"
         measure 2 pingpong --mixed "mixed-$i.json"
     done
-    python3 bench/mixed.py "$out/$name-mixed.json" "$scratch"/alone-?.json -- "$scratch"/mixed-?.json \
+    python3 bench/mixed.py "$out/$name-mixed.json" "$scratch"/alone-*.json -- "$scratch"/mixed-*.json \
         >"$out/$name-mixed.md" || fail "no report for mixed"
+    unset OMPI_MCA_hwloc_base_binding_policy
 }
 
 # shellcheck disable=SC2086
