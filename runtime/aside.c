@@ -2,6 +2,7 @@
 #include "aside.h"
 #include "host_offer.h"
 #include "interpose.h"
+#include "latch.h"
 #include "log.h"
 #include "next.h"
 #include "pull.h"
@@ -128,7 +129,7 @@ static void drop(struct entry **link, struct aside_at *at)
     e->next = leaving;
     leaving = e;
     if (atomic_fetch_sub(&descriptors_aside, 1) == 1 && !gate_on()) atomic_store(&descriptors_look, descriptor_least());
-    atomic_fetch_sub(&request_records, 1);
+    latch_count(&request_records, -1);
 }
 
 bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
@@ -195,7 +196,7 @@ static void append(struct entry *e)
 {
     *last = e;
     last = &e->next;
-    atomic_fetch_add(&descriptors_aside, 1), atomic_fetch_add(&request_records, 1);   /* any start is looked at, */
+    atomic_fetch_add(&descriptors_aside, 1), latch_count(&request_records, 1);   /* any start is looked at, */
     atomic_store(&descriptors_look, 0);                                               /* and any receive */
 }
 

@@ -16,18 +16,17 @@ atomic_int request_records, request_dormant, request_offers;
 static atomic_int deferrals;
 static struct record *records;
 static struct latch latch;
-static bool threads;
 /* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
 void record_begin(bool multiple)
 {
-    threads |= multiple;
+    latch_calls |= multiple;
 }
 
 bool record_threads(void)
 {
-    return threads;
+    return latch_calls;
 }
 
 struct record *record_new(struct record what)
@@ -35,7 +34,7 @@ struct record *record_new(struct record what)
     struct record *r = spare_get(SPARE_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
     *r = what;
-    atomic_fetch_add_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);
+    latch_count(r->dormant ? &request_dormant : &request_records, 1);
     return r;
 }
 
@@ -43,11 +42,10 @@ void record_free(struct record *r)
 {
     parcel_close(r->parcel);
     outflow_put(r->outflow);
-    if (r->operands) operands_free(r->operands);
-    reserve_put(r->operands);
-    if (r->deferred) atomic_fetch_sub(&deferrals, 1);
+    if (r->operands) operands_free(r->operands), reserve_put(r->operands);
+    if (r->deferred) latch_count(&deferrals, -1);
     deferred_free(r->deferred);
-    atomic_fetch_sub_explicit(r->dormant ? &request_dormant : &request_records, 1, memory_order_release);
+    latch_count(r->dormant ? &request_dormant : &request_records, -1);
     spare_put(SPARE_RECORD, r);
 }
 
@@ -57,10 +55,10 @@ void record_free(struct record *r)
 
 void record_keep(struct record *r)
 {
-    latch_close(&latch);
+    latch_enter(&latch);
     if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
-    latch_open(&latch);
+    latch_leave(&latch);
 }
 
 /* A record of a receive that was only watched. */
@@ -75,24 +73,24 @@ struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
-    latch_close(&latch);
+    latch_enter(&latch);
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
-    latch_open(&latch);
+    latch_leave(&latch);
     return r ? r : watched(request);
 }
 
 struct record *record_take_reads(const struct read_from *last)
 {
     struct record *taken = NULL, *r, *next;
-    latch_close(&latch);
+    latch_enter(&latch);
     HASH_ITER(hh, records, r, next) {
         if (r->seen || !r->operands || !operands_read(r->operands, last)) continue;
         HASH_DEL(records, r);
         r->next = taken;
         taken = r;
     }
-    latch_open(&latch);
+    latch_leave(&latch);
     return taken;
 }
 
@@ -143,7 +141,7 @@ void record_add_outflow(MPI_Request request, struct outflow *o)
 
 void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent)
 {
-    atomic_fetch_add(&deferrals, 1);
+    latch_count(&deferrals, 1);
     add((struct record){.request = request, .deferred = d, .persistent = persistent, .active = !persistent});
 }
 
@@ -186,7 +184,7 @@ static bool tell_apart(MPI_Request *request)
 int record_add_offer(MPI_Request *request, struct offer *o)
 {
     if (offer_feed(o) || !tell_apart(request)) return offer_end(o);
-    atomic_fetch_add(&request_offers, 1);
+    latch_count(&request_offers, 1);
     add((struct record){.request = *request, .offer = o, .active = true});
     return 0;
 }

@@ -72,6 +72,7 @@ struct completion {
     struct batch batch;
     struct pulls pulls;
     struct record *done;   /* to be freed once the batch is waited for */
+    struct parcel *read;   /* whose records are freed, to be closed once they are read */
     int rc;
 };
 /* The request of r has completed with this status (and error code). Unpacks what a receive brought,

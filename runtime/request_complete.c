@@ -3,6 +3,7 @@
 #include "deferred.h"
 #include "host_message.h"
 #include "interpose.h"
+#include "latch.h"
 #include "operand.h"
 
 bool record_brings(const struct record *r)
@@ -121,7 +122,7 @@ int records_read(const struct read_from *last)
 static void end(struct completion *c, struct record *r)
 {
     if (r->offer) {
-        atomic_fetch_sub(&request_offers, 1);
+        latch_count(&request_offers, -1);
         if (offer_end(r->offer) && c->rc == MPI_SUCCESS)
             c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a message was not received");
         r->offer = NULL;
@@ -137,26 +138,34 @@ static void end(struct completion *c, struct record *r)
     else record_free(r);
 }
 
-/* Sends whose receivers are through end while the messages of others move. Persistent ones may have to be freed by the
- * MPI, which has no business in a device context of stridec's. */
-static void end_sends(void *completion)
+/* While messages move the records end of those that move, and of sends whose receivers are through. Persistent requests and
+ * parcels may need the MPI, which has no business in a device context of stridec's. */
+static void end_early(void *completion)
 {
     struct completion *c = completion;
     for (struct record **at = &c->done, *r; (r = *at);) {
-        if (!r->offer || r->persistent || !offer_read(r->offer)) {
+        bool moves = r->parcel && r->pulled && !r->seen, sent = r->offer && offer_read(r->offer);
+        if (r->persistent || (!moves && !sent)) {
             at = &r->next;
             continue;
         }
+        if (moves) r->parcel->next = c->read, c->read = r->parcel, r->parcel = NULL;
         *at = r->next;
         end(c, r);
     }
 }
 
+static void close_read(struct completion *c)
+{
+    for (struct parcel *p; (p = c->read); parcel_close(p)) c->read = p->next;
+}
+
 int completion_end(struct completion *c)
 {
     bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
-    c->pulls.meanwhile = end_sends, c->pulls.arg = c;
+    c->pulls.meanwhile = end_early, c->pulls.arg = c;
     if (pulls_run(&c->pulls)) failed = true;
+    close_read(c);
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (const struct record *r = c->done; r; r = r->next)

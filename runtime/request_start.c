@@ -3,6 +3,7 @@
 #include "aside.h"
 #include "deferred.h"
 #include "interpose.h"
+#include "latch.h"
 #include "operand.h"
 #include "outflow.h"
 #include "standing.h"
@@ -20,15 +21,15 @@ static bool hold(struct record *r)
     int rc = aside_receive(&at, p->use, p->use_count, p->use_type, &r->found);
     r->found.MPI_ERROR = rc;
     r->holds = true;
-    atomic_fetch_add(&request_holding, 1);
-    if (r->dormant) atomic_fetch_add(&request_records, 1);
+    latch_count(&request_holding, 1);
+    if (r->dormant) latch_count(&request_records, 1);
     return true;
 }
 
 void record_drop_held(struct record *r)
 {
-    if (r->holds) atomic_fetch_sub(&request_holding, 1);
-    if (r->holds && r->dormant) atomic_fetch_sub(&request_records, 1);
+    if (r->holds) latch_count(&request_holding, -1);
+    if (r->holds && r->dormant) latch_count(&request_records, -1);
     r->holds = false;
 }
 
@@ -44,7 +45,7 @@ bool record_start(struct starts *s, struct record *r)
     if (!o->standing) return operands_pack(o, &s->batch), true;
     if (standing_flows(o->standing)) return (r->outflow = standing_flow(o->standing)) != NULL;
     bool ok = standing_start(o->standing, &s->site, &r->offer);
-    if (r->offer) atomic_fetch_add(&request_offers, 1);
+    if (r->offer) latch_count(&request_offers, 1);
     return ok;
 }
 
@@ -53,7 +54,7 @@ void record_drop_offer(struct record *r)
     if (!r->offer) return;
     offer_withdraw(r->offer);
     r->offer = NULL;
-    atomic_fetch_sub(&request_offers, 1);
+    latch_count(&request_offers, -1);
 }
 
 void record_stop(struct record *r)

@@ -22,13 +22,13 @@ static struct {
 
 static struct block *take(enum spare kind)
 {
-    latch_close(&lists[kind].latch);
+    latch_enter(&lists[kind].latch);
     struct block *b = lists[kind].first;
     if (b) {
         lists[kind].first = b->next;
         lists[kind].kept--;
     }
-    latch_open(&lists[kind].latch);
+    latch_leave(&lists[kind].latch);
     return b;
 }
 
@@ -48,14 +48,14 @@ void spare_put(enum spare kind, void *block)
 {
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
-    latch_close(&lists[kind].latch);
+    latch_enter(&lists[kind].latch);
     bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;
         lists[kind].kept++;
     }
-    latch_open(&lists[kind].latch);
+    latch_leave(&lists[kind].latch);
     if (!keep) reserve_put(b);
 }
 

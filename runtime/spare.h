@@ -1,5 +1,5 @@
 /* spare.h: memory that each message needs for a while: what is given back is kept for the next one, up to a limit, so
- * that a program whose messages go round takes none from the system. Thread safe. */
+ * that a program whose messages go round takes none from the system. For calls of the MPI alone, by any thread (latch.h). */
 #ifndef STRIDEC_SPARE_H
 #define STRIDEC_SPARE_H
 #include <stddef.h>

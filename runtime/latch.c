@@ -1,0 +1,4 @@
+/* latch.c: see latch.h. */
+#include "latch.h"
+
+bool latch_calls;
