@@ -19,6 +19,9 @@
 #define KNOWN_BSEND_INIT OPEN_MPI_HAS
 /* Open MPI 4.1: under MPI_THREAD_MULTIPLE a call on several requests may hang where one of them ends in an error. */
 #define KNOWN_WAITALL_FAILS OPEN_MPI_HAS
+/* Open MPI 4.1: a call on several requests may crash where one is of a file and another one ends in an error: MPI_Waitall of an
+ * MPI_File_iread_at_all and a receive that is too short shows it in twenty lines. */
+#define KNOWN_FILE_FAILS OPEN_MPI_HAS
 /* Open MPI 4.1: where a receive is too short, MPI_Testany, MPI_Waitany, MPI_Testsome and MPI_Waitsome may free other
  * requests that are under way: all whose status holds an error, and that of a send holds what was in its memory
  * until the send is complete. A receive of 8 bytes that gets 64, beside a long MPI_Isend, shows it in twenty lines

@@ -172,16 +172,18 @@ static void complete(struct strand *s, struct group *g, struct chance *c)
     enum way way = (enum way)draw(c, WAYS);
     bool ignore = once_in(c, 4);
     int left = 0;
-    bool fails = false;
+    bool fails = false, files = false;
     for (int i = 0; i < g->n; i++) {
         if (!g->event[i]) continue;
         g->request[i] = *op_of(s, g->event[i])->row->request(op_of(s, g->event[i]), g->event[i]);
         left++;
         if (op_of(s, g->event[i])->told) ignore = false;
         if (op_of(s, g->event[i])->fails) fails = true, ignore = false;
+        if (op_of(s, g->event[i])->row == &file_row) files = true;
     }
     if (g->event[0] && op_of(s, g->event[0])->alone) way = WAIT;
     if (KNOWN_ANY && fails && (way == TESTANY || way == WAITANY || way == TESTSOME || way == WAITSOME)) way = WAIT;
+    if (KNOWN_FILE_FAILS && fails && files) way = WAIT;
     if (KNOWN_WAITALL_FAILS && fails && setup.threads > 1) way = once_in(c, 2) ? WAIT : TEST;
     tell("  rank %d, time %d: %s of %d requests%s", my_rank, g->event[0] ? g->event[0]->time : -1, way_name[way], g->n,
          ignore && (way == WAITALL || way == TESTALL) ? ", without statuses" : "");
