@@ -1,7 +1,8 @@
 /* aside.c: probed descriptors. */
 #include "aside.h"
+#include "activity.h"
+#include "gate.h"
 #include "host_offer.h"
-#include "interpose.h"
 #include "latch.h"
 #include "log.h"
 #include "next.h"
@@ -28,7 +29,6 @@ struct entry {
 static struct entry *first, **last = &first;   /* in the order in which they came */
 static struct entry *leaving;                  /* taken; their bytes may still be read */
 static MPI_Comm self = MPI_COMM_NULL;
-atomic_int descriptors_aside;
 static int tags;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,7 +1,7 @@
 /* aware.c: whether the MPI takes device memory, and what programs are told that ask. */
+#include "activity.h"
 #include "env.h"
 #include "host.h"
-#include "interpose.h"
 #include "offer.h"
 #include "transport.h"
 #include "which_mpi.h"

@@ -1,7 +1,7 @@
 /* bypass.c: see bypass.h. */
 #include "bypass.h"
 #include "../gen/hash.h"
-#include "interpose.h"
+#include "activity.h"
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -2,6 +2,7 @@
 #include "aside.h"
 #include "attach.h"
 #include "finder.h"
+#include "gate.h"
 #include "host_message.h"
 #include "message.h"
 #include "next.h"

@@ -1,6 +1,7 @@
 /* calls_probe.c: probing: a descriptor is told of as its payload (aside.h). A probe receives nothing: where an
  * earlier call of this thread was left by longjmp, its gate is closed. */
 #include "aside.h"
+#include "gate.h"
 #include "next.h"
 #include "request.h"
 #include <sched.h>

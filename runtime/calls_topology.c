@@ -1,7 +1,6 @@
 /* calls_topology.c: where communicators with neighbours are made, their ranks agree on how neighbourhood collectives will
  * go (edges.h): these calls may wait for all ranks. */
 #include "edges.h"
-#include "interpose.h"
 #include "next.h"
 
 static int made(int rc, const MPI_Comm *comm)

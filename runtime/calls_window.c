@@ -1,7 +1,7 @@
 /* calls_window.c: one-sided communication: what a window's operations have carried stays until the synchronisation that
  * completes them at the origin. */
+#include "activity.h"
 #include "dictionary.h"
-#include "interpose.h"
 #include "log.h"
 #include "next.h"
 #include "operand.h"
@@ -23,7 +23,6 @@ struct window {
     UT_hash_handle hh;
 };
 
-atomic_int window_operations;
 static atomic_int reads;          /* of these, with a request, and not in place yet */
 static atomic_ulong begun;        /* operations, ever */
 static struct window *windows;

@@ -2,7 +2,7 @@
  * is read from the sender's memory (offer.h), or that comes in chunks (pipeline.h). */
 #ifndef STRIDEC_DESCRIPTOR_H
 #define STRIDEC_DESCRIPTOR_H
-#include "gate.h"
+#include "activity.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,38 +66,10 @@ static inline bool descriptor_marked(const struct descriptor *d, const struct co
 {
     return !memcmp(d->cookie, c->half[0], sizeof d->cookie) && (brief || !memcmp(d->other, c->half[1], sizeof d->other));
 }
-/* The least bytes of a receive whose message may come as a descriptor; INT64_MAX: none does. */
-#pragma GCC visibility push(hidden)
-extern _Atomic int64_t descriptors_least;
-extern _Atomic int64_t descriptors_look;   /* what stubs compare with: the same, or 0 while messages lie aside (aside.h), one of
-                                            * which may be any receive's, and where receives show themselves (gate.h) */
-extern atomic_int descriptors_aside;
-#pragma GCC visibility pop
-static inline __attribute__((always_inline)) int64_t descriptor_least(void)
-{
-    return atomic_load_explicit(&descriptors_least, memory_order_relaxed);
-}
 /* True of as many bytes as a descriptor that may come has. */
 static inline bool descriptor_fits(int64_t bytes)
 {
     return bytes == DESCRIPTOR_BYTES || bytes == HOST_OFFER_MIN || (bytes == BRIEF_BYTES && descriptor_least() <= BRIEF_MIN);
-}
-/* True if messages may come as descriptors. */
-static inline bool descriptors_armed(void)
-{
-    return descriptor_least() != INT64_MAX;
-}
-/* Sets both. */
-void descriptors_arm(int64_t least);
-/* True while messages lie aside, or are being taken; asked after gate_open. */
-static inline bool aside_any(void)
-{
-    return atomic_load(&descriptors_aside) != 0;
-}
-/* What a stub asks: so few elements of a plain type, of 32 bytes at most each, never do. */
-static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
-{
-    return (int64_t)count < (int64_t)((uint64_t)atomic_load_explicit(&descriptors_look, memory_order_relaxed) / 32);
 }
 
 #endif

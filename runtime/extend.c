@@ -1,6 +1,6 @@
 /* extend.c: what stridec.h finds in the library. */
 #include "extend.h"
-#include "interpose.h"
+#include "activity.h"
 
 EXPORT stridec_calls_function stridec_calls_of;
 

@@ -16,7 +16,6 @@ struct gate {
     struct gate *next;
 };
 
-atomic_bool gate_needed;
 static _Atomic(struct gate *) first;
 static _Thread_local struct gate *mine __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;

@@ -6,17 +6,7 @@
  * such a receive matches: one of the two sees the other. Receives from matched messages (MPI_Mrecv) need no gate. */
 #ifndef STRIDEC_GATE_H
 #define STRIDEC_GATE_H
-#include <mpi.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#pragma GCC visibility push(hidden)
-extern atomic_bool gate_needed;   /* set by descriptors_arm: descriptors may come, and several threads may call the MPI */
-#pragma GCC visibility pop
-static inline __attribute__((always_inline)) bool gate_on(void)
-{
-    return atomic_load_explicit(&gate_needed, memory_order_relaxed);
-}
+#include "activity.h"
 
 /* Shows what this thread is about to receive, or to match, until gate_close. With MPI_COMM_NULL it may be any
  * message. Where there is no memory the process ends. */

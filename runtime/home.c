@@ -1,7 +1,6 @@
 /* home.c: communicators of requests, and the last ones that were freed. */
 #include "home.h"
 #include "aside.h"
-#include "interpose.h"
 #include "next.h"
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* host_message.c: messages between buffers in host memory. */
 #include "host_message.h"
+#include "activity.h"
 #include "block.h"
 #include "env.h"
 #include "host_offer.h"
-#include "interpose.h"
 #include "native.h"
 #include "node.h"
 #include "seen.h"

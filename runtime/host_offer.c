@@ -1,12 +1,12 @@
 /* host_offer.c: offers of data in host memory. */
 #include "host_offer.h"
+#include "activity.h"
 #include "attach.h"
 #include "attend.h"
 #include "block.h"
 #include "choose.h"
 #include "env.h"
 #include "host_fill.h"
-#include "interpose.h"
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"

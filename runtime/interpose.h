@@ -6,38 +6,18 @@
  * the next MPI_X and one by PMPI_X to the next PMPI_X. */
 #ifndef STRIDEC_INTERPOSE_H
 #define STRIDEC_INTERPOSE_H
+#include "activity.h"
 #include "driver.h"
 #include "node.h"
+#include "request.h"
 #include <stdatomic.h>
 #include <stdbool.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_START, WHEN_KEPT, WHEN_WINDOW };
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program makes then
  * are served like all others: in what the MPI calls back (error handlers, attributes, generalized requests), or after that has
  * left the call by longjmp or an exception. */
-#pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
-extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
-/* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
-extern atomic_bool interpose_active;
-/* Number of side records of requests (request.c), of those of persistent receives that are the MPI's own, of receives that are
- * only watched (watch.h), and of operations on windows (calls_window.c). */
-extern atomic_int request_records, request_dormant, request_watches, window_operations;
-/* Number of freed requests that the MPI has not completed yet. */
-extern atomic_int request_orphans;
-#pragma GCC visibility pop
-
-static inline bool interpose_pending(void)
-{
-    return (atomic_load_explicit(&request_records, memory_order_acquire)
-            | atomic_load_explicit(&request_watches, memory_order_acquire)) != 0;
-}
-static inline bool interpose_kept(void)
-{
-    return interpose_pending() || atomic_load_explicit(&request_dormant, memory_order_acquire) != 0;
-}
 /* Where the depth is not 0: false if this place in the code is the program's (caller.c). */
 bool interpose_below(const void *caller);
 /* In a stub, which was jumped to, or called by the program. */
@@ -59,8 +39,6 @@ static inline void interpose_leave(void)
 {
     interpose_depth--;
 }
-/* What looks after those (request.c). */
-void record_poll(void);
 static inline void interpose_poll(void)
 {
     if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || interpose_depth) return;

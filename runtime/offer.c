@@ -1,11 +1,11 @@
 /* offer.c: the sender's side of messages that go from memory to memory. */
 #include "offer.h"
+#include "activity.h"
 #include "attach.h"
 #include "attend.h"
 #include "brief.h"
 #include "env.h"
 #include "host_offer.h"
-#include "interpose.h"
 #include "log.h"
 #include "offer_inner.h"
 #include "place.h"

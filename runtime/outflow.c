@@ -1,8 +1,8 @@
 /* outflow.c: the sender's side of messages that go in chunks. */
 #include "outflow.h"
+#include "activity.h"
 #include "choose.h"
 #include "env.h"
-#include "interpose.h"
 #include "log.h"
 #include "parcel.h"
 #include "pipeline.h"

@@ -1,10 +1,10 @@
 /* request.c: side records of requests. */
+#include "activity.h"
 #include "log.h"
 #include "request_inner.h"
 #include "aside.h"
 #include "block.h"
 #include "deferred.h"
-#include "interpose.h"
 #include "latch.h"
 #include "operand.h"
 #include "outflow.h"
@@ -12,7 +12,7 @@
 #include "watch.h"
 #include <stdlib.h>
 
-atomic_int request_records, request_dormant, request_offers;
+atomic_int request_offers;
 static atomic_int deferrals;
 static struct record *records;
 static struct latch latch;

@@ -2,7 +2,6 @@
 #include "request_inner.h"
 #include "deferred.h"
 #include "host_message.h"
-#include "interpose.h"
 #include "latch.h"
 #include "operand.h"
 

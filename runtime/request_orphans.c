@@ -2,7 +2,7 @@
  * that has arrived may tell the application that an earlier one has too. Sends only wait for their buffers to be given
  * back: a few are looked at, in turn. */
 #include "request_inner.h"
-#include "interpose.h"
+#include "activity.h"
 #include "outflow.h"
 #include "spin.h"
 #include <pthread.h>
@@ -15,7 +15,6 @@ struct queue {
 };
 static struct queue sends, receives;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-atomic_int request_orphans;
 
 static void push(struct queue *q, struct record *r)
 {

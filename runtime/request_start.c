@@ -1,8 +1,8 @@
 /* request_start.c: starting persistent requests. */
 #include "request_inner.h"
+#include "activity.h"
 #include "aside.h"
 #include "deferred.h"
-#include "interpose.h"
 #include "latch.h"
 #include "operand.h"
 #include "outflow.h"

@@ -4,7 +4,7 @@
 #ifndef STRIDEC_SEEN_H
 #define STRIDEC_SEEN_H
 #include "../gen/hash.h"
-#include "descriptor.h"
+#include "activity.h"
 #include "host.h"
 #include "layout.h"
 #include "write_type.h"

@@ -23,21 +23,10 @@
 #include "xpmem.h"
 #include <pthread.h>
 
-_Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
-atomic_bool interpose_active;
-_Atomic int64_t descriptors_least = INT64_MAX, descriptors_look = INT64_MAX;
-
 /* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
  * to the last of them. */
 static int begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-void descriptors_arm(int64_t least)
-{
-    atomic_store(&descriptors_least, least);
-    atomic_store(&gate_needed, descriptors_armed() && record_threads());
-    atomic_store(&descriptors_look, aside_any() || gate_on() ? 0 : least);
-}
 
 static void count_neighbors(int rank)
 {

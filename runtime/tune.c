@@ -1,9 +1,9 @@
 /* tune.c: `stridec tune`: measures this system. */
 #include "tune.h"
+#include "activity.h"
 #include "cache.h"
 #include "env.h"
 #include "file.h"
-#include "interpose.h"
 #include "node.h"
 #include "tune_measure.h"
 #include "tune_origin.h"

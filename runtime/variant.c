@@ -1,7 +1,7 @@
 /* variant.c: see variant.h. */
 #include "variant.h"
+#include "activity.h"
 #include "native.h"
-#include "interpose.h"
 #include "layout.h"
 #include "log.h"
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* watch.c: receives that are only watched. */
 #include "watch.h"
 #include "../gen/hash.h"
+#include "activity.h"
 #include "aside.h"
 #include "brief.h"
 #include "host.h"
-#include "interpose.h"
 #include "log.h"
 #include "message.h"
 #include "request_inner.h"
@@ -20,7 +20,6 @@ static struct places {
     _Atomic(MPI_Request) request[WAYS];   /* all in one line of the cache */
     struct watch watch[WAYS];
 } places[1 << BITS];
-atomic_int request_watches;
 
 static struct places *places_of(MPI_Request request)
 {

@@ -3,11 +3,12 @@
  * Open MPI's handles are pointers, those of MPICH and its descendants are ints, and those of MPI-5's standard ABI
  * are pointers of other values. MPI_Get_library_version has no handle among its arguments: any MPI can be asked. */
 #include "which_mpi.h"
-#include "interpose.h"
+#include "activity.h"
 #include "log.h"
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

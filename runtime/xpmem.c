@@ -1,6 +1,6 @@
 /* xpmem.c: XPMEM's library, segments, and the windows that are kept: WINDOWS, least used out. */
 #include "xpmem.h"
-#include "interpose.h"
+#include "activity.h"
 #include "log.h"
 #include <dlfcn.h>
 #include <pthread.h>
