@@ -1,9 +1,9 @@
 /* attach.c: what host memory of another process may be read. */
 #include "attach.h"
-#include "choose.h"
 #include "env.h"
 #include "log.h"
 #include "room.h"
+#include "tune_active.h"
 #include "xpmem.h"
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ void attach_measure(void)
 
 static bool wants_mapping(void)
 {
-    const struct tune_table *t = choose_table(NULL);
+    const struct tune_table *t = table_active(NULL);
     return measures || env_get()->transport == ENV_ZEROCOPY || (t && t->maps.rows);
 }
 

@@ -5,51 +5,8 @@
 #include "log.h"
 #include "place.h"
 #include "transport.h"
+#include "tune_active.h"
 #include "tune_origin.h"
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static struct tune_table *table;
-static const char *table_file;   /* NULL: built-in */
-static struct tune_table bare;   /* serves where there is no memory for a table: without figures, messages go by the host */
-
-static void check_versions(void)
-{
-    struct reason why;
-    if (tune_other_mpi(table, &why)) log_write(LOG_WARN, "%s %s: run `stridec tune` again", table_file, why.text);
-    if (tune_other_stridec(table, &why)) log_write(LOG_WARN, "%s %s: run `stridec tune` again", table_file, why.text);
-}
-
-void choose_start(void)
-{
-    struct reason why;
-    const struct env *e = env_get();
-    if (e->tune && (e->tune_named || !access(e->tune, F_OK))) {
-        table = tune_read(e->tune, &why);
-        if (table) table_file = e->tune;
-        else log_write(LOG_WARN, "%s; using the built-in figures", why.text);
-    }
-    if (table_file) check_versions();
-    if (!table) table = tune_parse(tune_builtin, "built-in", &why);
-    if (table) return;
-    bare.host_least = TUNE_HOST_LEAST, bare.pipeline = TUNE_PIPELINE_USUAL;
-    table = &bare;
-    log_write(LOG_WARN, "%s; choosing without figures", why.text);
-}
-
-void choose_finish(void)
-{
-    if (table != &bare) free(table);
-    table = NULL, table_file = NULL;
-}
-
-const struct tune_table *choose_table(const char **file)
-{
-    if (file) *file = table_file ? table_file : "built-in";
-    return table;
-}
 
 /* ORDER TUNE_WAY */
 static const struct transport *const transports[TUNE_WAYS] = {
@@ -61,18 +18,22 @@ static const struct transport *const transports[TUNE_WAYS] = {
 static bool foreign(void)
 {
     struct reason why;
-    struct device *d = table_file ? device_first() : NULL;
+    const char *file;
+    const struct tune_table *table = table_active(&file);
+    struct device *d = table_is_read() ? device_first() : NULL;
     if (!d || !tune_other_machine(table, d->name, &why)) return false;
-    log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", table_file, why.text);
+    log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", file, why.text);
     return !table->borrowed;
 }
 
 /* A table of an MPI that took no device memory keeps one that does from ever being handed any. */
 static void check_aware(bool aware)
 {
-    if (aware && table_file && !table->grid[TUNE_MESSAGE_DEVICE].blocks)
+    const char *file;
+    const struct tune_table *table = table_active(&file);
+    if (aware && table_is_read() && !table->grid[TUNE_MESSAGE_DEVICE].blocks)
         log_once(LOG_WARN, "table aware", "%s has no figures of messages from device memory, which this MPI takes: run "
-                                          "`stridec tune` again", table_file);
+                                          "`stridec tune` again", file);
 }
 
 static const struct transport *forced(void)
@@ -93,7 +54,7 @@ static struct tune_verdict judge(const struct layout *l, int64_t count, int64_t 
 {
     struct tune_message m = {aware, layout_contiguous(l, count), foreign(), (double)l->block, (double)bytes};
     check_aware(aware);
-    return tune_judge(table, &m);
+    return tune_judge(table_active(NULL), &m);
 }
 
 /* The last answer for a layout is kept, bytes and answer in one word, so that threads never see a mix. -1: it was for
@@ -122,7 +83,7 @@ const struct transport *transport_choose(struct layout *l, int64_t count, int64_
 
 bool transport_offers(struct layout *l, int64_t count, int64_t bytes)
 {
-    if (env_get()->transport == ENV_ZEROCOPY || !table->grid[TUNE_ZEROCOPY].blocks) return true;
+    if (env_get()->transport == ENV_ZEROCOPY || !table_active(NULL)->grid[TUNE_ZEROCOPY].blocks) return true;
     int answer = recall(&l->offered, bytes);
     return answer >= 0 ? answer : keep(&l->offered, bytes, judge(l, count, bytes, mpi_cuda_aware()).direct);
 }
@@ -135,7 +96,9 @@ static bool is_forced(bool direct)
 
 void choose_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])
 {
+    const char *file;
+    bool own = !table_active(&file)->borrowed && table_is_read();
     struct tune_verdict v = judge(l, count, bytes, mpi_cuda_aware());
     if (is_forced(direct)) snprintf(why, TUNE_WHY_MAX, "by STRIDEC_TRANSPORT");
-    else tune_explain(&v, direct, table_file && !table->borrowed ? table_file : "built-in figures", why);
+    else tune_explain(&v, direct, own ? file : "built-in figures", why);
 }

@@ -4,12 +4,12 @@
 #include "attach.h"
 #include "attend.h"
 #include "block.h"
-#include "choose.h"
 #include "env.h"
 #include "host_fill.h"
 #include "native.h"
 #include "offer_inner.h"
 #include "room.h"
+#include "tune_active.h"
 #include <pthread.h>
 
 #define MOVED 16                          /* messages that go through rooms after one that its receiver came late for */
@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int64_t host_offer_least_of(const struct layout *l)
 {
-    const struct tune_table *t = choose_table(NULL);
+    const struct tune_table *t = table_active(NULL);
     const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
     if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_LEAST;
     int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
@@ -39,7 +39,7 @@ bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, uns
 /* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
 static bool better_mapped(const struct layout *l, int64_t bytes)
 {
-    const struct tune_table *t = choose_table(NULL);
+    const struct tune_table *t = table_active(NULL);
     return t && t->maps.rows && bytes >= tune_offers_least(&t->maps, l->run);
 }
 

@@ -1,8 +1,8 @@
 /* knobs.c: see knobs.h. */
 #include "knobs.h"
-#include "choose.h"
 #include "env.h"
 #include "log.h"
+#include "tune_active.h"
 #include "tune_knobs.h"
 #include "../gen/form.h"
 #include <pthread.h>
@@ -54,7 +54,7 @@ static struct knobs by_table(const struct form *f, const struct device *d, enum 
 {
     const char *file;
     int64_t block, bytes;
-    const struct tune_table *t = choose_table(&file);
+    const struct tune_table *t = table_active(&file);
     if (!t || strcmp(t->machine, d->name)) return (struct knobs){0};
     knobs_measure(f, &block, &bytes);
     const struct tune_knobs *row = tune_knobs_find(t, direction, form_family(f), block, bytes);

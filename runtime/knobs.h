@@ -10,7 +10,7 @@
 #include "../gen/gen.h"
 
 struct knobs {
-    const char *text;   /* as gen_kernel_form takes it; NULL: the model's choice. Lives until choose_finish */
+    const char *text;   /* as gen_kernel_form takes it; NULL: the model's choice. Lives until table_finish */
     const char *file;   /* where it stands: the table's file, or the variable's name */
     int line;           /* of the file; 0 for a variable */
 };

@@ -1,8 +1,8 @@
 /* native_slots.c: what is known of types' handles, so that calls for which there is nothing to do go straight down and
  * those that are stridec's are served without a question. See native.h. */
 #include "native.h"
-#include "choose.h"
 #include "env.h"
+#include "tune_active.h"
 #include "tune_table.h"
 #include <pthread.h>
 
@@ -193,7 +193,7 @@ void native_gone(const struct layout *l)
 
 void native_start(void)
 {
-    const struct tune_table *t = choose_table(NULL);
+    const struct tune_table *t = table_active(NULL);
     int64_t least = t ? t->host_least : INT64_MAX;
     enum env_host host = env_get()->host;
     atomic_store(&native_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);

@@ -1,10 +1,10 @@
 /* pipeline.c: which ranks send in chunks: the agreement, and its end. */
 #include "pipeline.h"
-#include "choose.h"
 #include "env.h"
 #include "log.h"
 #include "outflow.h"
 #include "team.h"
+#include "tune_active.h"
 #include "tune_table.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static int tag_count(void)
 
 static bool settle(void)
 {
-    own.settings = choose_table(NULL)->pipeline;
+    own.settings = table_active(NULL)->pipeline;
     if (env_get()->chunks) tune_pipeline_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
     if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
     own.tags = tag_count();

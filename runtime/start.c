@@ -1,6 +1,5 @@
 /* start.c: MPI_Init and MPI_Finalize, sessions, and MPI_Type_commit: where stridec begins and ends. */
 #include "aside.h"
-#include "choose.h"
 #include "cores.h"
 #include "edges.h"
 #include "env.h"
@@ -17,6 +16,7 @@
 #include "room.h"
 #include "seen.h"
 #include "team.h"
+#include "tune_active.h"
 #include "which_mpi.h"
 #include "world.h"
 #include "write_type.h"
@@ -46,7 +46,7 @@ static void start(void)
     if (world_exists()) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_set_rank(rank);
     if (rank <= 0) env_check();
-    choose_start();
+    table_start();
     if (layout_start()) {
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
@@ -108,7 +108,7 @@ static void finish(void)
     layout_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();
-    if (stopped) choose_finish();
+    if (stopped) table_finish();
     world_finish();
 }
 

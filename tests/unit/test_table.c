@@ -1,7 +1,7 @@
 /* test_table.c: tuned tables: what they make of a message, whether they are of this system, and what is wrong with one.
  * Needs no GPU; what is read once a process runs in children. */
-#include "../../runtime/choose.h"
 #include "../../runtime/tell.h"
+#include "../../runtime/tune_active.h"
 #include "../../runtime/tune_origin.h"
 #include "../../runtime/tune_verdict.h"
 #include <locale.h>
@@ -208,10 +208,10 @@ static int count_of(const char *text)
 static bool in_use(bool own)
 {
     const char *name;
-    choose_start();
-    const struct tune_table *t = choose_table(&name);
+    table_start();
+    const struct tune_table *t = table_active(&name);
     bool ok = t && !strcmp(name, own ? file : "built-in");
-    choose_finish();
+    table_finish();
     return ok;
 }
 
@@ -300,7 +300,7 @@ static bool told(void)
     struct reason why;
     struct tree *t = tree_parse("s(1000,256,d(8))", &why);
     struct layout l[2] = {{.tree = t, .signature = "s(1000,256,d(8))", .size = 8000, .extent = 255752, .block = 8}};
-    choose_start();
+    table_start();
     l[0].stats = stats_row(NULL, NULL);
     l[1] = l[0];   /* made anew, with the same signature */
     for (int i = 0; i < 30; i++) {
@@ -308,7 +308,7 @@ static bool told(void)
         tell_path(&l[0], 1, 8000, "direct");   /* no message */
     }
     tell_path(&l[0], 1, 8000, "spilled");
-    choose_finish();
+    table_finish();
     tree_unref(t);
     return tell_wanted();
 }

@@ -1,9 +1,9 @@
 /* test_tune.c: knobs: rows of tuned tables and what they make of a kernel, STRIDEC_KNOBS, trials. On the simulated GPU
  * (its folder is on LD_LIBRARY_PATH) or a real one; settings are read once a process, so that those cases
  * run in children. */
-#include "../../runtime/choose.h"
 #include "../../runtime/kernel_inner.h"
 #include "../../runtime/knobs.h"
+#include "../../runtime/tune_active.h"
 #include "../../runtime/tune_knobs.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -239,7 +239,7 @@ static bool start(void)
         cu->cuCtxPushCurrent(context))
         return false;
     device = device_default();
-    choose_start();
+    table_start();
     return device != NULL;
 }
 
@@ -272,7 +272,7 @@ static bool has(struct kernel *k, const char *pack, const char *unpack)
 static bool finish(bool ok)
 {
     kernel_finish();
-    choose_finish();
+    table_finish();
     return ok;
 }
 
