@@ -1,5 +1,6 @@
 /* calls_attach.c: memory that the MPI is given to keep: windows, and buffers for MPI_Bsend. It must be memory that the
  * MPI can touch. */
+#include "error.h"
 #include "log.h"
 #include "next.h"
 #include "parcel.h"

@@ -1,6 +1,7 @@
 /* calls_isendrecv.c: MPI_Isendrecv and MPI_Isendrecv_replace: a receive, whose request is the call's, and a send of a copy,
  * which the MPI completes when it likes. Their own requests would not do: MPICH 4.0 tells nothing of what they have
  * received, and a descriptor would be taken for its payload. */
+#include "error.h"
 #include "host_message.h"
 #include "message.h"
 #include "native.h"

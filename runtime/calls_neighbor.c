@@ -1,6 +1,7 @@
 /* calls_neighbor.c: the blocking neighbourhood collectives on communicators that have edges (edges.h). To each
  * peer goes one message that says of every edge whether its payload is offered, follows as a message of its own,
  * or is empty; what was offered is then pulled together. */
+#include "error.h"
 #include "exchange.h"
 #include "message.h"
 #include "offer.h"

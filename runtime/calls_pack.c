@@ -1,6 +1,7 @@
 /* calls_pack.c: MPI_Pack and MPI_Unpack: with the typed buffer, the packed one, or both on a device; or both in host
  * memory, where it is native.h that says who moves them. */
 #include "again.h"
+#include "error.h"
 #include "native.h"
 #include "next.h"
 #include "parcel.h"

@@ -1,5 +1,6 @@
 /* calls_partitioned.c: partitioned communication. */
 #include "dictionary.h"
+#include "error.h"
 #include "partitioned.h"
 #include "next.h"
 #include <pthread.h>

@@ -2,6 +2,7 @@
 #include "aside.h"
 #include "attach.h"
 #include "calls_forms.h"
+#include "error.h"
 #include "gate.h"
 #include "host_message.h"
 #include "log.h"

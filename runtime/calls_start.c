@@ -1,6 +1,7 @@
 /* calls_start.c: starting persistent requests: what the operations read is offered or packed first, all together.
  * Calls with nothing to do are here too, because receives show themselves (gate.h). */
 #include "activity.h"
+#include "error.h"
 #include "gate.h"
 #include "next.h"
 #include "request.h"

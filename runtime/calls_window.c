@@ -2,6 +2,7 @@
  * completes them at the origin. */
 #include "activity.h"
 #include "dictionary.h"
+#include "error.h"
 #include "log.h"
 #include "next.h"
 #include "operand.h"

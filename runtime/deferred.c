@@ -1,5 +1,6 @@
 /* deferred.c: nonblocking and persistent neighbourhood collectives that go edge by edge. */
 #include "deferred.h"
+#include "error.h"
 #include "exchange.h"
 #include "log.h"
 #include "offer.h"

@@ -1,6 +1,7 @@
 /* device.c: which context owns a pointer; the list of the contexts in use. */
 #include "device.h"
 #include "env.h"
+#include "error.h"
 #include "host.h"
 #include "log.h"
 #include "place.h"
@@ -24,22 +25,17 @@ static const CUresult lasting[] = {
     CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
     CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
 };
-static atomic_bool failed, lost_told;
+static atomic_bool lost_told;
 
 bool driver_lost(CUresult r)
 {
     bool lost = false;
     for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) lost |= r == lasting[i];
-    if (lost) atomic_store(&failed, true);
+    if (lost) error_device_lost(true);
     if (lost && !atomic_exchange(&lost_told, true))
         log_write(LOG_ERROR, "the CUDA context is lost (%s): a kernel has failed, of the program's own perhaps; messages of device "
                              "memory are errors from here on", driver_error(r));
     return lost;
-}
-
-bool device_failed(void)
-{
-    return atomic_load_explicit(&failed, memory_order_relaxed);
 }
 
 /* Returns true if the driver does not tell of the address, and the host can't read it. */
@@ -139,7 +135,7 @@ bool device_lives(struct device *d)
 
 static void publish(struct place *p)
 {
-    atomic_store(&failed, false), atomic_store(&lost_told, false);   /* the program has begun anew */
+    error_device_lost(false), atomic_store(&lost_told, false);   /* the program has begun anew */
     p->device.next = device_first();
     atomic_store_explicit(&devices, &p->device, memory_order_release);
     log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.arch);
@@ -200,7 +196,7 @@ static struct device *unknown_at(const void *p, CUresult r)
     if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_DEINITIALIZED || r == CUDA_ERROR_INVALID_VALUE) return NULL;
     if (host_readable(p)) return NULL;
     if (!driver_lost(r)) {
-        atomic_store(&failed, true);
+        error_device_lost(true);
         log_once(LOG_ERROR, "where", "the driver does not tell where a buffer lies (%s): messages of memory that the host can't read "
                                      "are errors", driver_error(r));
     }

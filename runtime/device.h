@@ -110,8 +110,6 @@ const char *driver_error(CUresult r) __attribute__((cold));
 /* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says so, once a
  * context. Whoever meets it writes no line of its own. */
 bool driver_lost(CUresult r) __attribute__((cold));
-/* Returns true while the driver is in that state, or has not told where an address lies: errors are no want of memory. */
-bool device_failed(void);
 
 /* Gives back everything that the pools hold; called at MPI_Finalize when no operation is pending. */
 void device_finish(void);

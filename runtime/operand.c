@@ -1,6 +1,7 @@
 /* operand.c: which operands of a call are carried, and how. */
 #include "operand_inner.h"
 #include "attach.h"
+#include "error.h"
 #include "import.h"
 #include "log.h"
 #include "pull.h"

@@ -1,5 +1,6 @@
 /* operand_carry.c: carrying an operand: its wire, its pieces, and the host memory of staged ones. */
 #include "operand_inner.h"
+#include "error.h"
 #include "partitioned.h"
 #include "reserve.h"
 #include "standing.h"

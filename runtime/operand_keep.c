@@ -1,5 +1,6 @@
 /* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
  * collective on a file ends. */
+#include "error.h"
 #include "operand.h"
 #include "pull.h"
 #include "request.h"

@@ -3,6 +3,7 @@
 #include "../gen/hash.h"
 #include "block.h"
 #include "env.h"
+#include "error.h"
 #include "export.h"
 #include "log.h"
 #include "node.h"
@@ -13,16 +14,6 @@
 #include "tell.h"
 #include "world.h"
 #include <stdlib.h>
-
-int raise_error(MPI_Comm comm, int code, const char *what)
-{
-    bool known = device_failed() && (code == MPI_ERR_NO_MEM || code == MPI_ERR_OTHER);   /* its cause is written */
-    if (known) code = MPI_ERR_OTHER;
-    else log_write(LOG_ERROR, "%s", what);
-    if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = world_self();
-    PMPI_Comm_call_errhandler(comm, code);
-    return code;
-}
 
 /* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message to nobody
  * brings it out. Its buffer is never read, but NULL would be complained of, and a message of no elements is not

@@ -94,7 +94,4 @@ void wire_done(struct wire *w);
 /* The bytes that a receive brought. */
 int64_t wire_received(const MPI_Status *status);
 
-/* Raises an error of stridec's own on comm, as the MPI would, and returns it. */
-int raise_error(MPI_Comm comm, int code, const char *what) __attribute__((cold));
-
 #endif

@@ -4,6 +4,7 @@
 #include "activity.h"
 #include "aside.h"
 #include "brief.h"
+#include "error.h"
 #include "host.h"
 #include "log.h"
 #include "message.h"
