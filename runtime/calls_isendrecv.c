@@ -51,7 +51,7 @@ static int copy(struct half *h, MPI_Comm comm)
     if (!l || !l->size) return MPI_SUCCESS;
     if (layout_bytes(l, h->count) < 0) return raise_error(comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
     if (!h->buf && !l->low) return raise_error(comm, MPI_ERR_BUFFER, "a message has no buffer");
-    int rc = parcel_committed(l, h->type, comm);
+    int rc = layout_committed(l, h->type, comm);
     struct where w = driver_get() ? where_of(l, h->buf, h->count) : (struct where){0};
     if (rc == MPI_SUCCESS && w.device) {
         rc = parcel_open_on(&h->copy, l, w, h->buf, h->count, h->type, h->dest, comm);

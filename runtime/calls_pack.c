@@ -143,7 +143,7 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
 static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
                     int *rc)
 {
-    if (s->fits && again_returns(s->layout)) *rc = parcel_committed(s->layout, s->datatype, comm);
+    if (s->fits && again_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
     if (*rc != MPI_SUCCESS || !s->fits) return false;
     if (!native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
     if (direction == KERNEL_PACK) native_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);

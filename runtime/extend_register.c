@@ -39,7 +39,7 @@ static int read_types(struct registration *r, const MPI_Datatype types[])
     int result = STRIDEC_OK;
     for (int i = 0; i < r->n; i++) {
         struct layout *l = types[i] == MPI_DATATYPE_NULL ? NULL : layout_of(types[i]);
-        if (!l || parcel_committed(l, types[i], MPI_COMM_SELF) != MPI_SUCCESS) {
+        if (!l || layout_committed(l, types[i], MPI_COMM_SELF) != MPI_SUCCESS) {
             result = STRIDEC_INVALID;
             continue;
         }

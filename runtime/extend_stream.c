@@ -36,7 +36,7 @@ int extend_move(enum kernel_direction direction, const void *typed, MPI_Count co
     packed = (const char *)packed + *position;
     struct device *d = driver_get() && l->tree ? device_for(l, typed, count, packed, bytes) : NULL;
     if (!d) return STRIDEC_UNABLE;
-    if (parcel_committed(l, datatype, MPI_COMM_SELF) != MPI_SUCCESS) return STRIDEC_INVALID;
+    if (layout_committed(l, datatype, MPI_COMM_SELF) != MPI_SUCCESS) return STRIDEC_INVALID;
     struct parcel p = parcel_on(l, d, typed, count);
     int result = enqueue(&p, direction, packed, stream);
     if (result == STRIDEC_OK) *position += bytes;

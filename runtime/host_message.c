@@ -37,7 +37,7 @@
 /* False, too, where there is no buffer: the MPI says so. */
 static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    if (!l || (!buf && !l->low) || parcel_committed(l, datatype, comm) != MPI_SUCCESS) return false;
+    if (!l || (!buf && !l->low) || layout_committed(l, datatype, comm) != MPI_SUCCESS) return false;
     if (!driver_get()) return true;
     struct where w = where_of(l, buf, count);
     return !w.device && !w.parts;
@@ -225,7 +225,7 @@ struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm 
     bool asks = count > 0 && comm != MPI_COMM_NULL && seen_short(datatype, count) && (driver_absent() || !driver_get());
     struct layout *l = asks ? seen_packed(datatype, count) : NULL;
     *bytes = l ? layout_bytes(l, count) : 0;
-    return l && *bytes <= HOST_BRIEF_MOST && parcel_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
+    return l && *bytes <= HOST_BRIEF_MOST && layout_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
 }
 
 void host_arrived(struct parcel *p, int64_t bytes)

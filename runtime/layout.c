@@ -290,3 +290,14 @@ void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t 
     *first = l->low + (last < 0 ? last : 0);
     *past = l->high + (last > 0 ? last : 0);
 }
+
+/* Only the MPI knows whether a type is committed, and the error is to be its own: a message to MPI_PROC_NULL asks it. The buffer is
+ * never read, but must not be NULL; MPICH does not look at a message of no elements. Asked once a type, unless MPI_Type_commit came
+ * by here. */
+int layout_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
+    int rc = PMPI_Send(l, 1, datatype, MPI_PROC_NULL, 0, comm);
+    if (rc == MPI_SUCCESS) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
+    return rc;
+}

@@ -69,5 +69,7 @@ bool layout_contiguous(const struct layout *l, int64_t count);
 int64_t layout_bytes(const struct layout *l, int64_t count);
 /* First byte touched by count > 0 elements at buf, and one past the last; for counts that layout_bytes accepts. */
 void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past);
+/* Returns MPI_SUCCESS where the type is committed; else the MPI's error, raised on comm. */
+int layout_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm);
 
 #endif

@@ -15,39 +15,6 @@
 #include "world.h"
 #include <stdlib.h>
 
-/* Only the MPI knows whether a type was committed, and its own complaint is the right one: a message to nobody
- * brings it out. Its buffer is never read, but NULL would be complained of, and a message of no elements is not
- * looked at by MPICH. Asked once a type, and only where MPI_Type_commit did not pass by here. */
-int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
-{
-    if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
-    int rc = PMPI_Send(l, 1, datatype, MPI_PROC_NULL, 0, comm);
-    if (rc == MPI_SUCCESS) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
-    return rc;
-}
-
-int64_t parcel_begin(void)
-{
-    return tell_wanted() || env_get()->stats ? stats_now() : 0;
-}
-
-void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun)
-{
-    bool tells = tell_wanted();
-    int launches = p->launches;
-    p->launches = 0;
-    if (!tells && !env_get()->stats) return;
-    struct stats_sample sample = {
-        .bytes = bytes,
-        .nanoseconds = begun ? stats_now() - begun : 0,
-        .launches = launches,
-        .transport = transport,
-        .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
-    };
-    stats_add(p->layout->stats, &sample);
-    if (tells) tell_path(p->layout, p->count, bytes, transport);
-}
-
 static bool acquire(struct parcel *p, const struct transport *t)
 {
     p->transport = t;
@@ -113,16 +80,10 @@ static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datat
 
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm)
 {
-    int rc = parcel_committed(l, datatype, comm);
+    int rc = layout_committed(l, datatype, comm);
     if (rc != MPI_SUCCESS || !w.parts || l->tree) return rc;
     return raise_error(comm, MPI_ERR_BUFFER, "a datatype that stridec can't read has parts in different memories (host "
                                              "and device, or two devices): not supported");
-}
-
-struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count)
-{
-    return (struct parcel){.layout = l, .device = d, .user = (char *)buf, .count = count,
-                           .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
 }
 
 struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count)
@@ -274,51 +235,6 @@ void parcel_close(struct parcel *p)
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
     spare_put(SPARE_PARCEL, p);
-}
-
-static struct kernel_job job_of(const struct parcel *p, enum kernel_direction direction, uint64_t packed, int64_t begin,
-                                int64_t end)
-{
-    return (struct kernel_job){
-        .direction = direction,
-        .packed = packed,
-        .user = (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off,
-        .extent = p->layout->extent,
-        .count = p->count,
-        .begin = begin,
-        .end = end,
-    };
-}
-
-int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                      uint64_t packed, int64_t begin, int64_t end)
-{
-    int launches = 0;
-    struct kernel_job job = job_of(p, direction, packed, begin, end);
-    int rc = kernel_move(p->layout->kernel, d, s, &job, &launches, NULL);
-    p->launches += launches;
-    return rc;
-}
-
-int64_t parcel_chunk(const struct parcel *p)
-{
-    struct kernel_job job = job_of(p, KERNEL_PACK, 0, 0, p->bytes);
-    return kernel_chunk(p->layout->kernel, p->device, &job);
-}
-
-int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late)
-{
-    int launches = 0;
-    struct kernel_job job = job_of(p, direction, packed, 0, bytes);
-    int rc = kernel_move_marked(p->layout->kernel, d, s, &job, marks, late, &launches);
-    p->launches += launches;
-    return rc;
-}
-
-int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
-{
-    return parcel_move_range(p, p->device, s, direction, packed, 0, bytes);
 }
 
 /* One pack or unpack on a stream of its own, waited for. bytes < 0 packs. */

@@ -3,6 +3,7 @@
 #define STRIDEC_PARCEL_H
 #include "link.h"
 #include "transport.h"
+#include "typed_move.h"
 #include "where.h"
 
 /* Whether stridec takes a buffer. If it does, *p is a parcel with its buffers acquired, to be closed; if it
@@ -42,18 +43,10 @@ int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const
 /* Opens a parcel that is sent: to ranks of the node a CUDA-aware MPI gets it in host memory, so that it opens nothing there. */
 int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                      MPI_Datatype datatype, int dest, MPI_Comm comm);
-/* A parcel without buffers, for one kernel that needs none (parcel_move). Borrows the layout; not to be closed. */
-struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count);
-/* MPI_SUCCESS where the type is committed; else the MPI's error, raised on comm. */
-int parcel_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
-/* stats_now() where anybody wants to know how long messages take; else 0. */
-int64_t parcel_begin(void);
-/* Adds p's launches, these bytes and the time since stats_now() was `begun` (0: untimed) to the statistics of its datatype;
- * parcel_moved those of the last batch it was in. */
-void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun);
+/* Counts the bytes that its last batch moved (parcel_count). */
 void parcel_moved(struct parcel *p);
 void parcel_close(struct parcel *p);   /* NULL is allowed */
 

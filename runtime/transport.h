@@ -5,30 +5,7 @@
  * plain packed bytes in typemap order, so the peer may be anything. */
 #ifndef STRIDEC_TRANSPORT_H
 #define STRIDEC_TRANSPORT_H
-#include "layout.h"
-
-struct transport;
-
-struct parcel {
-    const struct transport *transport;
-    struct layout *layout;     /* a reference */
-    struct device *device;     /* owns the typed buffer */
-    bool parts;                /* which lies in other memories too */
-    char *user;                /* the typed buffer: the address that the application passed */
-    int64_t count;             /* elements */
-    int64_t bytes;             /* packed */
-    bool on_host;              /* better not in device memory on its way */
-    MPI_Datatype datatype;     /* a duplicate, for layouts that the MPI packs; else MPI_DATATYPE_NULL */
-    struct buffer *wire;       /* what the MPI sends from or receives into */
-    struct buffer *stage;      /* staged only: packed bytes on the device */
-    void *address;             /* of wire, as the MPI takes it */
-    struct block *block;       /* or of this, packed bytes of a buffer in host memory (block.h) */
-    bool landing;              /* a header may come into the buffer itself (parcel_landing) */
-    int launches;
-    int64_t moved, started;    /* in a batch: bytes, and when; counted when the parcel is closed */
-    enum kernel_direction direction;
-    struct parcel *next;       /* in the batch */
-};
+#include "typed_move.h"
 
 struct transport {
     const char *name;
@@ -63,17 +40,5 @@ bool transport_offers(struct layout *l, int64_t count, int64_t bytes);
 
 /* True if the MPI takes device pointers itself (asked once). */
 bool mpi_cuda_aware(void);
-
-/* The kernel job between the typed buffer and `packed` on the range [0, bytes). 0 or -1. */
-int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes);
-/* The same for the packed range [begin, end), all of whose typed bytes lie on d, which must be entered. `packed` is the
- * address of packed byte `begin`. */
-int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                      uint64_t packed, int64_t begin, int64_t end);
-/* The first `bytes` by kernel_move_marked; 1 where that can't be. And the chunk of all of it, packed to where any word may
- * lie. */
-int64_t parcel_chunk(const struct parcel *p);
-int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late);
 
 #endif

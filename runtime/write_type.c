@@ -1,7 +1,6 @@
 /* write_type.c: a stride tree as a datatype of plain bytes. */
 #include "write_type.h"
 #include "node.h"
-#include "parcel.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -102,7 +101,7 @@ MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || type_cuts_nothing(l) || parcel_committed(l, datatype, comm)) return datatype;
+    if (!l || l->size == 0 || type_cuts_nothing(l) || layout_committed(l, datatype, comm)) return datatype;
     MPI_Datatype runs = layout_runs_type(l);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }
