@@ -1,6 +1,5 @@
 /* kernel.c: the table of kernels by shape signature, and what became of each. */
 #include "kernel_inner.h"
-#include "native_inner.h"
 #include "place.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,8 @@ static const char *const origin_names[] = {"pending", "compiled", "cache", "aot"
 static void kernel_free(struct kernel *k)
 {
     modules_free(k);
-    native_free(atomic_load(&k->native));
+    struct native *native = atomic_load(&k->native);
+    if (native) (*atomic_load(&k->native_free))(native);
     form_free(k->form);
     tree_unref(k->tree);
     free(k->signature);

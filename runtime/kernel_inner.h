@@ -1,14 +1,12 @@
 /* kernel_inner.h: what kernel.c, module.c, worker.c, load.c, launch.c, graph.c and copies.c share. */
 #ifndef STRIDEC_KERNEL_INNER_H
 #define STRIDEC_KERNEL_INNER_H
+#include "code_target.h"
 #include "kernel.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #define HASH_NONFATAL_OOM 1 /* the default ends the process */
 #include <uthash.h>
-
-/* STAGE_NONE: nobody asked for the module yet. A READY module never changes again. */
-enum stage { STAGE_NONE, STAGE_PENDING, STAGE_READY, STAGE_FAILED };
 
 /* ORDER ORIGIN: names in kernel.c. */
 enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
@@ -20,6 +18,7 @@ struct graph;
 /* One kernel on one device, generated with certain knobs; without a device: in host memory (native.h). */
 struct module {
     struct kernel *kernel;
+    const struct code_target *target;
     struct device *device;
     bool trial;           /* made by kernel_try with knobs of its own, not production's */
     char *knobs[2];       /* by gen_direction; NULL: the model's. Of a trial from the start, else from STAGE_READY on */
@@ -52,6 +51,7 @@ struct kernel {
     atomic_uint uses; /* kernel_used */
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
     _Atomic(struct native *) native;  /* native.c */
+    _Atomic(void (*)(struct native *)) native_free;   /* set before that */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
     int served;                       /* kernels in use that have this one for their code */
     struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0; */
@@ -82,6 +82,8 @@ void kernel_count(struct kernel *k, enum origin o);
 /* module.c. Without kernel_lock: k on d, made at the first call, or the trial that serves instead; NULL without memory. */
 struct module *module_of(struct kernel *k, struct device *d);
 struct module *module_own(struct kernel *k, struct device *d);   /* production's in any case */
+/* Returns the module of k for a target that is no device, made at the first call; NULL without memory. */
+struct module *module_elsewhere(struct kernel *k, const struct code_target *target);
 struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2]);
 /* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */
 enum stage module_request(struct module *m);
@@ -124,9 +126,8 @@ void nests_forget(void);   /* the same of link_nest.c */
 /* False once the calling worker is to end. */
 bool worker_wanted(void);
 
-/* load.c: generates, finds or compiles, and loads. Called by the worker; sets m's fields, not its stage. */
-enum stage module_load(struct gen **gen, struct module *m);   /* *gen is opened at need; NULL before */
-/* The same for a device of this architecture (90), but into the disk cache and no further. 0 once it is there. */
+/* load.c. Generates, finds or compiles a module for a device of this architecture (90), into the disk cache and no further. Opens
+ * *gen at need. Returns 0 once it is there, else -1. */
 int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
 
 /* launch.c: drops whole elements from the front of a job. Two's complement makes of a negative extent a step back. */

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Loads m, whose device is entered. */
+static enum stage module_load(struct gen **gen, struct module *m);
+
 struct build {
     struct gen **gen;           /* opened at need */
     const char *signature;      /* of the form */
@@ -344,7 +347,7 @@ static struct build build_of(struct gen **gen, const char *signature, const stru
     return b;
 }
 
-enum stage module_load(struct gen **gen, struct module *m)
+static enum stage module_load(struct gen **gen, struct module *m)
 {
     struct reason why;
     if (module_stage(m) == STAGE_READY) return STAGE_READY;
@@ -355,6 +358,25 @@ enum stage module_load(struct gen **gen, struct module *m)
     b.knobs[GEN_PACK] = m->knobs[GEN_PACK], b.knobs[GEN_UNPACK] = m->knobs[GEN_UNPACK];
     return attempt(&b, &why);
 }
+
+static enum stage cuda_load(struct gen **gen, struct module *m)
+{
+    if (!device_try_enter(m->device)) return STAGE_FAILED;
+    enum stage stage = module_load(gen, m);
+    if (worker_wanted()) device_leave(m->device);   /* else its context may be gone, and so is the thread soon */
+    return stage;
+}
+
+static void cuda_unload(struct module *m)
+{
+    bool there = m->handle && device_try_enter(m->device);
+    graphs_free(m, there);
+    if (!there) return;
+    driver_get()->cuModuleUnload(m->handle);
+    device_leave(m->device);
+}
+
+const struct code_target cuda_target = {.load = cuda_load, .unload = cuda_unload};
 
 int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch)
 {

@@ -1,32 +1,34 @@
 /* module.c: kernels on devices: the modules of each kernel. */
 #include "../gen/form.h"
 #include "kernel_inner.h"
-#include "native_inner.h"
 #include "place.h"
 #include <stdlib.h>
 #include <string.h>
 
-static struct module *module_find(struct kernel *k, struct device *d)
+static struct module *module_find(struct kernel *k, const struct code_target *target, struct device *d)
 {
     struct module *m = atomic_load_explicit(&k->modules, memory_order_acquire);
-    while (m && (m->device != d || m->trial)) m = m->next;
+    while (m && (m->device != d || m->trial || m->target != target)) m = m->next;
     return m;
 }
 
 /* With kernel_lock held. */
-static void module_add(struct module *m, struct kernel *k, struct device *d)
+static void module_add(struct module *m, struct kernel *k, const struct code_target *target, struct device *d)
 {
     m->kernel = k;
+    m->target = target;
     m->device = d;
     m->next = atomic_load(&k->modules);
     atomic_store_explicit(&k->modules, m, memory_order_release);
 }
 
-static struct module *module_make(struct kernel *k, struct device *d)
+static struct module *module_get(struct kernel *k, const struct code_target *target, struct device *d)
 {
+    struct module *m = module_find(k, target, d);
+    if (m) return m;
     pthread_mutex_lock(&kernel_lock);
-    struct module *m = module_find(k, d);
-    if (!m && (m = calloc(1, sizeof *m))) module_add(m, k, d);
+    m = module_find(k, target, d);
+    if (!m && (m = calloc(1, sizeof *m))) module_add(m, k, target, d);
     pthread_mutex_unlock(&kernel_lock);
     return m;
 }
@@ -58,15 +60,19 @@ struct module *module_trial(struct kernel *k, struct device *d, const char *cons
 {
     pthread_mutex_lock(&kernel_lock);
     struct module *m = trial_find(k, d, knobs);
-    if (!m && (m = trial_new(knobs))) module_add(m, k, d);
+    if (!m && (m = trial_new(knobs))) module_add(m, k, &cuda_target, d);
     pthread_mutex_unlock(&kernel_lock);
     return m;
 }
 
 struct module *module_own(struct kernel *k, struct device *d)
 {
-    struct module *m = module_find(k, d);
-    return m ? m : module_make(k, d);
+    return module_get(k, &cuda_target, d);
+}
+
+struct module *module_elsewhere(struct kernel *k, const struct code_target *target)
+{
+    return module_get(k, target, NULL);
 }
 
 struct module *module_of(struct kernel *k, struct device *d)
@@ -161,13 +167,7 @@ void modules_free(struct kernel *k)
     struct module *m = atomic_exchange(&k->modules, NULL), *next;
     for (; m; m = next) {
         next = m->next;
-        native_unload(m);
-        bool there = m->handle && device_try_enter(m->device);
-        graphs_free(m, there);
-        if (there) {
-            driver_get()->cuModuleUnload(m->handle);
-            device_leave(m->device);
-        }
+        m->target->unload(m);
         buffer_put(atomic_load(&m->program));
         buffer_put(atomic_load(&m->lists));
         free(m->knobs[0]);

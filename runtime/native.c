@@ -11,7 +11,7 @@
 #define USES 1
 #define USES_SCARCE 16
 
-void native_free(struct native *n)
+static void native_free(struct native *n)
 {
     if (n) free(atomic_load(&n->lists));
     free(n);
@@ -22,6 +22,7 @@ struct native *native_of(struct kernel *k)
     struct native *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
     if (n) return n;
     n = calloc(1, sizeof *n);
+    atomic_store(&k->native_free, native_free);
     if (n && !atomic_compare_exchange_strong(&k->native, &none, n)) {
         free(n);
         n = none;
@@ -46,7 +47,7 @@ const struct stridec_host_list *native_lists(struct kernel *k)
 /* A single block needs none. */
 static struct module *module_in_host(struct kernel *k)
 {
-    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_of(kernel_code(k), NULL);
+    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_elsewhere(kernel_code(k), &host_target);
 }
 
 /* Code is made for layouts that come again, by whichever types of one form. */

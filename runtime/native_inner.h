@@ -18,7 +18,6 @@ struct native {
     struct native_race race[2][NATIVE_CLASSES];
 };
 struct native *native_of(struct kernel *k);   /* NULL without memory */
-void native_free(struct native *n);
 /* The lists that k's code reads; NULL without memory. */
 const struct stridec_host_list *native_lists(struct kernel *k);
 /* k's code, if that is ready; asks for it once that has been wanted often enough. And whether it may still come. */
@@ -28,8 +27,6 @@ bool native_hopeful(struct kernel *k);
  * kernel_direction, or GEN_HOST_COPY. */
 bool native_by_code(struct layout *l, int way, struct stridec_host *a);
 
-/* native_load.c: module_load for a module without a device, and its end. */
-enum stage native_load(struct gen **gen, struct module *m);
-void native_unload(struct module *m);
+extern const struct code_target host_target;   /* native_load.c */
 
 #endif

@@ -157,7 +157,7 @@ static bool compiled(struct load *l)
     return done;
 }
 
-enum stage native_load(struct gen **gen, struct module *m)
+static enum stage native_load(struct gen **gen, struct module *m)
 {
     struct load l = {.gen = gen, .module = m, .signature = m->kernel->form ? form_signature(m->kernel->form) : NULL};
     if (!l.signature || m->kernel->family == GEN_GENERIC) return STAGE_FAILED;
@@ -166,8 +166,10 @@ enum stage native_load(struct gen **gen, struct module *m)
     return done ? STAGE_READY : STAGE_FAILED;
 }
 
-void native_unload(struct module *m)
+static void native_unload(struct module *m)
 {
     if (m->library) dlclose(m->library);
     m->library = NULL;
 }
+
+const struct code_target host_target = {.load = native_load, .unload = native_unload};

@@ -7,7 +7,6 @@
 #include "driver.h"
 #include "kernel_inner.h"
 #include "log.h"
-#include "native_inner.h"
 #include "place.h"
 #include "stats.h"
 #include "toolchain.h"
@@ -77,23 +76,13 @@ void worker_forget(struct kernel *k)
         }
 }
 
-static enum stage load(struct module *m, struct gen **gen)
-{
-    enum stage stage = STAGE_FAILED;
-    if (!m->device) return native_load(gen, m);
-    if (!device_try_enter(m->device)) return STAGE_FAILED;
-    stage = module_load(gen, m);
-    if (worker_wanted()) device_leave(m->device);   /* else its context may be gone, and so is the thread soon */
-    return stage;
-}
-
 /* A worker that is to end has not failed: the module may be asked for again. */
 static void work_one(struct module *m, struct gen **gen)
 {
     self->at_work = m;
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
-    enum stage stage = load(m, gen);
+    enum stage stage = m->target->load(gen, m);
     if (stage == STAGE_FAILED && !worker_wanted()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);

@@ -461,7 +461,7 @@ static void no_entries(void **state)
 
 static enum stage stage_of(const struct layout *l)
 {
-    return module_stage(module_of(kernel_code(l->kernel), NULL));
+    return module_stage(module_elsewhere(kernel_code(l->kernel), &host_target));
 }
 
 /* Packs all of it so many times; true if code was asked for by the last one and not before. */
