@@ -2,7 +2,7 @@
 #include "activity.h"
 #include "env.h"
 #include "host.h"
-#include "offer.h"
+#include "node.h"
 #include "transport.h"
 #include "which_mpi.h"
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ bool mpi_cuda_aware(void)
     if (!k) {
         k = ask_aware() ? 2 : 1;
         atomic_store_explicit(&known, k, memory_order_relaxed);
-        atomic_store_explicit(&host_passes, k == 2 && !offer_allowed(), memory_order_relaxed);
+        atomic_store_explicit(&host_passes, k == 2 && !node_zerocopy(), memory_order_relaxed);
     }
     return k == 2;
 }

@@ -6,6 +6,7 @@
 #include "message.h"
 #include "native.h"
 #include "next.h"
+#include "placement.h"
 #include "scatter.h"
 #include "write_type.h"
 
@@ -54,7 +55,7 @@ static int copy(struct half *h, MPI_Comm comm)
     int rc = layout_committed(l, h->type, comm);
     struct where w = driver_get() ? where_of(l, h->buf, h->count) : (struct where){0};
     if (rc == MPI_SUCCESS && w.device) {
-        rc = parcel_open_on(&h->copy, l, w, h->buf, h->count, h->type, h->dest, comm);
+        rc = placement_open(&h->copy, l, w, h->buf, h->count, h->type, h->dest, comm);
         if (rc == MPI_SUCCESS) rc = parcel_pack(h->copy, comm);
     } else if (rc == MPI_SUCCESS && !(h->copy = copy_host(h, l))) {
         rc = raise_error(comm, MPI_ERR_NO_MEM, "out of memory");

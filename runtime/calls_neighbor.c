@@ -5,6 +5,7 @@
 #include "exchange.h"
 #include "message.h"
 #include "offer.h"
+#include "placement.h"
 #include <stdlib.h>
 
 /* A vote is held by all ranks or by none. */
@@ -49,7 +50,7 @@ static void receive(struct exchange *x, struct edge *e, int k, int64_t bytes)
     bool vain = bytes > e->bytes;
     if (vain) exchange_fail(x, MPI_ERR_TRUNCATE, "an edge brings more than it takes");
     if (!vain && !edge_goes_plain(e)) {
-        rc = parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm);
+        rc = placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm);
         if (rc != MPI_SUCCESS) exchange_note(x, rc);
         vain = !e->parcel;
     }

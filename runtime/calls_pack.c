@@ -97,7 +97,7 @@ static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI
 {
     struct parcel *p;
     const struct packed *k = &s->packed;
-    int rc = parcel_open_on(&p, s->layout, s->where, s->typed, s->count, s->datatype, MPI_PROC_NULL, comm);
+    int rc = parcel_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);

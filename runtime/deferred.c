@@ -4,6 +4,7 @@
 #include "exchange.h"
 #include "log.h"
 #include "offer.h"
+#include "placement.h"
 #include "request.h"
 #include "reserve.h"
 #include "world.h"
@@ -138,7 +139,7 @@ static int receive(struct exchange *x, struct edge *e, int tag, MPI_Request *req
     MPI_Comm comm = x->e->comm;
     if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
     if (!edge_goes_plain(e)) {
-        exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        exchange_note(x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         if (e->parcel) return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
         return edge_receive_in_vain(e, e->bytes, tag, comm, request);
     }

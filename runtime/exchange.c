@@ -6,6 +6,7 @@
 #include "link.h"
 #include "offer.h"
 #include "operand_inner.h"
+#include "placement.h"
 #include "write_type.h"
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ bool edge_goes_plain(const struct edge *e)
 
 static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
 {
-    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && offer_allowed() &&
+    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && node_zerocopy() &&
                transport_offers(e->layout, e->count, e->bytes);
     e->offer = can ? offer_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_word){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->offer ? EDGE_OFFER : EDGE_MESSAGE};
@@ -202,7 +203,7 @@ void exchange_pack(struct exchange *x, bool each)
             e->parcel = first, e->borrowed = true;
             continue;
         }
-        exchange_note(x, parcel_open_on(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        exchange_note(x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         if (e->parcel) batch_pack(&x->batch, e->parcel);
         first = e->parcel;
     }
@@ -252,7 +253,7 @@ static struct parcel *target(struct exchange *x, struct edge *e)
 {
     struct parcel *p = NULL;
     if (e->where.device && (e->where.parts || !e->layout->tree)) {
-        exchange_note(x, parcel_open_on(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         return p;
     }
     p = parcel_bare(e->layout, e->where.device, e->buf, e->count);

@@ -9,6 +9,7 @@
 #include "outflow.h"
 #include "parcel.h"
 #include "place.h"
+#include "placement.h"
 #include "seen.h"
 #include <stdio.h>
 
@@ -46,7 +47,7 @@ static enum stridec_path path_of(struct layout *l, struct where w, const void *b
 {
     if (is_offered(l, w, buf, count, datatype, dest, comm)) return STRIDEC_PATH_ZEROCOPY;
     if (outflow_way(l, w, count, dest, comm) >= 0) return STRIDEC_PATH_PIPELINED;
-    return packed_path(parcel_transport(l, w, count, dest, comm));
+    return packed_path(parcel_transport(l, w, count, placement_sends_on_host(layout_bytes(l, count), dest, comm)));
 }
 
 static void explain(const struct layout *l, int64_t count, enum stridec_path path, char why[TUNE_WHY_MAX])

@@ -87,7 +87,7 @@ HOST_INLINE bool host_type_plain(MPI_Datatype t)
 }
 
 /* Contiguous messages are the MPI's wherever they lie: it takes device memory, and none of it goes from memory to memory
- * (offer_allowed). Set once that is known (mpi_cuda_aware). */
+ * (node_zerocopy). Set once that is known (mpi_cuda_aware). */
 extern atomic_bool host_passes __attribute__((visibility("hidden")));
 
 /* Questions that a stub asks first: a buffer of a plain type in host memory; a message of one that is the MPI's. */

@@ -34,7 +34,7 @@ static bool carry(struct inflow *f, struct where w)
 {
     struct parcel *p = f->parcel;
     atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* a receive of it has been made */
-    f->own = !parcel_open_on(&f->carrier, p->layout, w, p->user, p->count, p->datatype, -1, MPI_COMM_SELF);
+    f->own = !parcel_open(&f->carrier, p->layout, w, p->user, p->count, p->datatype, false, MPI_COMM_SELF);
     if (f->own) f->land = f->carrier->address;
     return f->own;
 }

@@ -6,6 +6,7 @@
 #include "import.h"
 #include "offer.h"
 #include "outflow.h"
+#include "placement.h"
 #include "reserve.h"
 #include "watch.h"
 #include <string.h>
@@ -50,13 +51,13 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
-    if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !parcel_sent_apart(l, count, w.device, dest, comm))) {
-        if (offer_allowed() && node_peer(comm, dest)) export_passes((const char *)buf + l->low, &w.around);
+    if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !placement_packs(l, count, w.device, dest, comm))) {
+        if (node_zerocopy() && node_peer(comm, dest)) export_passes((const char *)buf + l->low, &w.around);
         return false;
     }
     if (offers) *rc = outflow_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
     if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
-    *rc = parcel_open_sent(&to->parcel, l, w, buf, count, datatype, dest, comm);
+    *rc = placement_open_send(&to->parcel, l, w, buf, count, datatype, dest, comm);
     if (*rc == MPI_SUCCESS) *rc = parcel_pack(to->parcel, comm);
     if (*rc == MPI_SUCCESS) *rc = wire_of(to->parcel->bytes, &to->wire);
     return settled(&to->parcel, *rc);
@@ -78,7 +79,7 @@ bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count
     *p = NULL;
     if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
-    if (l) *rc = parcel_open_apart(p, l, w_of, buf, count, datatype, source, comm);
+    if (l) *rc = placement_open_receive(p, l, w_of, buf, count, datatype, source, comm);
     attach_poll();
     if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
@@ -92,7 +93,7 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
     struct pulls ps = {0};
     int64_t bytes = wire_received(status);
     if (!pull_wanted(p, p->address, bytes, &d)) {
-        if (p->device && bytes >= OFFER_MIN) pull_note(node_peer(comm, status->MPI_SOURCE), p, false);
+        if (p->device && bytes >= OFFER_MIN) placement_note(node_peer(comm, status->MPI_SOURCE), p, false);
         if (p->block) host_arrived(p, bytes);
         return p->transport ? parcel_unpack(p, bytes, comm) : MPI_SUCCESS;
     }

@@ -185,6 +185,11 @@ static bool own_make(int rank, bool armed)
     return false;
 }
 
+bool node_zerocopy(void)
+{
+    return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
+}
+
 bool node_has_gpus(void)
 {
     return driver_get() || !access("/dev/nvidiactl", F_OK);

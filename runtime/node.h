@@ -124,6 +124,9 @@ static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
+/* Returns true where device memory may go to ranks of the node without being packed: there may be some, and STRIDEC_TRANSPORT does
+ * not forbid it. */
+bool node_zerocopy(void);
 /* The machine has GPUs, or the process has loaded a driver already. */
 bool node_has_gpus(void);
 /* At MPI_Init, which messages may now be offered; and at MPI_Finalize. */

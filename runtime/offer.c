@@ -117,11 +117,6 @@ static bool move_away(struct offer *o)
     return moved;
 }
 
-bool offer_allowed(void)
-{
-    return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
-}
-
 struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                        struct offer_site *site)
 {
@@ -144,7 +139,7 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
 struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    struct peer *peer = bytes >= BRIEF_MIN && offer_allowed() ? node_peer(comm, dest) : NULL;
+    struct peer *peer = bytes >= BRIEF_MIN && node_zerocopy() ? node_peer(comm, dest) : NULL;
     if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed))) return NULL;
     return transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
 }

@@ -19,8 +19,6 @@ struct offer *offer_open(struct layout *l, struct where w, const void *buf, int6
                          MPI_Comm comm);
 /* The peer that it would be offered to, as far as is known without looking at the memory; else NULL. */
 struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
-/* True unless STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
-bool offer_allowed(void);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default
  * stream was waited for. Begins zeroed. */
 struct offer_site {

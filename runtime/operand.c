@@ -196,7 +196,7 @@ static bool reads_part(const struct operands *o, const struct operand *p)
 /* The MPI opens in other processes what is sent, and what a collective sends on. */
 static void hand_down(const struct operands *o, const struct piece_of *piece, const struct where *w)
 {
-    if (!offer_allowed() || (o->message && !o->sends)) return;
+    if (!node_zerocopy() || (o->message && !o->sends)) return;
     export_passes((const char *)piece->buf + piece->layout->low, &w->around);
     if (!o->message) import_yield();
 }

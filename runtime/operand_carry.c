@@ -164,7 +164,7 @@ static void carried_free(struct carried *c)
  * them. */
 static bool brings_descriptors(const struct operands *o)
 {
-    return o->receives && o->source >= 0 && offer_allowed() && node_peer(o->comm, o->source);
+    return o->receives && o->source >= 0 && node_zerocopy() && node_peer(o->comm, o->source);
 }
 
 /* MPI_SUCCESS, an error that has been raised, or CANT: not so; SCARCE: for want of memory. */

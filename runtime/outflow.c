@@ -6,6 +6,7 @@
 #include "log.h"
 #include "parcel.h"
 #include "pipeline.h"
+#include "placement.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -147,7 +148,7 @@ int outflow_open(struct outflow **o, struct layout *y, struct where w, const voi
     struct parcel *p = NULL;
     *o = NULL;
     if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
-    int rc = parcel_open_on(&p, y, w, buf, count, datatype, dest, comm);
+    int rc = placement_open(&p, y, w, buf, count, datatype, dest, comm);
     if (p && rc == MPI_SUCCESS && (*o = cut(p, to))) go_ahead(*o);
     return rc;
 }
@@ -156,7 +157,7 @@ struct outflow *outflow_to(int way, struct layout *y, struct where w, const void
 {
     struct parcel *p = NULL;
     outflow_poll();
-    return parcel_open_on(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way) : NULL;
+    return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way) : NULL;
 }
 
 /*

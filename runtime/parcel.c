@@ -2,17 +2,8 @@
 #include "parcel.h"
 #include "../gen/hash.h"
 #include "block.h"
-#include "env.h"
 #include "error.h"
-#include "export.h"
-#include "log.h"
-#include "node.h"
-#include "offer.h"
-#include "pipeline.h"
-#include "pull.h"
 #include "spare.h"
-#include "tell.h"
-#include "world.h"
 #include <stdlib.h>
 
 static bool acquire(struct parcel *p, const struct transport *t)
@@ -30,30 +21,6 @@ static const struct transport *choose(const struct parcel *p)
 {
     if (p->parts) return &transport_parts;
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
-}
-
-/* Returns true where the last device message of so many bytes from anybody, or from this peer, was an RTS header. Of what is
- * shorter than one only a brief header may come. */
-static bool peer_prefers_host(const struct peer *p, int64_t bytes)
-{
-    if (p && p->self) return true;
-    if (bytes < OFFER_MIN) return bytes >= descriptor_least() && offer_allowed();
-    return atomic_load_explicit(p ? &p->offers : &pull_device_came, memory_order_relaxed);
-}
-
-/* What comes as a descriptor is to arrive where the host can read it; and chunks where the tuned table says. */
-static bool prefers_host(int64_t bytes, int peer, MPI_Comm comm)
-{
-    int inter = 1, rank = MPI_PROC_NULL;
-    if (!mpi_cuda_aware()) return false;
-    if (peer == MPI_ANY_SOURCE) return peer_prefers_host(NULL, bytes);
-    if (peer < 0) return false;
-    const struct pipeline *l = pipeline_get();
-    if (l && !l->settings.device && bytes >= l->settings.least && pipeline_peer(comm, peer) >= 0) return true;
-    const struct peer *p = node_peer(comm, peer);
-    if (p) return peer_prefers_host(p, bytes);
-    PMPI_Comm_test_inter(comm, &inter);
-    return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
 }
 
 static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
@@ -138,25 +105,9 @@ void parcel_landing(struct parcel *p)
     atomic_fetch_add_explicit(landings_at(p->user), 1, memory_order_relaxed);
 }
 
-/* Longer messages that the MPI could take come into the buffer itself: reading a header there takes some 10 us, little beside
- * these, and so much pinned memory may not be had. Nor are longer ones sent apart. */
-#define APART_MOST ((int64_t)64 << 20)
-
-#define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
-
-bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
+bool parcel_lands(const void *buf)
 {
-    struct peer *p = offer_allowed() ? node_peer(comm, dest) : NULL;
-    if (!p || p->self) return false;
-    int64_t bytes = layout_bytes(l, count);
-    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
-}
-
-/* Returns true where a message that is sent is better packed into host memory. */
-static bool leaves_by_host(int64_t bytes, int dest, MPI_Comm comm)
-{
-    const struct peer *p = mpi_cuda_aware() && offer_allowed() ? node_peer(comm, dest) : NULL;
-    return p || prefers_host(bytes, dest, comm);
+    return atomic_load_explicit(landings_at(buf), memory_order_relaxed) != 0;
 }
 
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
@@ -172,52 +123,19 @@ static struct parcel parcel_at(struct layout *l, struct where w, const void *buf
     return p;
 }
 
-const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm)
+const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, bool on_host)
 {
-    struct parcel p = parcel_at(l, w, NULL, count, leaves_by_host(layout_bytes(l, count), peer, comm));
+    struct parcel p = parcel_at(l, w, NULL, count, on_host);
     return choose(&p);
 }
 
-static int parcel_open_at(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                          MPI_Datatype datatype, bool on_host, MPI_Comm comm)
+int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                bool on_host, MPI_Comm comm)
 {
     int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
     struct parcel what = parcel_at(l, w, buf, count, on_host);
     return parcel_make(p, &what, datatype, comm);
-}
-
-int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                   MPI_Datatype datatype, int peer, MPI_Comm comm)
-{
-    return parcel_open_at(p, l, w, buf, count, datatype, prefers_host(layout_bytes(l, count), peer, comm), comm);
-}
-
-int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                      MPI_Datatype datatype, int source, MPI_Comm comm)
-{
-    int64_t bytes = layout_bytes(l, count);
-    bool native = parcel_native(l, buf, count, w);
-    bool on_host = (!native || bytes <= APART_MOST) && prefers_host(bytes, source, comm);
-    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
-    bool shared = bytes >= descriptor_least() && bytes <= APART_MOST &&
-                  atomic_load_explicit(landings_at(buf), memory_order_relaxed);
-    if (native && !on_host && !shared) return MPI_SUCCESS;
-    return parcel_open_at(p, l, w, buf, count, datatype, on_host, comm);
-}
-
-int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                     MPI_Datatype datatype, int dest, MPI_Comm comm)
-{
-    return parcel_open_at(p, l, w, buf, count, datatype, leaves_by_host(layout_bytes(l, count), dest, comm), comm);
-}
-
-int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm)
-{
-    struct where w;
-    struct layout *l = parcel_wants(buf, count, datatype, comm, &w);
-    *p = NULL;
-    return l ? parcel_open_on(p, l, w, buf, count, datatype, peer, comm) : MPI_SUCCESS;
 }
 
 void parcel_moved(struct parcel *p)

@@ -6,16 +6,12 @@
 #include "typed_move.h"
 #include "where.h"
 
-/* Whether stridec takes a buffer. If it does, *p is a parcel with its buffers acquired, to be closed; if it
- * does not (host memory, nothing to move, contiguous on a CUDA-aware MPI, an argument that the MPI will
- * refuse), *p is NULL and the call goes down as it is. peer: the other rank in comm, or a negative number. Returns MPI_SUCCESS, or an error that has been
- * raised on comm: the caller returns it. */
-int parcel_open(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int peer, MPI_Comm comm);
-/* True if parcel_open would take the buffer. */
+/* Returns true if parcel_wants would find it. */
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* Finds a buffer that lies in device memory, or partly so: its layout, and where it lies; NULL for any other. */
 struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
-/* The layout of a buffer that parcel_open takes, and where it lies; NULL for one that it does not. */
+/* Finds a buffer that stridec has to take: its layout, and where it lies. Returns NULL for host memory, for nothing to move, for
+ * what a CUDA-aware MPI takes itself (parcel_native), and for arguments that the MPI will refuse: such a call goes down as it is. */
 struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
 /* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a buffer's own
  * address is, not its first byte's: by absolute addresses, at MPI_BOTTOM, they take device memory for the host's. */
@@ -26,23 +22,14 @@ struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, 
 /* Notes that a receive into device memory is under way in the buffer itself. Until its parcel is closed, others into
  * that address are received apart. */
 void parcel_landing(struct parcel *p);
-/* Returns true where a message from device d that the MPI could take is packed all the same: to a rank of the node, too short
- * for an RTS header, or one of the first, before that rank has tried to read memory of d. What the MPI opens it keeps
- * open past its end, in the way of what lies there next (export_passes). */
-bool parcel_sent_apart(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
-/* The transport that such a parcel would take. */
-const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, int peer, MPI_Comm comm);
-/* As parcel_open, for a buffer that is known to lie at w, not on the host alone, whatever the MPI takes. */
-int parcel_open_on(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                   MPI_Datatype datatype, int peer, MPI_Comm comm);
-/* Opens a parcel for what `source` sends into such a buffer, where that is better received into memory of stridec's:
- * the MPI can't take the buffer itself, or an RTS header is likely to come, which the host then reads at once. Else
- * leaves *p alone. */
-int parcel_open_apart(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                      MPI_Datatype datatype, int source, MPI_Comm comm);
-/* Opens a parcel that is sent: to ranks of the node a CUDA-aware MPI gets it in host memory, so that it opens nothing there. */
-int parcel_open_sent(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                     MPI_Datatype datatype, int dest, MPI_Comm comm);
+/* Returns true while such a receive is under way. May say so for others, too. */
+bool parcel_lands(const void *buf);
+/* Returns the transport that such a parcel takes. */
+const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, bool on_host);
+/* Makes *p of a buffer that lies at w, not on the host alone, and gets its transport's buffers. on_host: the packed bytes are not
+ * to lie in device memory on their way. The caller closes it. Returns MPI_SUCCESS, or an error raised on comm. */
+int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                bool on_host, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);

@@ -26,10 +26,6 @@ int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype d
  * PULL_UNREAD, and pull_add gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
 #define PULL_UNREAD (-1)
 bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d);
-/* The last long message into device memory was an RTS header. struct peer.offers is that of one peer alone. */
-extern atomic_bool pull_device_came;
-/* Notes what a receive of p brought from `from`, which may be NULL. */
-void pull_note(struct peer *from, const struct parcel *p, bool header);
 /* The first packed bytes of what came so: where they lie, or in `room`, which has place for them; NULL: they can't be read. */
 const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t bytes);
 /* What d, which came so, offers is to go to p: both stay as they are until pulls_run. MPI_SUCCESS; MPI_ERR_TRUNCATE where p is too

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "native.h"
 #include "pipeline.h"
+#include "placement.h"
 #include "pull.h"
 #include "scatter.h"
 #include "seen.h"
@@ -81,20 +82,6 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
     return at != NULL;
 }
 
-atomic_bool pull_device_came;
-
-/* Receives into host memory tell nothing. The flags are written only where they change. */
-static void note(atomic_bool *flag, bool header)
-{
-    if (atomic_load_explicit(flag, memory_order_relaxed) != header) atomic_store_explicit(flag, header, memory_order_relaxed);
-}
-
-void pull_note(struct peer *from, const struct parcel *p, bool header)
-{
-    if (!p->device) return;
-    if (from) note(&from->offers, header);
-    note(&pull_device_came, header);
-}
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at must not pass
  * for a payload. */
@@ -108,6 +95,6 @@ bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct desc
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
     bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
                   descriptor_marked(d, &peer->cookie, brief);
-    if (wanted) pull_note(peer, p, true);
+    if (wanted) placement_note(peer, p, true);
     return wanted;
 }

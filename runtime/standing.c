@@ -49,7 +49,7 @@ static bool accepted(struct standing *s)
 static bool offers(struct standing *s, int dest, MPI_Comm comm)
 {
     const struct parcel *p = s->parcel;
-    bool may = offer_allowed() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
+    bool may = node_zerocopy() && p->bytes >= OFFER_MIN && transport_offers(p->layout, p->count, p->bytes);
     s->peer = may ? node_peer(comm, dest) : NULL;
     if (s->peer && accepted(s) && offer_promise(&s->promise)) return true;
     s->peer = NULL;

@@ -2,6 +2,7 @@
  * a time, in which memory, and from which length on all that is worth its while. */
 #include "outflow.h"
 #include "pipeline.h"
+#include "placement.h"
 #include "pull.h"
 #include "tune_measure.h"
 #include <string.h>
@@ -29,7 +30,7 @@ static struct parcel *parcel(struct link *l)
     struct parcel *p = NULL;
     struct where w = {.device = l->device};
     void *user = (void *)(uintptr_t)l->user->address;
-    return parcel_open_on(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p : NULL;
+    return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p : NULL;
 }
 
 /* The other rank is told also where nothing can be sent. */
