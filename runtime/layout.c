@@ -4,7 +4,7 @@
 #include "env.h"
 #include "host.h"
 #include "log.h"
-#include "native.h"
+#include "pack_filter.h"
 #include "read_type.h"
 #include "reserve.h"
 #include "seen.h"

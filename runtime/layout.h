@@ -25,7 +25,7 @@ struct layout {
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
     bool host_read;            /* read for data in host memory alone (native_due) */
-    _Atomic uint64_t host_worth;            /* of the calls that native_begin saw (native_slots.c) */
+    _Atomic uint64_t host_worth;            /* of the calls that native_begin saw (pack_filter.c) */
     atomic_uint host_served;                /* calls that were stridec's */
     struct native_quick quick;
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */

@@ -1,6 +1,6 @@
-/* native_slots.c: what is known of types' handles, so that calls for which there is nothing to do go straight down and
+/* pack_filter.c: what is known of types' handles, so that calls for which there is nothing to do go straight down and
  * those that are stridec's are served without a question. See native.h. */
-#include "native.h"
+#include "pack_filter.h"
 #include "env.h"
 #include "tune_active.h"
 #include "tune_table.h"
