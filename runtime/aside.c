@@ -1,6 +1,7 @@
 /* aside.c: probed descriptors. */
 #include "aside.h"
 #include "activity.h"
+#include "descriptor.h"
 #include "gate.h"
 #include "host_offer.h"
 #include "latch.h"

@@ -1,5 +1,6 @@
 /* brief.c: who is sent brief descriptors. */
 #include "brief.h"
+#include "seen.h"
 
 bool brief_begin(struct peer *to)
 {

@@ -1,6 +1,7 @@
 /* calls_exchange.c: MPI_Sendrecv and MPI_Sendrecv_replace. */
 #include "aside.h"
 #include "attach.h"
+#include "descriptor.h"
 #include "error.h"
 #include "finder.h"
 #include "gate.h"

@@ -1,5 +1,6 @@
 /* calls_send.c: sends. What is not stridec's goes down as it came. */
 #include "calls_forms.h"
+#include "descriptor.h"
 #include "error.h"
 #include "host_message.h"
 #include "message.h"

@@ -2,7 +2,8 @@
  * is read from the sender's memory (offer.h), or that comes in chunks (pipeline.h). */
 #ifndef STRIDEC_DESCRIPTOR_H
 #define STRIDEC_DESCRIPTOR_H
-#include "activity.h"
+#include "node.h"
+#include "seen.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,26 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Payloads below this have at most a brief one (brief.h): receives of less need no look else, and the descriptor of a
- * longer message, which has as many bytes, is too long for them as well. */
-#define OFFER_MIN 512
-#define BRIEF_MIN 32
-/* The same of payloads in host memory, whose descriptors are as long: few messages there are, and those that are take long
- * enough not to feel the look. MPIs still send so many bytes at once. Most of them are the payload's first, where that is packed
- * (room.h). */
-#define HOST_OFFER_MIN 3968
 #define HEAD_AT 64
 #define HEAD_BYTES (HOST_OFFER_MIN - HEAD_AT)
-/* Payloads that are offered have more: what MPIs send at once is sooner there packed (4080 bytes of 40 B runs 0.6 us, not 0.8). */
-#define HOST_OFFER_LEAST 4097   /* more than HEAD_BYTES */
 #define HOST_OFFER_GAP 8   /* bytes amid a rank's descriptors to itself (host_offer.c) */
-
-/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
- * then random ones. */
-#define COOKIE_MARK "stridec"   /* and a zero */
-struct cookie {
-    unsigned char half[2][16];
-};
 
 struct descriptor {
     unsigned char cookie[16];   /* the sender's, or the pipeline's: the first half */
@@ -43,6 +27,7 @@ struct descriptor {
 #define DESCRIPTOR_BYTES ((int64_t)sizeof(struct descriptor))
 #define BRIEF_BYTES ((int64_t)offsetof(struct descriptor, other))
 #define DESCRIPTOR_TOLD ((int64_t)offsetof(struct descriptor, rest))   /* what follows tells nothing */
+_Static_assert(OFFER_MIN % TYPE_CUT_BYTES == 0 && BRIEF_BYTES % TYPE_CUT_BYTES == 0, "where a descriptor ends");
 _Static_assert(HEAD_AT >= offsetof(struct descriptor, rest), "a head lies behind what a descriptor tells");
 /* One of a payload in host memory, as it is sent. */
 union host_descriptor {

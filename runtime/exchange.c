@@ -1,5 +1,6 @@
 /* exchange.c: what blocking and other neighbourhood collectives that go edge by edge have in common. */
 #include "exchange.h"
+#include "descriptor.h"
 #include "error.h"
 #include "host.h"
 #include "import.h"

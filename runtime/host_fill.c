@@ -1,5 +1,6 @@
 /* host_fill.c: packing into rooms. */
 #include "host_fill.h"
+#include "descriptor.h"
 #include "native.h"
 #include "room.h"
 #include "spin.h"

@@ -90,11 +90,6 @@ bool host_packs_short(const struct layout *l)
     return l->run < SHORT && host_meets(l);
 }
 
-bool host_briefs(const struct layout *l)
-{
-    return l->run < BRIEF_RUN && host_meets(l);
-}
-
 bool host_collects(const struct layout *l)
 {
     bool all = env_get()->host == ENV_HOST_ON;
@@ -112,9 +107,14 @@ int64_t host_collects_least(void)
     return least[env_get()->host];
 }
 
-int64_t host_send_least(const struct layout *l)
+struct seen_rules host_rules(const struct layout *l)
 {
-    return host_packs_short(l) ? HOST_OFFER_LEAST : host_offer_least_of(l);
+    return (struct seen_rules){
+        .sends = host_packs_short(l) ? HOST_OFFER_LEAST : host_offer_least_of(l),
+        .briefs = l->run < BRIEF_RUN && host_meets(l),
+        .collects = host_collects(l),
+        .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l))),
+    };
 }
 
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
@@ -157,11 +157,6 @@ struct parcel *host_block(struct layout *l, const void *buf, int64_t count)
     }
     parcel_close(p);
     return NULL;
-}
-
-bool host_packed(const struct layout *l)
-{
-    return l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l)));
 }
 
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)

@@ -14,10 +14,8 @@ struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int 
 /* Counts, for the statistics, a message that host_sends let through but the MPI sends. `offers`: it may be offered; `later`: the
  * call does not wait for the receiver. */
 void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later);
-/* The least bytes of a layout that host_offers or host_packs may take. */
-int64_t host_send_least(const struct layout *l);
-/* True of layouts that are received packed. */
-bool host_packed(const struct layout *l);
+/* Returns what stridec does with data of l in host memory, for seen_start. */
+struct seen_rules host_rules(const struct layout *l);
 /* True of layouts whose packed bytes may meet any other rank's typed ones, and of those that collectives pack. */
 bool host_meets(const struct layout *l);
 bool host_collects(const struct layout *l);
@@ -27,8 +25,6 @@ int64_t host_collects_least(void);
 bool host_collects_bytes(int64_t bytes);
 /* True of layouts that are sent packed where they are not offered. */
 bool host_packs_short(const struct layout *l);
-/* The same of brief messages, where that pays. */
-bool host_briefs(const struct layout *l);
 /* A parcel with memory for its packed bytes, not filled; NULL without. */
 struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 /* Packed, to be sent as plain bytes, or NULL. */

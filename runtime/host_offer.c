@@ -4,6 +4,7 @@
 #include "attach.h"
 #include "attend.h"
 #include "block.h"
+#include "descriptor.h"
 #include "env.h"
 #include "host_fill.h"
 #include "native.h"

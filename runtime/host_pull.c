@@ -2,6 +2,7 @@
 #include "host_pull.h"
 #include "attach.h"
 #include "block.h"
+#include "descriptor.h"
 #include "guard.h"
 #include "import.h"
 #include "native.h"

@@ -1,6 +1,7 @@
 /* message.c: the two ends of a message that a parcel carries. */
 #include "message.h"
 #include "attach.h"
+#include "descriptor.h"
 #include "error.h"
 #include "host_message.h"
 #include "import.h"

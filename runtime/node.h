@@ -9,10 +9,19 @@
  * is mapped holds zeros from then on (guard.h): its owner offers nothing more, and its peers take nothing more from it. */
 #ifndef STRIDEC_NODE_H
 #define STRIDEC_NODE_H
-#include "descriptor.h"
 #include <cuda.h>
 #include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
+ * then random ones. */
+#define COOKIE_MARK "stridec"   /* and a zero */
+struct cookie {
+    unsigned char half[2][16];
+};
 
 /* Who may write a slot: its owner while it is free, offered or held; the receiver from taken to done or refused. */
 enum slot_state {

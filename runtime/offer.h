@@ -6,6 +6,7 @@
  * no send waits for what an MPI that buffers would not wait for. */
 #ifndef STRIDEC_OFFER_H
 #define STRIDEC_OFFER_H
+#include "descriptor.h"
 #include "export.h"
 #include "where.h"
 

@@ -2,6 +2,7 @@
 #ifndef STRIDEC_OFFER_INNER_H
 #define STRIDEC_OFFER_INNER_H
 #include "bypass.h"
+#include "descriptor.h"
 #include "offer.h"
 #include "parcel.h"
 #include <stddef.h>

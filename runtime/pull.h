@@ -2,6 +2,7 @@
  * sender's layout and writes the own one; what was offered together is pulled together. Those in chunks are inflow.h's. */
 #ifndef STRIDEC_PULL_H
 #define STRIDEC_PULL_H
+#include "descriptor.h"
 #include "node.h"
 #include "parcel.h"
 

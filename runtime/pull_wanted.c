@@ -1,6 +1,7 @@
 /* pull_wanted.c: which receives may bring a descriptor, and whether one has come. */
 #include "block.h"
 #include "brief.h"
+#include "descriptor.h"
 #include "error.h"
 #include "native.h"
 #include "pipeline.h"

@@ -1,6 +1,7 @@
 /* request_complete.c: what is done once the MPI has completed requests. */
 #include "request_inner.h"
 #include "deferred.h"
+#include "descriptor.h"
 #include "error.h"
 #include "host_message.h"
 #include "latch.h"

@@ -2,7 +2,6 @@
 #include "seen.h"
 #include "again.h"
 #include "env.h"
-#include "host_message.h"
 #include <pthread.h>
 #include <stdio.h>
 
@@ -15,6 +14,13 @@ struct seen seen_types[1 << SEEN_BITS];
 _Atomic int64_t seen_least = INT64_MAX;
 _Atomic int64_t seen_collected = INT64_MAX;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct seen_rules nothing(const struct layout *l)
+{
+    (void)l;
+    return (struct seen_rules){.sends = INT64_MAX};
+}
+static struct seen_rules (*rules)(const struct layout *) = nothing;
 
 static int64_t elements(int64_t bytes, int64_t size)
 {
@@ -84,7 +90,7 @@ static void tell_rule(const struct layout *l, int64_t least)
     if (least != INT64_MAX) snprintf(few, sizeof few, " of fewer than %lld bytes", (long long)least);
     if (!l->kernel || layout_contiguous(l, 2)) snprintf(line, sizeof line, "contiguous data in host memory");
     else snprintf(line, sizeof line, "sends%s%s in host memory: it moves runs of %lld bytes as quickly", few,
-                  host_collects(l) ? "" : ", and collectives,", (long long)l->run);
+                  rules(l).collects ? "" : ", and collectives,", (long long)l->run);
     stats_rule(l->stats, line);
 }
 
@@ -92,15 +98,16 @@ static void tell_rule(const struct layout *l, int64_t least)
 static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
 {
     again_learn(l);
-    int64_t least = l->kernel && !layout_contiguous(l, 2) ? host_send_least(l) : INT64_MAX;
+    struct seen_rules r = rules(l);
+    int64_t least = l->kernel && !layout_contiguous(l, 2) ? r.sends : INT64_MAX;
     if (env_get()->stats && l->tree) tell_rule(l, least);
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->least[SEEN_SEND], elements(least, l->size));
-        if (least == INT64_MAX || !host_briefs(l)) atomic_store(&s->brief, INT64_MAX);
-        set_collects(s, host_collects(l) ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX,
+        if (least == INT64_MAX || !r.briefs) atomic_store(&s->brief, INT64_MAX);
+        set_collects(s, r.collects ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX,
                      !l->tree || type_cuts_nothing(l) ? INT64_MAX : elements(PARTS_LEAST, l->size));
-        atomic_store(&s->packed, host_packed(l));
+        atomic_store(&s->packed, r.packed);
         atomic_store_explicit(&s->known, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
@@ -131,7 +138,8 @@ void seen_learn(MPI_Datatype t)
 /* Some way of stridec's own may be taken: what is read in vain is not read for long. */
 static bool gains(const struct layout *l, int64_t bytes)
 {
-    return bytes >= host_send_least(l) || host_packed(l) || host_collects(l);
+    struct seen_rules r = rules(l);
+    return bytes >= r.sends || r.packed || r.collects;
 }
 
 /* True of a type whose layout has been used before by another one. */
@@ -171,7 +179,7 @@ struct layout *seen_brief(MPI_Datatype t, int64_t count)
     if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
     struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, count, 1) : NULL;
-    return l && host_briefs(l) && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
+    return l && rules(l).briefs && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
 }
 
 void seen_settle(MPI_Datatype t, int64_t elements)
@@ -187,7 +195,7 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count)
     bool none = atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX;
     if (none || host_type_plain(t) || !seen_receives(t, count)) return NULL;
     struct layout *l = due(slot_of(t), t, count, WORTH);
-    return l && host_packed(l) && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
+    return l && rules(l).packed && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
 int seen_ranks(MPI_Comm comm)
@@ -255,7 +263,8 @@ bool seen_receives(MPI_Datatype t, int64_t count)
     return count >= seen_number(&s->least[SEEN_RECEIVE]) || !seen_is(s, t);
 }
 
-void seen_start(int64_t least, int64_t collected)
+void seen_start(int64_t least, int64_t collected, struct seen_rules (*told)(const struct layout *))
 {
+    rules = told;
     atomic_store(&seen_least, least), atomic_store(&seen_collected, collected);
 }

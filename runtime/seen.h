@@ -9,6 +9,16 @@
 #include "layout.h"
 #include "write_type.h"
 
+/* Bytes. Device payloads below OFFER_MIN have at most a brief descriptor (brief.h), of BRIEF_MIN: shorter receives need no look else,
+ * and are too short for the descriptor of a longer message, which has OFFER_MIN bytes. */
+#define OFFER_MIN 512
+#define BRIEF_MIN 32
+/* Bytes of the descriptor of a payload in host memory: few other messages are as long, and MPIs still send so many at once. Most of
+ * them are the payload's first, where that is packed (room.h). */
+#define HOST_OFFER_MIN 3968
+/* Payloads that are offered have more: what MPIs send at once is sooner there packed (4080 bytes of 40 B runs 0.6 us, not 0.8). */
+#define HOST_OFFER_LEAST 4097   /* more than HEAD_BYTES */
+
 enum seen_way { SEEN_SEND, SEEN_RECEIVE, SEEN_WAYS };
 /* Of a collective's buffer: what is sent; what comes in one message, and in one or more. */
 enum seen_part { SEEN_OUT, SEEN_ONE, SEEN_MANY, SEEN_PARTS = PARTS_ARE_WHOLE ? 3 : 1 };
@@ -141,7 +151,14 @@ bool seen_direct(MPI_Datatype t);
 bool seen_receives(MPI_Datatype t, int64_t count);
 /* Returns how many types were used, but not often enough to be read; 0 without statistics. May miss some. */
 long seen_unread(void);
-/* At MPI_Init, and at MPI_Finalize with INT64_MAX. */
-void seen_start(int64_t least, int64_t collected);
+/* What stridec does with data of a layout in host memory. */
+struct seen_rules {
+    int64_t sends;   /* messages of so many packed bytes are sent by stridec; INT64_MAX: none */
+    bool briefs;     /* brief messages may be packed */
+    bool collects;   /* buffers of collectives may be packed */
+    bool packed;     /* receives are packed ones */
+};
+/* Sets seen_least, seen_collected, and who tells the rules. At MPI_Init, and at MPI_Finalize with INT64_MAX. */
+void seen_start(int64_t least, int64_t collected, struct seen_rules (*rules)(const struct layout *));
 
 #endif

@@ -2,6 +2,7 @@
  * up is looked up once: the start of an offer asks the driver whether the allocation is still the same, and takes a slot. */
 #ifndef STRIDEC_STANDING_H
 #define STRIDEC_STANDING_H
+#include "descriptor.h"
 #include "offer.h"
 #include "outflow.h"
 

@@ -60,7 +60,7 @@ static void start(void)
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     count_neighbors(rank);
     native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least());
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least(), host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -100,7 +100,7 @@ static void finish(void)
         report_nothing();
         return;
     }
-    native_finish(), seen_start(INT64_MAX, INT64_MAX);
+    native_finish(), seen_start(INT64_MAX, INT64_MAX, host_rules);
     record_finish();
     descriptors_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);

@@ -1,5 +1,6 @@
 /* tune_chunks.c: timing messages in chunks for `stridec tune`, between ranks 0 and 1: how long chunks are best, how many at
  * a time, in which memory, and from which length on all that is worth its while. */
+#include "descriptor.h"
 #include "outflow.h"
 #include "pipeline.h"
 #include "placement.h"

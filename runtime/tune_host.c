@@ -1,6 +1,7 @@
 /* tune_host.c: timing messages in host memory for `stridec tune`, between ranks 0 and 1: the MPI's own way, through
  * memory that the receiver has mapped (host_offer.h), and, where there is XPMEM, read in place. */
 #include "attach.h"
+#include "descriptor.h"
 #include "host_offer.h"
 #include "native.h"
 #include "pull.h"

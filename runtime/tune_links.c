@@ -1,5 +1,6 @@
 /* tune_links.c: timing links for `stridec tune`: whole offered messages and kernels that read the other rank's memory,
  * between ranks 0 and 1; and many layouts in one launch. */
+#include "descriptor.h"
 #include "import.h"
 #include "link.h"
 #include "offer.h"

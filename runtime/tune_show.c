@@ -2,6 +2,7 @@
 #include "tune_show.h"
 #include "layout.h"
 #include "node.h"
+#include "seen.h"
 #include "tune_measure.h"
 #include "tune_verdict.h"
 

@@ -1,12 +1,7 @@
 /* write_type.c: a stride tree as a datatype of plain bytes. */
 #include "write_type.h"
-#include "node.h"
 #include <limits.h>
 #include <stdlib.h>
-
-/* Parts on the wire, and descriptors, are multiples of this many bytes: elements of one size that divides it are not cut. */
-#define CUT_BYTES 16
-_Static_assert(OFFER_MIN % CUT_BYTES == 0 && BRIEF_BYTES % CUT_BYTES == 0, "where a descriptor ends");
 
 typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
 static int write_tree(const struct tree *t, MPI_Datatype *out);
@@ -93,7 +88,7 @@ MPI_Datatype layout_runs_type(struct layout *l)
 
 bool type_cuts_nothing(const struct layout *l)
 {
-    return l->grain > 0 && CUT_BYTES % l->grain == 0;
+    return l->grain > 0 && TYPE_CUT_BYTES % l->grain == 0;
 }
 
 /* A type that was not committed goes down as it is. */

@@ -29,5 +29,7 @@ bool type_cuts_nothing(const struct layout *l);
 /* The same where `datatype` is one that the MPI can't take packed bytes by; else, and on any other MPI, `datatype`. comm is
  * the receive's. */
 MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm);
+/* Parts on the wire, and descriptors, are multiples of so many bytes: elements of one size that divides it are not cut. */
+#define TYPE_CUT_BYTES 16
 
 #endif
