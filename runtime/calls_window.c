@@ -6,7 +6,7 @@
 #include "log.h"
 #include "next.h"
 #include "operand.h"
-#include "request.h"
+#include "request_ops.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -123,9 +123,12 @@ int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win
     return operands_keep(o, rc, request);
 }
 
-bool operands_read(const struct operands *o, const struct read_from *last)
+/* Of an operation up to the last, from a target or all, whose data a synchronisation brought. */
+static bool was_read(const void *of, const void *last)
 {
-    return o->read.number && o->read.win == last->win && among(&o->read, last);
+    const struct operands *o = of;
+    const struct read_from *l = last;
+    return o->read.number && o->read.win == l->win && among(&o->read, l);
 }
 
 /* What went down stays: the MPI may look at it until the request completes. */
@@ -135,6 +138,11 @@ void operands_have_read(struct operands *o)
     o->read.number = 0;
     for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
     atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
+}
+
+static void have_read(void *of)
+{
+    operands_have_read(of);
 }
 
 /* Unpacks what the operations read, all together, and gives their buffers back. */
@@ -177,7 +185,7 @@ static int synchronised(const struct read_from *last, MPI_Win win, int rc)
     pthread_mutex_lock(&finishing);
     struct held *list = take(last);
     if (list) failed = finish(list);
-    if (atomic_load(&reads)) failed |= records_read(last);
+    if (atomic_load(&reads)) failed |= records_walk(&(struct records_walk){&operands_ops, was_read, have_read}, last);
     pthread_mutex_unlock(&finishing);
     return failed ? unpacking_failed(win) : rc;
 }

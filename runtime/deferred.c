@@ -5,7 +5,7 @@
 #include "log.h"
 #include "offer.h"
 #include "placement.h"
-#include "request.h"
+#include "request_ops.h"
 #include "reserve.h"
 #include "world.h"
 #include <limits.h>
@@ -121,7 +121,7 @@ static void free_types(struct edge_side *s)
     }
 }
 
-void deferred_free(struct deferred *d)
+static void release(struct deferred *d)
 {
     if (!d) return;
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
@@ -171,7 +171,7 @@ static void post_side(struct exchange *x, struct edge_side *s, bool receives)
 }
 
 /* An error is told when the operation completes: the others are about to take part. */
-bool deferred_start(struct deferred *d)
+static bool post(struct deferred *d)
 {
     struct exchange *x = &d->x;
     x->requests = d->done = 0, x->rc = MPI_SUCCESS, x->what = NULL;
@@ -247,8 +247,11 @@ static void forget_buffers(struct edge_side *s)
     }
 }
 
-bool deferred_step(struct deferred *d)
+/* Goes on without waiting for other ranks. Once it is complete, the MPI's next look at the request finds it so. One thread at a
+ * time. */
+static bool step(void *of)
 {
+    struct deferred *d = of;
     struct exchange *x = &d->x;
     if (d->phase == TRAVELS && travelled(d)) {
         take_all(x);
@@ -263,12 +266,26 @@ bool deferred_step(struct deferred *d)
     return d->phase == COMPLETE || d->phase == IDLE;
 }
 
-int deferred_end(struct deferred *d, const char **what)
+static int end(void *of, const char **what)
 {
+    struct deferred *d = of;
     d->phase = IDLE;
     *what = d->x.what;
     return d->x.rc;
 }
+
+static bool start(struct record *r, void *of, struct starts *s)
+{
+    (void)r, (void)s;
+    return post(of);
+}
+
+static void drop(void *of)
+{
+    release(of);
+}
+
+static const struct request_ops ops = {.free = drop, .start = start, .step = step, .end = end};
 
 /*
  * Calls.
@@ -284,7 +301,7 @@ bool edges_take_later(struct operands *o)
 static int refused(struct deferred *d)
 {
     int rc = d->x.rc;
-    deferred_free(d);
+    release(d);
     return rc;
 }
 
@@ -295,8 +312,8 @@ int edges_begin(struct operands *o, MPI_Request *request)
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS) log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
-    deferred_start(d);
-    record_add_deferred(*request, d, false);
+    post(d);
+    record_add_of(*request, &ops, d, MPI_COMM_NULL, false);
     return MPI_SUCCESS;
 }
 
@@ -309,6 +326,6 @@ int edges_init(struct operands *o, MPI_Request *request)
     if (rc != MPI_SUCCESS) log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");
     d->persistent = true;
     keep_types(&d->x.e->in), keep_types(&d->x.e->out);
-    record_add_deferred(*request, d, true);
+    record_add_of(*request, &ops, d, MPI_COMM_NULL, true);
     return MPI_SUCCESS;
 }

@@ -13,19 +13,7 @@
 #define STRIDEC_DEFERRED_H
 #include "edges.h"
 
-struct deferred;
-
-/* Posts all messages of a persistent one. False: it can't be started. */
-bool deferred_start(struct deferred *d);
-/* Goes on with it, without waiting for other ranks: true where it is complete, so that the MPI's next look at the request
- * finds it so, or not started. One thread at a time. */
-bool deferred_step(struct deferred *d);
-/* Once a step has told that it is complete: MPI_SUCCESS, or an error, to be raised where *what is set. */
-int deferred_end(struct deferred *d, const char **what);
-/* Complete, or never started. */
-void deferred_free(struct deferred *d);   /* NULL is allowed */
-
-/* False where there can be none. Any number of times; and at MPI_Finalize. */
+/* Returns false where there can be none. Any number of times; and at MPI_Finalize. */
 bool deferred_ready(void);
 void deferred_finish(void);
 

@@ -111,9 +111,7 @@ bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int 
 int operands_keep(struct operands *o, int rc, MPI_Request *request);
 /* ... the same for what reads from a window, whose synchronisation may come first ... */
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target);
-/* True of operands of an operation up to the last, from a target or all, whose data a synchronisation brought; and once they
- * are in place. */
-bool operands_read(const struct operands *o, const struct read_from *last);
+/* Notes that the data of such a read are in place. */
 void operands_have_read(struct operands *o);
 /* ... of a persistent request, each of whose starts packs anew ... */
 int operands_persist(struct operands *o, int rc, MPI_Request *request);
@@ -139,5 +137,7 @@ bool operands_partial(const struct operands *o);
 /* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL: the MPI writes
  * them into the buffer itself. */
 struct parcel *operands_awaited(const struct operands *o, const void **packed);
+/* operand_ops.c: what stands behind the records of these. */
+extern const struct request_ops operands_ops;
 
 #endif

@@ -3,7 +3,7 @@
 #include "error.h"
 #include "operand.h"
 #include "pull.h"
-#include "request.h"
+#include "request_ops.h"
 #include "reserve.h"
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static int unpack_now(struct operands *o)
 static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
 {
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
-    if (rc == MPI_SUCCESS) record_add_operands(*request, operands_move(o), persistent);
+    if (rc == MPI_SUCCESS) record_add_of(*request, &operands_ops, operands_move(o), o->comm, persistent);
     else operands_free(o);
     return rc;
 }
@@ -48,6 +48,6 @@ int operands_persist(struct operands *o, int rc, MPI_Request *request)
 int operands_await(const struct operands *o, int rc, const MPI_Request *request)
 {
     bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
-    if (may) record_add_dormant(*request, operands_move(o));
+    if (may) record_add_dormant(*request, &operands_ops, operands_move(o), o->comm);
     return rc;
 }

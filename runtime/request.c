@@ -4,9 +4,7 @@
 #include "request_inner.h"
 #include "aside.h"
 #include "block.h"
-#include "deferred.h"
 #include "latch.h"
-#include "operand.h"
 #include "outflow.h"
 #include "spare.h"
 #include "watch.h"
@@ -42,9 +40,8 @@ void record_free(struct record *r)
 {
     parcel_close(r->parcel);
     outflow_put(r->outflow);
-    if (r->operands) operands_free(r->operands), reserve_put(r->operands);
-    if (r->deferred) latch_count(&deferrals, -1);
-    deferred_free(r->deferred);
+    if (record_steps(r)) latch_count(&deferrals, -1);
+    if (r->ops) r->ops->free(r->of);
     latch_count(r->dormant ? &request_dormant : &request_records, -1);
     spare_put(SPARE_RECORD, r);
 }
@@ -80,18 +77,33 @@ struct record *record_take(MPI_Request request)
     return r ? r : watched(request);
 }
 
-struct record *record_take_reads(const struct read_from *last)
+static struct record *take_all(const struct records_walk *w, const void *arg)
 {
     struct record *taken = NULL, *r, *next;
     latch_enter(&latch);
     HASH_ITER(hh, records, r, next) {
-        if (r->seen || !r->operands || !operands_read(r->operands, last)) continue;
+        if (r->seen || r->ops != w->ops || !w->is(r->of, arg)) continue;
         HASH_DEL(records, r);
         r->next = taken;
         taken = r;
     }
     latch_leave(&latch);
     return taken;
+}
+
+int records_walk(const struct records_walk *w, const void *arg)
+{
+    struct batch b = {0};
+    struct record *list = take_all(w, arg);
+    int failed = 0;
+    for (const struct record *r = list; r; r = r->next) failed |= w->ops->unpack(r->of, &b, INT64_MAX);
+    failed |= batch_wait(&b);
+    for (struct record *r = list, *next; r; r = next) {
+        next = r->next;
+        w->done(r->of);
+        record_keep(r);
+    }
+    return failed;
 }
 
 void record_finish(void)
@@ -123,26 +135,21 @@ void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at
                         .source = at->from_source, .tag = at->from_tag});
 }
 
-void record_add_operands(MPI_Request request, struct operands *o, bool persistent)
+void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent)
 {
-    add((struct record){.request = request, .operands = o, .persistent = persistent, .active = !persistent,
-                        .home = home_of(o->comm)});
+    if (ops->step) latch_count(&deferrals, 1);
+    add((struct record){.request = request, .ops = ops, .of = of, .persistent = persistent, .active = !persistent,
+                        .home = home_of(comm)});
 }
 
-void record_add_dormant(MPI_Request request, struct operands *o)
+void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
-    add((struct record){.request = request, .operands = o, .persistent = true, .dormant = true, .home = home_of(o->comm)});
+    add((struct record){.request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = home_of(comm)});
 }
 
 void record_add_outflow(MPI_Request request, struct outflow *o)
 {
     add((struct record){.request = request, .outflow = outflow_hold(o), .active = true});
-}
-
-void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent)
-{
-    latch_count(&deferrals, 1);
-    add((struct record){.request = request, .deferred = d, .persistent = persistent, .active = !persistent});
 }
 
 static int say_sent(void *nothing, MPI_Status *status)
@@ -209,7 +216,7 @@ bool record_defers(void)
 
 bool record_stepped(struct record *r)
 {
-    return !r || !r->deferred || deferred_step(r->deferred);
+    return !r || !record_steps(r) || r->ops->step(r->of);
 }
 
 bool record_step(MPI_Request request)
@@ -219,7 +226,7 @@ bool record_step(MPI_Request request)
 
 static bool deferred(struct record *r)
 {
-    return r && r->deferred;
+    return r && record_steps(r);
 }
 
 bool record_deferred(MPI_Request request)

@@ -32,10 +32,7 @@ int record_add_offer(MPI_Request *request, struct offer *o);
 /* Of a send in chunks: holds the descriptor until the request completes. */
 struct outflow;
 void record_add_outflow(MPI_Request request, struct outflow *o);
-/* Of a neighbourhood collective (deferred.h); takes it. */
-struct deferred;
-void record_add_deferred(MPI_Request request, struct deferred *d, bool persistent);
-/* True while there are any. */
+/* True while there are records that step (request_ops.h). */
 bool record_defers(void);
 /* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there is none. */
 bool record_step(MPI_Request request);
@@ -50,22 +47,10 @@ bool record_offering(struct record *r);
 bool record_holds(MPI_Request request);
 /* True of one that has a record and ends with its request: no persistent one. */
 bool record_goes(MPI_Request request);
-/* Takes the operands of a call (operand.h): unpacked when the request completes; of a persistent request at each
- * completion, and packed at each start. */
-struct operands;
-struct read_from;
-void record_add_operands(MPI_Request request, struct operands *o, bool persistent);
-/* The same of a persistent receive that is the MPI's: it counts as no record, so that the calls on such requests stay the MPI's,
- * while no message lies aside. */
-void record_add_dormant(MPI_Request request, struct operands *o);
 /* Out of the table; NULL if there is none. Then either completion_add, record_keep or record_orphan. */
 struct record *record_take(MPI_Request request);
 /* Back into the table: the request is still active. */
 void record_keep(struct record *r);
-
-/* What operations up to the last read from a window (operand.h) that was synchronised gets to its place; their requests are
- * completed later. 0 or -1. */
-int records_read(const struct read_from *last);
 
 /* A set of requests that one call completed. */
 struct completion {

@@ -1,15 +1,13 @@
 /* request_complete.c: what is done once the MPI has completed requests. */
 #include "request_inner.h"
-#include "deferred.h"
 #include "descriptor.h"
 #include "error.h"
 #include "host_message.h"
 #include "latch.h"
-#include "operand.h"
 
 bool record_brings(const struct record *r)
 {
-    return r->operands ? operands_partial(r->operands) : r->receive;
+    return r->ops ? r->ops->partial && r->ops->partial(r->of) : r->receive;
 }
 
 /* The packed bytes to unpack: 0 for what failed, was cancelled, or was cut short. Open MPI's status of a truncated
@@ -28,14 +26,14 @@ static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
     if (r->parcel && r->parcel->block) return host_arrived(r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
     if (r->parcel && !r->parcel->transport) return 0;   /* the MPI itself received it */
     if (r->parcel) return batch_unpack(b, r->parcel, bytes <= r->parcel->bytes ? bytes : 0), 0;
-    if (!r->active || error != MPI_SUCCESS) return 0;
-    return operands_unpack(r->operands, b, operands_partial(r->operands) ? bytes : INT64_MAX);
+    if (!r->active || error != MPI_SUCCESS || !r->ops) return 0;
+    return r->ops->unpack(r->of, b, record_brings(r) ? bytes : INT64_MAX);
 }
 
 /* Where a receive's bytes arrive, and for whom: NULL where no descriptor can. */
 static struct parcel *awaited(const struct record *r, const void **packed)
 {
-    if (r->operands) return operands_awaited(r->operands, packed);
+    if (r->ops) return r->ops->awaited(r->of, packed);
     *packed = r->parcel ? r->parcel->address : NULL;
     return r->parcel;
 }
@@ -76,10 +74,10 @@ static void offer_done(struct record *r, const MPI_Status *status, int error)
     if (error != MPI_SUCCESS || cancelled) record_drop_offer(r);
 }
 
-static void deferred_done(struct completion *c, struct record *r)
+static void step_done(struct completion *c, struct record *r)
 {
     const char *what;
-    int rc = deferred_end(r->deferred, &what);
+    int rc = r->ops->end(r->of, &what);
     if (c->rc == MPI_SUCCESS) c->rc = what ? raise_error(MPI_COMM_WORLD, rc, what) : rc;
 }
 
@@ -98,25 +96,10 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
         if (c->rc == MPI_SUCCESS) c->rc = error;
     }
     if (r->offer) offer_done(r, status, error);
-    else if (r->deferred && r->active && !again) deferred_done(c, r);
-    else if (!r->outflow && !r->deferred) receive_done(c, r, status, error, again);
+    else if (record_steps(r) && r->active && !again) step_done(c, r);
+    else if (!r->outflow && !record_steps(r)) receive_done(c, r, status, error, again);
     r->next = c->done;
     c->done = r;
-}
-
-int records_read(const struct read_from *last)
-{
-    struct batch b = {0};
-    struct record *list = record_take_reads(last);
-    int failed = 0;
-    for (const struct record *r = list; r; r = r->next) failed |= operands_unpack(r->operands, &b, INT64_MAX);
-    failed |= batch_wait(&b);
-    for (struct record *r = list, *next; r; r = next) {
-        next = r->next;
-        operands_have_read(r->operands);
-        record_keep(r);
-    }
-    return failed;
 }
 
 /* Frees the record, or keeps it for the next completion. */

@@ -3,7 +3,7 @@
 #define STRIDEC_REQUEST_INNER_H
 #include "../gen/hash.h"
 #include "home.h"
-#include "request.h"
+#include "request_ops.h"
 #include <stdatomic.h>
 #include <string.h>
 /* Keys are handles: one product mixes their bits well enough. */
@@ -27,8 +27,8 @@ struct record {
     int refused;                  /* the error class of one that could not be received */
     struct offer *offer;          /* or this, of a send */
     struct outflow *outflow;      /* or this */
-    struct deferred *deferred;    /* or this */
-    struct operands *operands;    /* ... or these */
+    const struct request_ops *ops;   /* ... or this: what its operation does; */
+    void *of;                     /* whose object this is */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
     bool dormant;                 /* a persistent receive of the MPI's own, unless its message lies aside when it is started */
     bool freed;                   /* by the application, while it was active */
@@ -46,10 +46,13 @@ extern atomic_int request_offers, request_holding;   /* records with an offer; r
 void record_drop_offer(struct record *r);
 void record_drop_held(struct record *r);
 
+/* Returns true if the MPI may say that a record is complete before its operation is. */
+static inline bool record_steps(const struct record *r)
+{
+    return r->ops && r->ops->step;
+}
 /* True of what receives a message, or a part of one. */
 bool record_brings(const struct record *r);
-/* Out of the table: the records of what records_read is about, but for what is seen to be complete. */
-struct record *record_take_reads(const struct read_from *last);
 /* At MPI_Finalize. */
 void orphans_finish(void);
 

@@ -1,29 +1,30 @@
 /* request_start.c: starting persistent requests. */
 #include "request_inner.h"
 #include "activity.h"
-#include "aside.h"
-#include "deferred.h"
 #include "latch.h"
-#include "operand.h"
 #include "outflow.h"
-#include "standing.h"
 #include <limits.h>
 
 atomic_int request_holding;
 
-/* Receives what was put aside for such a receive, as the MPI's own request would. */
-static bool hold(struct record *r)
+void record_hold(struct record *r, const MPI_Status *status, int error)
 {
-    const struct operands *o = r->operands;
-    const struct operand *p = &o->of[0];
-    struct aside_at at;
-    if (!o->receives || !aside_take(o->source, o->tag, o->comm, &at)) return false;
-    int rc = aside_receive(&at, p->use, p->use_count, p->use_type, &r->found);
-    r->found.MPI_ERROR = rc;
+    r->found = *status;
+    r->found.MPI_ERROR = error;
     r->holds = true;
     latch_count(&request_holding, 1);
     if (r->dormant) latch_count(&request_records, 1);
-    return true;
+}
+
+void record_offer(struct record *r, struct offer *o)
+{
+    r->offer = o;
+    latch_count(&request_offers, 1);
+}
+
+void record_flow(struct record *r, struct outflow *o)
+{
+    r->outflow = o;
 }
 
 void record_drop_held(struct record *r)
@@ -35,18 +36,11 @@ void record_drop_held(struct record *r)
 
 bool record_start(struct starts *s, struct record *r)
 {
-    struct operands *o = r->operands;
     if (!r->persistent) return record_keep(r), true;   /* the MPI will refuse it */
     r->active = true;
     r->next = s->first;
     s->first = r;
-    if (r->deferred) return deferred_start(r->deferred);
-    if (hold(r)) return true;
-    if (!o->standing) return operands_pack(o, &s->batch), true;
-    if (standing_flows(o->standing)) return (r->outflow = standing_flow(o->standing)) != NULL;
-    bool ok = standing_start(o->standing, &s->site, &r->offer);
-    if (r->offer) latch_count(&request_offers, 1);
-    return ok;
+    return r->ops->start(r, r->of, s);
 }
 
 void record_drop_offer(struct record *r)
@@ -60,7 +54,7 @@ void record_drop_offer(struct record *r)
 void record_stop(struct record *r)
 {
     r->active = false;
-    if (!r->offer && r->operands && r->operands->standing) standing_recall(r->operands->standing);
+    if (!r->offer && r->ops && r->ops->recall) r->ops->recall(r->of);
     record_drop_offer(r), record_drop_held(r);
     if (r->outflow) outflow_withdraw(r->outflow), r->outflow = NULL;
 }
@@ -81,7 +75,7 @@ bool record_started(struct starts *s, bool ok)
 {
     ok = !batch_wait(&s->batch) && ok;
     for (struct record *r = s->first; r; r = r->next)
-        if (r->operands && !r->operands->standing && operands_packed(r->operands)) ok = false;
+        if (r->ops->packed && r->ops->packed(r->of)) ok = false;
     for (struct record *r = s->first, *next; r; r = next) {
         next = r->next;
         if (!ok) record_stop(r);
