@@ -24,7 +24,6 @@ struct window {
     UT_hash_handle hh;
 };
 
-static atomic_int reads;          /* of these, with a request, and not in place yet */
 static atomic_ulong begun;        /* operations, ever */
 static struct window *windows;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -119,7 +118,7 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
     if (COMPLETES_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
-    if (rc == MPI_SUCCESS) o->read = operation(win, target), atomic_fetch_add(&reads, 1);
+    if (rc == MPI_SUCCESS) o->read = operation(win, target);
     return operands_keep(o, rc, request);
 }
 
@@ -129,15 +128,6 @@ static bool was_read(const void *of, const void *last)
     const struct operands *o = of;
     const struct read_from *l = last;
     return o->read.number && o->read.win == l->win && among(&o->read, l);
-}
-
-/* What went down stays: the MPI may look at it until the request completes. */
-void operands_have_read(struct operands *o)
-{
-    if (!o->read.number) return;
-    o->read.number = 0;
-    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
-    atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
 static void have_read(void *of)
@@ -185,7 +175,7 @@ static int synchronised(const struct read_from *last, MPI_Win win, int rc)
     pthread_mutex_lock(&finishing);
     struct held *list = take(last);
     if (list) failed = finish(list);
-    if (atomic_load(&reads)) failed |= records_walk(&(struct records_walk){&operands_ops, was_read, have_read}, last);
+    if (operands_reading()) failed |= records_walk(&(struct records_walk){&operands_ops, was_read, have_read}, last);
     pthread_mutex_unlock(&finishing);
     return failed ? unpacking_failed(win) : rc;
 }

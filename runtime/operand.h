@@ -111,6 +111,8 @@ bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int 
 int operands_keep(struct operands *o, int rc, MPI_Request *request);
 /* ... the same for what reads from a window, whose synchronisation may come first ... */
 int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target);
+/* Returns true while there are such reads. */
+bool operands_reading(void);
 /* Notes that the data of such a read are in place. */
 void operands_have_read(struct operands *o);
 /* ... of a persistent request, each of whose starts packs anew ... */

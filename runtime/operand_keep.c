@@ -1,11 +1,28 @@
 /* operand_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
  * collective on a file ends. */
+#include "activity.h"
 #include "error.h"
 #include "operand.h"
 #include "pull.h"
 #include "request_ops.h"
 #include "reserve.h"
 #include <stdlib.h>
+
+static atomic_int reads;   /* from windows, with a request, and not in place yet */
+
+bool operands_reading(void)
+{
+    return atomic_load(&reads) != 0;
+}
+
+/* What went down stays: the MPI may look at it until the request completes. */
+void operands_have_read(struct operands *o)
+{
+    if (!o->read.number) return;
+    o->read.number = 0;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
+}
 
 /* The handle of what has completed at once may be shared with others of that kind, and no record could tell them apart. */
 static bool complete(const struct operands *o, MPI_Request request)
@@ -29,6 +46,7 @@ static int unpack_now(struct operands *o)
  * done with. */
 static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
 {
+    if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads, 1);
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
     if (rc == MPI_SUCCESS) record_add_of(*request, &operands_ops, operands_move(o), o->comm, persistent);
     else operands_free(o);
