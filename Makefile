@@ -25,21 +25,21 @@ SANFLAGS = $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer $(if $(CLANG),
              $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
-           -isystem $(CUDA_INC) -isystem $(LUA_INC)
+           -iquote runtime -isystem $(CUDA_INC) -isystem $(LUA_INC)
 
 GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
-START_O   = $(patsubst %,$(BUILD)/gen/command/%.o,main options run beside elsewhere)
-COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/command/*.c)))
-RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/*.c)) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
+START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere)
+COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
 all: $(BUILD)/libstridec.so $(BUILD)/stridec
 
-$(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/libstridec.map
-	$(MPICC) -shared $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/libstridec.map \
+$(BUILD)/libstridec.so: $(RUNTIME_O) $(GEN_O) runtime/interpose/libstridec.map
+	$(MPICC) -shared $(LDFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o %.a,$^) -Wl,--version-script=runtime/interpose/libstridec.map \
 	  -Wl,--exclude-libs,ALL -Wl,-z,defs -ldl -lm
 
 # The command: what starts programs, and the rest, which holds the runtime too, so that tune and doctor see what a program would.
@@ -62,8 +62,8 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
 	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
-$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared
-	$(LUA) runtime/stubs.lua runtime/calls.lua $(BUILD)/runtime/declared $(@F) > $@
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared
+	$(LUA) runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
 # A message reads some fifteen thread-local variables: without calls, like a library that is there from the program's
 # start. One that is opened later needs 256 bytes of what the C library keeps for that.
@@ -74,13 +74,16 @@ STORES := $(shell $(MPICC) $(CLEAR) -E -x c /dev/null >/dev/null 2>&1 && echo '$
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h
 	@mkdir -p $(@D)
 	$(MPICC) $(ALL) $(TLS) $(STORES) -I$(BUILD)/runtime -c $< -o $@
-# Stubs jump, so that what they jump to sees who has called (runtime/caller.c). ThreadSanitizer would see them return.
+# Stubs jump, so that what they jump to sees who has called (runtime/interpose/caller.c). ThreadSanitizer would see them return.
 $(BUILD)/runtime/stubs.o: JUMPS = -O2 $(if $(TSAN),$(if $(CLANG),-mllvm -tsan-instrument-func-entry-exit=0,\
                                      --param tsan-instrument-func-entry-exit=0))
 $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o: $(BUILD)/runtime/%.o: $(BUILD)/runtime/%.c $(BUILD)/runtime/next.h
-	$(MPICC) $(ALL) $(TLS) $(JUMPS) -iquote runtime -c $< -o $@
-$(BUILD)/gen/command/main.o: VERSION
-$(BUILD)/gen/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
+	$(MPICC) $(ALL) $(TLS) $(JUMPS) -c $< -o $@
+$(BUILD)/runtime/command/main.o: VERSION
+$(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSION)"'
+$(BUILD)/runtime/command/%.o: runtime/command/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL) $(DEFINES) -c $< -o $@
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c
@@ -93,7 +96,7 @@ install: all
 	install -D -m755 $(BUILD)/stridec $(DESTDIR)$(PREFIX)/bin/stridec
 	install -D -m755 $(BUILD)/stridec-mpi $(DESTDIR)$(PREFIX)/lib/stridec/stridec-mpi
 	install -D -m755 $(BUILD)/libstridec.so $(DESTDIR)$(PREFIX)/lib/libstridec.so
-	install -D -m644 runtime/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
+	install -D -m644 runtime/api/stridec.h $(DESTDIR)$(PREFIX)/include/stridec.h
 	if [ -e $(SIM)/libcuda.so.1 ]; then mkdir -p $(SIM_TO) && cp -P $(SIM)/lib[cn]*.so* $(SIM_TO); fi
 
 clean:

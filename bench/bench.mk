@@ -10,7 +10,7 @@ bench: bench-build
 	MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' bench/run.sh $(BUILD)
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
-$(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/variant.h
+$(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/api/bench_hooks.h
 $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand run) bench/halo.h \
@@ -32,7 +32,7 @@ $(CPU_BENCH): $(patsubst %,bench/%.c,cpu_common cpu_kernels json library timing 
 # The kernel search needs no MPI: the compiler, and what loads NVRTC.
 SEARCH_C = bench/search.c bench/search_gpu.c bench/search_run.c bench/search_variant.c bench/search_wait.c \
            bench/search_scatter.c bench/timing.c
-SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,nvrtc driver log env tune_pipeline)
+SEARCH_O = $(GEN_O) $(patsubst %,$(BUILD)/runtime/%.o,kernel/nvrtc device/driver base/log base/env base/chunk_settings)
 $(BUILD)/bench/search: $(SEARCH_C) bench/search.h bench/timing.h bench/search_kernels.cu $(SEARCH_O)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_C) -pthread $(SEARCH_C) -o $@ -Wl,--start-group $(SEARCH_O) -Wl,--end-group -ldl -lm

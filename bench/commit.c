@@ -10,7 +10,7 @@
  * is found in the cache on disk; and the same for a second type of the same layout. --warm does only this, and so
  * fills the cache for the next process. */
 #include "common.h"
-#include "../runtime/variant.h"
+#include "../runtime/api/bench_hooks.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>

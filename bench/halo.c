@@ -13,7 +13,7 @@
 int main(int argc, char **argv)
 {
     /* By hand last: it receives contiguous messages of 32 bytes, and is sent no brief descriptors from then on
-     * (runtime/brief.h). */
+     * (runtime/protocol/rts_short.h). */
     static const struct way *const ways[] = { &way_isend, &way_neighbor, &way_persistent, &way_hand, NULL };
 
     return halo_main(argc, argv, "halo", 256, ways);

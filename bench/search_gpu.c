@@ -1,7 +1,7 @@
 /* search_gpu.c: the driver, and NVRTC in processes of its own. */
 #include "search.h"
 #include "../gen/tree.h"
-#include "../runtime/driver.h"
+#include "../runtime/device/driver.h"
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdlib.h>

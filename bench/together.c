@@ -1,6 +1,6 @@
 /* together.c: see together.h. */
 #include "together.h"
-#include "../runtime/stridec.h"
+#include "../runtime/api/stridec.h"
 #include "common.h"
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@ examples: $(EXAMPLES)
 $(BUILD)/examples/halo3d: examples/halo3d.c
 	@mkdir -p $(@D)
 	$(MPICC) $(EXAMPLE_C) $< -o $@ -L$(CUDA_LIB) -lcudart
-$(BUILD)/include/stridec.h: runtime/stridec.h
+$(BUILD)/include/stridec.h: runtime/api/stridec.h
 	@mkdir -p $(@D)
 	cp $< $@
 $(BUILD)/examples/columns: examples/columns.c $(BUILD)/include/stridec.h

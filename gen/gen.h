@@ -25,7 +25,7 @@ const char *gen_family_name(enum gen_family f);
 #define GEN_WORDS_MAX 5
 #define GEN_NUMBERS_MAX 32
 
-/* ORDER kernel_direction (runtime/kernel.h). */
+/* ORDER kernel_direction (runtime/kernel/kernel.h). */
 enum gen_direction { GEN_PACK, GEN_UNPACK };
 
 /* How the kernels of one direction work. */

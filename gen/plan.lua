@@ -69,7 +69,7 @@ local function list_words(way)
   return list
 end
 
--- Shorter blocks are packed before they go to another GPU (runtime/offer_feed.c), long messages in chunks.
+-- Shorter blocks are packed before they go to another GPU (runtime/protocol/rndv_push.c), long messages in chunks.
 local MARKED = 64
 
 -- Of blocks shorter than a sector, what so few words and bytes will overwrite is read before it is waited for. Half a round

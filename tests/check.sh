@@ -118,6 +118,7 @@ beside "build" tests/cli/build.sh
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"
 beside "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"
+beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
 beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
 tell_all
 

@@ -68,7 +68,7 @@ memory() {   # KIND
 
 driver() {
     local call
-    for call in $(sed -n '/^#define DRIVER_CALLS/,/^$/p; /^#define DRIVER_GRAPH_CALLS/,/^$/p' "$here/../runtime/driver.h" |
+    for call in $(sed -n '/^#define DRIVER_CALLS/,/^$/p; /^#define DRIVER_GRAPH_CALLS/,/^$/p' "$here/../runtime/device/driver.h" |
         grep -o 'X(cu[A-Za-z0-9]*)' | tr -d 'X()' | sed 's/$/ /; s/\(.*\) /\1 \1:2+ \1:5+/' | tr ' ' '\n' | some); do
         SIMGPU_FAIL=$call one driver
         tell "driver: $call" $?

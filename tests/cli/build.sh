@@ -77,7 +77,7 @@ quiet() {
     # shellcheck disable=SC2046
     env -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS OMPI_CC="$clang" MPICH_CC="$clang" make --no-print-directory -j2 CC="$clang" \
         MPICC="${MPICC:-mpicc}" BUILD="$b" CFLAGS='-fsyntax-only -Wno-unused-command-line-argument' WERROR=-Werror \
-        $(printf "$b/%s.o " $(ls gen/*.c gen/command/*.c spec/*.c runtime/*.c | sed 's/[.]c$//'))
+        $(printf "$b/%s.o " $(ls gen/*.c spec/*.c runtime/*/*.c | sed 's/[.]c$//'))
 }
 if clang=$(command -v clang || command -v clang-14); then
     check "clang has nothing to say" quiet

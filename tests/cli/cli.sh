@@ -163,7 +163,7 @@ check "a list's bytes in words" returns 0 out 'an offset takes 2 B and 4 B for e
 check "a list's code in the source" returns 0 out '#4:2\*8\)' inspect --source "$work/list.lua" squares
 check "an empty type" returns 0 out 'none, the type is empty' inspect "$work/mixed.lua" empty
 check "an absent cache" returns 1 err 'cache folder' inspect --cache
-# Modules with these keys, as runtime/cache.c has them, in a cache of their own.
+# Modules with these keys, as runtime/kernel/module_cache.c has them, in a cache of their own.
 forge() {
     python3 - "$work/forged" "$@" <<'PY'
 import ctypes, os, struct, sys

@@ -148,7 +148,7 @@ static void long_blocks(void)
 }
 
 /* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of a room,
- * several, and what goes no way round (runtime/host_fill.c). */
+ * several, and what goes no way round (runtime/protocol/shm_fill.c). */
 static void across_lines(void)
 {
     static const int blocks[] = {57, 60, 200, 2000, 9000};
@@ -292,7 +292,7 @@ static void short_runs(void)
     report("short runs in a call that doesn't offer");
 }
 
-/* Longer than the ring of a room (runtime/room.h): to a receiver who keeps up, and to one who has not begun. */
+/* Longer than the ring of a room (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not begun. */
 static void past_the_ring(void)
 {
     MPI_Request sent;
@@ -344,7 +344,7 @@ static void brief_runs(void)
     report("brief messages of short runs");
 }
 
-/* From places far apart, there and back: more windows than are kept (runtime/xpmem.c). */
+/* From places far apart, there and back: more windows than are kept (runtime/node/xpmem.c). */
 static void far_apart(void)
 {
     enum { PLACES = 270, APART = 4 << 20, DOUBLES = 2000 };
@@ -414,7 +414,7 @@ static void threads(struct layout layouts[])
 }
 
 /* Where there are rooms, they are filled past the caches, then through them, then as is found out to be quicker
- * (runtime/bypass.h). */
+ * (runtime/protocol/nontemporal.h). */
 static void stored(void)
 {
     long (*past)(int way) = NULL;

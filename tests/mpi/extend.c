@@ -9,7 +9,7 @@
  * run: STRIDEC_HOST=off -n 2 --host
  * run: STRIDEC_DISABLE=1 -n 2 --host absent
  */
-#include "../../runtime/stridec.h"
+#include "../../runtime/api/stridec.h"
 #include "../sim/simgpu.h"
 #include "check.h"
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 /* offers_rest.c: what offers.c tests beside single messages: faces together, order, lateness, errors, memory that is not
  * shared. */
 #include "offers.h"
-#include "../../runtime/node.h"
+#include "../../runtime/node/segment.h"
 #include "resources.h"
 #include <cuda_runtime_api.h>
 #include <inttypes.h>

@@ -13,7 +13,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once
  * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
  */
-#include "../../runtime/driver.h"
+#include "../../runtime/device/driver.h"
 #include "../sim/simgpu.h"
 #include "jobs.h"
 #include <dlfcn.h>

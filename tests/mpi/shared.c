@@ -14,7 +14,7 @@
  */
 #include "check.h"
 #include "offers.h"
-#include "../../runtime/node.h"
+#include "../../runtime/node/segment.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <grp.h>

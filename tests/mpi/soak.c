@@ -31,8 +31,8 @@
 #define CLASSES 4
 #define LARGE 3           /* the class whose messages are few, since each needs hundreds of MB */
 #define RARE 8192
-#define SLACK_HEAP ((8 + 32) << 20)   /* with the blocks of host memory that are kept (runtime/block.c) */
-#define SLACK_DEVICE ((int64_t)64 << 20)   /* of what is kept for the next message (runtime/buffer.c); with large messages, */
+#define SLACK_HEAP ((8 + 32) << 20)   /* with the blocks of host memory that are kept (runtime/base/bounce.c) */
+#define SLACK_DEVICE ((int64_t)64 << 20)   /* of what is kept for the next message (runtime/device/mempool.c); with large messages, */
 #define SLACK_LARGE ((int64_t)512 << 20)   /* and where fewer than these have gone before, that and more: what is lost bit by */
 #define WARM 800                           /* bit the heap and the files show */
 #define MODULE_BYTES ((int64_t)1 << 20)    /* of a kernel that was loaded meanwhile */

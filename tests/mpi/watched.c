@@ -12,7 +12,7 @@
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
  */
 #include "check.h"
-#include "../../runtime/stridec.h"
+#include "../../runtime/api/stridec.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_aot.c: manifests of modules compiled ahead of time, good and damaged. */
 #include "../../gen/gen.h"
-#include "../../runtime/cache.h"
+#include "../../runtime/kernel/module_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

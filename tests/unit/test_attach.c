@@ -1,6 +1,6 @@
-/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/attach_copy.c). */
-#include "../../runtime/attach.h"
-#include "../../runtime/layout.h"
+/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/node/cma.c). */
+#include "../../runtime/node/peer_access.h"
+#include "../../runtime/datatype/layout.h"
 #include "trees.h"
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* test_buffer.c: what of a device's memory is kept from one message for the next. On the simulated GPU (its folder is on
  * LD_LIBRARY_PATH); each test in a process of its own. */
-#include "../../runtime/device.h"
-#include "../../runtime/driver.h"
+#include "../../runtime/device/device.h"
+#include "../../runtime/device/driver.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* test_bypass.c: how messages find out whether they go better past the caches. */
-#include "../../runtime/bypass.h"
+#include "../../runtime/protocol/nontemporal.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* test_cache.c: the folder of compiled modules: what is stored comes back, and nothing else ever does. */
-#include "../../runtime/cache.h"
+#include "../../runtime/kernel/module_cache.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* test_env.c: STRIDEC_* variables: what they set, and the warnings for what is not allowed.
  * Settings are read once a process, so that each case runs in a child. */
-#include "../../runtime/env.h"
-#include "../../runtime/log.h"
+#include "../../runtime/base/env.h"
+#include "../../runtime/base/log.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

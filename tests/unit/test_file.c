@@ -1,8 +1,8 @@
 /* test_file.c: files that others could have made are not used: links, pipes, other users' files, files and folders that others
  * may write to. Files of other users are tried as root alone. */
-#include "../../runtime/cache.h"
-#include "../../runtime/file.h"
-#include "../../runtime/guard.h"
+#include "../../runtime/kernel/module_cache.h"
+#include "../../runtime/base/file.h"
+#include "../../runtime/node/sigbus_guard.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

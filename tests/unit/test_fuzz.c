@@ -3,7 +3,7 @@
  * FUZZ_TYPES is how many types (21000); TEST_SEED where they begin. */
 #include <mpi.h>
 
-#include "../../runtime/read_type.h"
+#include "../../runtime/datatype/type_reader.h"
 #include "both.h"
 
 static char *form_of(const struct tree *t)

@@ -1,8 +1,8 @@
 /* test_kernel.c: every way of moving bytes, against a naive enumeration, on the simulated GPU (its folder is on
  * LD_LIBRARY_PATH) or a real one: random trees, counts, extents, ranges and alignments. Also places, buffers and
  * kernel states. TEST_SEED=N tries other random layouts. */
-#include "../../runtime/cache.h"
-#include "../../runtime/kernel_inner.h"
+#include "../../runtime/kernel/module_cache.h"
+#include "../../runtime/kernel/kernel_internal.h"
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

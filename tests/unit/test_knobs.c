@@ -3,8 +3,8 @@
  * Without the simulated GPU's libcuda.so.1 in LD_LIBRARY_PATH there is nothing to run. TEST_SEED picks ranges and
  * settings. */
 #include "../../gen/gen.h"
-#include "../../runtime/compile.h"
-#include "../../runtime/driver.h"
+#include "../../runtime/kernel/nvrtc_compile.h"
+#include "../../runtime/device/driver.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_launch.c: how kernels are launched and waited for, and STRIDEC_ENGINE and STRIDEC_SM_LIMIT: what they make of
  * the calls to the driver, counted by the simulated GPU (its folder is on LD_LIBRARY_PATH), and the bytes. Settings are
  * read once a process, so that each case is this program again. */
-#include "../../runtime/kernel_inner.h"
+#include "../../runtime/kernel/kernel_internal.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_link.c: bytes from layouts into layouts, many at once and in pairs, against a naive enumeration, on the
  * simulated GPU (its folder is on LD_LIBRARY_PATH), and the launches that it takes. TEST_SEED=N tries other layouts. */
 #include "trees.h"
-#include "../../runtime/link_inner.h"
+#include "../../runtime/kernel/typed_copy_internal.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>
 #include <sys/wait.h>

@@ -2,13 +2,13 @@
  * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
  * fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
-#include "../../runtime/cache.h"
-#include "../../runtime/cc.h"
-#include "../../runtime/cores.h"
-#include "../../runtime/kernel_inner.h"
-#include "../../runtime/log.h"
-#include "../../runtime/native_inner.h"
-#include "../../runtime/native.h"
+#include "../../runtime/kernel/module_cache.h"
+#include "../../runtime/hostpack/host_compiler.h"
+#include "../../runtime/kernel/cores.h"
+#include "../../runtime/kernel/kernel_internal.h"
+#include "../../runtime/base/log.h"
+#include "../../runtime/hostpack/host_pack_internal.h"
+#include "../../runtime/hostpack/host_pack.h"
 #include "trees.h"
 #include "child.h"
 #include <dirent.h>

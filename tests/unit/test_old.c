@@ -2,7 +2,7 @@
  * such types, so the MPI's answers about some types are rewritten here. Runs as a single process. */
 #include <mpi.h>
 
-#include "../../runtime/read_type.h"
+#include "../../runtime/datatype/type_reader.h"
 #include "trees.h"
 
 static struct reason why;

@@ -1,6 +1,6 @@
 /* test_shadow.c: the fall-back for datatypes that can't be read: the MPI packs a host copy. On the simulated GPU (its
  * folder is on LD_LIBRARY_PATH). Whole and short messages, several elements; gaps must stay as they are. */
-#include "../../runtime/parcel.h"
+#include "../../runtime/pack/typed_buffer.h"
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* test_table.c: tuned tables: what they make of a message, whether they are of this system, and what is wrong with one.
  * Needs no GPU; what is read once a process runs in children. */
-#include "../../runtime/tell.h"
-#include "../../runtime/tune_active.h"
-#include "../../runtime/tune_origin.h"
-#include "../../runtime/tune_verdict.h"
+#include "../../runtime/pack/explain.h"
+#include "../../runtime/tune/active.h"
+#include "../../runtime/tune/table_origin.h"
+#include "../../runtime/tune/verdict.h"
 #include <locale.h>
 #include <mpi.h>
 #include <setjmp.h>

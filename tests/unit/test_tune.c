@@ -1,10 +1,10 @@
 /* test_tune.c: knobs: rows of tuned tables and what they make of a kernel, STRIDEC_KNOBS, trials. On the simulated GPU
  * (its folder is on LD_LIBRARY_PATH) or a real one; settings are read once a process, so that those cases
  * run in children. */
-#include "../../runtime/kernel_inner.h"
-#include "../../runtime/knobs.h"
-#include "../../runtime/tune_active.h"
-#include "../../runtime/tune_knobs.h"
+#include "../../runtime/kernel/kernel_internal.h"
+#include "../../runtime/kernel/kernel_knobs.h"
+#include "../../runtime/tune/active.h"
+#include "../../runtime/tune/table_knobs.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <setjmp.h>

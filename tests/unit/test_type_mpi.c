@@ -2,7 +2,7 @@
  * parts of distributed arrays. Random types are in test_fuzz.c. Runs as a single process. */
 #include <mpi.h>
 
-#include "../../runtime/read_type.h"
+#include "../../runtime/datatype/type_reader.h"
 #include "trees.h"
 
 static struct reason why;

@@ -1,6 +1,6 @@
 /* test_where.c: in which memories a buffer lies, where allocations end and begin. On the simulated GPU (its folder is
  * on LD_LIBRARY_PATH). Nothing at the addresses is touched. */
-#include "../../runtime/parcel.h"
+#include "../../runtime/pack/typed_buffer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * a single process. */
 #include <mpi.h>
 
-#include "../../runtime/parcel.h"
+#include "../../runtime/pack/typed_buffer.h"
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

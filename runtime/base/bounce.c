@@ -1,0 +1,65 @@
+/* bounce.c: blocks by powers of two. */
+#include "bounce.h"
+#include "spinlock.h"
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define SMALLEST 12   /* log2 of bytes */
+#define CLASSES 16    /* larger ones are not kept */
+#define KEPT_BYTES ((size_t)32 << 20)
+
+static struct latch latch;
+static struct block *lists[CLASSES];
+static size_t kept;
+
+static int class_of(size_t bytes)
+{
+    int c = 64 - __builtin_clzll((bytes - 1) | 1) - SMALLEST;
+    return c < 0 ? 0 : c;
+}
+
+static struct block *take(int c)
+{
+    latch_close(&latch);
+    struct block *b = lists[c];
+    if (b) lists[c] = b->next, kept -= b->bytes;
+    latch_open(&latch);
+    return b;
+}
+
+static void release(struct block *b)
+{
+    free(b->memory);
+    free(b);
+}
+
+struct block *block_get(int64_t bytes)
+{
+    int c = class_of((size_t)bytes);
+    struct block *b = c < CLASSES ? take(c) : NULL;
+    if (b) return b;
+    b = malloc(sizeof *b);
+    if (!b) return NULL;
+    b->bytes = c < CLASSES ? (size_t)1 << (c + SMALLEST) : (size_t)bytes;
+    b->memory = malloc(b->bytes);
+    if (b->memory) return b;
+    free(b);
+    return NULL;
+}
+
+void block_put(struct block *b)
+{
+    if (!b) return;
+    int c = class_of(b->bytes);
+    latch_close(&latch);
+    bool keep = c < CLASSES && kept + b->bytes <= KEPT_BYTES;
+    if (keep) b->next = lists[c], lists[c] = b, kept += b->bytes;
+    latch_open(&latch);
+    if (!keep) release(b);
+}
+
+void blocks_drop(void)
+{
+    for (int c = 0; c < CLASSES; c++)
+        for (struct block *b; (b = take(c));) release(b);
+}

@@ -1,0 +1,234 @@
+/* env.c: the table of STRIDEC_* variables. A new variable is a row here and a field in env.h. */
+#include "env.h"
+#include "chunk_settings.h"
+#include "log.h"
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct variable {
+    const char *name;
+    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, text or number */
+    const char *usual;          /* the default; for paths in words, found by paths_default */
+    size_t field;
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_TEXT, AS_PROGRAM, AS_PATH } kind;   /* from AS_TEXT on: a string */
+    const char *does;
+    const char *(*wrong)(const char *text); /* NULL: not looked at; else NULL or what is wrong with it */
+};
+
+static const char *const flags[] = {"0", "1", NULL};
+/* ORDER LOG_LEVEL */
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+/* ORDER env_transport */
+static const char *const transports[] = {"auto", "device", "oneshot", "staged", "zerocopy", "pipelined", NULL};
+
+/* ORDER env_engine */
+static const char *const engines[] = {"auto", "kernel", "copy", NULL};
+
+/* ORDER env_host */
+static const char *const hosts[] = {"off", "on", "auto", NULL};
+
+static const char *wrong_chunks(const char *text)
+{
+    struct tune_pipeline p = TUNE_PIPELINE_USUAL;
+    return tune_pipeline_read(&p, text);
+}
+
+#define AT(field) offsetof(struct env, field)
+static const struct variable variables[] = {
+    {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI", NULL},
+    {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
+    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
+    {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
+    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT, "how messages between nodes are cut, instead of as the tuned table says; for debugging",
+     wrong_chunks},
+    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
+    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
+    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
+    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it", NULL},
+    {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PROGRAM, "the C compiler that makes that code", NULL},
+    {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
+    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written", NULL},
+    {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize", NULL},
+    {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
+    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging", NULL},
+    {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`", NULL},
+};
+#define VARIABLES (sizeof variables / sizeof *variables)
+
+static struct env settings;
+
+/* A number from 0 to 2^31 - 1, or -1. */
+static int number_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno && value <= INT_MAX ? (int)value : -1;
+}
+
+static int word_index(const char *const *allowed, const char *text)
+{
+    for (int i = 0; allowed[i]; i++)
+        if (!strcmp(allowed[i], text)) return i;
+    return -1;
+}
+
+/* Not of strings. -1: not allowed. */
+static int value_of(const struct variable *v, const char *text)
+{
+    return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
+}
+
+/* A copy of the environment: threads of stridec's own look at it, while the program may change its own. */
+static char **kept;
+
+static void keep_environment(void)
+{
+    size_t n = 0;
+    while (environ && environ[n]) n++;
+    kept = calloc(n + 1, sizeof *kept);
+    for (size_t i = 0, used = 0; kept && i < n; i++)
+        if ((kept[used] = strdup(environ[i]))) used++;
+}
+
+char *const *env_all(void)
+{
+    static char *const none[] = {NULL};
+    env_get();
+    return kept ? kept : none;
+}
+
+/* NULL where unset or empty, which mean the same. */
+static const char *text_of(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **e = kept; e && *e; e++)
+        if (!strncmp(*e, name, length) && (*e)[length] == '=') return (*e)[length + 1] ? *e + length + 1 : NULL;
+    return NULL;
+}
+
+const char *env_variable(const char *name)
+{
+    env_get();
+    return text_of(name);
+}
+
+/* The program may go to another folder before it is opened. Never freed; as it is where it can't be told. */
+static const char *absolute(const char *path)
+{
+    char *here = path && *path != '/' ? getcwd(NULL, 0) : NULL, *whole = NULL;
+    if (here && asprintf(&whole, "%s/%s", strcmp(here, "/") ? here : "", path) < 0) whole = NULL;
+    free(here);
+    return whole ? whole : path;
+}
+
+static void set(const struct variable *v)
+{
+    char *field = (char *)&settings + v->field;
+    const char *text = text_of(v->name);
+    if (v->kind >= AS_TEXT) {
+        bool path = v->kind == AS_PATH || (v->kind == AS_PROGRAM && text && strchr(text, '/'));
+        *(const char **)field = path ? absolute(text) : text;
+        return;
+    }
+    int value = text ? value_of(v, text) : -1;
+    if (value < 0) value = value_of(v, v->usual);
+    if (v->kind == AS_BOOL)
+        *(bool *)field = value;
+    else if (v->kind == AS_TRANSPORT)
+        *(enum env_transport *)field = (enum env_transport)value;
+    else if (v->kind == AS_ENGINE)
+        *(enum env_engine *)field = (enum env_engine)value;
+    else if (v->kind == AS_HOST)
+        *(enum env_host *)field = (enum env_host)value;
+    else
+        *(int *)field = value;
+}
+
+/* $xdg/tail, else $HOME/under/tail; malloc'd, NULL where neither is set. */
+static const char *user_path(const char *xdg, const char *under, const char *tail)
+{
+    const char *base = text_of(xdg), *home = text_of("HOME");
+    char *path = NULL;
+    int made = base ? asprintf(&path, "%s/%s", base, tail) : home ? asprintf(&path, "%s/%s/%s", home, under, tail) : -1;
+    if (made < 0) return NULL;
+    const char *whole = absolute(path);
+    if (whole != path) free(path);
+    return whole;
+}
+
+static void paths_default(void)
+{
+    settings.tune_named = settings.tune != NULL;
+    settings.pipeline_named = text_of("STRIDEC_PIPELINE") != NULL;
+    if (!settings.cache_dir) settings.cache_dir = user_path("XDG_CACHE_HOME", ".cache", "stridec");
+    if (!settings.tune) settings.tune = user_path("XDG_CONFIG_HOME", ".config", "stridec/tune");
+}
+
+static void read_all(void)
+{
+    keep_environment();
+    for (size_t i = 0; i < VARIABLES; i++) set(&variables[i]);
+    paths_default();
+}
+
+const struct env *env_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_bool read;
+    if (atomic_load_explicit(&read, memory_order_acquire)) return &settings;
+    pthread_once(&once, read_all);
+    atomic_store_explicit(&read, true, memory_order_release);
+    return &settings;
+}
+
+/* Appends ", word" to text, cut where it is full. */
+static void append(char *text, size_t size, const char *word)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
+}
+
+static void check_value(const struct variable *v, const char *value)
+{
+    char list[256] = "";
+    const char *wrong = v->wrong && *value ? v->wrong(value) : NULL;
+    if (wrong) log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
+    if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
+    if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
+    for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
+    log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,
+              list);
+}
+
+static void check_entry(const char *entry)
+{
+    const char *equals = strchr(entry, '=');
+    size_t length = equals ? (size_t)(equals - entry) : strlen(entry);
+    char list[512] = "";
+    for (size_t i = 0; i < VARIABLES; i++) {
+        const char *name = variables[i].name;
+        if (strlen(name) == length && !memcmp(name, entry, length)) {
+            check_value(&variables[i], equals ? equals + 1 : "");
+            return;
+        }
+        append(list, sizeof list, name);
+    }
+    log_write(LOG_WARN, "%.*s is not a variable of stridec; allowed: %s", (int)length, entry, list);
+}
+
+void env_check(void)
+{
+    static const char prefix[] = "STRIDEC_";
+    for (char *const *e = env_all(); *e; e++)
+        if (!strncmp(*e, prefix, sizeof prefix - 1)) check_entry(*e);
+}

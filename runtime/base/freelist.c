@@ -1,0 +1,67 @@
+/* freelist.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked for. */
+#include "freelist.h"
+#include "reserve.h"
+#include "spinlock.h"
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct block {
+    struct block *next;
+    size_t bytes;           /* behind this */
+    max_align_t memory[];
+};
+
+/* ORDER LIMITS: how many are kept: for messages on their way, and for calls on arrays of requests at the same time. */
+static const int LIMITS[SPARE_KINDS] = {4096, 4096, 4096, 8};
+
+static struct {
+    struct latch latch;
+    struct block *first;
+    int kept;
+} lists[SPARE_KINDS];
+
+static struct block *take(enum spare kind)
+{
+    latch_enter(&lists[kind].latch);
+    struct block *b = lists[kind].first;
+    if (b) {
+        lists[kind].first = b->next;
+        lists[kind].kept--;
+    }
+    latch_leave(&lists[kind].latch);
+    return b;
+}
+
+void *spare_get(enum spare kind, size_t bytes)
+{
+    struct block *b = take(kind);
+    if (b && b->bytes >= bytes) return b->memory;
+    free(b);
+    b = malloc(sizeof *b + bytes);
+    if (!b) b = reserve_take(sizeof *b + bytes);
+    if (!b) return NULL;
+    b->bytes = bytes;
+    return b->memory;
+}
+
+void spare_put(enum spare kind, void *block)
+{
+    if (!block) return;
+    struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
+    latch_enter(&lists[kind].latch);
+    bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
+    if (keep) {
+        b->next = lists[kind].first;
+        lists[kind].first = b;
+        lists[kind].kept++;
+    }
+    latch_leave(&lists[kind].latch);
+    if (!keep) reserve_put(b);
+}
+
+void spare_drop(void)
+{
+    struct block *b;
+    for (enum spare kind = 0; kind < SPARE_KINDS; kind++)
+        while ((b = take(kind))) free(b);
+}

@@ -1,0 +1,71 @@
+/* args_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
+ * collective on a file ends. */
+#include "args.h"
+#include "base/activity.h"
+#include "base/error.h"
+#include "base/reserve.h"
+#include "protocol/rndv_recv.h"
+#include "request/request_ops.h"
+#include <stdlib.h>
+
+static atomic_int reads;   /* from windows, with a request, and not in place yet */
+
+bool operands_reading(void)
+{
+    return atomic_load(&reads) != 0;
+}
+
+/* What went down stays: the MPI may look at it until the request completes. */
+void operands_have_read(struct operands *o)
+{
+    if (!o->read.number) return;
+    o->read.number = 0;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
+}
+
+/* The handle of what has completed at once may be shared with others of that kind, and no record could tell them apart. */
+static bool complete(const struct operands *o, MPI_Request request)
+{
+    int flag = 0;
+    bool may = o->later || o->read.number;
+    return may && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+}
+
+/* What goes down stays until the application completes the request: MPICH looks at the lists of types once more then. */
+static int unpack_now(struct operands *o)
+{
+    struct batch b = {0};
+    int failed = operands_unpack(o, &b, INT64_MAX);
+    if (batch_wait(&b)) failed = -1;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+}
+
+/* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they are
+ * done with. */
+static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
+{
+    if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads, 1);
+    if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
+    if (rc == MPI_SUCCESS) record_add_of(*request, &operands_ops, operands_move(o), o->comm, persistent);
+    else operands_free(o);
+    return rc;
+}
+
+int operands_keep(struct operands *o, int rc, MPI_Request *request)
+{
+    return keep(o, rc, request, false);
+}
+
+int operands_persist(struct operands *o, int rc, MPI_Request *request)
+{
+    return keep(o, rc, request, true);
+}
+
+int operands_await(const struct operands *o, int rc, const MPI_Request *request)
+{
+    bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
+    if (may) record_add_dormant(*request, &operands_ops, operands_move(o), o->comm);
+    return rc;
+}

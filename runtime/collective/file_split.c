@@ -1,0 +1,81 @@
+/* file_split.c: split collectives on files: what the beginning has carried stays until the end. A file has one at a
+ * time. */
+#include "args.h"
+#include "base/log.h"
+#include "base/reserve.h"
+#include "next.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct split {
+    MPI_File file;
+    struct operands *operands;
+    struct split *next;
+};
+
+static struct split *splits;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Out of the list; NULL if there is none. */
+static struct split *take(MPI_File file)
+{
+    struct split *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct split **at = &splits; *at && !found;) {
+        if ((*at)->file == file) found = *at, *at = found->next;
+        else at = &(*at)->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void hold(struct split *s)
+{
+    pthread_mutex_lock(&lock);
+    s->next = splits;
+    splits = s;
+    pthread_mutex_unlock(&lock);
+}
+
+static void split_free(struct split *s)
+{
+    if (!s) return;
+    operands_free(s->operands);
+    reserve_put(s->operands), reserve_put(s);
+}
+
+int operands_keep_file(struct operands *o, int rc, MPI_File file)
+{
+    if (rc != MPI_SUCCESS) {
+        operands_free(o);
+        return rc;
+    }
+    split_free(take(file));   /* of a file that was closed before its end */
+    struct split *s = reserve_get(sizeof *s);
+    s->operands = operands_move(o), s->file = file;
+    hold(s);
+    return rc;
+}
+
+static int finish(struct split *s, int rc, const MPI_Status *status)
+{
+    rc = operands_close(s->operands, rc, status);
+    split_free(s);
+    return rc;
+}
+
+/* The buffer that goes down is the one that the beginning gave. */
+#define END(name, buffer) \
+    int call_##name(const struct next *next, MPI_File fh, buffer *buf, MPI_Status *status) \
+    { \
+        struct split *s = take(fh); \
+        MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
+        if (!s) return next->name(fh, buf, status); \
+        return finish(s, next->name(fh, s->operands->of[0].use, st), st); \
+    }
+END(File_read_all_end, void)
+END(File_read_at_all_end, void)
+END(File_read_ordered_end, void)
+END(File_write_all_end, const void)
+END(File_write_at_all_end, const void)
+END(File_write_ordered_end, const void)

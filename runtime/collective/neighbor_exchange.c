@@ -1,0 +1,274 @@
+/* neighbor_exchange.c: what blocking and other neighbourhood collectives that go edge by edge have in common. */
+#include "neighbor_exchange.h"
+#include "args_internal.h"
+#include "base/error.h"
+#include "datatype/byte_types.h"
+#include "device/host_range.h"
+#include "kernel/typed_copy.h"
+#include "node/ipc_cache.h"
+#include "protocol/placement.h"
+#include "protocol/rndv_send.h"
+#include "protocol/rts.h"
+#include <stdlib.h>
+#include <string.h>
+
+void exchange_note(struct exchange *x, int rc)
+{
+    if (x->rc == MPI_SUCCESS) x->rc = rc;
+}
+
+void exchange_fail(struct exchange *x, int rc, const char *what)
+{
+    if (x->rc == MPI_SUCCESS) x->rc = rc, x->what = what;
+}
+
+/*
+ * Arguments.
+ */
+
+/* MPI_Neighbor_alltoallw takes MPI_DATATYPE_NULL for an edge of no elements. */
+#ifdef MPICH_VERSION
+#define MAY_HAVE_NO_TYPE 1
+#else
+#define MAY_HAVE_NO_TYPE 0
+#endif
+
+static bool side_taken(const struct operand *p, const struct edge_side *s)
+{
+    if (p->buf == MPI_IN_PLACE || (!p->counts && p->count < 0)) return false;
+    if (s->n && !p->types && p->type == MPI_DATATYPE_NULL) return false;
+    for (int i = 0; i < s->n; i++) {
+        int at = s->edge[i].number;
+        int64_t count = p->counts ? operand_count(p, at) : p->count;
+        if (count < 0) return false;
+        if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(MAY_HAVE_NO_TYPE && count == 0)) return false;
+    }
+    return true;
+}
+
+bool exchange_takes(const struct operands *o)
+{
+    return side_taken(&o->of[0], &o->edges->out) && side_taken(&o->of[1], &o->edges->in);
+}
+
+/* All edges of a buffer lie in one allocation, but for absolute addresses: on the host one question tells. */
+static struct where where_near(struct exchange *x, const struct edge *e)
+{
+    int64_t first, past;
+    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct where){0};
+    layout_span(e->layout, e->count, &first, &past);
+    uint64_t at = (uint64_t)(uintptr_t)e->buf + (uint64_t)first;
+    bool all = !x->bottom && past > first && memory_run(&x->memory, at, past - first) == past - first;
+    struct where w = all ? (struct where){.device = x->memory.device} : where_of(e->layout, e->buf, e->count);
+    x->host = !x->bottom && !w.device;
+    return w;
+}
+
+/* What the call says of one edge. An operand of one piece is the same for all. */
+static int edge_open(struct exchange *x, struct edge *at, const struct operand *p, struct layout *l)
+{
+    int i = at->number;
+    bool each = p->flags & OPERAND_NEIGHBORS;
+    int64_t offset = 0;
+    at->type = p->types ? p->types[i] : p->type;
+    at->count = p->counts ? operand_count(p, i) : p->count;
+    bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_taken: of no elements */
+    at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
+    at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
+    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct where){0};
+    at->excess = NULL;
+    if (none) return MPI_SUCCESS;
+    if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
+    int64_t step = p->displs ? operand_displ(p, i) : each ? i * at->count : 0;
+    if (at->bytes < 0 || __builtin_mul_overflow(step, p->types ? 1 : at->layout->extent, &offset))
+        return raise_error(x->comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
+    at->buf = (const char *)p->buf + offset;
+    if (!at->bytes) return MPI_SUCCESS;
+    at->where = where_near(x, at);
+    return at->where.device ? parcel_check(at->layout, at->where, at->type, x->comm) : MPI_SUCCESS;
+}
+
+void exchange_open(struct exchange *x, struct edge_side *s, const struct operand *p)
+{
+    x->host = false, x->bottom = p->buf == MPI_BOTTOM;
+    for (int i = 0; i < s->n && x->rc == MPI_SUCCESS; i++)
+        exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
+}
+
+/*
+ * Sending.
+ */
+
+bool edge_goes_plain(const struct edge *e)
+{
+    if (!e->bytes || !e->where.device) return true;
+    return parcel_native(e->layout, e->buf, e->count, e->where);
+}
+
+static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
+{
+    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && node_zerocopy() &&
+               transport_offers(e->layout, e->count, e->bytes);
+    e->offer = can ? offer_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
+    *w = (struct edge_word){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->offer ? EDGE_OFFER : EDGE_MESSAGE};
+    if (e->offer) w->slot = offer_descriptor(e->offer)->slot;
+}
+
+static struct edge_road *road_to(struct edge_side *s, int rank)
+{
+    for (int i = 0; i < s->roads; i++)
+        if (s->road[i].rank == rank) return &s->road[i];
+    return NULL;
+}
+
+void exchange_say(struct exchange *x)
+{
+    struct edges *e = x->e;
+    for (int i = 0; i < e->out.roads; i++) {
+        struct edge_road *r = &e->out.road[i], *here = r->peer->self ? road_to(&e->in, e->rank) : NULL;
+        for (int k = 0; k < r->n; k++) say(x, r, &r->edge[k], &r->word[k]);
+        if (here) {
+            memcpy(here->word, r->word, (size_t)(r->n < here->n ? r->n : here->n) * sizeof *r->word);
+            continue;
+        }
+        if (r->peer->self) continue;
+        int rc = PMPI_Isend(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
+                            &e->request[x->requests]);
+        if (rc == MPI_SUCCESS) x->requests++;
+        else exchange_fail(x, rc, "the edges of a neighbourhood can't be sent");
+    }
+}
+
+static int send_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+{
+#ifdef HAVE_Isend_c
+    return PMPI_Isend_c(e->buf, e->count, e->type, e->rank, tag, comm, request);
+#else
+    return PMPI_Isend(e->buf, (int)e->count, e->type, e->rank, tag, comm, request);
+#endif
+}
+
+int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    MPI_Datatype type = type_to_receive(e->type, comm);
+#ifdef HAVE_Irecv_c
+    return PMPI_Irecv_c((void *)(uintptr_t)e->buf, e->count, type, e->rank, tag, comm, request);
+#else
+    return PMPI_Irecv((void *)(uintptr_t)e->buf, (int)e->count, type, e->rank, tag, comm, request);
+#endif
+}
+
+static int send_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    struct wire w;
+    int rc = wire_of(e->bytes, &w);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = PMPI_Isend(e->parcel->address, w.count, w.type, e->rank, tag, comm, request);
+    wire_done(&w);
+    return rc;
+}
+
+int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    struct wire w;
+    int rc = wire_of(bytes, &w);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = PMPI_Irecv(to, w.count, w.type, e->rank, tag, comm, request);
+    wire_done(&w);
+    return rc;
+}
+
+int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    if (!e->parcel && !edge_goes_plain(e)) return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
+    return e->parcel ? send_packed(e, tag, comm, request) : send_plain(e, tag, comm, request);
+}
+
+/* What could not be packed is nobody's: edge_send tells the peers. */
+static void drop_packed(struct edge_side *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        struct edge *e = &s->edge[i];
+        if (!e->borrowed) parcel_close(e->parcel);
+        e->parcel = NULL, e->borrowed = false;
+    }
+}
+
+void exchange_pack(struct exchange *x, bool each)
+{
+    struct parcel *first = NULL;
+    for (int i = 0; i < x->e->out.n; i++) {
+        struct edge *e = &x->e->out.edge[i];
+        if (e->offer || edge_goes_plain(e)) continue;
+        if (!each && first) {
+            e->parcel = first, e->borrowed = true;
+            continue;
+        }
+        exchange_note(x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        if (e->parcel) batch_pack(&x->batch, e->parcel);
+        first = e->parcel;
+    }
+    if (!batch_wait(&x->batch)) return;
+    exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
+    drop_packed(&x->e->out);
+}
+
+/*
+ * Receiving.
+ */
+
+void exchange_await(struct exchange *x)
+{
+    struct edges *e = x->e;
+    struct device *d = NULL;
+    bool *asked = e->of ? &e->of->asked : &e->asked;
+    memset(e->in.word, 0, (size_t)e->in.n * sizeof *e->in.word);
+    for (int i = 0; i < e->in.n && !d; i++) d = e->in.edge[i].bytes ? e->in.edge[i].where.device : NULL;
+    for (int i = 0; i < e->in.roads; i++) {
+        struct edge_road *r = &e->in.road[i];
+        if (r->peer->self) continue;
+        import_try(r->peer, d);
+        if (d && !*asked) link_prepare(d, NULL, 0), *asked = true;
+        int rc = PMPI_Irecv(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
+                            &e->request[x->requests]);
+        if (rc == MPI_SUCCESS) x->requests++;
+        else exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
+    }
+}
+
+int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    e->excess = malloc((size_t)bytes);
+    return edge_receive_bytes(e, e->excess, e->excess ? bytes : 0, tag, comm, request);   /* truncated: it fails, and is gone */
+}
+
+bool exchange_came(struct exchange *x, const struct edge *e, const struct edge_word *w)
+{
+    if (e->request >= 0 && wire_received(&x->e->status[e->request]) == w->bytes) return true;
+    exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
+    return false;
+}
+
+/* For what is read in place, the least that does. */
+static struct parcel *target(struct exchange *x, struct edge *e)
+{
+    struct parcel *p = NULL;
+    if (e->where.device && (e->where.parts || !e->layout->tree)) {
+        exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        return p;
+    }
+    p = parcel_bare(e->layout, e->where.device, e->buf, e->count);
+    if (p && !e->layout->tree) p->datatype = type_like(e->type);
+    return p;
+}
+
+void exchange_pull(struct exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
+{
+    struct descriptor d = {.rank = (uint32_t)r->peer->rank, .slot = w->slot, .bytes = w->bytes};
+    struct parcel none = {0};
+    MPI_Status status;
+    if (e->bytes && !e->parcel) e->parcel = target(x, e);
+    int rc = pull_add_told(&x->pulls, &d, NULL, e->parcel ? e->parcel : &none, &status);
+    if (rc != MPI_SUCCESS) exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
+}
+

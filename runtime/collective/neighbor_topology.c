@@ -1,0 +1,256 @@
+/* neighbor_topology.c: which communicators' neighbourhood collectives go edge by edge, and their edges. */
+#include "neighbor_topology.h"
+#include "base/log.h"
+#include "base/reserve.h"
+#include "device/driver.h"
+#include "neighbor_nonblocking.h"
+#include "node/segment.h"
+#include <pthread.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int key = MPI_KEYVAL_INVALID;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The edges, in the order of the call's arguments. Along a dimension of a grid what is sent down comes from above:
+ * where the same rank is on both sides, edges meet as these directions do (MPI-4.1 section 8.6). Elsewhere several
+ * edges between two ranks meet in their order. */
+
+static void name_edge(struct edge_side *s, int number, int rank, int meets)
+{
+    if (rank != MPI_PROC_NULL) s->edge[s->n++] = (struct edge){.rank = rank, .key = meets, .number = number};
+}
+
+static bool side_room(struct edge_side *s, int n)
+{
+    size_t room = (size_t)(n ? n : 1);
+    s->edge = calloc(room, sizeof *s->edge);
+    s->word = calloc(room, sizeof *s->word);
+    s->road = calloc(room, sizeof *s->road);
+    return s->edge && s->word && s->road;
+}
+
+static bool grid_edges(struct edges *e, MPI_Comm comm)
+{
+    int dims = 0, beside[2];
+    PMPI_Cartdim_get(comm, &dims);
+    if (!side_room(&e->in, 2 * dims) || !side_room(&e->out, 2 * dims)) return false;
+    for (int i = 0; i < 2 * dims; i++) {
+        if (i % 2 == 0) PMPI_Cart_shift(comm, i / 2, 1, &beside[0], &beside[1]);
+        name_edge(&e->in, i, beside[i % 2], i ^ 1);
+        name_edge(&e->out, i, beside[i % 2], i);
+    }
+    return true;
+}
+
+static bool graph_edges(struct edges *e, MPI_Comm comm)
+{
+    int n = 0;
+    PMPI_Graph_neighbors_count(comm, e->rank, &n);
+    int *rank = malloc((size_t)(n ? n : 1) * sizeof *rank);
+    bool ok = rank && side_room(&e->in, n) && side_room(&e->out, n);
+    if (ok) PMPI_Graph_neighbors(comm, e->rank, n, rank);
+    for (int i = 0; ok && i < n; i++) {
+        name_edge(&e->in, i, rank[i], i);
+        name_edge(&e->out, i, rank[i], i);
+    }
+    free(rank);
+    return ok;
+}
+
+static bool list_edges(struct edges *e, MPI_Comm comm)
+{
+    int in = 0, out = 0, weighted;
+    PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+    int *rank = calloc(2 * (size_t)(in + out + 1), sizeof *rank), *weight = rank + in + out + 1;
+    bool ok = rank && side_room(&e->in, in) && side_room(&e->out, out);
+    if (ok) PMPI_Dist_graph_neighbors(comm, in, rank, weight, out, rank + in, weight + in);
+    for (int i = 0; ok && i < in; i++) name_edge(&e->in, i, rank[i], i);
+    for (int i = 0; ok && i < out; i++) name_edge(&e->out, i, rank[in + i], i);
+    free(rank);
+    return ok;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : (x->key > y->key) - (x->key < y->key);
+}
+
+/* False where a peer's file can't be opened. */
+static bool make_roads(struct edge_side *s, MPI_Comm comm)
+{
+    bool all = true;
+    qsort(s->edge, (size_t)s->n, sizeof *s->edge, by_rank);
+    for (int i = 0; i < s->n; i++) {
+        if (i == 0 || s->edge[i].rank != s->edge[i - 1].rank) {
+            struct peer *peer = node_member(comm, s->edge[i].rank);
+            s->road[s->roads++] = (struct edge_road){s->edge[i].rank, peer, &s->edge[i], &s->word[i], 0};
+            all &= peer != NULL;
+        }
+        s->road[s->roads - 1].n++;
+    }
+    return all;
+}
+
+static bool request_room(struct edges *e)
+{
+    size_t requests = (size_t)(e->in.n + e->in.roads + e->out.n + e->out.roads + 1);
+    e->request = malloc(requests * sizeof *e->request);
+    e->status = malloc(requests * sizeof *e->status);
+    return e->request && e->status;
+}
+
+static bool find_edges(struct edges *e, MPI_Comm comm, int topology)
+{
+    PMPI_Comm_rank(comm, &e->rank);
+    bool ok = topology == MPI_CART ? grid_edges(e, comm)
+              : topology == MPI_GRAPH ? graph_edges(e, comm) : list_edges(e, comm);
+    ok = ok && make_roads(&e->in, comm) && make_roads(&e->out, comm);
+    return ok && request_room(e);
+}
+
+static void side_free(struct edge_side *s)
+{
+    free(s->edge), free(s->word), free(s->road);
+}
+
+void edges_put(struct edges *e)
+{
+    if (!e || atomic_fetch_sub(&e->holders, 1) > 1) return;
+    if (!e->of && e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm);
+    edges_put(e->of);
+    side_free(&e->in), side_free(&e->out);
+    free(e->request), free(e->status);
+    reserve_put(e);
+}
+
+static int forget(MPI_Comm comm, int which, void *edges, void *extra)
+{
+    (void)comm, (void)which, (void)extra;
+    edges_put(edges);
+    return MPI_SUCCESS;
+}
+
+static bool side_copy(struct edge_side *to, const struct edge_side *from)
+{
+    if (!side_room(to, from->n)) return false;
+    to->n = from->n, to->roads = from->roads;
+    if (from->n) memcpy(to->edge, from->edge, (size_t)from->n * sizeof *to->edge);
+    for (int i = 0; i < from->roads; i++) {
+        to->road[i] = from->road[i];
+        to->road[i].edge = to->edge + (from->road[i].edge - from->edge);
+        to->road[i].word = to->word + (from->road[i].word - from->word);
+    }
+    return true;
+}
+
+struct edges *edges_copy(struct edges *e)
+{
+    struct edges *copy = calloc(1, sizeof *copy);
+    if (!copy) return NULL;
+    copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags;
+    atomic_init(&copy->holders, 1);
+    atomic_fetch_add(&e->holders, 1);
+    if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && request_room(copy)) return copy;
+    edges_put(copy);
+    return NULL;
+}
+
+/*
+ * The decision.
+ */
+
+/* Collective. Not MPI_Comm_dup, by which the application's attributes would hear of it. */
+static MPI_Comm own_comm(MPI_Comm comm)
+{
+    MPI_Comm own = MPI_COMM_NULL;
+    MPI_Group group;
+    PMPI_Comm_group(comm, &group);
+    if (PMPI_Comm_create(comm, group, &own) != MPI_SUCCESS) own = MPI_COMM_NULL;
+    PMPI_Group_free(&group);
+    if (own != MPI_COMM_NULL) PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    return own;
+}
+
+static int tag_count(MPI_Comm comm)
+{
+    int *most = NULL, found = 0;
+    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
+    return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
+}
+
+/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good: *driver
+ * is false then. */
+static void decide(struct edges *e, MPI_Comm comm, int topology, bool *driver)
+{
+    MPI_Comm own = node_holds(comm) ? own_comm(comm) : MPI_COMM_NULL;
+    *driver = true;
+    if (own == MPI_COMM_NULL) return;
+    int vote[2] = {find_edges(e, comm, topology) && deferred_ready(), !driver_get()}, least[2] = {0, 1};
+    bool told = PMPI_Allreduce(vote, least, 2, MPI_INT, MPI_MIN, own) == MPI_SUCCESS;
+    *driver = !told || !least[1];
+    if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
+    else PMPI_Comm_free(&own);
+}
+
+static bool have_key(void)
+{
+    pthread_mutex_lock(&lock);
+    if (key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
+    pthread_mutex_unlock(&lock);
+    return key != MPI_KEYVAL_INVALID;
+}
+
+static bool look(MPI_Comm comm, struct edges **e)
+{
+    int found = 0;
+    *e = NULL;
+    return comm != MPI_COMM_NULL && have_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
+}
+
+/* `last`: it is not to be asked again. */
+static struct edges *meet(MPI_Comm comm, bool last)
+{
+    int topology = MPI_UNDEFINED;
+    bool driver;
+    if (comm == MPI_COMM_NULL || !have_key()) return NULL;
+    if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
+    struct edges *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
+    e->comm = MPI_COMM_NULL;
+    atomic_init(&e->holders, 1);
+    decide(e, comm, topology, &driver);
+    if (!last && !driver) return edges_put(e), NULL;
+    if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS)
+        log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks have agreed");
+    return e;
+}
+
+static struct edges *usable(struct edges *e)
+{
+    return e && e->comm != MPI_COMM_NULL ? e : NULL;
+}
+
+struct edges *edges_known(MPI_Comm comm)
+{
+    struct edges *e;
+    return look(comm, &e) ? usable(e) : NULL;
+}
+
+struct edges *edges_of(MPI_Comm comm)
+{
+    struct edges *e;
+    return usable(look(comm, &e) ? e : meet(comm, true));
+}
+
+void edges_meet(MPI_Comm comm)
+{
+    meet(comm, false);
+}
+
+void edges_finish(void)
+{
+    if (key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&key);
+    deferred_finish();
+}

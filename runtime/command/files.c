@@ -1,0 +1,83 @@
+/* files.c: architectures' names, files written whole. */
+#include "command.h"
+#include "device/driver.h"
+#include "kernel/nvrtc_compile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool arch_is_valid(const char *arch)
+{
+    if (strncmp(arch, "sm_", 3) != 0)
+        return false;
+    size_t digits = strspn(arch + 3, "0123456789");
+    const char *rest = arch + 3 + digits;
+    return digits >= 2 && digits <= 3 && (!*rest || (islower((unsigned char)*rest) && !rest[1]));
+}
+
+int gpu_arch(int ordinal)
+{
+    const struct driver *d = driver_load();
+    CUdevice device;
+    int major = 0, minor = 0;
+    if (!d || d->cuInit(0) != CUDA_SUCCESS || d->cuDeviceGet(&device, ordinal) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+        d->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
+        return 0;
+    return 10 * major + minor;
+}
+
+const char *arch_default(struct reason *why)
+{
+    static char name[16];
+    int present = gpu_arch(0);
+    if (present == 0) {
+        const char *newest = compile_newest_arch();
+        if (!newest && !nvrtc_get(why))
+            return NULL;
+        if (!newest)
+            snprintf(why->text, sizeof why->text, "NVRTC names no architecture; give one by --arch");
+        return newest;
+    }
+    snprintf(name, sizeof name, "sm_%d", present);
+    return name;
+}
+
+static bool write_and_close(int fd, const char *data, size_t bytes)
+{
+    bool good = fd >= 0 && fchmod(fd, 0644) == 0;
+    while (good && bytes) {
+        ssize_t n = write(fd, data, bytes);
+        if (n > 0)
+            data += n, bytes -= (size_t)n;
+        else
+            good = n < 0 && errno == EINTR;
+    }
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && good)
+        return false;
+    errno = error;
+    return good;
+}
+
+int file_replace(const char *path, const void *data, size_t bytes, struct reason *why)
+{
+    char temporary[PATH_MAX];
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary) {
+        snprintf(why->text, sizeof why->text, "the name %.150s... is too long", path);
+        return -1;
+    }
+    int fd = mkstemp(temporary);
+    if (write_and_close(fd, data, bytes) && rename(temporary, path) == 0)
+        return 0;
+    snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
+    if (fd >= 0)
+        unlink(temporary);
+    return -1;
+}

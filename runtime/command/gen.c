@@ -1,0 +1,292 @@
+/* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
+ *
+ * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
+ * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
+ * between. runtime/kernel/aot.c reads it. */
+#include "base/file.h"
+#include "command.h"
+#include "hostpack/host_compiler.h"
+#include "kernel/module_cache.h"
+#include "kernel/nvrtc_compile.h"
+
+#define XXH_INLINE_ALL
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define ARCHS_MAX 32
+
+struct job {
+    const char *folder;
+    int targets;             /* a set of 1 << enum target */
+    int narchs;
+    char arch[ARCHS_MAX][8];
+    const char *chosen;      /* why these, where --arch does not say */
+    FILE *manifest;          /* in memory, written last: it never names a file that is not there */
+    const char **shape;      /* the target's forms done, owned by `stages` */
+    size_t nshapes[TARGETS];
+};
+
+/* Writes one module and its line of the manifest; takes the image. */
+static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image,
+                       size_t bytes, struct reason *why)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", job->folder, file);
+    int status = file_replace(path, image, bytes, why);
+    if (status == 0)
+        fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
+                (unsigned long long)XXH64(image, bytes, 0), gen_version());
+    free(image);
+    return status;
+}
+
+static int write_module(struct job *job, const char *shape, const char *source, uint64_t hash, const char *arch,
+                        struct reason *why)
+{
+    char file[64];
+    void *cubin = NULL;
+    size_t bytes = 0;
+    snprintf(file, sizeof file, "%016llx.%s.cubin", (unsigned long long)hash, arch);
+    if (compile(source, file, arch, false, &cubin, &bytes, why) != 0)
+        return -1;
+    return write_image(job, shape, arch, file, cubin, bytes, why);
+}
+
+/* Source and library of one shape for the host. */
+static int write_host(struct job *job, const char *shape, const char *source, struct reason *why)
+{
+    char path[PATH_MAX], file[64];
+    uint64_t hash = XXH64(shape, strlen(shape), 0);
+    void *library = NULL;
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/%016llx.c", job->folder, (unsigned long long)hash);
+    snprintf(file, sizeof file, "%016llx.%s.so", (unsigned long long)hash, cc_machine());
+    if (file_replace(path, source, strlen(source), why) != 0 ||
+        cc_compile(source, CC_LIBRARY, NULL, &library, &bytes, why) != 0)
+        return -1;
+    return write_image(job, shape, cc_machine(), file, library, bytes, why);
+}
+
+/* Source and modules of one shape for GPUs. */
+static int write_shape(struct job *job, const char *shape, const char *source, struct reason *why)
+{
+    char path[PATH_MAX];
+    uint64_t hash = XXH64(shape, strlen(shape), 0);
+    snprintf(path, sizeof path, "%s/%016llx.cu", job->folder, (unsigned long long)hash);
+    if (file_replace(path, source, strlen(source), why) != 0)
+        return -1;
+    for (int i = 0; i < job->narchs; i++)
+        if (write_module(job, shape, source, hash, job->arch[i], why) != 0)
+            return -1;
+    return 0;
+}
+
+static bool is_done(const struct job *job, enum target target, const char *shape)
+{
+    for (size_t i = 0; i < job->nshapes[target]; i++)
+        if (strcmp(job->shape[i], shape) == 0)
+            return true;
+    return false;
+}
+
+/* The types that the interpreter serves have no module of their own. */
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target,
+                       struct stages *stages)
+{
+    for (size_t i = 0; i < spec->count; i++) {
+        struct reason why;
+        struct stages *l = &stages[i];
+        if (stages_of(g, spec->item[i].type, target, l, &why) != 0)
+            return failure("gen", "%s: %s", spec->item[i].name, why.text);
+        const char *shape = form_signature(l->form), *source = l->kernel.source;
+        if (!l->whole || !source || is_done(job, target, shape))
+            continue;
+        job->shape[job->nshapes[target]++] = shape;
+        if ((target == TARGET_HOST ? write_host(job, shape, source, &why) : write_shape(job, shape, source, &why)) != 0)
+            return failure("gen", "%s: %s", spec->item[i].name, why.text);
+    }
+    return 0;
+}
+
+static int write_target(struct job *job, struct gen *g, const struct spec *spec, enum target target)
+{
+    struct stages *stages = calloc(spec->count, sizeof *stages);
+    int status = stages ? write_types(job, g, spec, target, stages) : failure("gen", "out of memory");
+    for (size_t i = 0; stages && i < spec->count; i++)
+        stages_free(&stages[i]);
+    free(stages);
+    return status;
+}
+
+static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
+{
+    int status = made == 0 ? write_shape(job, shape, k->source, why) : -1;
+    if (made == 0)
+        gen_kernel_free(k);
+    return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
+}
+
+/* What serves all types: the interpreter, and the kernel that moves from layouts into layouts. */
+static int write_common(struct job *job, struct gen *g)
+{
+    struct gen_kernel k;
+    struct reason why;
+    int status = write_one(job, gen_generic(g, "cuda", &k, &why), &k, "generic", &why);
+    return status != 0 ? status : write_one(job, gen_link(g, NULL, NULL, "cuda", &k, &why), &k, "links", &why);
+}
+
+static void tell_made(const struct job *job, const struct spec *spec, const char *path)
+{
+    if (job->targets & 1 << TARGET_CUDA) {
+        printf("%s: %zu types, %zu shapes and the generic kernel for ", path, spec->count, job->nshapes[TARGET_CUDA]);
+        for (int i = 0; i < job->narchs; i++)
+            printf("%s%s", i ? ", " : "", job->arch[i]);
+        printf("%s%s%s\n", job->chosen ? " (" : "", job->chosen ? job->chosen : "", job->chosen ? ")" : "");
+    }
+    if (job->targets & 1 << TARGET_HOST)
+        printf("%s: %zu types, %zu shapes for data in host memory on this processor\n", path, spec->count,
+               job->nshapes[TARGET_HOST]);
+}
+
+static int write_all(struct job *job, struct gen *g, const struct spec *spec)
+{
+    char *text = NULL, path[PATH_MAX];
+    size_t bytes = 0;
+    struct reason why;
+    job->shape = calloc(spec->count, sizeof *job->shape);
+    job->manifest = open_memstream(&text, &bytes);
+    int status = -1;
+    if (!job->shape || !job->manifest) {
+        failure("gen", "out of memory");
+    } else {
+        fprintf(job->manifest, "stridec manifest 1\n");
+        status = job->targets & 1 << TARGET_CUDA && write_common(job, g);
+        for (int t = 0; t < TARGETS && status == 0; t++)
+            if (job->targets & 1 << t)
+                status = write_target(job, g, spec, (enum target)t);
+    }
+    if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
+        status = failure("gen", "out of memory");
+    snprintf(path, sizeof path, "%s/manifest", job->folder);
+    if (status == 0 && file_replace(path, text, bytes, &why) != 0)
+        status = failure("gen", "%s", why.text);
+    if (status == 0)
+        tell_made(job, spec, path);
+    free(job->shape);
+    free(text);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+static bool add_arch(struct job *job, const char *arch)
+{
+    for (int i = 0; i < job->narchs; i++)
+        if (strcmp(job->arch[i], arch) == 0)
+            return true;
+    if (job->narchs == ARCHS_MAX)
+        return false;
+    snprintf(job->arch[job->narchs++], sizeof *job->arch, "%s", arch);
+    return true;
+}
+
+/* Splits "sm_80,sm_90" in place. */
+static int read_archs(struct job *job, char *list)
+{
+    char *rest = NULL;
+    for (char *arch = strtok_r(list, ",", &rest); arch; arch = strtok_r(NULL, ",", &rest)) {
+        if (!arch_is_valid(arch))
+            return usage_error("gen", "'%s' is not an architecture's name such as sm_90", arch);
+        if (!add_arch(job, arch))
+            return usage_error("gen", "more than %d architectures", ARCHS_MAX);
+    }
+    return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
+}
+
+/* Those of the GPUs here; where there is none those in use elsewhere, or the newest. */
+static int choose_archs(struct job *job, struct reason *why)
+{
+    static const int usual[] = {70, 75, 80, 86, 89, 90, 100, 103, 120};
+    const char *newest;
+    char name[16];
+    int known, arch;
+    for (int i = 0; (arch = gpu_arch(i)) != 0; i++) {
+        snprintf(name, sizeof name, "sm_%d", arch);
+        add_arch(job, name);
+    }
+    job->chosen = "of the GPUs here";
+    if (job->narchs)
+        return 0;
+    job->chosen = "no GPU here: the usual ones; --arch names others";
+    const int *all = compile_archs(&known);
+    for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
+        for (int k = 0; k < known; k++)
+            if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)
+                add_arch(job, name);
+    if (job->narchs)
+        return 0;
+    job->chosen = "no GPU here: the newest that NVRTC knows; --arch names others";
+    return (newest = arch_default(why)) && add_arch(job, newest) ? 0 : -1;
+}
+
+/* Splits "cuda,host" in place. */
+static int read_targets(struct job *job, char *list)
+{
+    char *rest = NULL;
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        int t = 0;
+        while (t < TARGETS && strcmp(name, target_names[t]) != 0)
+            t++;
+        if (t == TARGETS)
+            return usage_error("gen", "'%s' is not a target: cuda, host", name);
+        job->targets |= 1 << t;
+    }
+    return job->targets ? 0 : usage_error("gen", "--target needs a name: cuda, host");
+}
+
+static int read_arguments(struct job *job, const struct args *a)
+{
+    char *archs = (char *)(uintptr_t)option(a, "--arch"), *targets = (char *)(uintptr_t)option(a, "--target");
+    job->folder = option(a, "-o");
+    if ((archs && read_archs(job, archs) != 0) || (targets && read_targets(job, targets) != 0))
+        return EXIT_USAGE;
+    if (!job->targets)
+        job->targets = 1 << TARGET_CUDA;
+    if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
+        return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor", job->arch[0]);
+    if (!a->words || !job->folder)
+        return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
+    if (a->words > 1)
+        return usage_error("gen", "unexpected %s: one spec file at a time", a->word[1]);
+    if (strlen(job->folder) > PATH_MAX - 80)
+        return usage_error("gen", "the folder's name is too long");
+    return 0;
+}
+
+int gen_main(const struct args *a)
+{
+    struct job job = {0};
+    struct reason why;
+    int status = read_arguments(&job, a);
+    if (status != 0)
+        return status;
+    struct spec *spec = spec_load(a->word[0], &why);
+    if (!spec)
+        return failure("gen", "%s", why.text);
+    struct gen *g = gen_open(&why);
+    bool choose = job.targets & 1 << TARGET_CUDA && job.narchs == 0;
+    if (!g || (choose && choose_archs(&job, &why) != 0))
+        status = failure("gen", "%s", why.text);
+    else if (!file_make_folder(job.folder, 0755))
+        status = failure("gen", "the folder '%s' can't be made: %s", job.folder, strerror(errno));
+    else
+        status = write_all(&job, g, spec) == 0 ? 0 : 1;
+    if (g)
+        gen_close(g);
+    spec_free(spec);
+    return status;
+}

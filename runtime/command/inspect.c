@@ -1,0 +1,268 @@
+/* inspect.c: stridec inspect: what the compiler makes of each type of a spec. --cache is cached.c. */
+#include "command.h"
+#include "disassemble.h"
+#include "hostpack/host_compiler.h"
+#include "kernel/nvrtc_compile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one type ---- */
+
+struct view {
+    const char *option;   /* NULL: everything in words */
+    bool needs_arch;
+    int targets;          /* a set of 1 << enum target */
+    int (*show)(const struct spec_item *item, const struct stages *l, const char *arch);
+};
+
+static void print_indented(const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        printf("    %.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static int print_tree(const char *title, const struct tree *t)
+{
+    struct reason why;
+    char *text = tree_describe(t, &why);
+    if (!text)
+        return failure("inspect", "%s", why.text);
+    printf("  %s:\n", title);
+    print_indented(text);
+    free(text);
+    return 0;
+}
+
+/* A long list's signature is for programs: --signature prints the whole. */
+static void print_cut_signature(const char *signature)
+{
+    enum { SHOWN = 240 };
+    size_t n = strlen(signature);
+    if (n <= SHOWN)
+        printf("  signature: %s\n", signature);
+    else
+        printf("  signature: %.*s... (%zu bytes more)\n", SHOWN, signature, n - SHOWN);
+}
+
+static int show_words(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    const struct type *t = item->type;
+    (void)arch;
+    if (item->line) printf("%s  (line %d)\n", item->name, item->line);
+    else printf("%s\n", item->name);
+    if (print_tree("as built", t->tree) != 0)
+        return 1;
+    printf("  rewrite rules that fired:\n");
+    print_indented(l->steps);
+    if (print_tree("canonical", l->canonical) != 0)
+        return 1;
+    print_cut_signature(l->signature);
+    printf("  size: %lld B\n", (long long)t->size);
+    printf("  extent: %lld B, lower bound %lld, upper bound %lld\n", (long long)(t->ub - t->lb), (long long)t->lb,
+           (long long)t->ub);
+    if (!l->kernel.source) {
+        printf("  kernel: none, %s\n\n", t->size ? "the tree is walked" : "the type is empty");
+        return 0;
+    }
+    printf("  kernel family: %s\n  plan:\n", gen_family_name(l->kernel.plan.family));
+    print_indented(l->kernel.why);
+    putchar('\n');
+    return 0;
+}
+
+static int show_signature(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    (void)arch;
+    printf("%s\t%s\n", item->name, l->signature);
+    return 0;
+}
+
+/* A header line for each type, as a comment in the language shown. */
+static void print_header(const struct spec_item *item, const struct stages *l)
+{
+    printf("// %s: %s\n", item->name, l->signature);
+    if (!l->kernel.source)
+        printf("// no code: %s\n", item->type->size ? "the tree is walked" : "the type is empty");
+}
+
+static int show_source(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    (void)arch;
+    print_header(item, l);
+    if (l->kernel.source)
+        printf("%s\n", l->kernel.source);
+    return 0;
+}
+
+static int show_compiled(const struct spec_item *item, const struct stages *l, const char *arch, bool ptx)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    struct reason why;
+    print_header(item, l);
+    if (!l->kernel.source)
+        return 0;
+    if (compile(l->kernel.source, item->name, arch, ptx, &data, &bytes, &why) != 0)
+        return failure("inspect", "%s: %s", item->name, why.text);
+    int status = 0;
+    if (ptx)
+        printf("%s\n", (char *)data);
+    else if (disassemble(data, bytes, &why) != 0)
+        status = failure("inspect", "%s: %s", item->name, why.text);
+    free(data);
+    return status;
+}
+
+static int show_ptx(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    return show_compiled(item, l, arch, true);
+}
+
+static int show_sass(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    return show_compiled(item, l, arch, false);
+}
+
+/* What the C compiler makes of it. */
+static int show_assembly(const struct spec_item *item, const struct stages *l, const char *arch)
+{
+    void *text = NULL;
+    size_t bytes;
+    struct reason why;
+    (void)arch;
+    print_header(item, l);
+    if (!l->kernel.source)
+        return 0;
+    if (cc_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why) != 0)
+        return failure("inspect", "%s: %s", item->name, why.text);
+    printf("%s\n", (char *)text);
+    free(text);
+    return 0;
+}
+
+#define CUDA (1 << TARGET_CUDA)
+#define HOST (1 << TARGET_HOST)
+static const struct view VIEWS[] = {
+    {NULL, false, CUDA | HOST, show_words},
+    {"--signature", false, CUDA | HOST, show_signature},
+    {"--source", false, CUDA | HOST, show_source},
+    {"--ptx", true, CUDA, show_ptx},
+    {"--sass", true, CUDA, show_sass},
+    {"--asm", false, HOST, show_assembly},
+};
+
+/* ---- arguments ---- */
+
+struct request {
+    const char *path, *arch;
+    enum target target;
+    const struct view *view;
+    int nnames;
+    char **names;
+};
+
+static int read_view(struct request *r, const struct args *a)
+{
+    r->view = VIEWS;
+    for (size_t v = 1; v < sizeof VIEWS / sizeof *VIEWS; v++) {
+        if (!option(a, VIEWS[v].option))
+            continue;
+        if (r->view != VIEWS)
+            return usage_error("inspect", "%s and %s at once", r->view->option, VIEWS[v].option);
+        r->view = &VIEWS[v];
+    }
+    return 0;
+}
+
+static int read_target(struct request *r, const char *name)
+{
+    for (r->target = TARGET_CUDA; name && r->target < TARGETS && strcmp(name, target_names[r->target]) != 0;)
+        r->target++;
+    return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host, not '%s'", name);
+}
+
+static int read_arguments(struct request *r, const struct args *a)
+{
+    if (read_view(r, a) != 0 || read_target(r, option(a, "--target")) != 0)
+        return EXIT_USAGE;
+    r->arch = option(a, "--arch");
+    if (r->arch && !arch_is_valid(r->arch))
+        return usage_error("inspect", "--arch needs an architecture's name such as sm_90, not '%s'", r->arch);
+    if (!(r->view->targets & 1 << r->target))
+        return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
+    if (r->arch && r->target == TARGET_HOST)
+        return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor", r->arch);
+    if (option(a, "--cache"))
+        return a->words || a->argc > 2 ? usage_error("inspect", "--cache stands alone") : 0;
+    if (!a->words)
+        return usage_error("inspect", "which spec file?");
+    r->path = a->word[0], r->names = a->word + 1, r->nnames = a->words - 1;
+    return 0;
+}
+
+/* ---- all ---- */
+
+static bool is_wanted(const struct request *r, const char *name)
+{
+    for (int i = 0; i < r->nnames; i++)
+        if (strcmp(r->names[i], name) == 0)
+            return true;
+    return r->nnames == 0;
+}
+
+static int check_names(const struct request *r, const struct spec *spec)
+{
+    for (int n = 0; n < r->nnames; n++) {
+        size_t i = 0;
+        while (i < spec->count && strcmp(spec->item[i].name, r->names[n]) != 0)
+            i++;
+        if (i == spec->count)
+            return failure("inspect", "%s has no type '%s'", r->path, r->names[n]);
+    }
+    return 0;
+}
+
+static int show_items(const struct request *r, const struct spec *spec, struct gen *g)
+{
+    int status = 0;
+    for (size_t i = 0; i < spec->count && status == 0; i++) {
+        struct stages l;
+        struct reason why;
+        if (!is_wanted(r, spec->item[i].name))
+            continue;
+        if (stages_of(g, spec->item[i].type, r->target, &l, &why) != 0)
+            status = failure("inspect", "%s: %s", spec->item[i].name, why.text);
+        else
+            status = r->view->show(&spec->item[i], &l, r->arch);
+        stages_free(&l);
+    }
+    return status;
+}
+
+int inspect_main(const struct args *a)
+{
+    struct request r = {0};
+    struct reason why;
+    int status = read_arguments(&r, a);
+    if (status != 0)
+        return status;
+    if (option(a, "--cache"))
+        return inspect_cache();
+    struct spec *spec = stages_load(r.path, &why);
+    if (!spec)
+        return failure("inspect", "%s", why.text);
+    struct gen *g = gen_open(&why);
+    if (!g || (r.view->needs_arch && !r.arch && !(r.arch = arch_default(&why))))
+        status = failure("inspect", "%s", why.text);
+    else
+        status = check_names(&r, spec) || show_items(&r, spec, g);
+    if (g)
+        gen_close(g);
+    spec_free(spec);
+    return status;
+}

@@ -1,0 +1,102 @@
+/* byte_types.c: a stride tree as a datatype of plain bytes. */
+#include "byte_types.h"
+#include <limits.h>
+#include <stdlib.h>
+
+typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
+static int write_tree(const struct tree *t, MPI_Datatype *out);
+
+static int write_dense(const struct tree *t, MPI_Datatype *out)
+{
+    return PMPI_Type_contiguous((int)t->count, MPI_BYTE, out);
+}
+
+static int write_stride(const struct tree *t, MPI_Datatype *out)
+{
+    MPI_Datatype child;
+    int rc = write_tree(t->child, &child);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = PMPI_Type_create_hvector((int)t->count, 1, (MPI_Aint)t->step, child, out);
+    PMPI_Type_free(&child);
+    return rc;
+}
+
+static int write_index(const struct tree *t, MPI_Datatype *out)
+{
+    MPI_Datatype child;
+    MPI_Aint *at = malloc((size_t)t->count * sizeof *at);
+    int rc = at ? write_tree(t->child, &child) : MPI_ERR_NO_MEM;
+    for (int64_t i = 0; at && i < t->count; i++) at[i] = (MPI_Aint)t->at[i];
+    if (rc == MPI_SUCCESS) {
+        rc = PMPI_Type_create_hindexed_block((int)t->count, 1, at, child, out);
+        PMPI_Type_free(&child);
+    }
+    free(at);
+    return rc;
+}
+
+static int write_seq(const struct tree *t, MPI_Datatype *out)
+{
+    size_t n = (size_t)t->count;
+    int *ones = malloc(n * sizeof *ones), rc = MPI_SUCCESS, made = 0;
+    MPI_Aint *at = calloc(n, sizeof *at);
+    MPI_Datatype *parts = malloc(n * sizeof *parts);
+    if (!ones || !at || !parts) rc = MPI_ERR_NO_MEM;
+    while (rc == MPI_SUCCESS && made < t->count && (rc = write_tree(t->part[made], &parts[made])) == MPI_SUCCESS)
+        ones[made++] = 1;
+    if (rc == MPI_SUCCESS) rc = PMPI_Type_create_struct((int)n, ones, at, parts, out);
+    while (made-- > 0) PMPI_Type_free(&parts[made]);
+    free(ones), free(at), free(parts);
+    return rc;
+}
+
+static write *const writers[] = {   /* ORDER TREE_KIND */
+    write_dense, write_stride, write_seq, write_index,
+};
+
+static int write_tree(const struct tree *t, MPI_Datatype *out)
+{
+    MPI_Datatype body;
+    MPI_Aint off = (MPI_Aint)t->off;
+    if (t->count > INT_MAX) return MPI_ERR_COUNT;
+    int rc = writers[t->kind](t, &body);
+    if (rc != MPI_SUCCESS || off == 0) return *out = body, rc;
+    rc = PMPI_Type_create_hindexed_block(1, 1, &off, body, out);
+    PMPI_Type_free(&body);
+    return rc;
+}
+
+static int write_layout(const struct layout *l, MPI_Datatype *out)
+{
+    MPI_Datatype body;
+    int rc = write_tree(l->tree, &body);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = PMPI_Type_create_resized(body, (MPI_Aint)l->low, (MPI_Aint)l->extent, out);
+    PMPI_Type_free(&body);
+    return rc == MPI_SUCCESS ? PMPI_Type_commit(out) : rc;
+}
+
+MPI_Datatype layout_runs_type(struct layout *l)
+{
+    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(&l->runs_type, memory_order_acquire);
+    if (type != MPI_DATATYPE_NULL) return type;
+    if (!l->tree || write_layout(l, &type) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
+    if (atomic_compare_exchange_strong(&l->runs_type, &none, type)) return type;
+    PMPI_Type_free(&type);
+    return none;
+}
+
+bool type_cuts_nothing(const struct layout *l)
+{
+    return l->grain > 0 && TYPE_CUT_BYTES % l->grain == 0;
+}
+
+/* A type that was not committed goes down as it is. */
+MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (!ELEMENTS_ARE_WHOLE) return datatype;
+    struct layout *l = layout_of(datatype);
+    if (!l || l->size == 0 || type_cuts_nothing(l) || layout_committed(l, datatype, comm)) return datatype;
+    MPI_Datatype runs = layout_runs_type(l);
+    return runs == MPI_DATATYPE_NULL ? datatype : runs;
+}

@@ -1,0 +1,303 @@
+/* layout.c: layouts as attributes of datatypes. */
+#include "layout.h"
+#include "../../gen/hash.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/reserve.h"
+#include "device/host_range.h"
+#include "pack_filter.h"
+#include "type_filter.h"
+#include "type_reader.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIGNATURE_RUNS 4096
+
+static int layout_key = MPI_KEYVAL_INVALID;
+/* Named types that have a layout: MPICH never deletes their attributes. */
+static MPI_Datatype named[128];
+static int named_count;
+
+static char unread[] = "(unread)";   /* the signature of a layout that the MPI must pack */
+
+struct layout *layout_ref(struct layout *l)
+{
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+void layout_unref(struct layout *l)
+{
+    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+    MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
+    for (int i = 0; i < 2; i++)
+        if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
+    if (l->host_read) native_gone(l);
+    kernel_put(l->kernel);
+    tree_unref(l->tree);
+    if (l->signature != unread) free(l->signature);
+    reserve_put(l);
+}
+
+MPI_Datatype layout_bytes_type(struct layout *l)
+{
+    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(&l->bytes_type, memory_order_acquire);
+    if (type != MPI_DATATYPE_NULL) return type;
+    if (l->size > INT_MAX || PMPI_Type_contiguous((int)l->size, MPI_BYTE, &type) != MPI_SUCCESS)
+        return MPI_DATATYPE_NULL;
+    PMPI_Type_commit(&type);
+    if (atomic_compare_exchange_strong(&l->bytes_type, &none, type)) return type;
+    PMPI_Type_free(&type);
+    return none;
+}
+
+/* A duplicate has its original's layout, and is committed if that was (MPI-4.1 §5.1.10). */
+static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, void *copy, int *flag)
+{
+    (void)old, (void)key, (void)extra;
+    *(void **)copy = layout_ref(value);
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+/* What a thread has met lately, so that the MPI is not asked for each message; forgotten when any type goes, since another
+ * may get its handle. */
+#define MET_BITS 8
+static atomic_ulong gone;
+struct met {
+    MPI_Datatype type;
+    struct layout *layout;   /* NULL: nothing is here */
+    unsigned long gone;      /* how many had gone by then */
+};
+static _Thread_local struct met *lately;   /* the thread's table; its end frees it by met_key */
+static pthread_key_t met_key;
+static bool met_kept;
+
+static void met_drop(void *table)
+{
+    lately = NULL;   /* a destructor of the application may call on the MPI after this one */
+    free(table);
+}
+
+/* NULL without memory. A table in the thread's own memory would keep the library from being loaded by dlopen. */
+static struct met *met_table(void)
+{
+    if (lately || !met_kept) return lately;
+    lately = calloc((size_t)1 << MET_BITS, sizeof *lately);
+    if (lately && pthread_setspecific(met_key, lately)) free(lately), lately = NULL;
+    return lately;
+}
+
+static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
+{
+    (void)key, (void)extra;
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
+    native_forget(type), seen_forget(type);
+    layout_unref(value);
+    return MPI_SUCCESS;
+}
+
+/* Once a process: threads may have tables when it starts anew. */
+static void make_key(void)
+{
+    met_kept = !pthread_key_create(&met_key, met_drop);
+}
+
+int layout_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    return PMPI_Type_create_keyval(copy_attribute, delete_attribute, &layout_key, NULL) == MPI_SUCCESS ? 0 : -1;
+}
+
+void layout_finish(void)
+{
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);   /* a later session begins anew */
+    while (named_count > 0) PMPI_Type_delete_attr(named[--named_count], layout_key);
+    if (layout_key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&layout_key);
+}
+
+/* The innermost contiguous run. For trees with several leaves, their mean: it only steers a choice. */
+int64_t layout_block(const struct tree *t)
+{
+    while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
+    return t->kind == TREE_SEQ ? t->size / t->count : t->size;
+}
+
+int64_t layout_runs(const struct tree *t)
+{
+    int64_t runs = t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
+    for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);
+    return runs;
+}
+
+/* Layouts that the MPI must pack: only the numbers that it tells. */
+static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct reason *why)
+{
+    MPI_Count size, lb, extent, low, true_extent;
+    PMPI_Type_size_x(datatype, &size);
+    PMPI_Type_get_extent_x(datatype, &lb, &extent);
+    PMPI_Type_get_true_extent_x(datatype, &low, &true_extent);
+    if (size == 0) low = true_extent = 0;   /* MPICH tells of an empty type's bytes with the ends of the number line */
+    l->size = size, l->extent = extent, l->low = low, l->high = low + true_extent, l->block = size;
+    l->signature = unread;
+    log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
+}
+
+/* The text of a long list takes as long to write as all else of a commit. */
+static char *signature_of(const struct layout *l, struct reason *why)
+{
+    bool lengthy = l->kernel && l->size / l->block > SIGNATURE_RUNS && !tree_is_strided(l->tree);
+    return lengthy ? strdup(kernel_form_signature(l->kernel)) : tree_signature(l->tree, why);
+}
+
+static bool layout_read(struct layout *l, MPI_Datatype datatype, struct reason *why)
+{
+    struct type *type = read_type(datatype, &l->grain, &l->basic, why);
+    if (!type) return false;
+    l->tree = tree_canonical(type->tree, why);
+    l->size = type->size, l->extent = type->ub - type->lb;
+    type_free(type);
+    if (!l->tree) return false;
+    l->low = l->tree->low, l->high = l->tree->high, l->block = layout_block(l->tree);
+    l->run = l->size > 0 ? l->size / layout_runs(l->tree) : 0;
+    if (l->size > 0) l->kernel = kernel_get(l->tree, why);
+    l->signature = signature_of(l, why);
+    if (l->signature && (l->kernel || l->size == 0)) return true;
+    kernel_put(l->kernel), l->kernel = NULL;
+    free(l->signature), tree_unref(l->tree), l->tree = NULL;
+    return false;
+}
+
+struct layout *layout_new(void)
+{
+    struct layout *l = reserve_get(sizeof *l);
+    l->refs = 1;
+    l->plain = MPI_DATATYPE_NULL;
+    atomic_init(&l->bytes_type, MPI_DATATYPE_NULL);
+    atomic_init(&l->runs_type, MPI_DATATYPE_NULL);
+    return l;
+}
+
+/* Workaround (Open MPI 4.1): a copy of INT is named "Dup MPI_INT"; the program gave it no name. */
+static void take_name(const struct layout *l, MPI_Datatype datatype)
+{
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    if (l->named || !env_get()->stats) return;
+    if (PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && strncmp(name, "Dup ", 4) != 0)
+        stats_name(l->stats, name);
+}
+
+static void tell_unread(const struct layout *l, const struct reason *why)
+{
+    char line[sizeof why->text + 64];
+    snprintf(line, sizeof line, "%lld bytes are packed by the MPI: %s", (long long)l->size, why->text);
+    stats_tell(l->stats, line);
+}
+
+/* Never NULL: without a layout an MPI that can't read device memory would be given it, and a descriptor would pass for its
+ * payload. */
+static struct layout *layout_make(MPI_Datatype datatype)
+{
+    struct layout *l = layout_new();
+    struct reason why = {""};
+    bool read = layout_read(l, datatype, &why);
+    if (!read) layout_unread(l, datatype, &why);
+    l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
+    if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
+    l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
+    if (!read) tell_unread(l, &why);
+    take_name(l, datatype);
+    return l;
+}
+
+static struct layout *layout_get(MPI_Datatype datatype)
+{
+    struct layout *l = NULL;
+    int found = 0;
+    return PMPI_Type_get_attr(datatype, layout_key, &l, &found) == MPI_SUCCESS && found ? l : NULL;
+}
+
+void layout_name(MPI_Datatype datatype)
+{
+    const struct layout *l = layout_get(datatype);
+    if (l) take_name(l, datatype);
+}
+
+/* Setting an attribute deletes the old one: two threads that meet a type together must not both set it. */
+static struct layout *layout_attach(MPI_Datatype datatype)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    struct layout *l = layout_get(datatype);
+    if (!l && (l = layout_make(datatype))) {
+        if (PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) layout_unref(l), l = NULL;
+        else if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
+    }
+    pthread_mutex_unlock(&lock);
+    return l;
+}
+
+static struct layout *layout_meet(MPI_Datatype datatype)
+{
+    struct layout *l = layout_attach(datatype);
+    if (l && l->plain == datatype) host_type_add(datatype, l->size);
+    return l;
+}
+
+struct layout *layout_of(MPI_Datatype datatype)
+{
+    if (datatype == MPI_DATATYPE_NULL) return NULL;
+    unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
+    struct met *m = met_table();
+    if (!m) return layout_meet(datatype);
+    m += hash_place(host_type_bits(datatype), MET_BITS);
+    if (m->type == datatype && m->gone == now && m->layout) return m->layout;
+    struct layout *l = layout_get(datatype);
+    if (!l) return layout_meet(datatype);
+    *m = (struct met){datatype, l, now};
+    return l;
+}
+
+MPI_Datatype type_like(MPI_Datatype datatype)
+{
+    MPI_Datatype like = MPI_DATATYPE_NULL;
+    if (PMPI_Type_contiguous(1, datatype, &like) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
+    PMPI_Type_commit(&like);
+    return like;
+}
+
+bool layout_contiguous(const struct layout *l, int64_t count)
+{
+    return l->tree && l->tree->kind == TREE_DENSE && (count == 1 || l->extent == l->size);
+}
+
+int64_t layout_bytes(const struct layout *l, int64_t count)
+{
+    int64_t bytes, last, end;
+    bool over = __builtin_mul_overflow(l->size, count, &bytes) || __builtin_mul_overflow(l->extent, count - 1, &last)
+                || __builtin_add_overflow(last, last < 0 ? l->low : l->high, &end);
+    return over ? -1 : bytes;
+}
+
+void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t *past)
+{
+    int64_t last = (count - 1) * l->extent;
+    *first = l->low + (last < 0 ? last : 0);
+    *past = l->high + (last > 0 ? last : 0);
+}
+
+/* Only the MPI knows whether a type is committed, and the error is to be its own: a message to MPI_PROC_NULL asks it. The buffer is
+ * never read, but must not be NULL; MPICH does not look at a message of no elements. Asked once a type, unless MPI_Type_commit came
+ * by here. */
+int layout_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;
+    int rc = PMPI_Send(l, 1, datatype, MPI_PROC_NULL, 0, comm);
+    if (rc == MPI_SUCCESS) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
+    return rc;
+}

@@ -1,0 +1,387 @@
+/* type_reader.c: reads datatypes. One small reader a combiner; `readers` names them all, `named` the predefined types. */
+#include "type_reader.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A datatype's contents as the MPI gives them, with a cursor on each list. Counts and displacements of
+ * a type that was made by a large-count constructor (MPI-4 `_c`) are all in `large`. */
+struct contents {
+    int combiner;
+    int nints, naddresses, ntypes;
+    MPI_Count nlarge;
+    int *ints, *int_at;
+    MPI_Aint *addresses, *address_at;
+    MPI_Count *large, *large_at;
+    MPI_Datatype *types, *type_at;
+};
+
+static int contents_envelope(MPI_Datatype datatype, struct contents *c)
+{
+#if MPI_VERSION >= 4
+    MPI_Count ni, na, nt;
+    int rc = PMPI_Type_get_envelope_c(datatype, &ni, &na, &c->nlarge, &nt, &c->combiner);
+    c->nints = (int)ni, c->naddresses = (int)na, c->ntypes = (int)nt;
+    return rc;
+#else
+    c->nlarge = 0;
+    return PMPI_Type_get_envelope(datatype, &c->nints, &c->naddresses, &c->ntypes, &c->combiner);
+#endif
+}
+
+int read_combiner(MPI_Datatype datatype)
+{
+    struct contents c = {0};
+    return contents_envelope(datatype, &c) == MPI_SUCCESS ? c.combiner : MPI_UNDEFINED;
+}
+
+static int contents_lists(MPI_Datatype datatype, struct contents *c)
+{
+#if MPI_VERSION >= 4
+    return PMPI_Type_get_contents_c(datatype, c->nints, c->naddresses, c->nlarge, c->ntypes, c->ints, c->addresses,
+                                    c->large, c->types);
+#else
+    return PMPI_Type_get_contents(datatype, c->nints, c->naddresses, c->ntypes, c->ints, c->addresses, c->types);
+#endif
+}
+
+static void contents_free(struct contents *c)
+{
+    free(c->ints), free(c->addresses), free(c->large), free(c->types);
+}
+
+/* The lists have one spare entry each, so that none is an allocation of nothing. */
+static bool contents_read(MPI_Datatype datatype, struct contents *c)
+{
+    c->int_at = c->ints = calloc((size_t)c->nints + 1, sizeof *c->ints);
+    c->address_at = c->addresses = calloc((size_t)c->naddresses + 1, sizeof *c->addresses);
+    c->large_at = c->large = calloc((size_t)c->nlarge + 1, sizeof *c->large);
+    c->type_at = c->types = calloc((size_t)c->ntypes + 1, sizeof *c->types);
+    return c->ints && c->addresses && c->large && c->types && contents_lists(datatype, c) == MPI_SUCCESS;
+}
+
+static int take_int(struct contents *c)
+{
+    return *c->int_at++;
+}
+static int64_t take_count(struct contents *c)
+{
+    return c->nlarge ? (int64_t)*c->large_at++ : *c->int_at++;
+}
+/* The combiners of Fortran's old calls (*_INTEGER) have their addresses among the integers. */
+static int64_t take_address(struct contents *c)
+{
+    return c->nlarge || !c->naddresses ? take_count(c) : (int64_t)*c->address_at++;
+}
+
+static int64_t take_int64(struct contents *c)
+{
+    return take_int(c);
+}
+
+typedef int64_t take(struct contents *c);
+/* A list of n values; malloc'd, NULL without memory. */
+static int64_t *take_list(struct contents *c, int64_t n, take *one)
+{
+    int64_t *list = malloc(((size_t)n + 1) * sizeof *list);
+    for (int64_t i = 0; list && i < n; i++) list[i] = one(c);
+    return list;
+}
+
+typedef struct type *reader(struct contents *c, struct type *const old[], struct reason *why);
+
+static struct type *read_dup(struct contents *c, struct type *const old[], struct reason *why)
+{
+    (void)c;
+    return type_dup(old[0], why);
+}
+
+static struct type *read_contiguous(struct contents *c, struct type *const old[], struct reason *why)
+{
+    return type_contiguous(take_count(c), old[0], why);
+}
+
+static struct type *read_vector(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t count = take_count(c), blocklength = take_count(c), stride = take_count(c);
+    return type_vector(count, blocklength, stride, old[0], why);
+}
+
+static struct type *read_hvector(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t count = take_count(c), blocklength = take_count(c), stride = take_address(c);
+    return type_hvector(count, blocklength, stride, old[0], why);
+}
+
+typedef struct type *lists(int64_t count, const int64_t blocklengths[], const int64_t displacements[],
+                           const struct type *old, struct reason *why);
+static struct type *read_lists(struct contents *c, take *displacement, lists *build, const struct type *old,
+                               struct reason *why)
+{
+    int64_t count = take_count(c);
+    int64_t *blocklengths = take_list(c, count, take_count), *displacements = take_list(c, count, displacement);
+    struct type *t = blocklengths && displacements ? build(count, blocklengths, displacements, old, why) : NULL;
+    free(blocklengths), free(displacements);
+    return t;
+}
+
+static struct type *read_indexed(struct contents *c, struct type *const old[], struct reason *why)
+{
+    return read_lists(c, take_count, type_indexed, old[0], why);
+}
+
+static struct type *read_hindexed(struct contents *c, struct type *const old[], struct reason *why)
+{
+    return read_lists(c, take_address, type_hindexed, old[0], why);
+}
+
+typedef struct type *blocks(int64_t count, int64_t blocklength, const int64_t displacements[],
+                            const struct type *old, struct reason *why);
+static struct type *read_blocks(struct contents *c, take *displacement, blocks *build, const struct type *old,
+                                struct reason *why)
+{
+    int64_t count = take_count(c), blocklength = take_count(c);
+    int64_t *displacements = take_list(c, count, displacement);
+    struct type *t = displacements ? build(count, blocklength, displacements, old, why) : NULL;
+    free(displacements);
+    return t;
+}
+
+static struct type *read_indexed_block(struct contents *c, struct type *const old[], struct reason *why)
+{
+    return read_blocks(c, take_count, type_indexed_block, old[0], why);
+}
+
+static struct type *read_hindexed_block(struct contents *c, struct type *const old[], struct reason *why)
+{
+    return read_blocks(c, take_address, type_hindexed_block, old[0], why);
+}
+
+static struct type *read_struct(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t count = take_count(c);
+    int64_t *blocklengths = take_list(c, count, take_count), *displacements = take_list(c, count, take_address);
+    struct type *t = blocklengths && displacements
+                         ? type_struct(count, blocklengths, displacements, (const struct type *const *)old, why)
+                         : NULL;
+    free(blocklengths), free(displacements);
+    return t;
+}
+
+static struct type *read_subarray(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int ndims = take_int(c);
+    int64_t *sizes = take_list(c, ndims, take_count), *subsizes = take_list(c, ndims, take_count);
+    int64_t *starts = take_list(c, ndims, take_count);
+    enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
+    struct type *t = sizes && subsizes && starts ? type_subarray(ndims, sizes, subsizes, starts, order, old[0], why)
+                                                 : NULL;
+    free(sizes), free(subsizes), free(starts);
+    return t;
+}
+
+static int64_t take_darg(struct contents *c)
+{
+    int64_t darg = take_int(c);
+    return darg == MPI_DISTRIBUTE_DFLT_DARG ? TYPE_DARG_DEFAULT : darg;
+}
+
+static int64_t take_distribution(struct contents *c)
+{
+    int distrib = take_int(c);
+    return distrib == MPI_DISTRIBUTE_BLOCK    ? TYPE_DISTRIBUTE_BLOCK
+           : distrib == MPI_DISTRIBUTE_CYCLIC ? TYPE_DISTRIBUTE_CYCLIC
+                                              : TYPE_DISTRIBUTE_NONE;
+}
+
+static struct type *read_darray(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t size = take_int(c), rank = take_int(c);
+    int ndims = take_int(c);
+    int64_t *gsizes = take_list(c, ndims, take_count), *distribs = take_list(c, ndims, take_distribution);
+    int64_t *dargs = take_list(c, ndims, take_darg), *psizes = take_list(c, ndims, take_int64);
+    enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
+    enum type_distribution kinds[TREE_DEPTH_MAX];
+    for (int d = 0; distribs && d < ndims && d < TREE_DEPTH_MAX; d++) kinds[d] = (enum type_distribution)distribs[d];
+    struct type *t = gsizes && distribs && dargs && psizes
+                         ? type_darray(size, rank, ndims, gsizes, kinds, dargs, psizes, order, old[0], why)
+                         : NULL;
+    free(gsizes), free(distribs), free(dargs), free(psizes);
+    return t;
+}
+
+static struct type *read_resized(struct contents *c, struct type *const old[], struct reason *why)
+{
+    int64_t lb = take_address(c), extent = take_address(c);
+    return type_resized(lb, extent, old[0], why);
+}
+
+/* Headers that keep these combiners for old libraries' sake only may have renamed them. */
+#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 && !OMPI_ENABLE_MPI1_COMPAT
+#define OLD_COMBINER(name) OMPI_WAS_MPI_COMBINER_##name
+#elif defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 || defined MPICH_VERSION
+#define OLD_COMBINER(name) MPI_COMBINER_##name
+#endif
+
+static const struct {
+    int combiner;
+    reader *read;
+} readers[] = {
+    {MPI_COMBINER_DUP, read_dup},
+    {MPI_COMBINER_CONTIGUOUS, read_contiguous},
+    {MPI_COMBINER_VECTOR, read_vector},
+    {MPI_COMBINER_HVECTOR, read_hvector},
+    {MPI_COMBINER_INDEXED, read_indexed},
+    {MPI_COMBINER_HINDEXED, read_hindexed},
+    {MPI_COMBINER_INDEXED_BLOCK, read_indexed_block},
+    {MPI_COMBINER_HINDEXED_BLOCK, read_hindexed_block},
+    {MPI_COMBINER_STRUCT, read_struct},
+    {MPI_COMBINER_SUBARRAY, read_subarray},
+    {MPI_COMBINER_DARRAY, read_darray},
+    {MPI_COMBINER_RESIZED, read_resized},
+#ifdef OLD_COMBINER
+    {OLD_COMBINER(HVECTOR_INTEGER), read_hvector},
+    {OLD_COMBINER(HINDEXED_INTEGER), read_hindexed},
+    {OLD_COMBINER(STRUCT_INTEGER), read_struct},
+#endif
+};
+
+static reader *find_reader(int combiner)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (readers[i].combiner == combiner) return readers[i].read;
+    return NULL;
+}
+
+/* Predefined value-index pairs have a gap that only their C struct tells. */
+#define PAIR(handle, value) {handle, sizeof(value), offsetof(struct { value v; int i; }, i), sizeof(struct { value v; int i; })}
+static struct type *read_pair(MPI_Datatype datatype, struct reason *why)
+{
+    const struct {
+        MPI_Datatype handle;
+        size_t value, at, extent;
+    } pairs[] = {
+        PAIR(MPI_FLOAT_INT, float), PAIR(MPI_DOUBLE_INT, double), PAIR(MPI_LONG_INT, long),
+        PAIR(MPI_SHORT_INT, short), PAIR(MPI_LONG_DOUBLE_INT, long double),
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (datatype == pairs[i].handle)
+            return type_pair((int64_t)pairs[i].value, (int64_t)pairs[i].at, sizeof(int), (int64_t)pairs[i].extent, 1,
+                             why);
+    snprintf(why->text, sizeof why->text, "a named type with gaps that is no known pair");
+    return NULL;
+}
+
+/* The MPI knows best: its bounds replace ours (they differ where it pads structs its own way), and a
+ * different size means that we misread the type. */
+static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reason *why)
+{
+    MPI_Count size, lb, extent;
+    if (!t) return NULL;
+    if (PMPI_Type_size_x(datatype, &size) == MPI_SUCCESS && PMPI_Type_get_extent_x(datatype, &lb, &extent) == MPI_SUCCESS
+        && size == t->size) {
+        t->lb = lb, t->ub = lb + extent;
+        return t;
+    }
+    snprintf(why->text, sizeof why->text, "the MPI gives the type another size than its contents do");
+    type_free(t);
+    return NULL;
+}
+
+/* What one call of read_type has met so far. */
+struct reading {
+    int left;          /* reads allowed */
+    MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
+    MPI_Datatype basic;   /* what each of them is; MPI_DATATYPE_NULL: none so far, or they differ */
+};
+
+static void meet(struct reading *r, MPI_Datatype named, MPI_Count size)
+{
+    if (size <= 0) return;
+    if (!r->grain) r->basic = named;
+    else if (r->basic != named) r->basic = MPI_DATATYPE_NULL;
+    if (size != r->grain) r->grain = r->grain ? -1 : size;
+}
+
+static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct reason *why)
+{
+    MPI_Count size, lb, extent;
+    if (PMPI_Type_size_x(datatype, &size) != MPI_SUCCESS || PMPI_Type_get_extent_x(datatype, &lb, &extent) != MPI_SUCCESS
+        || size < 0) {
+        snprintf(why->text, sizeof why->text, "the MPI does not tell the size of a named type");
+        return NULL;
+    }
+    if (lb == 0 && extent == size) return meet(r, datatype, size), type_named(size, 1, why);
+    r->grain = -1, r->basic = MPI_DATATYPE_NULL;
+    return read_pair(datatype, why);
+}
+
+/* Predefined types; those but the first have no names of their own, and are not to be freed either. */
+static const int named[] = {
+    MPI_COMBINER_NAMED, MPI_COMBINER_F90_REAL, MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER,
+#if MPI_VERSION * 100 + MPI_SUBVERSION >= 401
+    MPI_COMBINER_VALUE_INDEX,
+#endif
+};
+
+static bool is_named(int combiner)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i] == combiner) return true;
+    return false;
+}
+
+/* Contents are new handles, to be freed, but for predefined types. */
+static void free_handle(MPI_Datatype *datatype)
+{
+    struct contents c = {0};
+    if (contents_envelope(*datatype, &c) == MPI_SUCCESS && !is_named(c.combiner)) PMPI_Type_free(datatype);
+}
+
+/* Open MPI hands out copies of the inner types, so one that occurs twice cannot be told from two: types nested n
+ * deep, each holding two of the one below, take 2^n reads. More than this many are left to the MPI. */
+#define READS_MAX (1 << 22)
+
+static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
+
+static struct type *read_derived(MPI_Datatype datatype, struct contents *c, struct reading *r, struct reason *why)
+{
+    reader *read = find_reader(c->combiner);
+    if (!read) {
+        snprintf(why->text, sizeof why->text, "combiner %d has no reader", c->combiner);
+        return NULL;
+    }
+    struct type **old = calloc((size_t)c->ntypes + 1, sizeof(struct type *)), *t = NULL;
+    if (old && contents_read(datatype, c)) {
+        int n = 0;
+        while (n < c->ntypes && (old[n] = read_some(c->types[n], r, why))) n++;
+        if (n == c->ntypes) t = read(c, old, why);
+        for (int i = 0; i < n; i++) type_free(old[i]);
+        for (int i = 0; i < c->ntypes; i++) free_handle(&c->types[i]);
+    }
+    free(old);
+    contents_free(c);
+    return trust_mpi(datatype, t, why);
+}
+
+static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why)
+{
+    struct contents c = {0};
+    snprintf(why->text, sizeof why->text, "out of memory");
+    if (contents_envelope(datatype, &c) != MPI_SUCCESS) {
+        snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
+        return NULL;
+    }
+    if (is_named(c.combiner)) return read_named(datatype, r, why);
+    if (r->left-- > 0) return read_derived(datatype, &c, r, why);
+    snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
+    return NULL;
+}
+
+struct type *read_type(MPI_Datatype datatype, int64_t *grain, MPI_Datatype *basic, struct reason *why)
+{
+    struct reading r = {.left = READS_MAX, .basic = MPI_DATATYPE_NULL};
+    struct type *t = read_some(datatype, &r, why);
+    if (basic) *basic = r.grain > 0 ? r.basic : MPI_DATATYPE_NULL;
+    *grain = r.grain > 0 ? r.grain : 0;
+    return t;
+}

@@ -1,0 +1,175 @@
+/* host_code.c: from a form to code in this process: made ahead of time, cached on disk, or compiled. Runs in the
+ * worker.
+ *
+ * What is loaded are bytes that were checked: they go into a file in memory that nobody else can change, and the
+ * loader gets that one. */
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "host_compiler.h"
+#include "host_pack_internal.h"
+#include "kernel/cores.h"
+#include "kernel/dump.h"
+#include "kernel/module_cache.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FAILURES_MAX 3
+
+static int write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes) {
+        ssize_t n = write(fd, data, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return -1;
+        data += n, bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* A name of the file that no library before had: the loader knows libraries by names, and numbers of files come
+ * again. The bits of a counter are written as doubled slashes. */
+static void unique_name(char *name, size_t room, int fd)
+{
+    static atomic_uint made;
+    unsigned bits = atomic_fetch_add(&made, 1);
+    int at = snprintf(name, room, "/proc/self/fd");
+    for (int i = 0; i < 32; i++) at += snprintf(name + at, room - (size_t)at, bits >> i & 1 ? "/." : "//.");
+    snprintf(name + at, room - (size_t)at, "/%d", fd);
+}
+
+static void *open_image(const void *image, size_t bytes, const char **error)
+{
+    char name[256];
+    void *library = NULL;
+    int fd = file_above(memfd_create("stridec", MFD_CLOEXEC));
+    if (fd >= 0 && write_all(fd, image, bytes) == 0) {
+        unique_name(name, sizeof name, fd);
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (!library) *error = dlerror();
+    } else {
+        *error = "no file in memory";
+    }
+    if (fd >= 0) close(fd);
+    return library;
+}
+
+static bool find_entries(struct module *m, void *library)
+{
+    static const char *const names[] = GEN_HOST_ENTRIES;
+    for (int i = 0; i < GEN_HOST_WAYS; i++)
+        if (!(*(void **)&m->host[i] = dlsym(library, names[i]))) return false;
+    m->library = library;
+    return true;
+}
+
+struct load {
+    struct gen **gen;
+    struct module *module;
+    const char *signature;   /* of the form */
+    char *key;
+    void *image;
+    size_t bytes;
+};
+
+/* Takes the image. */
+static bool use_image(struct load *l, const char *origin)
+{
+    const char *error = "it has no entries";
+    void *library = open_image(l->image, l->bytes, &error);
+    bool good = library && find_entries(l->module, library);
+    if (library && !good) dlclose(library);
+    if (good)
+        log_write(LOG_DEBUG, "%s in host memory: %s, %zu bytes", l->signature, origin, l->bytes);
+    else
+        log_once(LOG_WARN, "native", "code for %s in host memory (%s) can't be loaded: %s", l->signature, origin,
+                 error);
+    free(l->image);
+    l->image = NULL;
+    return good;
+}
+
+static bool from_aot(struct load *l)
+{
+    return aot_load(l->signature, cc_machine(), &l->image, &l->bytes) == 0 && use_image(l, "made ahead of time");
+}
+
+static bool from_cache(struct load *l)
+{
+    if (cache_load(l->key, &l->image, &l->bytes) != 0) return false;
+    if (use_image(l, "cached")) return true;
+    cache_remove(l->key);
+    return false;
+}
+
+static bool stopped(void)
+{
+    return !worker_wanted();
+}
+
+static bool from_source(struct load *l)
+{
+    static int failures;   /* one after the other: such a compiler is not tried for ever */
+    struct gen_kernel code;
+    struct reason why = {""};
+    if (failures >= FAILURES_MAX) return false;
+    if ((!*l->gen && !(*l->gen = gen_open(&why))) ||
+        gen_kernel_form(*l->gen, l->module->kernel->form, "host", NULL, &code, &why) != 0) {
+        log_once(LOG_WARN, "native source", "no code was generated for %s: %s", l->signature, why.text);
+        return false;
+    }
+    dump_host(l->signature, code.source, code.why);
+    int turn = cores_turn(stopped), failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    cores_turn_ends(turn);
+    gen_kernel_free(&code);
+    if (failed && !worker_wanted()) return false;
+    if (failed) {
+        failures++;
+        log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
+        return false;
+    }
+    failures = 0;
+    cache_store(l->key, l->image, l->bytes);
+    return use_image(l, "compiled");
+}
+
+/* Ranks that want the same code at once: one compiles, the others find it in the cache. */
+static bool compiled(struct load *l)
+{
+    struct reason why;
+    if (!cc_path(&why)) {
+        log_once(env_get()->cc ? LOG_WARN : LOG_INFO, "no cc", "data in host memory is packed without code of its own: %s", why.text);
+        return false;
+    }
+    if (asprintf(&l->key, "%s %s %s cc-%s", cc_machine(), gen_version(), l->signature, cc_identity()) < 0) {
+        l->key = NULL;
+        return false;
+    }
+    if (from_cache(l)) return true;
+    int lock = cache_lock(l->key, stopped);
+    bool done = (lock >= 0 && from_cache(l)) || (!stopped() && from_source(l));
+    cache_unlock(lock, l->key);
+    return done;
+}
+
+static enum stage native_load(struct gen **gen, struct module *m)
+{
+    struct load l = {.gen = gen, .module = m, .signature = m->kernel->form ? form_signature(m->kernel->form) : NULL};
+    if (!l.signature || m->kernel->family == GEN_GENERIC) return STAGE_FAILED;
+    bool done = from_aot(&l) || compiled(&l);
+    free(l.key);
+    return done ? STAGE_READY : STAGE_FAILED;
+}
+
+static void native_unload(struct module *m)
+{
+    if (m->library) dlclose(m->library);
+    m->library = NULL;
+}
+
+const struct code_target host_target = {.load = native_load, .unload = native_unload};

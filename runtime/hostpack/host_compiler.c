@@ -1,0 +1,372 @@
+/* host_compiler.c: see host_compiler.h. */
+#include "host_compiler.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/stats.h"
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define WAIT_NS 1000000
+#define NICE 19   /* the compiler's: it takes what processors have left */
+#define ROOM "stridec-cc."
+#ifdef __x86_64__
+#define FOR_THIS_MACHINE "-march=native"
+#else
+#define FOR_THIS_MACHINE "-mcpu=native"   /* older compilers do not know the other there */
+#endif
+
+int cc_patience = 300;
+atomic_int cc_awaited;
+
+static char path[PATH_MAX], identity[32];
+static struct reason missing;
+
+/*
+ * Finding it.
+ */
+
+static bool is_program(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 && S_ISREG(st.st_mode) && access(name, X_OK) == 0;
+}
+
+/* Sets `path` to a name with a slash in it, or to one found on PATH. */
+static bool find(const char *name)
+{
+    if (strchr(name, '/')) {
+        snprintf(path, sizeof path, "%s", name);
+        return strlen(name) < sizeof path && is_program(path);
+    }
+    for (const char *at = env_variable("PATH"); at && *at;) {
+        size_t n = strcspn(at, ":");
+        if (n && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < sizeof path && is_program(path))
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+static void find_compiler(void)
+{
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    const char *named = env_get()->cc;
+    struct stat st;
+    bool found = named && find(named);
+    for (size_t i = 0; !named && !found && i < sizeof usual / sizeof *usual; i++) found = find(usual[i]);
+    if (found && stat(path, &st) == 0) {
+        long long facts[3] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+        snprintf(identity, sizeof identity, "%016llx",
+                 (unsigned long long)XXH64(facts, sizeof facts, XXH64(path, strlen(path), 0)));
+        return;
+    }
+    path[0] = '\0';
+    if (named)
+        snprintf(missing.text, sizeof missing.text, "STRIDEC_CC=%.150s is no program that can be run", named);
+    else
+        snprintf(missing.text, sizeof missing.text, "neither cc, gcc nor clang is on PATH");
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const char *cc_path(struct reason *why)
+{
+    pthread_once(&once, find_compiler);
+    if (path[0]) return path;
+    if (why) *why = missing;
+    return NULL;
+}
+
+const char *cc_identity(void)
+{
+    pthread_once(&once, find_compiler);
+    return identity;
+}
+
+/* The whole file and a terminator, malloc'd; NULL where it can't be read. */
+static char *read_whole(const char *name, size_t *bytes)
+{
+    struct stat st;
+    FILE *f = fopen(name, "re");
+    char *data = f && fstat(fileno(f), &st) == 0 ? malloc((size_t)st.st_size + 1) : NULL;
+    if (data) {
+        *bytes = fread(data, 1, (size_t)st.st_size, f);
+        data[*bytes] = '\0';
+    }
+    if (f) fclose(f);
+    return data;
+}
+
+static char machine[32];
+
+/* What the compiler, a process of its own, would not know: what this process may not run though the processor has it, as under
+ * valgrind; and the first processor's third cache, in KiB (templates/host.c; an AMD's: that of its cores alone). */
+#define SETTINGS_MAX 5
+static char *settings[SETTINGS_MAX + 1], third_cache[32];
+
+static bool find_third_cache(void)
+{
+    size_t bytes;
+    char *text = read_whole("/sys/devices/system/cpu/cpu0/cache/index3/size", &bytes), *unit;
+    unsigned long long size = text ? strtoull(text, &unit, 10) : 0;
+    bool known = size && size <= 1 << 30 && *unit == 'K';
+    if (known) snprintf(third_cache, sizeof third_cache, "-DCACHE=(%lluLL<<10)", size);
+    free(text);
+    return known;
+}
+
+static void find_settings(void)
+{
+    size_t n = 0;
+#ifdef __x86_64__
+    if (!__builtin_cpu_supports("avx512f")) settings[n++] = "-mno-avx512f";
+    if (!__builtin_cpu_supports("avx2")) settings[n++] = "-mno-avx2";
+    if (!__builtin_cpu_supports("avx")) settings[n++] = "-mno-avx";
+    if (!__builtin_cpu_supports("bmi2")) settings[n++] = "-mno-bmi2";
+#endif
+    if (find_third_cache()) settings[n++] = third_cache;
+}
+
+/* The first processor's lines, but for those that change from one look to the next. */
+static void find_machine(void)
+{
+    find_settings();
+    static const char *const facts[] = {
+        "vendor_id", "cpu family", "model", "stepping", "flags", "cache size",                         /* x86 */
+        "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",  /* Arm */
+        "cpu\t", "revision", "isa", "uarch",                                                           /* POWER, RISC-V */
+    };
+    char *line = NULL;
+    size_t room = 0;
+    uint64_t hash = 0;
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    while (f && getline(&line, &room, f) > 1)
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+            if (!strncmp(line, facts[i], strlen(facts[i]))) hash = XXH64(line, strlen(line), hash + i);
+    free(line);
+    if (f) fclose(f);
+    for (size_t i = 0; settings[i]; i++) hash = XXH64(settings[i], strlen(settings[i]), hash);
+    snprintf(machine, sizeof machine, "host-%016llx", (unsigned long long)hash);
+}
+
+const char *cc_machine(void)
+{
+    static pthread_once_t looked = PTHREAD_ONCE_INIT;
+    pthread_once(&looked, find_machine);
+    return machine;
+}
+
+/*
+ * Running it.
+ */
+
+/* A folder of one compile's own. */
+struct room {
+    char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX], temporary[PATH_MAX];
+};
+
+/* With what a compiler that was killed has left there. */
+static void room_remove(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
+    if (d) closedir(d);
+    rmdir(folder);
+}
+
+/* Of a process that was killed meanwhile. */
+static bool room_is_left(int in, const char *name)
+{
+    struct stat st;
+    return !strncmp(name, ROOM, strlen(ROOM)) && strlen(name) == strlen(ROOM "XXXXXX") &&
+           !fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           file_is_left(&st);
+}
+
+static const char *temporary_folder(void)
+{
+    const char *folder = env_variable("TMPDIR");
+    return folder ? folder : "/tmp";
+}
+
+static void rooms_sweep(void)
+{
+    char folder[PATH_MAX];
+    DIR *d = opendir(temporary_folder());
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (room_is_left(dirfd(d), e->d_name) &&
+            (size_t)snprintf(folder, sizeof folder, "%s/%s", temporary_folder(), e->d_name) < sizeof folder)
+            room_remove(folder);
+    if (d) closedir(d);
+}
+
+static bool room_make(struct room *r, struct reason *why)
+{
+    static pthread_once_t swept = PTHREAD_ONCE_INIT;
+    pthread_once(&swept, rooms_sweep);
+    int n = snprintf(r->folder, sizeof r->folder, "%s/" ROOM "XXXXXX", temporary_folder());
+    if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
+        snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
+        return false;
+    }
+    snprintf(r->source, sizeof r->source, "%s/source.c", r->folder);
+    snprintf(r->object, sizeof r->object, "%s/object", r->folder);
+    snprintf(r->log, sizeof r->log, "%s/log", r->folder);
+    snprintf(r->temporary, sizeof r->temporary, "TMPDIR=%s", r->folder);
+    return true;
+}
+
+static bool write_source(const struct room *r, const char *source, struct reason *why)
+{
+    FILE *f = fopen(r->source, "wxe");
+    bool ok = f && fputs(source, f) >= 0;
+    if (f) ok = fclose(f) == 0 && ok;
+    if (!ok) snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", r->source, strerror(errno));
+    return ok;
+}
+
+/* The environment without what the loader would put into the compiler's process: pointers into this one's. The compiler's own
+ * files go into the room. */
+static char **clean_environment(const struct room *r)
+{
+    static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE=", "TMPDIR="};
+    char *const *all = env_all();
+    size_t n = 0, used = 0;
+    while (all[n]) n++;
+    char **copy = calloc(n + 2, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++) {
+        bool drop = false;
+        for (size_t k = 0; k < sizeof dropped / sizeof *dropped; k++)
+            drop |= !strncmp(all[i], dropped[k], strlen(dropped[k]));
+        if (!drop) copy[used++] = all[i];
+    }
+    if (copy) copy[used] = (char *)(uintptr_t)r->temporary;
+    return copy;
+}
+
+/* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child
+ * has. In a group of its own, so that those that it has started are killed with it. */
+static int spawn(pid_t *child, char *const argv[], const struct room *r)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    char **environment = clean_environment(r);
+    if (!environment) return ENOMEM;
+    sigemptyset(&none), sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, r->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+#if defined __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 34)
+    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+#endif
+#endif
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
+    if (!error && !atomic_load(&cc_awaited)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    free(environment);
+    return error;
+}
+
+/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One that hangs is
+ * not waited for: others wait for the thread that called. */
+static bool await(pid_t child, bool (*stop)(void), bool *late)
+{
+    for (int64_t begun = stats_now();;) {
+        int status;
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (ended < 0 && errno != EINTR) return errno == ECHILD;
+        *late = stats_now() - begun > cc_patience * INT64_C(1000000000);
+        if (*late || (stop && stop())) {
+            kill(-child, SIGKILL);
+            while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+}
+
+/* The first line of its log that names an error, else its first line. */
+static void explain(const struct room *r, struct reason *why)
+{
+    size_t bytes = 0;
+    char *log = read_whole(r->log, &bytes), *line = log ? strstr(log, "error") : NULL;
+    while (line && line > log && line[-1] != '\n') line--;
+    if (!line) line = log;
+    snprintf(why->text, sizeof why->text, "%.100s: %.*s", path, line && *line ? (int)strcspn(line, "\n") : 24,
+             line && *line ? line : "it failed without a word");
+    free(log);
+}
+
+/* Of a library: the loader maps what the headers tell of, and the process would end where the file does. One that was killed may
+ * have left a part; the sections are listed at the end. What is no library the loader refuses. */
+static bool is_cut(const void *library, size_t bytes)
+{
+    ElfW(Ehdr) h;
+    if (bytes < sizeof h || memcmp(library, ELFMAG, SELFMAG)) return false;
+    memcpy(&h, library, sizeof h);
+    return h.e_shoff > bytes || (size_t)h.e_shnum * h.e_shentsize > bytes - h.e_shoff;
+}
+
+static bool take(const struct room *r, enum cc_output output, void **data, size_t *bytes)
+{
+    *data = read_whole(r->object, bytes);
+    if (*data && *bytes && (output != CC_LIBRARY || !is_cut(*data, *bytes))) return true;
+    free(*data);
+    *data = NULL;
+    return false;
+}
+
+int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
+               struct reason *why)
+{
+    struct room r;
+    pid_t child;
+    bool late = false;
+    if (!cc_path(why) || !room_make(&r, why)) return -1;
+    char *argv[SETTINGS_MAX + 16] = {path, "-O3", FOR_THIS_MACHINE, "-w", "-fPIC", "-o", r.object, r.source};
+    size_t n = 8;
+    cc_machine();
+    for (size_t i = 0; settings[i]; i++) argv[n++] = settings[i];
+    /* The code calls memmove alone, which the process has. */
+    if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
+    else argv[n++] = "-S";
+    *data = NULL, *bytes = 0;
+    if (write_source(&r, source, why)) {
+        int error = spawn(&child, argv, &r);
+        if (error)
+            snprintf(why->text, sizeof why->text, "%.150s can't be run: %s", path, strerror(error));
+        else if (!(await(child, stop, &late) && take(&r, output, data, bytes)))
+            explain(&r, why);
+        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, cc_patience);
+    }
+    room_remove(r.folder);
+    return *data ? 0 : -1;
+}

@@ -1,0 +1,136 @@
+/* host_pack.c: packing in host memory by code made for a layout, or by a walk over its tree. See host_pack.h. */
+#include "host_pack.h"
+#include "../../gen/pack.h"
+#include "base/env.h"
+#include "host_compiler.h"
+#include "host_pack_internal.h"
+#include "kernel/cores.h"
+#include <stdlib.h>
+
+/* Before code is asked for: a compile takes a tenth of a second of a processor and more. */
+#define USES 1
+#define USES_SCARCE 16
+
+static void native_free(struct native *n)
+{
+    if (n) free(atomic_load(&n->lists));
+    free(n);
+}
+
+struct native *native_of(struct kernel *k)
+{
+    struct native *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
+    if (n) return n;
+    n = calloc(1, sizeof *n);
+    atomic_store(&k->native_free, native_free);
+    if (n && !atomic_compare_exchange_strong(&k->native, &none, n)) {
+        free(n);
+        n = none;
+    }
+    return n;
+}
+
+const struct stridec_host_list *native_lists(struct kernel *k)
+{
+    struct native *n = native_of(k);
+    struct stridec_host_list *l = n ? atomic_load_explicit(&n->lists, memory_order_acquire) : NULL, *none = NULL;
+    struct reason why;
+    if (l || !n) return l;
+    l = form_host_lists(k->form, &why);
+    if (l && !atomic_compare_exchange_strong(&n->lists, &none, l)) {
+        free(l);
+        l = none;
+    }
+    return l;
+}
+
+/* A single block needs none. */
+static struct module *module_in_host(struct kernel *k)
+{
+    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_elsewhere(kernel_code(k), &host_target);
+}
+
+/* Code is made for layouts that come again, by whichever types of one form. */
+static struct module *code(struct kernel *k, bool counts)
+{
+    struct module *m = module_in_host(k);
+    if (!m) return NULL;
+    enum stage stage = module_stage(m);
+    if (stage == STAGE_NONE && counts) {
+        struct kernel *shared = kernel_code(k);
+        unsigned uses = kernel_used(k) + (shared == k ? 0 : kernel_used(shared));
+        kernel_use(shared, 1);
+        if (uses >= (cores_are_scarce() ? USES_SCARCE : USES)) stage = module_request(m);
+    }
+    return stage == STAGE_READY ? m : NULL;
+}
+
+struct module *native_code(struct kernel *k)
+{
+    return code(k, true);
+}
+
+bool native_hopeful(struct kernel *k)
+{
+    struct module *m = module_in_host(k);
+    return m && (module_stage(m) == STAGE_PENDING || module_stage(m) == STAGE_NONE);
+}
+
+bool native_by_code(struct layout *l, int way, struct stridec_host *a)
+{
+    struct kernel *k = l->kernel;
+    struct module *m = code(k, a->begin == 0);
+    if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
+    a->user += (uint64_t)l->tree->off;
+    a->wrap = launch_wraps(k->tree, l->extent, a->end);
+    m->host[way](a);
+    return true;
+}
+
+static bool move(struct layout *l, enum kernel_direction direction, const void *user, void *packed, int64_t begin,
+                 int64_t end)
+{
+    if (!l->tree || env_get()->host == ENV_HOST_OFF) return false;
+    if (!l->kernel || begin >= end) return true;
+    uintptr_t at = (uintptr_t)user;
+    struct stridec_host a = {.packed = packed, .user = at, .extent = l->extent, .begin = begin, .end = end};
+    if (native_by_code(l, direction, &a)) return true;
+    if (direction == KERNEL_PACK) tree_pack(l->tree, packed, at, l->extent, begin, end);
+    else tree_unpack(l->tree, packed, at, l->extent, begin, end);
+    return true;
+}
+
+bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end)
+{
+    (void)count;
+    return move(l, KERNEL_PACK, user, packed, begin, end);
+}
+
+bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end)
+{
+    (void)count;
+    return move(l, KERNEL_UNPACK, user, (void *)(uintptr_t)packed, begin, end);
+}
+
+int native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
+{
+    native_count(l);
+    native_run(l, d, user, count, packed, count * l->size);
+    return MPI_SUCCESS;
+}
+
+int native_comes(struct layout *l)
+{
+    if (!l->kernel) return -1;
+    return native_code(l->kernel) ? 1 : native_hopeful(l->kernel) ? 0 : -1;
+}
+
+int native_ready(struct layout *l, bool wait)
+{
+    struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
+    atomic_fetch_add(&cc_awaited, wait);
+    if (m) module_request(m);
+    if (m && wait) kernel_wait(l->kernel);
+    atomic_fetch_sub(&cc_awaited, wait);
+    return l->kernel ? native_comes(l) : -1;
+}

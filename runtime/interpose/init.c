@@ -1,0 +1,213 @@
+/* init.c: MPI_Init and MPI_Finalize, sessions, and MPI_Type_commit: where stridec begins and ends. */
+#include "base/abi_check.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/self_comm.h"
+#include "base/world_rank.h"
+#include "collective/neighbor_topology.h"
+#include "datatype/byte_types.h"
+#include "datatype/type_filter.h"
+#include "hostpack/host_pack.h"
+#include "interpose.h"
+#include "kernel/cores.h"
+#include "next.h"
+#include "node/ipc_cache.h"
+#include "node/ipc_export.h"
+#include "node/segment.h"
+#include "node/shm_pool.h"
+#include "node/xpmem.h"
+#include "protocol/host_select.h"
+#include "protocol/pipeline.h"
+#include "request/probed.h"
+#include "request/record.h"
+#include "tune/active.h"
+#include <pthread.h>
+
+/* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
+ * to the last of them. */
+static int begun;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void count_neighbors(int rank)
+{
+    int size = 1;
+    if (world_exists()) PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    int told = launcher_neighbors(rank, size);
+    cores_start(told < 0 ? size : told);
+}
+
+static void start(void)
+{
+    int rank = launcher_rank();
+    if (env_get()->disable || !which_mpi_fits()) {
+        driver_hide();
+        return;
+    }
+    if (world_exists()) PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    log_set_rank(rank);
+    if (rank <= 0) env_check();
+    table_start();
+    if (layout_start()) {
+        log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
+        return;
+    }
+    /* Where no descriptor comes packed bytes may, in parts that the MPI can't take by every type (byte_types.h). */
+    const int64_t nothing = PARTS_ARE_WHOLE ? HOST_OFFER_MIN : INT64_MAX;
+    const int64_t least[] = {[NODE_NOTHING] = nothing, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
+    enum node_offers offers = node_start();
+    if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
+    descriptors_arm(least[offers]);
+    if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
+    count_neighbors(rank);
+    native_start();
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least(), host_rules);
+    atomic_store_explicit(&interpose_active, true, memory_order_release);
+}
+
+static void begin(bool threads)
+{
+    pthread_mutex_lock(&lock);
+    record_begin(threads);
+    if (begun++ == 0) start();
+    else descriptors_arm(descriptor_least());   /* threads may be new */
+    pthread_mutex_unlock(&lock);
+}
+
+static const char *why_empty(bool active)
+{
+    const struct env *e = env_get();
+    if (e->disable) return "STRIDEC_DISABLE leaves all to the MPI";
+    if (!active) return "stridec has stepped aside, for the reason that it gave at the start";
+    if (e->host == ENV_HOST_OFF)
+        return "no derived type was used in device memory, and STRIDEC_HOST=off leaves host memory to the MPI";
+    return "no derived type was packed or sent in device memory, or again and again in host memory";
+}
+
+static void report(MPI_Comm comm, bool active)
+{
+    stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? seen_unread() : 0});
+}
+
+/* A rank that has stepped aside has nothing to tell, but the others' table waits for all. */
+static void report_nothing(void)
+{
+    if (env_get()->stats && which_mpi_fits() && world_exists()) report(MPI_COMM_WORLD, false);
+}
+
+static void finish(void)
+{
+    if (!atomic_exchange(&interpose_active, false)) {
+        report_nothing();
+        return;
+    }
+    native_finish(), seen_start(INT64_MAX, INT64_MAX, host_rules);
+    record_finish();
+    descriptors_arm(INT64_MAX);
+    if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
+    edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
+    layout_finish();
+    bool stopped = kernel_finish();
+    if (driver_get()) device_finish();
+    if (stopped) table_finish();
+    world_finish();
+}
+
+static void end(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--begun == 0) finish();
+    pthread_mutex_unlock(&lock);
+}
+
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first: the program's callbacks may still send and
+ * receive, from ranks that are not in MPI_Finalize yet. So the world ends with the attribute that was there before all of them. */
+static int ends_world(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    interpose_depth++;
+    pipeline_finish();
+    end();
+    interpose_depth--;
+    return MPI_SUCCESS;
+}
+
+static bool world_ends;   /* by that */
+
+static void end_last(void)
+{
+    int key = MPI_KEYVAL_INVALID;
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends_world, &key, NULL) != MPI_SUCCESS) return;
+    world_ends = PMPI_Comm_set_attr(MPI_COMM_SELF, key, &world_ends) == MPI_SUCCESS;
+    PMPI_Comm_free_keyval(&key);
+}
+
+static void begin_world(void)
+{
+    int level = MPI_THREAD_MULTIPLE;
+    if (which_mpi_fits()) end_last();
+    PMPI_Query_thread(&level);
+    begin(level == MPI_THREAD_MULTIPLE);
+    bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
+    if (which_mpi_fits() && pipeline_start(able) && descriptor_least() > OFFER_MIN)
+        descriptors_arm(OFFER_MIN);
+}
+
+int call_Init(const struct next *next, int *argc, char ***argv)
+{
+    int rc = next->Init(argc, argv);
+    if (rc == MPI_SUCCESS) begin_world();
+    return rc;
+}
+
+int call_Init_thread(const struct next *next, int *argc, char ***argv, int required, int *provided)
+{
+    int rc = next->Init_thread(argc, argv, required, provided);
+    if (rc == MPI_SUCCESS) begin_world();
+    return rc;
+}
+
+int call_Finalize(const struct next *next)
+{
+    if (!world_ends) pipeline_finish(), end();
+    return next->Finalize();
+}
+
+#ifdef HAVE_Session_init
+/* Which level of threads a session got is one thing, what other sessions do is another: any number. */
+int call_Session_init(const struct next *next, MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
+{
+    int rc = next->Session_init(info, errhandler, session);
+    if (rc != MPI_SUCCESS) return rc;
+    begin(true);
+    if (atomic_load(&interpose_active)) world_of_session(*session);
+    return rc;
+}
+
+int call_Session_finalize(const struct next *next, MPI_Session *session)
+{
+    if (session && *session != MPI_SESSION_NULL) end();
+    return next->Session_finalize(session);
+}
+#endif
+
+int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
+{
+    kernel_expect();
+    int rc = next->Type_commit(datatype);
+    struct layout *l = rc == MPI_SUCCESS ? layout_of(*datatype) : NULL;
+    if (l) atomic_store_explicit(&l->committed, true, memory_order_relaxed);
+    return rc;
+}
+
+int call_Type_free(const struct next *next, MPI_Datatype *datatype)
+{
+    native_forget(*datatype), seen_forget(*datatype);
+    return next->Type_free(datatype);
+}
+
+int call_Type_set_name(const struct next *next, MPI_Datatype datatype, const char *name)
+{
+    int rc = next->Type_set_name(datatype, name);
+    if (rc == MPI_SUCCESS && env_get()->stats && atomic_load(&interpose_active)) layout_name(datatype);
+    return rc;
+}

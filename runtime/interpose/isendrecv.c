@@ -1,0 +1,126 @@
+/* isendrecv.c: MPI_Isendrecv and MPI_Isendrecv_replace: a receive, whose request is the call's, and a send of a copy,
+ * which the MPI completes when it likes. Their own requests would not do: MPICH 4.0 tells nothing of what they have
+ * received, and a descriptor would be taken for its payload. */
+#include "base/error.h"
+#include "datatype/byte_types.h"
+#include "hostpack/host_pack.h"
+#include "next.h"
+#include "pack/host_scatter.h"
+#include "protocol/host_select.h"
+#include "protocol/placement.h"
+#include "request/p2p.h"
+
+#ifdef HAVE_Isendrecv
+
+/* What goes out. */
+struct half {
+    const void *buf;
+    int64_t count;
+    MPI_Datatype type;
+    int dest, tag;
+    struct parcel *copy;
+    struct wire wire;
+};
+
+/* True where nothing can come but the message itself, in parts that the type takes, and nothing lies on a device. */
+static bool plain(MPI_Datatype type, int source, MPI_Comm comm)
+{
+    if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
+    return !descriptors_armed() || (!pull_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
+}
+
+/* The MPI refuses it. */
+static bool wrong(int64_t count, MPI_Datatype type, MPI_Comm comm)
+{
+    return count < 0 || type == MPI_DATATYPE_NULL || comm == MPI_COMM_NULL;
+}
+
+static struct parcel *copy_host(const struct half *h, struct layout *l)
+{
+    struct parcel *p = host_block(l, h->buf, h->count);
+    if (p && !l->tree) p->datatype = type_like(h->type);
+    if (p && (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
+        return p;
+    parcel_close(p);
+    return NULL;
+}
+
+/* MPI_SUCCESS, or an error raised on comm; no copy of what is empty. */
+static int copy(struct half *h, MPI_Comm comm)
+{
+    struct layout *l = h->dest == MPI_PROC_NULL || !h->count ? NULL : layout_of(h->type);
+    if (!l || !l->size) return MPI_SUCCESS;
+    if (layout_bytes(l, h->count) < 0) return raise_error(comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
+    if (!h->buf && !l->low) return raise_error(comm, MPI_ERR_BUFFER, "a message has no buffer");
+    int rc = layout_committed(l, h->type, comm);
+    struct where w = driver_get() ? where_of(l, h->buf, h->count) : (struct where){0};
+    if (rc == MPI_SUCCESS && w.device) {
+        rc = placement_open(&h->copy, l, w, h->buf, h->count, h->type, h->dest, comm);
+        if (rc == MPI_SUCCESS) rc = parcel_pack(h->copy, comm);
+    } else if (rc == MPI_SUCCESS && !(h->copy = copy_host(h, l))) {
+        rc = raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    }
+    if (rc == MPI_SUCCESS) rc = wire_of(h->copy->bytes, &h->wire);
+    if (rc != MPI_SUCCESS) parcel_close(h->copy);
+    return rc;
+}
+
+/* After the receive was posted, which ends with a send that can't be. */
+static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI_Request *received)
+{
+    MPI_Request sending;
+    struct wire none = {0, MPI_BYTE}, *w = h->copy ? &h->wire : &none;
+    int rc = PMPI_Isend(h->copy ? h->copy->address : NULL, w->count, w->type, h->dest, h->tag, comm, &sending);
+    if (h->copy) wire_done(w);
+    if (rc == MPI_SUCCESS) {   /* the copy goes when it has been sent */
+        if (h->copy) message_sent(sending, h->copy);
+        struct record *r = record_take(sending);
+        if (!r || !record_orphan(r)) PMPI_Request_free(&sending);
+        return rc;
+    }
+    call_Cancel(next, received), call_Request_free(next, received);
+    parcel_close(h->copy);
+    return rc;
+}
+
+static int unsent(struct half *h, int rc)
+{
+    if (h->copy) wire_done(&h->wire);
+    parcel_close(h->copy);
+    return rc;
+}
+
+/* How either ends, what it receives apart. */
+#define BY_COPY(receive, ...) \
+    int rc = copy(&h, comm); \
+    if (rc != MPI_SUCCESS) return rc; \
+    rc = receive(next, __VA_ARGS__, source, recvtag, comm, request); \
+    return rc != MPI_SUCCESS ? unsent(&h, rc) : send_copy(next, &h, comm, request);
+#define ISENDRECV(name, receive, number) \
+    int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, int sendtag, \
+                    void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, \
+                    MPI_Request *request) \
+    { \
+        struct half h = {.buf = sendbuf, .count = sendcount, .type = sendtype, .dest = dest, .tag = sendtag}; \
+        if (wrong(sendcount, sendtype, comm) || wrong(recvcount, recvtype, comm) || plain(recvtype, source, comm)) \
+            return next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, \
+                              request); \
+        BY_COPY(receive, recvbuf, recvcount, recvtype) \
+    }
+#define ISENDRECV_REPLACE(name, receive, number) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, int source, \
+                    int recvtag, MPI_Comm comm, MPI_Request *request) \
+    { \
+        struct half h = {.buf = buf, .count = count, .type = datatype, .dest = dest, .tag = sendtag}; \
+        if (wrong(count, datatype, comm) || plain(datatype, source, comm)) \
+            return next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, request); \
+        BY_COPY(receive, buf, count, datatype) \
+    }
+
+ISENDRECV(Isendrecv, call_Irecv, int)
+ISENDRECV_REPLACE(Isendrecv_replace, call_Irecv, int)
+#ifdef HAVE_Isendrecv_c
+ISENDRECV(Isendrecv_c, call_Irecv_c, MPI_Count)
+ISENDRECV_REPLACE(Isendrecv_replace_c, call_Irecv_c, MPI_Count)
+#endif
+#endif

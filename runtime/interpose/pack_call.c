@@ -1,0 +1,266 @@
+/* pack_call.c: MPI_Pack and MPI_Unpack: with the typed buffer, the packed one, or both on a device; or both in host
+ * memory, where it is host_pack.h that says who moves them. */
+#include "base/error.h"
+#include "datatype/known_layouts.h"
+#include "hostpack/host_pack.h"
+#include "next.h"
+#include "pack/typed_buffer.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The way down: MPI_Pack and MPI_Unpack, or their large forms for a call that came in by one. */
+struct pack_forms {
+    int (*small)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
+    int (*large)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Count *, MPI_Comm);
+};
+struct unpack_forms {
+    int (*small)(const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm);
+    int (*large)(const void *, MPI_Count, MPI_Count *, void *, MPI_Count, MPI_Datatype, MPI_Comm);
+};
+
+/* The packed side of a pack or unpack: `bytes` at `address`, on `device` or (NULL) the host. */
+struct packed {
+    char *address;
+    int64_t bytes;
+    struct device *device;
+};
+
+/* One kernel between the typed buffer and packed bytes that its device can address. */
+static int direct(struct parcel *p, enum kernel_direction direction, const struct packed *k)
+{
+    int64_t start = parcel_begin();
+    if (device_enter(p->device)) return -1;
+    struct stream *s = stream_get(p->device);
+    int rc = s ? parcel_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;
+    if (s && stream_wait(p->device, s)) rc = -1;
+    if (s) stream_put(p->device, s);
+    device_leave(p->device);
+    parcel_count(p, "direct", k->bytes, start);
+    return rc;
+}
+
+/* A plain copy between any two places that the driver knows or the host has. */
+static int copy(struct device *d, void *to, const void *from, int64_t bytes)
+{
+    if (device_enter(d)) return -1;
+    struct stream *s = stream_get(d);
+    bool ok = s && !driver_get()->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)bytes, stream_use(s));
+    int rc = ok ? 0 : -1;
+    if (s && stream_wait(d, s)) rc = -1;
+    if (s) stream_put(d, s);
+    device_leave(d);
+    return rc;
+}
+
+/* Between memory of two devices, neither of which may be able to reach the other's (a pool's, a mapping's): by way of the host. */
+static int copy_apart(struct device *d, void *to, struct device *d_from, const void *from, int64_t bytes)
+{
+    char *scratch = malloc((size_t)bytes);
+    int rc = scratch && !copy(d_from, scratch, from, bytes) && !copy(d, to, scratch, bytes) ? 0 : -1;
+    free(scratch);
+    return rc;
+}
+
+/* Between the parcel's wire buffer and the packed side, wherever that is. */
+static int copy_wire(struct parcel *p, enum kernel_direction direction, const struct packed *k)
+{
+    bool packs = direction == KERNEL_PACK;
+    void *to = packs ? k->address : p->address;
+    const void *from = packs ? p->address : k->address;
+    struct device *wire = p->wire->kind == BUFFER_DEVICE ? p->device : NULL;
+    if (wire && k->device && wire != k->device)
+        return copy_apart(packs ? k->device : wire, to, packs ? wire : k->device, from, k->bytes);
+    if (k->device || wire) return copy(k->device ? k->device : wire, to, from, k->bytes);
+    memcpy(to, from, (size_t)k->bytes);
+    return 0;
+}
+
+static int copy_failed(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
+}
+
+/* What stridec needs to know of a call before it takes it. */
+struct sides {
+    struct layout *layout;
+    struct where where;     /* of the typed side */
+    const void *typed;
+    int64_t count;
+    MPI_Datatype datatype;
+    struct packed packed;
+    bool fits;
+};
+
+
+/* By way of a transport's buffers. */
+static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
+{
+    struct parcel *p;
+    const struct packed *k = &s->packed;
+    int rc = parcel_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
+    if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);
+    if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_wire(p, direction, k);
+    parcel_close(p);
+    return copied ? rc : copy_failed(comm);
+}
+
+/* Typed buffer on a device, or in part. The kernel addresses the packed side itself where it can. */
+static int move_typed(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
+{
+    const struct packed *k = &s->packed;
+    struct where w = s->where;
+    bool apart = !s->layout->tree || w.parts;
+    bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
+    if (!reaches) return by_parcel(s, direction, comm);
+    int rc = parcel_check(s->layout, w, s->datatype, comm);
+    if (rc != MPI_SUCCESS) return rc;
+    struct parcel p = parcel_on(s->layout, w.device, s->typed, s->count);
+    return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
+}
+
+static bool sides_of(struct sides *s, enum kernel_direction direction, const void *typed, int64_t count,
+                     MPI_Datatype datatype, const char *packed, int64_t room, int64_t position, MPI_Comm comm)
+{
+    if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
+    bool driver = driver_get();
+    *s = (struct sides){.typed = typed, .count = count, .datatype = datatype};
+    s->layout = driver ? layout_of(datatype) : native_layout(direction, datatype, count);
+    if (!s->layout || s->layout->size == 0) return false;
+    s->packed.bytes = layout_bytes(s->layout, count);
+    if (s->packed.bytes < 0) return false;
+    s->fits = s->packed.bytes <= room - position;
+    s->packed.address = (char *)(uintptr_t)packed + position;
+    if (!driver) return true;
+    s->where = where_of(s->layout, typed, count);
+    s->packed.device = device_of(s->packed.address);
+    return s->where.device || s->packed.device || native_meet(datatype, s->layout, s->packed.bytes);
+}
+
+/* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. Whether a type of a known
+ * layout was committed the MPI is asked; *rc is its error. */
+static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
+                    int *rc)
+{
+    if (s->fits && again_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
+    if (*rc != MPI_SUCCESS || !s->fits) return false;
+    if (!native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
+    if (direction == KERNEL_PACK) native_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
+    else native_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
+    return true;
+}
+
+/* Not every MPI looks: MPICH would write past the end. */
+static int too_small(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
+}
+
+static int no_memory(MPI_Comm comm)
+{
+    return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+}
+
+static int pack_down(struct pack_forms next, const struct sides *s, void *outbuf, MPI_Comm comm)
+{
+    int position = 0;
+    MPI_Count at = 0;
+    return next.large ? next.large(s->typed, s->count, s->datatype, outbuf, s->packed.bytes, &at, comm)
+                      : next.small(s->typed, (int)s->count, s->datatype, outbuf, (int)s->packed.bytes, &position, comm);
+}
+
+static int unpack_down(struct unpack_forms next, const struct sides *s, const void *inbuf, MPI_Comm comm)
+{
+    int position = 0;
+    MPI_Count at = 0;
+    void *typed = (void *)(uintptr_t)s->typed;
+    return next.large ? next.large(inbuf, s->packed.bytes, &at, typed, s->count, s->datatype, comm)
+                      : next.small(inbuf, (int)s->packed.bytes, &position, typed, (int)s->count, s->datatype, comm);
+}
+
+/* Typed side on the host, packed side on a device: the MPI packs in host memory, and a copy does the rest. */
+static int pack_from_host(struct pack_forms next, const struct sides *s, MPI_Comm comm)
+{
+    const struct packed *k = &s->packed;
+    char *scratch = malloc((size_t)k->bytes);
+    if (!scratch) return no_memory(comm);
+    int rc = pack_down(next, s, scratch, comm);
+    if (rc == MPI_SUCCESS && copy(k->device, k->address, scratch, k->bytes)) rc = copy_failed(comm);
+    free(scratch);
+    return rc;
+}
+
+static int unpack_to_host(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
+{
+    const struct packed *k = &s->packed;
+    char *scratch = malloc((size_t)k->bytes);
+    if (!scratch) return no_memory(comm);
+    int rc = copy(k->device, scratch, k->address, k->bytes) ? copy_failed(comm) : MPI_SUCCESS;
+    if (rc == MPI_SUCCESS) rc = unpack_down(next, s, scratch, comm);
+    free(scratch);
+    return rc;
+}
+
+static int pack(struct pack_forms next, const struct sides *s, MPI_Comm comm)
+{
+    if (!s->fits) return too_small(comm);
+    return s->where.device ? move_typed(s, KERNEL_PACK, comm) : pack_from_host(next, s, comm);
+}
+
+static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
+{
+    if (!s->fits) return too_small(comm);
+    return s->where.device ? move_typed(s, KERNEL_UNPACK, comm) : unpack_to_host(next, s, comm);
+}
+
+/* `form` is that of `name`, `number` its counts and positions. */
+#define PACK(name, form, number) \
+    int call_##name(const struct next *next, const void *inbuf, number incount, MPI_Datatype datatype, void *outbuf, \
+                    number outsize, number *position, MPI_Comm comm) \
+    { \
+        struct sides s; \
+        if (!sides_of(&s, KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
+            return next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+        if (!s.where.device && !s.packed.device) { \
+            struct native_call c = {.layout = s.layout}; \
+            int rc = MPI_SUCCESS; \
+            bool ours = in_host(&c, &s, KERNEL_PACK, comm, &rc); \
+            if (!ours && rc == MPI_SUCCESS) \
+                rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+            native_end(&c, rc); \
+            if (ours) *position += (number)s.packed.bytes; \
+            return rc; \
+        } \
+        int rc = pack((struct pack_forms){.form = next->name}, &s, comm); \
+        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        return rc; \
+    }
+#define UNPACK(name, form, number) \
+    int call_##name(const struct next *next, const void *inbuf, number insize, number *position, void *outbuf, \
+                    number outcount, MPI_Datatype datatype, MPI_Comm comm) \
+    { \
+        struct sides s; \
+        if (!sides_of(&s, KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
+            return next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+        if (!s.where.device && !s.packed.device) { \
+            struct native_call c = {.layout = s.layout}; \
+            int rc = MPI_SUCCESS; \
+            bool ours = in_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
+            if (!ours && rc == MPI_SUCCESS) \
+                rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+            native_end(&c, rc); \
+            if (ours) *position += (number)s.packed.bytes; \
+            return rc; \
+        } \
+        int rc = unpack((struct unpack_forms){.form = next->name}, &s, comm); \
+        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        return rc; \
+    }
+
+PACK(Pack, small, int)
+UNPACK(Unpack, small, int)
+#ifdef HAVE_Pack_c
+PACK(Pack_c, large, MPI_Count)
+UNPACK(Unpack_c, large, MPI_Count)
+#endif

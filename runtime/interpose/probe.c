@@ -1,0 +1,66 @@
+/* probe.c: probing: a descriptor is told of as its payload (probed.h). A probe receives nothing: where an
+ * earlier call of this thread was left by longjmp, its gate is closed. */
+#include "next.h"
+#include "request/probed.h"
+#include "request/receive_gate.h"
+#include "request/record.h"
+#include <sched.h>
+
+static int end(int rc)
+{
+    record_poll();
+    return rc;
+}
+
+#define TURNS_A_YIELD 32
+
+/* The MPI's own call would wait on for a message that another thread's probe puts aside. */
+static int probe_shared(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int there = 0, rc = MPI_SUCCESS;
+    for (unsigned turns = 1; rc == MPI_SUCCESS && !there; turns++) {
+        rc = call_Iprobe(next, source, tag, comm, &there, status);
+        if (turns % TURNS_A_YIELD == 0) sched_yield();
+    }
+    return rc;
+}
+
+int call_Probe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    int there = 1;
+    if (gate_on()) return probe_shared(next, source, tag, comm, s);
+    if (aside_probe(source, tag, comm, s)) return end(MPI_SUCCESS);
+    int rc = next->Probe(source, tag, comm, s);
+    return end(rc == MPI_SUCCESS ? aside_look(source, tag, comm, &there, s) : rc);
+}
+
+int call_Iprobe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    gate_close(MPI_SUCCESS);
+    if (aside_probe(source, tag, comm, s)) return *flag = 1, end(MPI_SUCCESS);
+    int rc = next->Iprobe(source, tag, comm, flag, s);
+    return end(rc == MPI_SUCCESS && *flag ? aside_look(source, tag, comm, flag, s) : rc);
+}
+
+int call_Mprobe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    int rc;
+    gate_open(source, tag, comm);
+    if (aside_match(source, tag, comm, message, s, &rc)) return end(gate_close(rc));
+    rc = gate_close(next->Mprobe(source, tag, comm, message, s));
+    return end(rc == MPI_SUCCESS ? aside_look_matched(message, comm, s) : rc);
+}
+
+int call_Improbe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+                 MPI_Status *status)
+{
+    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    int rc;
+    gate_open(source, tag, comm);
+    if (aside_match(source, tag, comm, message, s, &rc)) return *flag = 1, end(gate_close(rc));
+    rc = gate_close(next->Improbe(source, tag, comm, flag, message, s));
+    return end(rc == MPI_SUCCESS && *flag ? aside_look_matched(message, comm, s) : rc);
+}

@@ -1,0 +1,89 @@
+/* start.c: starting persistent requests: what the operations read is offered or packed first, all together.
+ * Calls with nothing to do are here too, because receives show themselves (receive_gate.h). */
+#include "base/activity.h"
+#include "base/error.h"
+#include "next.h"
+#include "request/receive_gate.h"
+#include "request/record.h"
+
+/* The records go back before the start: a request may complete in any thread as soon as it is active. */
+static int start(struct starts *s, int count, const MPI_Request requests[])
+{
+    bool ok = true;
+    for (int i = 0; i < count && ok; i++) {
+        struct record *r = record_take(requests[i]);
+        if (r) ok = record_start(s, r);
+    }
+    if (record_started(s, ok)) return MPI_SUCCESS;
+    return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a persistent request can't be started");
+}
+
+static int feed(struct starts *s)
+{
+    return record_feed(s) ? MPI_SUCCESS : raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
+}
+
+static void take_back(int count, const MPI_Request requests[])
+{
+    for (int i = 0; i < count; i++) {
+        struct record *r = record_take(requests[i]);
+        if (!r) continue;
+        record_stop(r);
+        record_keep(r);
+    }
+}
+
+static bool nothing_to_do(void)
+{
+    gate_open(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL);
+    return !aside_any() && !interpose_pending();
+}
+
+static int start_one(const struct next *next, MPI_Request *request)
+{
+    struct starts s = {0};
+    if (nothing_to_do()) return next->Start(request);
+    int rc = request ? start(&s, 1, request) : MPI_SUCCESS;
+    if (rc != MPI_SUCCESS || (request && record_holds(*request))) return rc;
+    rc = gate_close(next->Start(request));
+    if (rc == MPI_SUCCESS) return feed(&s);
+    if (request) take_back(1, request);
+    return rc;
+}
+
+int call_Start(const struct next *next, MPI_Request *request)
+{
+    return gate_close(start_one(next, request));
+}
+
+static bool any_holds(int count, const MPI_Request requests[])
+{
+    bool any = false;
+    for (int i = 0; requests && i < count && !any; i++) any = record_holds(requests[i]);
+    return any;
+}
+
+static int start_rest(const struct next *next, int count, MPI_Request requests[])
+{
+    int rc = MPI_SUCCESS;
+    for (int i = 0; i < count && rc == MPI_SUCCESS; i++)
+        if (!record_holds(requests[i])) rc = next->Start(&requests[i]);
+    return rc;
+}
+
+static int start_all(const struct next *next, int count, MPI_Request requests[])
+{
+    struct starts s = {0};
+    if (nothing_to_do()) return next->Startall(count, requests);
+    int rc = requests ? start(&s, count, requests) : MPI_SUCCESS;
+    if (rc != MPI_SUCCESS) return rc;
+    rc = gate_close(any_holds(count, requests) ? start_rest(next, count, requests) : next->Startall(count, requests));
+    if (rc == MPI_SUCCESS) return feed(&s);
+    if (requests) take_back(count, requests);
+    return rc;
+}
+
+int call_Startall(const struct next *next, int count, MPI_Request requests[])
+{
+    return gate_close(start_all(next, count, requests));
+}

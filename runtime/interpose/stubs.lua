@@ -1,0 +1,535 @@
+-- stubs.lua CALLS HAS next.h|stubs.c|table.c: from calls.lua and the names that the MPI's header declares (a file, one a
+-- line), on stdout: the table of next functions, the exported stubs, the table of `stridec doctor --calls`.
+local calls, what = dofile(arg[1]), arg[3]
+
+local has = {}
+for name in io.lines(arg[2]) do has[name] = true end
+
+-- C declarations of roles; %s is the name. Two where the large form differs.
+local ROLES = {
+  ["in"] = { "const void *%s" }, out = { "void *%s" }, inout = { "void *%s" },
+  count = { "int %s", "MPI_Count %s" }, size = { "int %s", "MPI_Count %s" },
+  bytes = { "MPI_Aint %s", "MPI_Count %s" },
+  counts = { "const int %s[]", "const MPI_Count %s[]" },
+  displs = { "const int %s[]", "const MPI_Aint %s[]" }, adispls = { "const MPI_Aint %s[]" },
+  unit = { "int %s", "MPI_Aint %s" }, partitions = { "partition_list %s" },
+  position = { "int *%s", "MPI_Count *%s" }, aposition = { "MPI_Aint *%s", "MPI_Count *%s" },
+  type = { "MPI_Datatype %s" }, types = { "const MPI_Datatype %s[]" },
+  comm = { "MPI_Comm %s" }, root = { "int %s" }, info = { "MPI_Info %s" },
+  request = { "MPI_Request *%s" }, requests = { "MPI_Request %s[]" },
+  status = { "MPI_Status *%s" }, statuses = { "MPI_Status %s[]" },
+}
+local BUFFER = { ["in"] = true, out = true, inout = true }
+
+-- "in*@root sendbuf" -> { role = "in", marks = "*@root", name = "sendbuf", text = C declaration }
+local function argument(text, large)
+  local role, marks, name = text:match "^(%l+)([*~#+=>?]*@?%l*) ([%w_]+)$"
+  if role and ROLES[role] then
+    local declarations = ROLES[role]
+    local c = declarations[large and #declarations or 1]
+    return { role = role, marks = marks, name = name, text = c:format(name), wide = large and #declarations > 1 }
+  end
+  return { role = "other", name = assert(text:match "([%w_]+)%[?%]?$", text), text = text }
+end
+
+local function split(arguments, more, large)
+  local list = {}
+  local all = arguments .. (arguments ~= "" and more ~= "" and ", " or "") .. more
+  for text in all:gmatch "[^,]+" do list[#list + 1] = argument(text:match "^%s*(.-)%s*$", large) end
+  return list
+end
+
+local function join(list, field)
+  local texts = {}
+  for i, a in ipairs(list) do texts[i] = a[field] end
+  return table.concat(texts, ", ")
+end
+
+-- Declarations of arguments that are mostly handed on as they came. Those that lie on the stack, where the next function
+-- wants them: a compiler that may keep them in registers loads them, saves others, and stores them back. Those that come
+-- in registers must not: where the library is another MPI's, whose handles are shorter, they would lose a half.
+local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
+                '#define SEVENTH\n#endif\n'
+local function handed_on(list)
+  local texts = {}
+  for i, a in ipairs(list) do
+    local before, name, brackets = a.text:match "^(.-)([%w_]+)(%[?%]?)$"
+    local keep = i <= 8 and "SEVENTH" or "volatile"
+    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name or before .. name .. "[" .. keep .. "]"
+  end
+  return table.concat(texts, ", ")
+end
+
+-- Forms of a row's name, with the arguments that each adds and what keeps its buffers.
+local FORMS = {
+  { word = "blocking", name = function(n) return n end, more = "" },
+  { word = "nonblocking", name = function(n) return "I" .. n:lower() end, more = "request request", keep = "request" },
+  { word = "persistent", name = function(n) return n .. "_init" end, more = "info info, request request",
+    keep = "persistent" },
+}
+
+-- Every function of a row that the MPI has: { name =, symbol =, row =, args =, keep = }. Open MPI 4.1 calls persistent
+-- collectives MPIX_.
+local function functions(row)
+  local list = {}
+  local forms = row.forms or "blocking"
+  for _, form in ipairs(FORMS) do
+    if forms:find("%f[%l]" .. form.word) then
+      local more = forms == "persistent of one" and "request request" or form.more
+      for _, large in ipairs { false, true } do
+        local can = row.large or (row.how ~= "own" and row.how ~= "poll" and not row.small)
+        local name = form.name(row.name) .. (large and "_c" or "")
+        local symbol = has["MPI_" .. name] and "MPI_" .. name
+          or form.keep == "persistent" and has["MPIX_" .. name] and "MPIX_" .. name
+        if (not large or can) and symbol then
+          list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large), large = large,
+            keep = form.keep or row.keep }
+        end
+      end
+    end
+  end
+  return list
+end
+
+local present, passed = {}, {}
+for _, row in ipairs(calls) do
+  if row.how == "passed" then
+    passed[#passed + 1] = row
+  else
+    for _, f in ipairs(functions(row)) do present[#present + 1] = f end
+  end
+end
+
+local function emit(text, values) io.write((text:gsub("%$(%w+)", values))) end
+
+local function has_any(args, names)
+  for _, a in ipairs(args) do
+    if names[a.name] then return true end
+  end
+  return false
+end
+
+-- What is received, and what is sent, may be a descriptor (runtime/protocol/rts.h).
+local function takes_messages(args) return has_any(args, { source = true, message = true }) end
+local function makes_messages(args) return has_any(args, { dest = true }) end
+
+local function by_edges(f) return f.row.edges end
+
+-- Collectives that move data: their buffers in host memory may be packed (runtime/collective/args_host.c).
+local function collects(f)
+  return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
+end
+
+-- Calls that native_judge (runtime/hostpack/host_pack.h) knows about: nothing for stridec, served here, or by the long way. Their place moves
+-- on first: then nothing is kept over the code that serves it, and registers need not be saved.
+local QUICK = [[
+    struct layout *known = NULL;
+    switch (native_judge($way, datatype, $count, $room, &known)) {
+    case NATIVE_DOWN:
+        return $next.$name($names);
+    case NATIVE_KNOWN:
+        if (!position || *position < 0 || !$packed || comm == MPI_COMM_NULL) break;
+        if (known->size * $count > (int64_t)$room - *position) break;
+        const char *const at = (const char *)$packed + *position;
+        *position += (__typeof__(*position))($count * known->size);
+        return native_serve(known, $way, $user, $count, at);
+    case NATIVE_ASK:
+        break;
+    }
+]]
+local function quick(f, next, names)
+  return (QUICK:gsub("%$(%w+)", setmetatable({ next = next, name = f.name, names = names }, { __index = f.row.quick })))
+end
+
+-- Those in a process with a driver, by the arguments as they came: apart, so that a process without one saves no registers for it.
+local HOSTED = [[
+ACT_OFTEN int hosted_$name($handed)
+{
+    if (!native_hosted(datatype, $user, $count, $packed)) return act_$name($names);
+$quick    return act_$name($names);
+}
+ACT_OFTEN int hosted_P$name($handed)
+{
+    if (!native_hosted(datatype, $user, $count, $packed)) return act_P$name($names);
+$pquick    return act_P$name($names);
+}
+]]
+
+local first, listed   -- of a stub; below
+
+local function each(template, chosen)
+  for _, f in ipairs(present) do
+    if chosen(f) then
+      local declarations, names = join(f.args, "text"), join(f.args, "name")
+      local moved = f.row.quick or {}
+      emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
+        name = f.name, symbol = f.symbol, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        declarations = declarations == "" and "void" or declarations,
+        handed = declarations == "" and "void" or handed_on(f.args),
+        more = declarations == "" and "" or ", " .. declarations,
+        pass = names == "" and "" or ", " .. names,
+        first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
+        listed = listed(f, "next_mpi", names), plisted = listed(f, "next_pmpi", names),
+        act = listed(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
+        quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
+        user = moved.user, count = moved.count, packed = moved.packed,
+      })
+    end
+  end
+end
+local function any() return true end
+local function polls(f) return f.row.how == "poll" end
+local function acts(f) return not polls(f) end
+local function by_hand(f) return f.row.how == "own" end
+
+-- The made calls of packed and staged rows.
+
+-- The arguments that say what a buffer holds: the next of their kinds after it.
+local function operand(args, i)
+  local o = { buffer = args[i] }
+  for k = i + 1, #args do
+    local role = args[k].role
+    if (role == "count" or role == "counts" or role == "bytes") and not o.count then o.count = args[k] end
+    if (role == "displs" or role == "adispls") and not o.displs then o.displs = args[k] end
+    if (role == "type" or role == "types") and not o.type then o.type = args[k] end
+    if BUFFER[role] and o.count then break end
+  end
+  return o
+end
+
+-- Which buffer a message is received into.
+local function receives_at(args)
+  for i, a in ipairs(args) do if a.role == "out" or a.role == "inout" then return i end end
+end
+
+-- The condition on which a call has nothing for stridec to do, as far as that is known without asking; "" where there is
+-- none.
+local function nothing_to_do(f)
+  local args, checks, buffers, message = f.args, {}, 0, f.row.how == "packed"
+  for _, a in ipairs(args) do
+    message = message or f.row.how == "own" and (a.name == "dest" or a.name == "source" or a.name == "message")
+    if a.role == "types" or a.name == "partitions" or a.name == "fh" then return "" end
+    buffers = buffers + (BUFFER[a.role] and 1 or 0)
+  end
+  for i, a in ipairs(args) do
+    if BUFFER[a.role] then
+      local o = operand(args, i)
+      local check = not o.type and ("host_surely(%s)"):format(a.name)
+        or ("host_%s(%s, %s)"):format(message and "message" or "buffer", a.name, o.type.name)
+      if f.row.how ~= "own" and buffers > 1 then check = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, check) end
+      checks[#checks + 1] = check
+    end
+  end
+  return table.concat(checks, " && ")
+end
+
+-- The same in a process without a driver, of messages: those of derived types may be stridec's, and what is received may be
+-- a descriptor. What the MPI buffers never is.
+local function nothing_in_host(f)
+  local checks = {}
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    local ask = a.role == "in" and makes_messages(f.args) and not f.name:lower():find "bsend" and "send"
+      or a.role ~= "in" and takes_messages(f.args) and "receive"
+    if o and ask then checks[#checks + 1] = ("seen_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
+  end
+  return #checks > 0 and table.concat(checks, " && ") or "true"
+end
+
+local function part(o)
+  if o.buffer.role == "in" then return "SEEN_OUT" end
+  return (o.count.role == "counts" or o.buffer.marks:find "[*~#+=]") and "SEEN_MANY" or "SEEN_ONE"
+end
+
+-- The same of collectives.
+local function nothing_to_pack(f)
+  local checks = {}
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    if o and o.type.role == "types" then return "seen_all_is_ignored()" end
+    if o then
+      checks[#checks + 1] = ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name,
+        o.count.role == "counts" and "SEEN_COUNTS" or o.count.name)
+    end
+  end
+  return table.concat(checks, " && ")
+end
+
+-- Of one with counts for each rank: the same behind the stub, without more than that is asked for.
+function listed(f, next, names)
+  local checks, any = {}, false
+  if not collects(f) or f.large or by_edges(f) then return "" end
+  for i, a in ipairs(f.args) do
+    local o = BUFFER[a.role] and operand(f.args, i)
+    if o then
+      local list = o.count.role == "counts"
+      local ask = not list and ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name, o.count.name)
+        or ("seen_list_ignores(%s, ranks, %s, %s, %s)"):format(part(o), o.count.name,
+          o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
+      if a.marks:find "@root" then ask = ("(!seen_at_root(root, comm) || %s)"):format(ask) end
+      checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)
+      any = any or list
+    end
+  end
+  if not any then return "" end
+  return ("    const int ranks = driver_absent() ? seen_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
+    :format(table.concat(checks, " && "), next, f.name, names)
+end
+
+-- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
+-- MPI than the library's own they are of other types. Where a blocking receive has ended, a freed one may have, too.
+function first(f, next, names)
+  local check, received = nothing_to_do(f), false
+  if f.row.when == "pending" then check = "!interpose_pending()"
+  elseif f.row.when == "start" then check = "!interpose_pending() && !gate_on()"
+  elseif f.row.when == "kept" then check = "!interpose_kept()"
+  elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !descriptors_armed()"
+  elseif f.row.when == "always" then return ""
+  elseif f.row.when == "node" then check = "!node_armed()"
+  elseif f.row.quick then
+    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n%s"):format(next == "next_pmpi" and "P" or "", f.name, names,
+      quick(f, next, names))
+  elseif f.row.when == "host" then
+    check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
+  elseif collects(f) then
+    check = ("driver_absent() %s %s"):format(check == "" and "&&" or "?",
+      nothing_to_pack(f) .. (check == "" and "" or " : " .. check))
+    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+  elseif check == "" then
+    check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !descriptors_armed()" or "")
+  else
+    local into = takes_messages(f.args) and receives_at(f.args)
+    local count = into and operand(f.args, into).count
+    if count then check = ("descriptors_ignore(%s) && %s"):format(count.name, check) end
+    if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
+    else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
+    if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
+  end
+  for _, a in ipairs(f.args) do
+    received = received or a.role == "status"
+    if a.role == "request" then received = false break end
+  end
+  local down = ("%s.%s(%s)"):format(next, f.name, names)
+  if f.row.how ~= "own" or not received then return ("    if (%s) return %s;\n"):format(check, down) end
+  return ("    if (%s) {\n        int rc = %s;\n        interpose_poll();\n        return rc;\n    }\n"):format(check, down)
+end
+
+local WAYS = { ["in"] = "OPERAND_IN", out = "OPERAND_OUT", inout = "OPERAND_INOUT" }
+local MARKS = { ["*"] = "OPERAND_RANKS", ["~"] = "OPERAND_NEIGHBORS", ["+"] = "OPERAND_SUM", ["="] = "OPERAND_MINE",
+  ["#"] = "OPERAND_GROUP", [">"] = "OPERAND_AFTER",
+  ["?"] = "OPERAND_PARTIAL", ["@root"] = "OPERAND_AT_ROOT", ["@leaf"] = "OPERAND_AT_LEAVES", ["@bcast"] = "OPERAND_BCAST" }
+
+local function operand_text(o, flat)
+  local flags = { WAYS[o.buffer.role], flat and "OPERAND_FLAT" or nil }
+  for mark in o.buffer.marks:gmatch "[*~#+=>?]" do flags[#flags + 1] = MARKS[mark] end
+  local at = o.buffer.marks:match "@%l+"
+  if at then flags[#flags + 1] = MARKS[at] end
+  local fields = { (".flags = %s"):format(table.concat(flags, " | ")), (".buf = (void *)(uintptr_t)%s"):format(o.buffer.name) }
+  local function field(text, ...) fields[#fields + 1] = text:format(...) end
+  if not o.count then field(".count = 1")
+  elseif o.count.role == "counts" then field(".counts = %s, .counts_wide = %s", o.count.name, o.count.wide and 1 or 0)
+  else field(".count = %s", o.count.name) end
+  if o.displs then
+    field(".displs = %s, .displs_wide = %s", o.displs.name, (o.displs.wide or o.displs.role == "adispls") and 1 or 0)
+  end
+  if not o.type or (o.count and o.count.role == "bytes") then field(".type = MPI_BYTE")
+  elseif o.type.role == "types" then field(".types = %s", o.type.name)
+  else field(".type = %s", o.type.name) end
+  return "        { " .. table.concat(fields, ", ") .. " },\n"
+end
+
+local CLOSE = {
+  request = "operands_keep(&o, rc, request)",
+  persistent = "operands_persist(&o, rc, request)",
+  read = "operands_keep_read(&o, rc, request, win, target_rank)",
+  window = "operands_keep_window(&o, rc, win, target_rank)",
+  file = "operands_keep_file(&o, rc, fh)",
+}
+
+local BY_EDGES = {
+  none = "    if (edges_take(&o)) return edges_run(&o);\n",
+  request = "    if (edges_take_later(&o)) return edges_begin(&o, request);\n",
+  persistent = "    if (edges_take(&o)) return edges_init(&o, request);\n",
+}
+
+-- The small form by the large one, where the MPI's own is wrong (args.h).
+local function widened(f)
+  local names = {}
+  for i, a in ipairs(f.args) do
+    names[i] = a.role == "counts" and (a.name == "sendcounts" and "w.to" or "w.from") or a.name
+  end
+  emit([[
+
+int call_$name(const struct next *next, $declarations)
+{
+    struct wide_counts w;
+    if (!wide_counts(&w, comm, sendcounts, recvcounts)) return MPI_ERR_NO_MEM;
+    int rc = call_$large(next, $names);
+    free(w.to);
+    return rc;
+}
+]], { name = f.name, large = f.name .. "_c", declarations = join(f.args, "text"), names = table.concat(names, ", ") })
+end
+
+local function made(f)
+  local args, operands, texts, down = f.args, {}, {}, {}
+  local replaced, names = {}, {}
+  for i, a in ipairs(args) do
+    names[a.role] = a.name
+    if BUFFER[a.role] then
+      local o = operand(args, i)
+      local at = #operands
+      operands[#operands + 1], texts[#texts + 1] = o, operand_text(o, f.row.flat)
+      replaced[a.name] = ("o.of[%d].use"):format(at)
+      if f.row.how == "packed" or f.row.flat then
+        if o.count.role == "count" then
+          replaced[o.count.name] = ("%so.of[%d].use_count"):format(f.large and "" or "(int)", at)
+        else replaced[o.count.name] = ("o.of[%d].use_counts"):format(at) end
+        if o.displs then replaced[o.displs.name] = ("o.of[%d].use_displs"):format(at) end
+        if o.type.role == "types" then replaced[o.type.name] = ("o.of[%d].use_types"):format(at)
+        else replaced[o.type.name] = ("o.of[%d].use_type"):format(at) end
+      end
+    end
+  end
+  local partial = names.status and not f.keep
+  local names_of = {}
+  for _, a in ipairs(args) do names_of[a.name] = true end
+  local one_sided = names_of.target_rank
+  local message = names_of.dest or names_of.source
+  for i, a in ipairs(args) do down[i] = replaced[a.name] or a.role == "status" and partial and "s" or a.name end
+  local keep = f.keep
+  if (f.row.forms or ""):find "persistent of one" then keep = "persistent" end
+  emit([[
+
+int call_$name(const struct next *next, $declarations)
+{
+    struct operands o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
+$operands    } };
+$own$edges    int rc = $open;
+    if (rc == OPERANDS_NONE) return $none;
+    if (rc != MPI_SUCCESS) return rc;
+$brings    rc = next->$name($down);
+    return $close;
+}
+]], {
+    name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #operands,
+    how = f.row.how == "packed" and "OPERANDS_PACKED" or "OPERANDS_STAGED",
+    comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", operands = table.concat(texts),
+    own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
+    down = table.concat(down, ", "),
+    none = (names_of.source and "operands_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
+    message = message and ", .message = true" or "",
+    brings = names_of.target_datatype and receives_at(args)
+      and "    operands_bring(&o, target_count, target_datatype);\n" or "",
+    later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
+    sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest" or "",
+    receives = names_of.source and (", .receives = true, .source = source, .tag = %s"):format(names_of.recvtag and "recvtag" or "tag") or "",
+    -- What is read from nobody must stay as it was.
+    open = one_sided and "target_rank == MPI_PROC_NULL ? OPERANDS_NONE : operands_open(&o)" or "operands_open(&o)",
+    close = CLOSE[keep] or ("operands_close(&o, rc, %s)"):format(partial and "s" or "NULL"),
+  })
+end
+
+-- MPICH 4.0 declares the list without const.
+local PARTITION_LIST = [[
+typedef __typeof__(_Generic(&MPI_Pready_list, int (*)(int, int *, MPI_Request): (int *)0, default: (const int *)0))
+    partition_list;
+
+]]
+
+io.write("/* made by runtime/interpose/stubs.lua from runtime/interpose/calls.lua */\n")
+if what == "next.h" then
+  io.write("#ifndef STRIDEC_NEXT_H\n#define STRIDEC_NEXT_H\n#include <mpi.h>\n\n",
+           has.MPI_Pready_list and PARTITION_LIST or "",
+           "/* The functions that the next library in the chain gives for MPI_X, or for PMPI_X. */\n",
+           "struct next {\n")
+  each("    int (*$name)($declarations);\n", any)
+  io.write("};\n\n/* What the MPI at hand has. */\n")
+  each("#define HAVE_$name 1\n", any)
+  io.write "\n"
+  each("int call_$name(const struct next *next$more);\n", acts)
+  io.write("\n#endif\n")
+elseif what == "stubs.c" then
+  io.write('#include "collective/neighbor_topology.h"\n#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+           "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
+           "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
+           "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
+  each([[
+    *(void **)&next_mpi.$name = dlsym(RTLD_NEXT, "$symbol");
+    *(void **)&next_pmpi.$name = dlsym(RTLD_NEXT, "P$symbol");
+]], any)
+  io.write("}\n")
+  for _, f in ipairs(present) do
+    local wide = f.row.degrees and not f.large and has["MPI_" .. f.name .. "_c"]
+    if wide then
+      io.write "\n#ifdef DEGREES_SWAPPED"
+      widened(f)
+      io.write "#else"
+    end
+    if f.row.how == "packed" or f.row.how == "staged" then made(f) end
+    if wide then io.write "#endif\n" end
+  end
+  each([[
+
+static inline __attribute__((always_inline)) int enter_$name(const struct next *next$more)
+{
+    if (!interpose_enter(WHEN_$upper)) return next->$name($names);
+    int rc = call_$name(next$pass);
+    interpose_leave();
+    return rc;
+}
+$act int act_$name($declarations)
+{
+$listed    return enter_$name(&next_mpi$pass);
+}
+$act int act_P$name($declarations)
+{
+$plisted    return enter_$name(&next_pmpi$pass);
+}
+$hosted
+EXPORT int $symbol($handed)
+{
+$first    return act_$name($names);
+}
+EXPORT int P$symbol($handed)
+{
+$pfirst    return act_P$name($names);
+}
+]], acts)
+  each([[
+
+EXPORT int $symbol($declarations)
+{
+    int rc = next_mpi.$name($names);
+    interpose_poll();
+    return rc;
+}
+EXPORT int P$symbol($declarations)
+{
+    int rc = next_pmpi.$name($names);
+    interpose_poll();
+    return rc;
+}
+]], polls)
+else
+  local HOW = { packed = "accelerated", staged = "staged", poll = "passed" }
+  local WHY = {
+    packed = "typed device buffers travel as packed bytes",
+    staged = "device buffers are copied to host memory of the same layout, which the MPI sees",
+    edges = "among the ranks of a node from memory to memory, in one launch; else typed device buffers travel packed",
+    poll = "unpacks what freed receives have brought",
+  }
+  io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')
+  for _, f in ipairs(present) do
+    io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol, f.row.as or HOW[f.row.how] or "accelerated",
+      f.row.why or by_edges(f) and WHY.edges or WHY[f.row.how] or ""))
+  end
+  for _, row in ipairs(passed) do
+    local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]
+    for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", persistent and "MPIX_" .. row.name } do
+      if has[name] then io.write(('    {"%s", "passed", "%s"},\n'):format(name, row.why)) end
+    end
+  end
+  io.write("};\nconst int call_row_total = sizeof call_rows / sizeof *call_rows;\n")
+end

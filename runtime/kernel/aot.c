@@ -1,0 +1,170 @@
+/* aot.c: modules compiled ahead of time: reads the manifest in STRIDEC_AOT, once, and its files when asked.
+ *
+ * manifest: "stridec manifest 1", then one line a module: form signature (or "generic"), architecture, file in
+ * the same folder, the file's XXH64 as 16 hex digits, generator version; tabs between. `stridec gen` writes it. */
+#include "../../gen/gen.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "module_cache.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define FILE_BYTES_MAX ((size_t)1 << 30)
+
+/* ORDER FIELDS of a line */
+enum { SIGNATURE, ARCH, FILE_NAME, HASH, VERSION, FIELDS };
+
+struct module {
+    const char *field[VERSION];   /* within `text` */
+};
+
+/* Read once, then constant. */
+static struct {
+    char *text;
+    struct module *module;
+    size_t count;
+} manifest;
+static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+static char *path_of(const char *file)
+{
+    char *path;
+    return asprintf(&path, "%s/%s", env_get()->aot, file) < 0 ? NULL : path;
+}
+
+/* Cuts a line at its tabs. False unless it is a module of this very generator: another one's launch
+ * arguments may differ. */
+static bool read_line(char *line, struct module *m, bool *other_version)
+{
+    char *field[FIELDS];
+    for (int i = 0; i < FIELDS; i++) {
+        field[i] = strsep(&line, "\t");
+        if (!field[i]) return false;
+    }
+    if (line || !*field[FILE_NAME] || strchr(field[FILE_NAME], '/') || strspn(field[HASH], "0123456789abcdef") != 16 ||
+        strlen(field[HASH]) != 16)
+        return false;
+    memcpy(m->field, field, sizeof m->field);
+    *other_version = strcmp(field[VERSION], gen_version()) != 0;
+    return true;
+}
+
+static void read_lines(const char *path)
+{
+    char *rest = manifest.text, *line = strsep(&rest, "\n");
+    size_t room = 0, number = 1;
+    if (strcmp(line, "stridec manifest 1")) {
+        log_once(LOG_WARN, "aot header", "%s is not a manifest of `stridec gen`; it is not used", path);
+        return;
+    }
+    for (const char *at = rest; at && *at; at++) room += *at == '\n';
+    manifest.module = calloc(room + 1, sizeof *manifest.module);
+    while (manifest.module && (line = strsep(&rest, "\n"))) {
+        bool other_version = false;
+        number++;
+        if (!*line) continue;
+        if (!read_line(line, &manifest.module[manifest.count], &other_version))
+            log_once(LOG_WARN, "aot line", "%s:%zu: not a manifest line; it is skipped", path, number);
+        else if (other_version)
+            log_once(LOG_WARN, "aot version", "%s:%zu: made by another version of stridec: run `stridec gen` again",
+                     path, number);
+        else
+            manifest.count++;
+    }
+}
+
+static void read_manifest(void)
+{
+    size_t bytes;
+    const char *folder = env_get()->aot, *why = "out of memory";
+    if (!folder) return;
+    char *path = path_of("manifest");
+    if (path && file_folder(folder, FILE_INSTALLED, &why))
+        manifest.text = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, &bytes, &why);
+    if (manifest.text)
+        read_lines(path);
+    else
+        log_once(LOG_WARN, "aot manifest", "STRIDEC_AOT=%s: no manifest can be read there: %s", folder, why);
+    free(path);
+}
+
+static const struct module *find_module(const char *signature, const char *arch)
+{
+    for (size_t i = 0; i < manifest.count; i++) {
+        const struct module *m = &manifest.module[i];
+        if (!strcmp(m->field[SIGNATURE], signature) && !strcmp(m->field[ARCH], arch)) return m;
+    }
+    return NULL;
+}
+
+/* Modules are for GPUs ("sm_90"), or for data in host memory ("host-0123456789abcdef"). */
+static bool same_kind(const char *arch, const char *other)
+{
+    return !strncmp(arch, "sm_", 3) == !strncmp(other, "sm_", 3);
+}
+
+/* Writes the manifest's architectures of arch's kind, with commas. False where it has arch, or none of the kind. */
+static bool lacks_arch(const char *arch, char *others, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < manifest.count; i++) {
+        const char *other = manifest.module[i].field[ARCH];
+        bool known = !same_kind(arch, other);
+        if (!strcmp(arch, other)) return false;
+        for (size_t j = 0; j < i && !known; j++) known = !strcmp(manifest.module[j].field[ARCH], other);
+        if (!known && n < size) n += (size_t)snprintf(others + n, size - n, "%s%s", n ? ", " : "", other);
+    }
+    return n > 0;
+}
+
+static void tell_missing(const char *signature, const char *arch)
+{
+    char others[160];
+    bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
+    if (other && gpu)
+        log_once(LOG_WARN, "aot arch", "STRIDEC_AOT=%s has modules for %s, this GPU is %s: they are not used; "
+                                       "`stridec gen --arch %s` makes those for it",
+                 env_get()->aot, others, arch, arch);
+    else if (other)
+        log_once(LOG_WARN, "aot host", "STRIDEC_AOT=%s has code for data in host memory of other processors (%s), this "
+                                       "is %s: it is not used; `stridec gen --target host` here makes it anew",
+                 env_get()->aot, others, arch);
+    log_write(LOG_INFO, "no module in STRIDEC_AOT=%s for %s: %.200s", env_get()->aot, arch, signature);
+}
+
+static const struct module *find(const char *signature, const char *arch)
+{
+    pthread_once(&read_once, read_manifest);
+    const struct module *m = find_module(signature, arch);
+    if (!m && manifest.count) tell_missing(signature, arch);
+    return m;
+}
+
+bool aot_has(const char *signature, const char *arch)
+{
+    return find(signature, arch) != NULL;
+}
+
+int aot_load(const char *signature, const char *arch, void **data, size_t *bytes)
+{
+    const struct module *m = find(signature, arch);
+    const char *why;
+    char *path = m ? path_of(m->field[FILE_NAME]) : NULL;
+    if (!path) return -1;
+    *data = file_read(path, FILE_INSTALLED, FILE_BYTES_MAX, bytes, &why);
+    if (!*data) {
+        log_once(LOG_WARN, "aot read", "%s can't be used (%s): it is compiled anew", path, why);
+    } else if (XXH64(*data, *bytes, 0) != strtoull(m->field[HASH], NULL, 16)) {
+        log_once(LOG_WARN, "aot damaged", "%s is damaged: it is compiled anew", path);
+        free(*data);
+        *data = NULL;
+    }
+    free(path);
+    return *data ? 0 : -1;
+}

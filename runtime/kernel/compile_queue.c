@@ -1,0 +1,356 @@
+/* compile_queue.c: the one thread that compiles and loads modules, so that no MPI call waits for it.
+ *
+ * Started at the first request, or when one is to be expected. It ends once it is no longer `current`. MPI_Finalize
+ * waits a second for that: a thread that is inside NVRTC longer is left there, with all that it may touch, and ends
+ * when it comes out. A later session may start another meanwhile. NVRTC's destructors, which run when the process
+ * exits, crash a thread that still compiles (7 of 40 exits, CUDA 13.0): freeze() stops it for good before. */
+#include "base/log.h"
+#include "base/stats.h"
+#include "device/device_internal.h"
+#include "device/driver.h"
+#include "kernel_internal.h"
+#include "nvrtc_version.h"
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <utlist.h>
+
+/* NVRTC recurses deeply; the application's `ulimit -s` may be small. */
+#define STACK_BYTES ((size_t)16 << 20)
+#define NICE 10
+
+#define STOP_NS INT64_C(1000000000)     /* so long MPI_Finalize waits */
+#define PAUSE_NS 200000                 /* between two looks at a thread that is to end */
+#define CAREFUL 500                     /* so often a thread is stopped only where it holds no lock of the C library's */
+#define FREEZE (SIGRTMAX - 1)
+
+struct worker {
+    pthread_t thread;
+    struct module *at_work;             /* under kernel_lock */
+    atomic_bool compiles, frozen;
+    atomic_int asked;                   /* how often it was asked to stop for good */
+    struct worker *prev, *next;
+};
+
+/* All under kernel_lock; `current` is read without it. */
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static struct module *queue;
+static _Atomic(struct worker *) current;
+static struct worker *left;             /* they were stopped, and have not ended */
+static bool exiting;
+static _Thread_local struct worker *self;
+
+/* Wakes all who wait for m. */
+static void settle(struct module *m, enum stage stage)
+{
+    atomic_store_explicit(&m->stage, stage, memory_order_release);
+    pthread_cond_broadcast(&kernel_changed);
+}
+
+static void queue_remove(struct module *m)
+{
+    DL_DELETE2(queue, m, before, behind);
+    m->before = m->behind = NULL;
+}
+
+static void queue_clear(void)
+{
+    for (struct module *m; (m = queue);) {
+        queue_remove(m);
+        settle(m, STAGE_NONE);
+    }
+}
+
+void worker_forget(struct kernel *k)
+{
+    for (struct module *m = atomic_load(&k->modules); m; m = m->next)
+        if (m->before) {
+            queue_remove(m);
+            settle(m, STAGE_NONE);
+        }
+}
+
+/* A worker that is to end has not failed: the module may be asked for again. */
+static void work_one(struct module *m, struct gen **gen)
+{
+    self->at_work = m;
+    m->kernel->refs++;
+    pthread_mutex_unlock(&kernel_lock);
+    enum stage stage = m->target->load(gen, m);
+    if (stage == STAGE_FAILED && !worker_wanted()) stage = STAGE_NONE;
+    if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
+    pthread_mutex_lock(&kernel_lock);
+    self->at_work = NULL;
+    settle(m, stage);
+    kernel_unref(m->kernel);
+}
+
+/* What the first module would else wait for. */
+static void warm_up(void)
+{
+    struct device *d = device_first();
+    int target, major, minor;
+    toolchain_guess(INT_MAX, &target, &major, &minor);
+    if (d && device_try_enter(d)) device_leave(d);
+}
+
+static void *worker(void *own)
+{
+    struct gen *gen = NULL;
+    self = own;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    warm_up();
+    pthread_mutex_lock(&kernel_lock);
+    while (worker_wanted()) {
+        struct module *m = queue;
+        if (m) {
+            queue_remove(m);
+            work_one(m, &gen);
+        } else {
+            pthread_cond_wait(&work, &kernel_lock);
+        }
+        kernel_trim(true);
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    gen_close(gen);
+    return NULL;
+}
+
+bool worker_wanted(void)
+{
+    return self && atomic_load_explicit(&current, memory_order_acquire) == self;
+}
+
+/*
+ * Its end.
+ */
+
+static void pause_ns(int64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static bool ended(struct worker *w)
+{
+    return pthread_tryjoin_np(w->thread, NULL) != EBUSY;
+}
+
+static bool ends_by(struct worker *w, int64_t until)
+{
+    for (int64_t ns = PAUSE_NS / 16; !ended(w); ns = ns < PAUSE_NS ? 2 * ns : ns) {
+        if (stats_now() > until) return false;
+        pause_ns(ns);
+    }
+    return true;
+}
+
+/* Those that have ended since they were left. */
+static void left_sweep(void)
+{
+    struct worker *w, *next;
+    DL_FOREACH_SAFE(left, w, next) if (ended(w)) {
+        DL_DELETE(left, w);
+        free(w);
+    }
+}
+
+bool worker_stop(void)
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct worker *w = atomic_exchange(&current, NULL);
+    queue_clear();
+    pthread_cond_broadcast(&work);
+    pthread_mutex_unlock(&kernel_lock);
+    bool there = w && !ends_by(w, stats_now() + STOP_NS);
+    pthread_mutex_lock(&kernel_lock);
+    left_sweep();
+    if (there) DL_APPEND(left, w);
+    bool none = !left;
+    pthread_mutex_unlock(&kernel_lock);
+    if (w && !there) free(w);
+    if (there) log_write(LOG_INFO, "a compile is not waited for any longer");
+    return none;
+}
+
+void worker_compiles(bool enters)
+{
+    sigset_t freezes;
+    if (!self) return;
+    sigemptyset(&freezes), sigaddset(&freezes, FREEZE);
+    if (!enters) pthread_sigmask(SIG_BLOCK, &freezes, NULL);
+    atomic_store(&self->compiles, enters);
+    if (enters) pthread_sigmask(SIG_UNBLOCK, &freezes, NULL);
+}
+
+static struct sigaction before_freeze;
+
+static uintptr_t interrupted(const void *context)
+{
+    const ucontext_t *u = context;
+#if defined __x86_64__
+    return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#elif defined __aarch64__
+    return (uintptr_t)u->uc_mcontext.pc;
+#else
+    return (void)u, 0;
+#endif
+}
+
+/* In NVRTC's own code no lock of the C library's is held, which exit handlers would wait for. */
+static void frozen(int number, siginfo_t *info, void *context)
+{
+    sigset_t all;
+    if (!self || !atomic_load(&self->compiles)) {
+        if (before_freeze.sa_flags & SA_SIGINFO) before_freeze.sa_sigaction(number, info, context);
+        else if (before_freeze.sa_handler != SIG_DFL && before_freeze.sa_handler != SIG_IGN)
+            before_freeze.sa_handler(number);
+        return;
+    }
+    if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL) return;
+    atomic_store(&self->frozen, true);
+    for (sigfillset(&all);;) sigsuspend(&all);
+}
+
+/* Returns true when w has ended, false when it stands still. Elsewhere than in NVRTC it is waited for. */
+static bool freeze(struct worker *w)
+{
+    while (!atomic_load(&w->frozen)) {
+        if (ended(w)) return true;
+        if (atomic_load(&w->compiles)) {
+            atomic_fetch_add(&w->asked, 1);
+            pthread_kill(w->thread, FREEZE);
+        }
+        pause_ns(PAUSE_NS);
+    }
+    return false;
+}
+
+static void freeze_all(void)
+{
+    struct sigaction own = {.sa_sigaction = frozen, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    if (!left) return;
+    sigfillset(&own.sa_mask);
+    sigaction(FREEZE, &own, &before_freeze);
+    for (struct worker *w; (w = left);) {
+        DL_DELETE(left, w);
+        if (freeze(w)) free(w);
+    }
+}
+
+/*
+ * fork and exit.
+ */
+
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&kernel_lock);
+}
+
+static void fork_parent(void)
+{
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+static void forget_work(struct worker *w)
+{
+    if (!w || !w->at_work) return;
+    settle(w->at_work, STAGE_NONE);
+    kernel_unref(w->at_work->kernel);
+}
+
+/* The threads are not in the child. What they had to do is forgotten, to be asked for again. */
+static void fork_child(void)
+{
+    struct worker *w;
+    queue_clear();
+    forget_work(atomic_exchange(&current, NULL));
+    DL_FOREACH(left, w) forget_work(w);
+    left = NULL;
+    pthread_cond_init(&work, NULL);
+    pthread_cond_init(&kernel_changed, NULL);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+static void at_exit(void)
+{
+    pthread_mutex_lock(&kernel_lock);
+    exiting = true;
+    pthread_mutex_unlock(&kernel_lock);
+    if (!worker_stop()) freeze_all();
+}
+
+/* Libraries loaded since the last call are torn down after the worker has stopped, not under its feet. */
+void worker_guard_exit(void)
+{
+    atexit(at_exit);
+}
+
+static void prepare_process(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+    worker_guard_exit();
+}
+
+/*
+ * Faces.
+ */
+
+int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    /* The application's signals are its own threads' business. */
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(to, &attributes, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+static int start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare_process);
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w) return ENOMEM;
+    atomic_store(&current, w);
+    int error = worker_thread(&w->thread, worker, w);
+    if (!error) return 0;
+    log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
+    atomic_store(&current, NULL);
+    free(w);
+    return error;
+}
+
+void worker_push(struct module *m)
+{
+    if (exiting || (!atomic_load(&current) && start())) {
+        if (m->device) kernel_count(m->kernel, ORIGIN_FAILED);
+        settle(m, STAGE_FAILED);
+        return;
+    }
+    atomic_store(&m->stage, STAGE_PENDING);
+    /* What serves all types that are pulled comes before what serves one. */
+    if (m->kernel == &kernel_links) DL_PREPEND2(queue, m, before, behind);
+    else DL_APPEND2(queue, m, before, behind);
+    worker_wake();
+}
+
+void worker_expect(void)
+{
+    if (!exiting && !atomic_load(&current)) start();
+}
+
+void worker_wake(void)
+{
+    pthread_cond_signal(&work);
+}

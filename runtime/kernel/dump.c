@@ -1,0 +1,57 @@
+/* dump.c: files of STRIDEC_DUMP. */
+#include "dump.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static void write_file(const char *signature, const char *suffix, const void *data, size_t bytes)
+{
+    const char *folder = env_get()->dump;
+    unsigned long long hash = XXH3_64bits(signature, strlen(signature));
+    char *path, *draft = NULL;
+    if (asprintf(&path, "%s/%016llx%s", folder, hash, suffix) < 0) return;
+    file_make_folder(folder, 0700);
+    int fd = file_draft(path, 0644, &draft);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (fd >= 0) ok = (f ? fclose(f) : close(fd)) == 0 && ok;
+    if (draft) ok = file_publish(draft, path, ok);
+    if (!ok) log_once(LOG_WARN, "dump", "STRIDEC_DUMP: %s can't be written: %s", path, strerror(errno));
+    free(path);
+}
+
+static void dump_text(const char *signature, const char *ending, const char *source, const char *plan_ending,
+                      const char *plan)
+{
+    char *text;
+    if (!env_get()->dump) return;
+    write_file(signature, ending, source, strlen(source));
+    int length = asprintf(&text, "%s\n%s\n", signature, plan);
+    if (length < 0) return;
+    write_file(signature, plan_ending, text, (size_t)length);
+    free(text);
+}
+
+void dump_source(const char *signature, const char *source, const char *plan)
+{
+    dump_text(signature, ".cu", source, ".txt", plan);
+}
+
+void dump_host(const char *signature, const char *source, const char *plan)
+{
+    dump_text(signature, ".c", source, ".host.txt", plan);
+}
+
+void dump_image(const char *signature, const char *arch, bool ptx, const void *image, size_t bytes)
+{
+    char suffix[32];
+    if (!env_get()->dump) return;
+    snprintf(suffix, sizeof suffix, ".%s.%s", arch, ptx ? "ptx" : "cubin");
+    write_file(signature, suffix, image, bytes);
+}

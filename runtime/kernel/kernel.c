@@ -1,0 +1,308 @@
+/* kernel.c: the table of kernels by shape signature, and what became of each. */
+#include "kernel_internal.h"
+#include "device/device_internal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* Kernels that no type uses stay, so that committing an equal type again costs nothing; the ones unused
+ * longest go when there are more than this. */
+#define UNUSED_MAX 4096
+
+pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
+struct kernel kernel_interpreter = {.signature = "generic", .family = GEN_GENERIC};
+
+static struct kernel *table;
+static struct kernel *unused[2];   /* without modules, and with: these go in the worker, for work may still read them */
+static int unused_count;
+static atomic_ullong outcomes[ORIGINS];
+
+/* ORDER ORIGIN */
+static const char *const origin_names[] = {"pending", "compiled", "cache", "aot", "copy", "failed"};
+
+/*
+ * Making and freeing.
+ */
+
+static void kernel_free(struct kernel *k)
+{
+    modules_free(k);
+    struct native *native = atomic_load(&k->native);
+    if (native) (*atomic_load(&k->native_free))(native);
+    form_free(k->form);
+    tree_unref(k->tree);
+    free(k->signature);
+    free(k);
+}
+
+/* Takes the signature; tree's root is at 0. */
+static struct kernel *kernel_of_tree(struct tree *tree, char *signature, struct reason *why)
+{
+    struct kernel *k = calloc(1, sizeof *k);
+    struct form *form = k && signature ? form_of(tree, why) : NULL;
+    if (!form) {
+        if (!k || !signature) snprintf(why->text, sizeof why->text, "out of memory");
+        free(k);
+        free(signature);
+        return NULL;
+    }
+    *k = (struct kernel){.signature = signature, .tree = tree_ref(tree), .form = form, .family = form_family(form)};
+    k->size = tree->size;
+    k->word = tree_word(tree, 16);
+    atomic_init(&k->origin, k->family == GEN_CONTIGUOUS ? ORIGIN_COPY : ORIGIN_PENDING);
+    return k;
+}
+
+/* Takes the signature. */
+static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
+{
+    int64_t back;
+    struct tree *tree = NULL;
+    if (__builtin_sub_overflow((int64_t)0, canonical->off, &back))
+        snprintf(why->text, sizeof why->text, "an offset is past 2^63");
+    else
+        tree = tree_shift(canonical, back, why);
+    if (!tree) {
+        free(signature);
+        return NULL;
+    }
+    struct kernel *k = kernel_of_tree(tree, signature, why);
+    tree_unref(tree);
+    return k;
+}
+
+/*
+ * The table.
+ */
+
+bool kernel_add(struct kernel *k, struct reason *why)
+{
+    HASH_ADD_KEYPTR(hh, table, k->signature, strlen(k->signature), k);
+    if (k->hh.tbl) {
+        k->refs = 1;
+        return true;
+    }
+    snprintf(why->text, sizeof why->text, "out of memory");
+    kernel_free(k);
+    return false;
+}
+
+static void unused_remove(struct kernel *k)
+{
+    DL_DELETE(unused[k->loaded], k);
+    unused_count--;
+}
+
+static void unused_add(struct kernel *k)
+{
+    k->loaded = modules_loaded(k);
+    DL_APPEND(unused[k->loaded], k);
+    unused_count++;
+}
+
+struct kernel *kernel_find(const char *signature)
+{
+    struct kernel *k;
+    HASH_FIND_STR(table, signature, k);
+    if (k && k->refs++ == 0) {
+        unused_remove(k);
+        if (k->code) k->code->served++;
+    }
+    return k;
+}
+
+/* The kernel that k's form has modules under, its own tree the first that had the form. */
+static bool add_code(struct kernel *k, struct reason *why)
+{
+    if (k->family == GEN_GENERIC) k->code = &kernel_interpreter;
+    if (k->code || !strcmp(form_signature(k->form), k->signature)) return true;
+    struct kernel *code = kernel_find(form_signature(k->form));
+    if (!code) {
+        code = kernel_of_tree(k->tree, strdup(form_signature(k->form)), why);
+        if (!code || !kernel_add(code, why)) return false;
+    }
+    k->code = code;
+    code->served++;
+    return true;
+}
+
+static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
+{
+    struct kernel *k = kernel_find(signature);
+    if (k) {
+        free(signature);
+        return k;
+    }
+    k = kernel_new(canonical, signature, why);
+    if (!k) return NULL;
+    if (!add_code(k, why)) {
+        kernel_free(k);
+        return NULL;
+    }
+    struct kernel *code = k->code;
+    if (kernel_add(k, why)) return k;
+    if (code) kernel_unref(code);
+    return NULL;
+}
+
+/* Takes the unused kernel out of the table, and out of its code's users. */
+static void table_remove(struct kernel *k)
+{
+    unused_remove(k);
+    HASH_DEL(table, k);
+    struct kernel *held[] = {k->code, k->from, k->to};
+    for (int i = 0; i < 3; i++)
+        if (held[i]) kernel_unref(held[i]);
+    k->code = k->from = k->to = NULL;
+}
+
+void kernel_trim(bool loaded_too)
+{
+    struct kernel *k;
+    while (unused_count > UNUSED_MAX) {
+        k = unused[0] ? unused[0] : loaded_too ? unused[1] : NULL;
+        if (!k) return;
+        table_remove(k);
+        pthread_mutex_unlock(&kernel_lock);
+        kernel_free(k);
+        pthread_mutex_lock(&kernel_lock);
+    }
+}
+
+/* What types no longer wait for is not made: an application may commit and free far more than anyone can compile. */
+static void forget_requests(struct kernel *k)
+{
+    if (!k->code) worker_forget(k);
+    else if (--k->code->served == 0 && k->code != &kernel_interpreter) worker_forget(k->code);
+}
+
+void kernel_unref(struct kernel *k)
+{
+    if (k == &kernel_interpreter || --k->refs) return;
+    modules_forget_lists(k);
+    forget_requests(k);
+    unused_add(k);
+}
+
+void kernel_put(struct kernel *k)
+{
+    if (!k) return;
+    pthread_mutex_lock(&kernel_lock);
+    kernel_unref(k);
+    kernel_trim(false);
+    if (unused_count > UNUSED_MAX) worker_wake();
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+/*
+ * The interface.
+ */
+
+/* The devices that the process has used; before the first use, the one whose context is current. */
+static struct device *devices_likely(void)
+{
+    const struct driver *driver = driver_get();
+    CUcontext current = NULL;
+    if (!device_first() && driver && driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current) device_default();
+    return device_first();
+}
+
+void kernel_expect(void)
+{
+    static atomic_bool done;
+    if (atomic_load_explicit(&done, memory_order_relaxed) || !devices_likely()) return;
+    pthread_mutex_lock(&kernel_lock);
+    if (!atomic_exchange(&done, true)) worker_expect();
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
+{
+    char *signature = tree_shape_signature(canonical, why);
+    if (!signature) return NULL;
+    struct device *devices = devices_likely();
+    pthread_mutex_lock(&kernel_lock);
+    struct kernel *k = find_or_add(canonical, signature, why);
+    pthread_mutex_unlock(&kernel_lock);
+    /* A contiguous shape needs a module only if it is ever moved with its elements apart. */
+    for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
+        struct module *m = module_of(kernel_code(k), d);
+        if (m) module_request(m);
+    }
+    return k;
+}
+
+void kernel_wait(struct kernel *k)
+{
+    pthread_mutex_lock(&kernel_lock);
+    while (modules_pending(kernel_code(k))) pthread_cond_wait(&kernel_changed, &kernel_lock);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+bool kernel_finish(void)
+{
+    struct kernel *k, *next;
+    bool alone = worker_stop();
+    pairs_forget(), nests_forget();
+    if (!alone) return false;
+    pthread_mutex_lock(&kernel_lock);
+    while ((k = unused[0] ? unused[0] : unused[1])) {
+        table_remove(k);
+        kernel_free(k);
+    }
+    HASH_ITER(hh, table, k, next) modules_free(k);
+    modules_free(&kernel_interpreter);
+    modules_free(&kernel_links);
+    pthread_mutex_unlock(&kernel_lock);
+    return true;
+}
+
+/*
+ * Questions.
+ */
+
+const char *kernel_signature(const struct kernel *k)
+{
+    return k->signature;
+}
+
+const char *kernel_form_signature(const struct kernel *k)
+{
+    return form_signature(k->form);
+}
+
+enum gen_family kernel_family(const struct kernel *k)
+{
+    return k->family;
+}
+
+unsigned kernel_used(const struct kernel *k)
+{
+    return atomic_load_explicit(&k->uses, memory_order_relaxed);
+}
+
+void kernel_use(struct kernel *k, unsigned times)
+{
+    atomic_store_explicit(&k->uses, kernel_used(k) + times, memory_order_relaxed);
+}
+
+const char *kernel_state(const struct kernel *k)
+{
+    return origin_names[atomic_load(&kernel_code(k)->origin)];
+}
+
+void kernel_count(struct kernel *k, enum origin o)
+{
+    atomic_store(&k->origin, o);
+    atomic_fetch_add(&outcomes[o], 1);
+}
+
+struct kernel_counts kernel_counts(void)
+{
+    return (struct kernel_counts){.compiled = atomic_load(&outcomes[ORIGIN_COMPILED]),
+                                  .cache_hits = atomic_load(&outcomes[ORIGIN_CACHE]),
+                                  .aot_hits = atomic_load(&outcomes[ORIGIN_AOT]),
+                                  .failed = atomic_load(&outcomes[ORIGIN_FAILED])};
+}

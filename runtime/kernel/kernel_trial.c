@@ -1,0 +1,73 @@
+/* kernel_trial.c: kernels with other knobs than production's, for those who measure: made ahead in threads, then put in place
+ * of production's one after the other. */
+#include "kernel_internal.h"
+
+bool kernel_ready(struct kernel *k, struct device *d)
+{
+    struct module *m = module_of(kernel_code(k), d);
+    return m && module_request(m) == STAGE_READY;
+}
+
+static enum stage wait_for(struct kernel *k, struct module *m)
+{
+    module_request(m);
+    kernel_wait(k);
+    return module_stage(m);
+}
+
+int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2])
+{
+    struct kernel *code = kernel_code(k);
+    struct module *own = module_own(code, d), *m = own;
+    if (!own) return -1;
+    atomic_store(&own->instead, NULL);
+    if (knobs) m = code->form ? module_trial(code, d, knobs) : NULL;
+    if (!m || wait_for(code, m) != STAGE_READY) return -1;
+    if (knobs) atomic_store_explicit(&own->instead, m, memory_order_release);
+    return 0;
+}
+
+int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why)
+{
+    struct gen *gen = k->form ? gen_open(why) : NULL;
+    *list = NULL;
+    if (!k->form) return 0;
+    int n = gen ? gen_knob_list(gen, k->form, (enum gen_direction)direction, list, why) : -1;
+    gen_close(gen);
+    return n;
+}
+
+/*
+ * Ahead, in threads: NVRTC compiles as many programs at once as it is asked to from version 12 on.
+ */
+
+#define THREADS_MAX 64
+
+struct ahead {
+    const struct kernel_trial *trials;
+    int n, arch;
+    atomic_int next;
+};
+
+static void *prepare(void *arg)
+{
+    struct ahead *a = arg;
+    struct gen *gen = NULL;
+    for (int i; (i = atomic_fetch_add(&a->next, 1)) < a->n;) {
+        const struct kernel *code = kernel_code(a->trials[i].kernel);
+        if (code->form) module_prepare(&gen, code->form, a->trials[i].knobs, a->arch);
+    }
+    gen_close(gen);
+    return NULL;
+}
+
+void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads)
+{
+    struct ahead a = {trials, n, arch, 0};
+    pthread_t thread[THREADS_MAX];
+    int started = 0;
+    if (threads > THREADS_MAX) threads = THREADS_MAX;
+    while (started < threads && started < n && worker_thread(&thread[started], prepare, &a) == 0) started++;
+    if (!started) prepare(&a);
+    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+}

@@ -1,0 +1,320 @@
+/* launch.c: moves a job: one copy, the special kernel, the interpreter, or copies, in that order of liking, which
+ * STRIDEC_ENGINE changes. */
+#include "../../gen/form.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "kernel_internal.h"
+#include <errno.h>
+#include <time.h>
+
+/* Beyond this many copies it is quicker to wait for a compile that is under way, and STRIDEC_ENGINE=copy is no help. */
+#define COPIES_MANY 4096
+#define WAIT_SECONDS 2
+#define LISTS_LONG 65536 /* bytes */
+#define WORD_MAX 16
+#define WORDS_MOST (1 << 20) /* bytes */
+#define TAIL_WORTH 16
+
+/* A job whose `begin` lies in its first element. */
+struct move {
+    struct kernel *kernel;
+    struct device *device;
+    struct stream *stream;
+    struct kernel_job job;
+    bool wrap; /* the range goes into elements past the first that do not continue the root */
+    bool waited; /* for a kernel that was on its way */
+    int launches;
+};
+
+void launch_skip(struct kernel_job *job, int64_t size)
+{
+    if (job->begin < size) return;
+    int64_t whole = job->begin / size;
+    job->user += (uint64_t)whole * (uint64_t)job->extent;
+    job->begin -= whole * size;
+    job->end -= whole * size;
+    job->count -= whole;
+}
+
+bool launch_continues(const struct tree *t, int64_t extent)
+{
+    int64_t span;
+    if (t->kind == TREE_DENSE) return extent == t->size;
+    return t->kind == TREE_STRIDE && !__builtin_mul_overflow(t->count, t->step, &span) && span == extent;
+}
+
+bool launch_wraps(const struct tree *t, int64_t extent, int64_t end)
+{
+    return end > t->size && !launch_continues(t, extent);
+}
+
+/*
+ * Launches of one module.
+ */
+
+int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit)
+{
+    for (int i = 0; i < plan->nwords - 1; i++) {
+        int word = plan->words[i];
+        bool aligned = (all & (uint64_t)(word - 1)) == 0, whole = (bytes & (word - 1)) == 0; /* powers of two */
+        if (word <= limit && aligned && (whole || bytes >= TAIL_WORTH * word)) return i;
+    }
+    return plan->nwords - 1;
+}
+
+static int choose_entry(const struct gen_plan *plan, const struct kernel_job *job, bool wrap, int64_t end, int limit)
+{
+    uint64_t all = job->packed | job->user | (uint64_t)job->begin | (wrap ? (uint64_t)job->extent : 0);
+    return launch_entry(plan, all, end - job->begin, limit);
+}
+
+/* Words that a block moves at a time. */
+static int64_t block_words(const struct gen_way *way)
+{
+    return (int64_t)way->threads * way->words_per_thread;
+}
+
+int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end)
+{
+    int64_t pack = block_words(&plan->way[GEN_PACK]), unpack = block_words(&plan->way[GEN_UNPACK]);
+    int64_t words = INT32_MAX * (pack < unpack ? pack : unpack), limit;
+    if (plan->index_bits == 32 && words > INT32_MAX) words = INT32_MAX;
+    if (__builtin_mul_overflow(words, (int64_t)word, &limit) || limit >= end) return end;
+    return limit >= size ? limit - limit % size : limit;
+}
+
+int64_t launch_limit(int64_t blocks)
+{
+    int64_t limit = env_get()->sm_limit;
+    return limit && blocks > limit ? limit : blocks;
+}
+
+int64_t launch_grid(const struct gen_way *way, int64_t words)
+{
+    int64_t each = block_words(way);
+    return launch_limit((words + each - 1) / each);
+}
+
+int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
+                   struct stream *s, bool flagged, int *launches)
+{
+    void *arguments[] = {argument};
+    CUDA_KERNEL_NODE_PARAMS p = {
+        .func = m->entry[direction][entry],
+        .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
+        .blockDimX = (unsigned)(entry == ENTRY_MARKED ? m->plan.marked.threads : m->plan.way[direction].threads), .blockDimY = 1, .blockDimZ = 1,
+        .kernelParams = arguments,
+    };
+    CUresult r = CUDA_SUCCESS;
+    if (!graph_launch(m, direction, entry, &p, s))
+        r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
+                                         NULL);
+    ++*launches;
+    s->flagged = r == CUDA_SUCCESS && flagged;
+    if (r == CUDA_SUCCESS) return 0;
+    if (!driver_lost(r))
+        log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
+                  driver_error(r));
+    return -1;
+}
+
+/* `last`: nothing of the job follows. */
+static int launch(struct move *v, struct module *m, int entry, struct stridec_launch *a, bool last)
+{
+    enum kernel_direction direction = v->job.direction;
+    int64_t blocks = launch_grid(&m->plan.way[direction], (a->end - a->begin) / m->plan.words[entry]);
+    if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
+    return launch_enqueue(m, direction, entry, blocks, a, v->stream, a->done, &v->launches);
+}
+
+/* The whole range by module m: usually one launch; a second for a tail narrower than a word; more for ranges past
+ * the module's limits. */
+static int launch_all(struct move *v, struct module *m, uint64_t program, bool wrap, int limit)
+{
+    struct kernel_job job = v->job;
+    int64_t size = v->kernel->size;
+    while (job.begin < job.end) {
+        int entry = choose_entry(&m->plan, &job, wrap, job.end, limit), word = m->plan.words[entry];
+        int64_t end = launch_end(&m->plan, word, size, job.end);
+        end -= (end - job.begin) % word;
+        struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
+                                   .end = end, .wrap = wrap, .program = program};
+        if (m->kernel->form) form_numbers(v->kernel->form, word, a.number);
+        if (launch(v, m, entry, &a, end == job.end)) return -1;
+        job.packed += (uint64_t)(end - job.begin);
+        job.begin = end;
+        launch_skip(&job, size);
+    }
+    return 0;
+}
+
+/* False for elements so large that one launch can't reach their end. */
+static bool reaches(const struct module *m, int64_t size, int64_t end)
+{
+    return launch_end(&m->plan, 1, size, end) >= (size < end ? size : end);
+}
+
+uint64_t launch_lists(struct kernel *k, struct device *d)
+{
+    struct module *own = module_of(k, d);
+    return own ? module_lists(own) : 0;
+}
+
+uint64_t launch_program(struct kernel *k, struct device *d)
+{
+    struct module *own = k->form->list_bytes > LISTS_LONG ? NULL : module_of(k, d);
+    return own ? module_program(own) : 0;
+}
+
+/*
+ * Ways: each returns 1 where it can't serve now, else kernel_move's result.
+ */
+
+/* `own` holds what the kernel has on the device, `special` the code that serves it. */
+static int move_special(struct move *v, struct module *own, struct module *special)
+{
+    uint64_t lists = 0;
+    if (v->kernel->family == GEN_GENERIC || module_request(special) != STAGE_READY) return 1;
+    if (!reaches(special, v->kernel->size, v->job.end)) return 1;
+    if (form_has_lists(v->kernel->form) && !(lists = module_lists(own))) return 1;
+    return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
+}
+
+/* The interpreter reads some 40 bytes a block, which would stay on the device as long as the type, beside lists of 8: long
+ * ones wait for their own kernel instead, which all types of such lists share. */
+static bool worth_waiting(const struct move *v, const struct module *special)
+{
+    return !v->waited && v->kernel->form && v->kernel->form->list_bytes > LISTS_LONG
+           && module_stage(special) == STAGE_PENDING;
+}
+
+/* The interpreter knows nothing of strides that go on: several elements are always elements to it. While a special
+ * kernel is on its way, the interpreter is not asked for: the worker makes it before it compiles, and a kernel that
+ * was made earlier has no need of it. */
+static int move_interpreted(struct move *v, struct module *own, const struct module *special)
+{
+    struct module *m = module_of(&kernel_interpreter, v->device);
+    if (worth_waiting(v, special)) return 1;
+    if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
+    if (!reaches(m, v->kernel->size, v->job.end)) return 1;
+    uint64_t program = module_program(own);
+    if (!program) return 1;
+    return launch_all(v, m, program, v->job.end > v->kernel->size, v->kernel->word);
+}
+
+static int move_compiled(struct move *v, struct module *own, struct module *special, enum kernel_way *way)
+{
+    int result = move_special(v, own, special);
+    *way = KERNEL_SPECIAL;
+    if (result <= 0) return result;
+    *way = KERNEL_INTERPRETED;
+    return move_interpreted(v, own, special);
+}
+
+/* True while the worker is to make a module that serves the move, and none is there yet. */
+static bool awaited(const struct move *v, const struct module *special, const struct module *interpreter)
+{
+    enum stage a = module_stage(special), b = module_stage(interpreter);
+    if (worth_waiting(v, special)) return true;
+    return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
+}
+
+/* Waits until one is ready, none is coming, or time is up. False if there was nothing to wait for. */
+static bool wait_for_any(struct move *v, const struct module *special)
+{
+    const struct module *interpreter = module_of(&kernel_interpreter, v->device);
+    if (!interpreter || !awaited(v, special, interpreter)
+        || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+        return false;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_SECONDS;
+    int error = 0;
+    pthread_mutex_lock(&kernel_lock);
+    while (error != ETIMEDOUT && awaited(v, special, interpreter))
+        error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
+    pthread_mutex_unlock(&kernel_lock);
+    return v->waited = true;
+}
+
+/* By the copy engine, though there may be kernels. */
+static bool copies_wanted(const struct move *v)
+{
+    if (env_get()->engine != ENV_ENGINE_COPY) return false;
+    if (!copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
+    log_once(LOG_WARN, "engine", "STRIDEC_ENGINE=copy: %s and others take more than %d copies: kernels move them",
+             v->kernel->signature, COPIES_MANY);
+    return false;
+}
+
+static int move_any(struct move *v, enum kernel_way *way)
+{
+    *way = KERNEL_COPIES;
+    if (copies_wanted(v)) return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
+    struct module *own = module_of(v->kernel, v->device);
+    struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
+    int result = special ? move_compiled(v, own, special, way) : 1;
+    if (special && result > 0 && wait_for_any(v, special)) result = move_compiled(v, own, special, way);
+    if (result <= 0) return result;
+    *way = KERNEL_COPIES;
+    return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
+}
+
+/* The kernel of plain words, for blocks of any length: one for the process, kept. */
+static struct kernel *plain_words(void)
+{
+    static _Atomic(struct kernel *) plain;
+    struct kernel *k = atomic_load_explicit(&plain, memory_order_acquire), *none = NULL;
+    struct reason why;
+    if (k) return k;
+    struct tree *words = tree_dense(0, WORD_MAX, &why);
+    k = words ? kernel_get(words, &why) : NULL;
+    tree_unref(words);
+    if (!k || atomic_compare_exchange_strong(&plain, &none, k)) return k;
+    kernel_put(k);
+    return none;
+}
+
+/* One block as a launch of plain words; 1 where it can't be had now. On an H200 a copy within the device takes 8.4 us up to
+ * 1 MiB, and a launch 7.0 (bench/pack). */
+static int move_words(struct move *block)
+{
+    struct move v = *block;
+    int64_t bytes = v.job.end - v.job.begin;
+    if (bytes > WORDS_MOST || bytes % 4 || !(v.kernel = plain_words())) return 1;
+    struct module *m = module_of(v.kernel, v.device);
+    if (!m || module_request(m) != STAGE_READY) return 1;
+    v.job.user += (uint64_t)v.job.begin;
+    v.job.begin = 0, v.job.end = bytes, v.job.extent = WORD_MAX;
+    int result = launch_all(&v, m, 0, false, bytes % WORD_MAX ? 4 : WORD_MAX);   /* one launch, no second for a tail */
+    block->launches = v.launches;
+    return result;
+}
+
+static int move_block(struct move *v)
+{
+    const struct kernel_job *job = &v->job;
+    uint64_t user = job->user + (uint64_t)job->begin;
+    bool pack = job->direction == KERNEL_PACK;
+    int result = move_words(v);
+    if (result <= 0) return result;
+    return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed, job->end - job->begin,
+                      &v->launches);
+}
+
+int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job, int *launches,
+                enum kernel_way *way)
+{
+    struct move v = {.kernel = k, .device = d, .stream = s, .job = *job};
+    enum kernel_way used = KERNEL_COPIES;
+    int result = 0;
+    if (job->begin < job->end) {
+        launch_skip(&v.job, k->size);
+        v.wrap = launch_wraps(k->tree, job->extent, v.job.end);
+        bool block = k->family == GEN_CONTIGUOUS && !v.wrap && env_get()->engine == ENV_ENGINE_AUTO;
+        result = block ? move_block(&v) : move_any(&v, &used);
+    }
+    if (launches) *launches += v.launches;
+    if (way) *way = used;
+    return result;
+}

@@ -1,0 +1,199 @@
+/* module.c: kernels on devices: the modules of each kernel. */
+#include "../../gen/form.h"
+#include "device/device_internal.h"
+#include "kernel_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+static struct module *module_find(struct kernel *k, const struct code_target *target, struct device *d)
+{
+    struct module *m = atomic_load_explicit(&k->modules, memory_order_acquire);
+    while (m && (m->device != d || m->trial || m->target != target)) m = m->next;
+    return m;
+}
+
+/* With kernel_lock held. */
+static void module_add(struct module *m, struct kernel *k, const struct code_target *target, struct device *d)
+{
+    m->kernel = k;
+    m->target = target;
+    m->device = d;
+    m->next = atomic_load(&k->modules);
+    atomic_store_explicit(&k->modules, m, memory_order_release);
+}
+
+static struct module *module_get(struct kernel *k, const struct code_target *target, struct device *d)
+{
+    struct module *m = module_find(k, target, d);
+    if (m) return m;
+    pthread_mutex_lock(&kernel_lock);
+    m = module_find(k, target, d);
+    if (!m && (m = calloc(1, sizeof *m))) module_add(m, k, target, d);
+    pthread_mutex_unlock(&kernel_lock);
+    return m;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+static struct module *trial_find(struct kernel *k, struct device *d, const char *const knobs[2])
+{
+    struct module *m = atomic_load(&k->modules);
+    while (m && !(m->trial && m->device == d && same_text(m->knobs[0], knobs[0]) && same_text(m->knobs[1], knobs[1])))
+        m = m->next;
+    return m;
+}
+
+static struct module *trial_new(const char *const knobs[2])
+{
+    struct module *m = calloc(1, sizeof *m);
+    for (int i = 0; m && i < 2; i++) {
+        m->trial = true;
+        m->knobs[i] = knobs[i] ? strdup(knobs[i]) : NULL;
+    }
+    return m;
+}
+
+struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2])
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct module *m = trial_find(k, d, knobs);
+    if (!m && (m = trial_new(knobs))) module_add(m, k, &cuda_target, d);
+    pthread_mutex_unlock(&kernel_lock);
+    return m;
+}
+
+struct module *module_own(struct kernel *k, struct device *d)
+{
+    return module_get(k, &cuda_target, d);
+}
+
+struct module *module_elsewhere(struct kernel *k, const struct code_target *target)
+{
+    return module_get(k, target, NULL);
+}
+
+struct module *module_of(struct kernel *k, struct device *d)
+{
+    struct module *m = module_own(k, d), *trial = m ? atomic_load_explicit(&m->instead, memory_order_acquire) : NULL;
+    return trial ? trial : m;
+}
+
+enum stage module_request(struct module *m)
+{
+    enum stage stage = module_stage(m);
+    if (stage != STAGE_NONE) return stage;
+    pthread_mutex_lock(&kernel_lock);
+    if (module_stage(m) == STAGE_NONE) {
+        if (m->kernel->family == GEN_CONTIGUOUS && m->device) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
+        worker_push(m);
+    }
+    stage = module_stage(m);
+    pthread_mutex_unlock(&kernel_lock);
+    return stage;
+}
+
+/*
+ * What a kernel reads of its type: the interpreter's program, or lists.
+ */
+
+static void *make_program(struct kernel *k, size_t *bytes)
+{
+    struct reason why;
+    size_t words = 0;
+    int64_t *program = tree_program(k->tree, &words, &why);
+    *bytes = words * sizeof *program;
+    return program;
+}
+
+static void *make_lists(struct kernel *k, size_t *bytes)
+{
+    struct reason why;
+    return form_lists(k->form, bytes, &why);
+}
+
+/* Takes the bytes. */
+static struct buffer *upload(struct device *d, void *data, size_t bytes)
+{
+    struct stream *s = data ? stream_get(d) : NULL;
+    struct buffer *b = s ? buffer_get(d, BUFFER_LASTING, bytes) : NULL;
+    bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
+    /* Waited for: the next user may come on another stream. It happens once. */
+    if (s && (stream_wait(d, s) || !ok)) {
+        buffer_put(b);
+        b = NULL;
+    }
+    stream_put(d, s);
+    free(data);
+    return b;
+}
+
+/* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
+static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, void *(*make)(struct kernel *, size_t *))
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct buffer *b = atomic_load_explicit(slot, memory_order_acquire);
+    if (b) return b->address;
+    pthread_mutex_lock(&lock);
+    b = atomic_load(slot);
+    if (!b) {
+        size_t bytes;
+        void *data = make(m->kernel, &bytes);
+        b = upload(m->device, data, bytes);
+        atomic_store_explicit(slot, b, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return b ? b->address : 0;
+}
+
+uint64_t module_lists(struct module *m)
+{
+    return address_of(m, &m->lists, make_lists);
+}
+
+uint64_t module_program(struct module *m)
+{
+    return address_of(m, &m->program, make_program);
+}
+
+/*
+ * All of a kernel's.
+ */
+
+void modules_free(struct kernel *k)
+{
+    struct module *m = atomic_exchange(&k->modules, NULL), *next;
+    for (; m; m = next) {
+        next = m->next;
+        m->target->unload(m);
+        buffer_put(atomic_load(&m->program));
+        buffer_put(atomic_load(&m->lists));
+        free(m->knobs[0]);
+        free(m->knobs[1]);
+        free(m);
+    }
+}
+
+void modules_forget_lists(struct kernel *k)
+{
+    for (struct module *m = atomic_load(&k->modules); m; m = m->next) {
+        buffer_put(atomic_exchange(&m->program, NULL));
+        buffer_put(atomic_exchange(&m->lists, NULL));
+    }
+}
+
+bool modules_loaded(const struct kernel *k)
+{
+    for (const struct module *m = atomic_load(&k->modules); m; m = m->next)
+        if (module_stage(m) == STAGE_READY) return true;
+    return false;
+}
+
+bool modules_pending(const struct kernel *k)
+{
+    for (struct module *m = atomic_load(&k->modules); m; m = m->next)
+        if (module_stage(m) == STAGE_PENDING) return true;
+    return false;
+}

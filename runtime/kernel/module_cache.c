@@ -1,0 +1,253 @@
+/* module_cache.c: the folder of compiled modules.
+ *
+ * A file is: "stridec cache 1\n"; the key's length and the payload's, 8 bytes each; the key; the payload; and
+ * the XXH3 hash (64 bits) of everything before it. Numbers are little endian as the host has them: a cache folder
+ * is not shared between machines of different byte order, whose files would fail the check and be replaced. */
+#include "module_cache.h"
+#include "../../gen/gen.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Folder and files that can't be used share the key "cache folder" of log_once: one warning a process. */
+
+static const char magic[16] = "stridec cache 1\n"; /* no terminator: exactly 16 bytes */
+/* What a file's name ends with, by what it is for; the last one is of all that the others are not of. */
+static const struct {
+    const char *begins, *ends; /* of the key's first word */
+    const char *suffix;
+} kinds[] = {{"host-", "", ".so"}, {"", "-ptx", ".ptx"}, {"", "", ".cubin"}};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+struct header {
+    char magic[16];
+    uint64_t key_bytes, data_bytes;
+};
+
+/* A file read whole, and where its parts are. */
+struct image {
+    char *text;
+    size_t bytes;
+    const char *key, *data;
+    size_t key_bytes, data_bytes;
+};
+
+char *cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor)
+{
+    char *key;
+    int made = asprintf(&key, "%s %s %s nvrtc-%d.%d%s%s", arch, gen_version(), signature, nvrtc_major, nvrtc_minor,
+                        *knobs ? " " : "", knobs);
+    return made < 0 ? NULL : key;
+}
+
+const char *cache_dir(void)
+{
+    return env_get()->cache_dir;
+}
+
+char *cache_path(const char *key, const char *ending)
+{
+    char *path;
+    errno = ENOENT;
+    if (!cache_dir()) return NULL;
+    XXH128_hash_t h = XXH3_128bits(key, strlen(key));
+    int made = asprintf(&path, "%s/%016llx%016llx%s", cache_dir(), (unsigned long long)h.high64,
+                        (unsigned long long)h.low64, ending);
+    return made < 0 ? NULL : path;
+}
+
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+    return length >= strlen(end) && !memcmp(text + length - strlen(end), end, strlen(end));
+}
+
+static bool is_of_kind(const char *key, size_t i)
+{
+    return !strncmp(key, kinds[i].begins, strlen(kinds[i].begins)) && ends_with(key, strcspn(key, " "), kinds[i].ends);
+}
+
+static char *path_of(const char *key)
+{
+    size_t i = 0;
+    while (!is_of_kind(key, i)) i++;
+    return cache_path(key, kinds[i].suffix);
+}
+
+/* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
+static int read_file(const char *path, struct image *image, const char **why)
+{
+    *image = (struct image){0};
+    image->text = file_read(path, FILE_OWN, SIZE_MAX - 1, &image->bytes, why);
+    return image->text ? 0 : errno == ENOENT || errno == ENOTDIR ? 1 : -1;
+}
+
+/* True if the file is whole and undamaged; fills the parts. */
+static bool check(struct image *image)
+{
+    struct header h;
+    uint64_t hash;
+    if (image->bytes < sizeof h + sizeof hash) return false;
+    memcpy(&h, image->text, sizeof h);
+    size_t room = image->bytes - sizeof h - sizeof hash;
+    if (memcmp(h.magic, magic, sizeof magic) || h.key_bytes > room || h.data_bytes != room - h.key_bytes) return false;
+    memcpy(&hash, image->text + image->bytes - sizeof hash, sizeof hash);
+    if (hash != XXH3_64bits(image->text, image->bytes - sizeof hash)) return false;
+    image->key = image->text + sizeof h;
+    image->key_bytes = h.key_bytes;
+    image->data = image->key + h.key_bytes;
+    image->data_bytes = h.data_bytes;
+    return true;
+}
+
+static bool key_is(const struct image *image, const char *key)
+{
+    return image->key_bytes == strlen(key) && !memcmp(image->key, key, image->key_bytes);
+}
+
+static int load_checked(const char *path, const char *key, void **data, size_t *bytes)
+{
+    struct image image;
+    const char *why;
+    int found = read_file(path, &image, &why);
+    if (found != 0) {
+        if (found < 0) log_once(LOG_WARN, "cache folder", "cached module %s can't be used: %s", path, why);
+        return -1;
+    }
+    int result = -1;
+    if (!check(&image)) {
+        log_once(LOG_WARN, "cache damaged", "cached module %s is damaged: it is removed and compiled again", path);
+        unlink(path);
+    } else if (key_is(&image, key) && (*data = malloc(image.data_bytes + 1))) {
+        /* Terminated, since PTX is text. */
+        memcpy(*data, image.data, image.data_bytes);
+        ((char *)*data)[image.data_bytes] = '\0';
+        *bytes = image.data_bytes;
+        result = 0;
+    }
+    free(image.text);
+    return result;
+}
+
+bool cache_usable(void)
+{
+    const char *why;
+    if (!cache_dir() || access(cache_dir(), F_OK)) return false;
+    if (file_folder(cache_dir(), FILE_OWN, &why)) return true;
+    log_once(LOG_WARN, "cache folder", "compiled modules are neither kept in nor taken from %s: %s", cache_dir(), why);
+    return false;
+}
+
+int cache_load(const char *key, void **data, size_t *bytes)
+{
+    char *path = cache_usable() ? path_of(key) : NULL;
+    int result = path ? load_checked(path, key, data, bytes) : -1;
+    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see cache_trim */
+    free(path);
+    return result;
+}
+
+void cache_remove(const char *key)
+{
+    char *path = path_of(key);
+    if (path) unlink(path);
+    free(path);
+}
+
+bool cache_make(void)
+{
+    return cache_dir() && file_make_folder(cache_dir(), 0700);
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t put = write(fd, at, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+static bool write_parts(int fd, const char *key, const void *data, size_t bytes)
+{
+    struct header h = {.key_bytes = strlen(key), .data_bytes = bytes};
+    memcpy(h.magic, magic, sizeof magic);
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return false;
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, &h, sizeof h);
+    XXH3_64bits_update(state, key, h.key_bytes);
+    XXH3_64bits_update(state, data, bytes);
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return write_all(fd, &h, sizeof h) && write_all(fd, key, h.key_bytes) && write_all(fd, data, bytes) &&
+           write_all(fd, &hash, sizeof hash);
+}
+
+/* Readers see the old file or the whole new one. */
+static bool replace(const char *path, const char *key, const void *data, size_t bytes)
+{
+    char *draft;
+    int fd = file_draft(path, 0600, &draft);
+    bool good = fd >= 0 && write_parts(fd, key, data, bytes);
+    if (fd < 0) return false;
+    return file_publish(draft, path, close(fd) == 0 && good);
+}
+
+void cache_store(const char *key, const void *data, size_t bytes)
+{
+    char *path = path_of(key);
+    bool made = path && cache_make();
+    if (!made || (cache_usable() && !replace(path, key, data, bytes)))
+        log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
+                 cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
+    free(path);
+    cache_trim(CACHE_BYTES_MAX);
+}
+
+bool cache_is_module(const char *name)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (strlen(name) > strlen(kinds[i].suffix) && ends_with(name, strlen(name), kinds[i].suffix)) return true;
+    return false;
+}
+
+static void visit(const char *name, cache_visit *each, void *arg)
+{
+    struct image image;
+    const char *why;
+    char *path, *key = NULL;
+    if (asprintf(&path, "%s/%s", cache_dir(), name) < 0) return;
+    if (read_file(path, &image, &why) == 0 && check(&image)) key = strndup(image.key, image.key_bytes);
+    each(arg, name, key, key ? image.data_bytes : image.bytes);
+    free(key);
+    free(image.text);
+    free(path);
+}
+
+int cache_list(cache_visit *each, void *arg)
+{
+    DIR *folder = cache_dir() ? opendir(cache_dir()) : NULL;
+    int files = 0;
+    if (!folder) return -1;
+    for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
+        if (!cache_is_module(e->d_name)) continue;
+        visit(e->d_name, each, arg);
+        files++;
+    }
+    closedir(folder);
+    return files;
+}

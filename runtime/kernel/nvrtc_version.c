@@ -1,0 +1,150 @@
+/* nvrtc_version.c: which NVRTC a process will most likely find, without loading it: that takes some 10 ms, a module that is
+ * in the disk cache 0.1. Who has loaded it leaves a note in the cache folder:
+ *
+ *   stridec nvrtc 1
+ *   PATH                   of the library
+ *   SIZE SECONDS NANOS     of that file, which must not have changed
+ *   HASH                   of the variables that steer the search
+ *   MAJOR MINOR ARCH...    what it is
+ *
+ * A wrong guess does no harm: a module that another NVRTC compiled is as good, and one that the driver refuses is
+ * compiled anew by the NVRTC that is found. */
+#include "nvrtc_version.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "device/driver.h"
+#include "module_cache.h"
+#include "nvrtc_compile.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define ARCHS_MAX 64
+#define NOTE_MAX ((size_t)64 << 10)
+
+static struct {
+    bool known;
+    int major, minor, archs;
+    int arch[ARCHS_MAX];
+} guess;
+
+static uint64_t hash_search(void)
+{
+    static const char *const names[] = {"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "PATH"};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = env_variable(names[i]);
+        hash = XXH64(value ? value : "", value ? strlen(value) : 0, hash + i);
+    }
+    return hash;
+}
+
+static char *note_path(void)
+{
+    char *path;
+    return cache_dir() && asprintf(&path, "%s/nvrtc", cache_dir()) >= 0 ? path : NULL;
+}
+
+/* True if the file is the one that was noted. */
+static bool unchanged(const char *library, const long long noted[3])
+{
+    struct stat st;
+    return stat(library, &st) == 0 && st.st_size == noted[0] && st.st_mtim.tv_sec == noted[1] &&
+           st.st_mtim.tv_nsec == noted[2];
+}
+
+static void read_note(void)
+{
+    char *path = note_path(), library[PATH_MAX];
+    long long noted[3];
+    uint64_t hash;
+    size_t bytes;
+    const char *why;
+    bool there = path && cache_usable();
+    char *text = there ? file_read(path, FILE_OWN, NOTE_MAX, &bytes, &why) : NULL;
+    if (there && !text && errno != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
+    FILE *f = text && bytes ? fmemopen(text, bytes, "r") : NULL;
+    free(path);
+    if (!f) {
+        free(text);
+        return;
+    }
+    if (fscanf(f, "stridec nvrtc 1\n%4095[^\n]\n%lld %lld %lld\n%" SCNx64 "\n%d %d", library, &noted[0], &noted[1],
+               &noted[2], &hash, &guess.major, &guess.minor) == 7) {
+        while (guess.archs < ARCHS_MAX && fscanf(f, " %d", &guess.arch[guess.archs]) == 1) guess.archs++;
+        guess.known = guess.archs && hash == hash_search() && unchanged(library, noted);
+    }
+    fclose(f);
+    free(text);
+}
+
+int toolchain_target(const int *archs, int n, int arch)
+{
+    int best = 0;
+    for (int i = 0; i < n; i++)
+        if (archs[i] <= arch && archs[i] > best) best = archs[i];
+    return best;
+}
+
+bool toolchain_guess(int arch, int *target, int *major, int *minor)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_note);
+    *target = guess.known ? toolchain_target(guess.arch, guess.archs, arch) : 0;
+    *major = guess.major, *minor = guess.minor;
+    return *target != 0;
+}
+
+static void write_note(FILE *f, const struct nvrtc *n, const char *library, const struct stat *st)
+{
+    int count;
+    const int *archs = compile_archs(&count);
+    fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", library, (long long)st->st_size,
+            (long long)st->st_mtim.tv_sec, (long long)st->st_mtim.tv_nsec, hash_search(), n->major, n->minor);
+    for (int i = 0; i < count; i++) fprintf(f, " %d", archs[i]);
+    fputc('\n', f);
+}
+
+static void note(void)
+{
+    struct reason why;
+    struct stat st;
+    Dl_info info;
+    const struct nvrtc *n = nvrtc_get(&why);
+    void *function;
+    if (!n) return;
+    memcpy(&function, &n->nvrtcVersion, sizeof function);
+    if (!dladdr(function, &info) || stat(info.dli_fname, &st)) return;
+    char *path = cache_usable() ? note_path() : NULL, *draft = NULL;
+    int fd = path ? file_draft(path, 0600, &draft) : -1;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (f) {
+        write_note(f, n, info.dli_fname, &st);
+        bool ok = !ferror(f);
+        file_publish(draft, path, !fclose(f) && ok);
+    } else if (fd >= 0) {
+        close(fd);
+        file_publish(draft, path, false);
+    }
+    free(path);
+}
+
+void toolchain_note(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int target, major, minor;
+    struct reason why;
+    const struct nvrtc *n = nvrtc_get(&why);
+    if (n && toolchain_guess(INT_MAX, &target, &major, &minor) && major == n->major && minor == n->minor) return;
+    pthread_once(&once, note);
+}

@@ -1,0 +1,177 @@
+/* typed_copy.c: which way each job goes. */
+#include "base/env.h"
+#include "typed_copy_internal.h"
+
+/* A packed buffer between two layouts: longer ones go through it in pieces. */
+#define BETWEEN_MOST ((int64_t)64 << 20)
+/* Up to here a launch moves plain bytes within a device as fast as the driver's copy, and begins sooner. Between devices the copy
+ * engine is sooner at any length: alone on two H200s (driver 580) 7.4 us from 256 B to 64 KiB and 10.3 for 1 MiB, where a launch
+ * takes 9.3 to 10.5 and 13.4. */
+#define WORDS_MOST (1 << 20)
+/* Up to here interpreting a layout costs less than a launch of its own. */
+#define PROGRAM_MOST (1 << 18)
+
+bool link_plain(const struct link_side *side, int64_t bytes)
+{
+    const struct tree *t = side->tree;
+    return !t || (t->kind == TREE_DENSE && (bytes <= t->size || side->extent == t->size));
+}
+
+struct buffer *link_keep(struct link_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
+{
+    struct buffer *one = buffer_get(d, kind, bytes);
+    if (!one) return NULL;
+    one->next = b->kept;
+    return b->kept = one;
+}
+
+void link_end(struct link_batch *b)
+{
+    struct buffer *one;
+    while ((one = b->kept)) {
+        b->kept = one->next;
+        one->next = NULL;
+        buffer_put(one);
+    }
+}
+
+static struct kernel_job half(const struct link_side *side, enum kernel_direction direction, uint64_t packed)
+{
+    return (struct kernel_job){.direction = direction, .packed = packed, .user = side->user, .extent = side->extent,
+                               .count = side->count};
+}
+
+/* Packs and unpacks through a buffer; the stream keeps the pieces in order. */
+static int move_between(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
+                        int *launches)
+{
+    int64_t piece = job->bytes < BETWEEN_MOST ? job->bytes : BETWEEN_MOST;
+    struct buffer *between = link_keep(b, d, BUFFER_DEVICE, (size_t)piece);
+    if (!between) return -1;
+    struct kernel_job pack = half(&job->from, KERNEL_PACK, between->address);
+    struct kernel_job unpack = half(&job->to, KERNEL_UNPACK, between->address);
+    for (int64_t at = 0; at < job->bytes; at += piece) {
+        pack.begin = unpack.begin = at;
+        pack.end = unpack.end = at + piece < job->bytes ? at + piece : job->bytes;
+        if (kernel_move(job->from.kernel, d, s, &pack, launches, NULL) ||
+            kernel_move(job->to.kernel, d, s, &unpack, launches, NULL))
+            return -1;
+    }
+    return 0;
+}
+
+/* One side is plain bytes, the other's own kernel moves them. */
+static int move_half(struct device *d, struct stream *s, const struct link_side *side, enum kernel_direction direction,
+                     const struct link_job *job, uint64_t packed, int *launches)
+{
+    struct kernel_job half_job = half(side, direction, packed);
+    half_job.end = job->bytes;
+    return kernel_move(side->kernel, d, s, &half_job, launches, NULL);
+}
+
+/* What numbers tell needs no module of its own. */
+static bool worth_pair(const struct link_job *job)
+{
+    struct stridec_link links[NEST_LINKS];
+    return !nest_links(job, links);
+}
+
+/* By itself. */
+static int move_one(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job, int *launches)
+{
+    bool plain_from = link_plain(&job->from, job->bytes), plain_to = link_plain(&job->to, job->bytes);
+    if (plain_from && plain_to) return copies_one(d, s, job->to.user, job->from.user, job->bytes, launches);
+    if (plain_to) return move_half(d, s, &job->from, KERNEL_PACK, job, job->to.user, launches);
+    if (plain_from) return move_half(d, s, &job->to, KERNEL_UNPACK, job, job->from.user, launches);
+    int result = worth_pair(job) ? pair_move(d, s, job, launches) : 1;
+    return result > 0 ? move_between(b, d, s, job, launches) : result;
+}
+
+/* Plain bytes, by a kernel. */
+static bool by_words(const struct link_job *job)
+{
+    return (job->bytes <= WORDS_MOST && !job->across) || env_get()->engine == ENV_ENGINE_KERNEL;
+}
+
+/* A job alone takes what was made for it, where that is there: its side's kernel, or the pair's. */
+static int move_alone(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
+                      struct link_list *list, int *launches)
+{
+    struct stridec_link links[NEST_LINKS];
+    bool plain_from = link_plain(&job->from, job->bytes), plain_to = link_plain(&job->to, job->bytes);
+    int result = 1, n = 0;
+    if (plain_from != plain_to) return move_one(b, d, s, job, launches);
+    if (!plain_from && worth_pair(job)) result = pair_move(d, s, job, launches);
+    if (result <= 0) return result;
+    if (list->module && (!plain_from || by_words(job))) n = nest_links(job, links);
+    if (!n) return plain_from ? move_one(b, d, s, job, launches) : move_between(b, d, s, job, launches);
+    list_add(list, links, n);
+    return list_launch(list, b, d, s, launches);
+}
+
+/* Into the list, or by itself; a full list is launched. */
+static int move_with_others(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
+                            struct link_list *list, int *launches)
+{
+    struct stridec_link links[NEST_LINKS];
+    int n = list->module ? nest_links(job, links) : 0;
+    if (!n && list->module && job->bytes <= PROGRAM_MOST) n = program_links(job, d, links);
+    if (!n) return move_one(b, d, s, job, launches);
+    if (list_add(list, links, n)) return 0;
+    int result = list_launch(list, b, d, s, launches);
+    list_add(list, links, n);
+    return result;
+}
+
+int link_move(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *jobs, int n,
+              int *launches)
+{
+    struct link_list list;
+    int many = 0, done = 0, result = 0;
+    for (int i = 0; i < n; i++) many += jobs[i].bytes > 0;
+    if (many) list_begin(&list, d);
+    for (int i = 0; i < n && result == 0; i++) {
+        if (jobs[i].bytes <= 0) continue;
+        result = many == 1 ? move_alone(b, d, s, &jobs[i], &list, &done)
+                           : move_with_others(b, d, s, &jobs[i], &list, &done);
+    }
+    /* Last, so that a list of one block tells its end. */
+    if (many && result == 0) result = list_launch(&list, b, d, s, &done);
+    if (launches) *launches += done;
+    return result;
+}
+
+/*
+ * Ahead of time.
+ */
+
+static void ask(struct kernel *k, struct device *d, bool wait)
+{
+    struct module *m = module_of(k, d);
+    if (m) module_request(m);
+    if (wait) kernel_wait(k);
+}
+
+static void prepare(struct device *d, const struct link_job *jobs, int n, bool wait)
+{
+    struct stridec_link links[NEST_LINKS];
+    ask(&kernel_links, d, wait);
+    for (int i = 0; i < n; i++) {
+        const struct link_job *job = &jobs[i];
+        if (job->bytes <= 0 || link_plain(&job->from, job->bytes) || link_plain(&job->to, job->bytes)) continue;
+        bool listed = n > 1 ? job->bytes <= PROGRAM_MOST || nest_links(job, links) : !worth_pair(job);
+        struct kernel *k = listed ? NULL : pair_get(job);
+        if (k) ask(k, d, wait);
+        kernel_put(k);
+    }
+}
+
+void link_prepare(struct device *d, const struct link_job *jobs, int n)
+{
+    prepare(d, jobs, n, false);
+}
+
+void link_wait(struct device *d, const struct link_job *jobs, int n)
+{
+    prepare(d, jobs, n, true);
+}

@@ -1,0 +1,77 @@
+/* typed_copy_batch.c: links in one launch: a kernel that reads a list of them, in its argument or in device memory. */
+#include "base/env.h"
+#include "typed_copy_internal.h"
+#include <stddef.h>
+#include <string.h>
+
+/* It never goes: the first reference is its own. */
+struct kernel kernel_links = {.signature = "links", .family = GEN_LINK, .refs = 1};
+
+static void list_clear(struct link_list *l)
+{
+    l->n = 0;
+    l->blocks = 0;
+    l->programs = false;
+}
+
+void list_begin(struct link_list *l, struct device *d)
+{
+    struct module *m = module_of(&kernel_links, d);
+    bool wanted = env_get()->engine != ENV_ENGINE_COPY;
+    l->module = wanted && m && module_request(m) == STAGE_READY ? m : NULL;
+    list_clear(l);
+}
+
+bool list_add(struct link_list *l, const struct stridec_link *links, int n)
+{
+    const struct gen_way *way = &l->module->plan.way[0];
+    uint32_t each = (uint32_t)(way->threads * way->words_per_thread);
+    if (l->n + n > LIST_LINKS) return false;
+    for (int i = 0; i < n; i++) {
+        l->job[l->n] = links[i];
+        l->programs |= (links[i].code >> 20 & 7) == 0;
+        l->job[l->n++].first = l->blocks;
+        l->blocks += (links[i].words + each - 1) / each;
+    }
+    return true;
+}
+
+/* The entry of the shortest argument that holds the list; the last, whose list lies in device memory, where none does
+ * or there is something to interpret. */
+static int choose_entry(const struct gen_plan *plan, const struct link_list *l)
+{
+    int last = plan->nwords - 1, entry = last;
+    while (entry >= 0 && plan->words[entry] < l->n) entry--;
+    return entry < 0 || l->programs ? last : entry;
+}
+
+/* The list in device memory: by way of pinned memory, so that the copy does not wait for the stream. */
+static int put_list(const struct link_list *l, struct link_batch *b, struct device *d, struct stream *s,
+                    struct stridec_links *a, int *launches)
+{
+    size_t bytes = (size_t)l->n * sizeof *l->job;
+    struct buffer *host = link_keep(b, d, BUFFER_PINNED, bytes), *list = link_keep(b, d, BUFFER_DEVICE, bytes);
+    if (!host || !list) return -1;
+    memcpy(host->host, l->job, bytes);
+    a->list = list->address;
+    return copies_one(d, s, list->address, host->address, (int64_t)bytes, launches);
+}
+
+int list_launch(struct link_list *l, struct link_batch *b, struct device *d, struct stream *s, int *launches)
+{
+    struct stridec_links a;
+    if (!l->n) return 0;
+    const struct gen_plan *plan = &l->module->plan;
+    int entry = choose_entry(plan, l);
+    memset(&a, 0, offsetof(struct stridec_links, job));
+    a.n = (uint32_t)l->n, a.blocks = l->blocks;
+    if (l->n <= plan->words[entry])
+        memcpy(a.job, l->job, (size_t)l->n * sizeof *l->job);
+    else if (put_list(l, b, d, s, &a, launches))
+        return -1;
+    int64_t blocks = launch_limit(a.blocks);
+    if (blocks == 1) a.done = stream_flag(d, s, &a.ticket);
+    int result = launch_enqueue(l->module, KERNEL_PACK, entry, blocks, &a, s, a.done, launches);
+    list_clear(l);
+    return result;
+}

@@ -1,0 +1,180 @@
+/* typed_copy_pair.c: one layout into one other, by a module made for both forms.
+ *
+ * Pairs are kernels of kernel.c's table, by both signatures; a small table in front finds one by its sides' addresses,
+ * which stay theirs while the pair is known. */
+#include "../../gen/form.h"
+#include "../../gen/hash.h"
+#include "base/env.h"
+#include "typed_copy_internal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIR_BITS 6
+
+static struct kernel *known[1 << PAIR_BITS];   /* under kernel_lock; each with a reference */
+
+static struct kernel **slot_of(const struct kernel *from, const struct kernel *to)
+{
+    return &known[hash_place((uintptr_t)from * 31 + (uintptr_t)to, PAIR_BITS)];
+}
+
+static struct kernel *find_known(const struct kernel *from, const struct kernel *to)
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct kernel *k = *slot_of(from, to);
+    if (k && k->from == from && k->to == to)
+        k->refs++;
+    else
+        k = NULL;
+    pthread_mutex_unlock(&kernel_lock);
+    return k;
+}
+
+/* In the place of another, if need be. */
+static void make_known(struct kernel *k, struct kernel **slot)
+{
+    pthread_mutex_lock(&kernel_lock);
+    struct kernel *before = *slot;
+    *slot = k;
+    if (k) k->refs++;
+    pthread_mutex_unlock(&kernel_lock);
+    kernel_put(before);
+}
+
+void pairs_forget(void)
+{
+    for (int i = 0; i < 1 << PAIR_BITS; i++) make_known(NULL, &known[i]);
+}
+
+/* A kernel that moves from one's form into the other's, both of which it holds on to; kernel_lock is held. Takes the
+ * signature. */
+static struct kernel *pair_new(struct kernel *from, struct kernel *to, char *signature)
+{
+    struct reason why;
+    struct kernel *k = calloc(1, sizeof *k);
+    if (!k) {
+        free(signature);
+        return NULL;
+    }
+    *k = (struct kernel){.signature = signature, .family = GEN_LINK};
+    if (!kernel_add(k, &why)) return NULL;
+    k->from = from, k->to = to;
+    from->refs++, to->refs++;
+    return k;
+}
+
+static struct kernel *pair_of(struct kernel *from, struct kernel *to)
+{
+    char *signature;
+    if (asprintf(&signature, "%s > %s", from->signature, to->signature) < 0) return NULL;
+    pthread_mutex_lock(&kernel_lock);
+    struct kernel *k = kernel_find(signature);
+    if (k)
+        free(signature);
+    else
+        k = pair_new(from, to, signature);
+    pthread_mutex_unlock(&kernel_lock);
+    return k;
+}
+
+struct kernel *pair_get(const struct link_job *job)
+{
+    struct kernel *from = job->from.kernel, *to = job->to.kernel;
+    if (!from || !to || from->family == GEN_GENERIC || to->family == GEN_GENERIC) return NULL;
+    from = kernel_code(from), to = kernel_code(to);
+    struct kernel *k = find_known(from, to);
+    if (!k && (k = pair_of(from, to))) make_known(k, slot_of(from, to));
+    return k;
+}
+
+/* A move by a module that is ready. */
+struct move {
+    struct module *module;
+    const struct link_side *side[2];
+    uint64_t lists[2];
+    bool wrap, alike;
+};
+
+/* Where packed byte `at` of a side begins: the element and the rest within it. */
+static struct stridec_launch side_at(const struct move *v, int i, int64_t at)
+{
+    const struct link_side *s = v->side[i];
+    int64_t size = s->tree->size, whole = at / size;
+    return (struct stridec_launch){.user = s->user + (uint64_t)whole * (uint64_t)s->extent, .extent = s->extent,
+                                   .begin = at - whole * size, .wrap = v->wrap, .program = v->lists[i]};
+}
+
+/* The widest entry that both sides allow. */
+static int choose_entry(const struct gen_plan *plan, const struct stridec_launch a[2], int64_t bytes)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < 2; i++) all |= a[i].user | (uint64_t)a[i].begin | (a[i].wrap ? (uint64_t)a[i].extent : 0);
+    return launch_entry(plan, all, bytes, plan->words[0]);
+}
+
+/* Bytes of a launch that begins there. */
+static int64_t launch_bytes(const struct gen_plan *plan, int word, const struct stridec_launch a[2], int64_t bytes)
+{
+    int64_t begin = a[0].begin > a[1].begin ? a[0].begin : a[1].begin, most = (int64_t)INT32_MAX * word - begin;
+    if (plan->index_bits == 32 && bytes > most) bytes = most;
+    return bytes - bytes % word;
+}
+
+/* Both sides' arguments, each cut after its numbers. */
+static void set_argument(const struct move *v, int word, struct stridec_launch a[2], unsigned char *argument)
+{
+    const struct form *form[2] = {v->module->kernel->from->form, v->module->kernel->to->form};
+    size_t cut = offsetof(struct stridec_launch, number) + 8 * (size_t)form_link_numbers(form[0], form[1]);
+    for (int i = 0; i < 2; i++) {
+        form_numbers(v->side[i]->kernel->form, word, a[i].number);
+        memcpy(argument + (size_t)i * cut, &a[i], cut);
+    }
+}
+
+/* The next launch, of all that is left or of what it can reach. Its bytes, or -1. */
+static int64_t launch(const struct move *v, struct device *d, struct stream *s, int64_t at, int64_t end, int *launches)
+{
+    const struct gen_plan *plan = &v->module->plan;
+    struct stridec_launch a[2] = {side_at(v, 0, at), side_at(v, 1, at)};
+    unsigned char argument[2 * sizeof *a] __attribute__((aligned(8)));
+    int entry = choose_entry(plan, a, end - at), word = plan->words[entry];
+    int64_t bytes = launch_bytes(plan, word, a, end - at);
+    int64_t blocks = launch_grid(&plan->way[0], bytes / word);
+    for (int i = 0; i < 2; i++) a[i].end = a[i].begin + bytes;
+    a[0].packed = v->alike && a[0].begin == a[1].begin;
+    if (blocks == 1 && at + bytes == end) a[1].done = stream_flag(d, s, &a[1].ticket);
+    set_argument(v, word, a, argument);
+    return launch_enqueue(v->module, KERNEL_PACK, entry, blocks, argument, s, a[1].done, launches) ? -1 : bytes;
+}
+
+/* What the sides' layouts keep on the device. False where it can't be had. */
+static bool get_lists(struct move *v, struct device *d)
+{
+    for (int i = 0; i < 2; i++) {
+        struct kernel *k = v->side[i]->kernel;
+        if (form_has_lists(k->form) && !(v->lists[i] = launch_lists(k, d))) return false;
+    }
+    return true;
+}
+
+static int move_ready(struct module *m, struct device *d, struct stream *s, const struct link_job *job, int *launches)
+{
+    struct move v = {.module = m, .side = {&job->from, &job->to}};
+    v.wrap = launch_wraps(job->from.tree, job->from.extent, job->bytes) || launch_wraps(job->to.tree, job->to.extent, job->bytes);
+    v.alike = job->from.kernel == job->to.kernel && job->from.extent == job->to.extent;
+    if (!get_lists(&v, d)) return 1;
+    for (int64_t at = 0, bytes; at < job->bytes; at += bytes)
+        if ((bytes = launch(&v, d, s, at, job->bytes, launches)) < 0) return -1;
+    return 0;
+}
+
+int pair_move(struct device *d, struct stream *s, const struct link_job *job, int *launches)
+{
+    if (env_get()->engine == ENV_ENGINE_COPY) return 1;
+    struct kernel *k = pair_get(job);
+    struct module *m = k ? module_of(k, d) : NULL;
+    int result = m && module_request(m) == STAGE_READY ? move_ready(m, d, s, job, launches) : 1;
+    kernel_put(k);
+    return result;
+}

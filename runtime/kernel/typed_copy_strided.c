@@ -1,0 +1,258 @@
+/* typed_copy_strided.c: two chains of strides as one nest: counts that serve both sides, and each side's steps.
+ *
+ * A side is a list of levels, innermost first: `unit` packed bytes further on lie `step` bytes further, up to the next
+ * level's unit. The nest has a level wherever either side has one; its units must divide each other. Sides of equal
+ * blocks do, and so does packed memory, which is one level, with anything. */
+#include "../../gen/hash.h"
+#include "base/spinlock.h"
+#include "typed_copy_internal.h"
+
+#define LEVELS_MOST 16
+#define WORD_MAX 16
+#define TAIL_WORTH 16   /* words that are worth a link of their own for what they leave over */
+
+struct level {
+    int64_t unit, step;
+};
+struct side {
+    uint64_t at;
+    int n;
+    struct level level[LEVELS_MOST];
+};
+struct nest {
+    uint64_t at[2];
+    int n;
+    int64_t unit[LEVELS_MOST + 1], step[LEVELS_MOST + 1][2];
+};
+
+/* True if the level goes on as the one within it does. */
+static bool goes_on(int64_t inner_unit, int64_t inner_step, int64_t unit, int64_t step)
+{
+    int64_t end;
+    return !__builtin_mul_overflow(unit / inner_unit, inner_step, &end) && end == step;
+}
+
+/* What lies within has been pushed. A level of one is none. */
+static bool push(struct side *s, int64_t unit, int64_t step)
+{
+    if (s->n && s->level[s->n - 1].unit == unit) s->n--;
+    if (s->n == LEVELS_MOST) return false;
+    if (!s->n || !goes_on(s->level[s->n - 1].unit, s->level[s->n - 1].step, unit, step))
+        s->level[s->n++] = (struct level){unit, step};
+    return true;
+}
+
+/* Strides within t, innermost first. Levels past the last byte of the job are never reached. */
+static bool push_tree(struct side *s, const struct tree *t, int64_t bytes)
+{
+    if (t->kind == TREE_DENSE) return push(s, 1, 1);
+    if (t->kind != TREE_STRIDE || t->child->size == 0) return false;
+    s->at += (uint64_t)t->child->off;
+    if (!push_tree(s, t->child, bytes)) return false;
+    return t->child->size >= bytes || push(s, t->child->size, t->step);
+}
+
+static bool read_side(struct side *s, const struct link_side *side, int64_t bytes)
+{
+    s->at = side->user;
+    s->n = 0;
+    if (!side->tree) return push(s, 1, 1);
+    if (!push_tree(s, side->tree, bytes)) return false;
+    return side->tree->size >= bytes || push(s, side->tree->size, side->extent);
+}
+
+/* The step of a unit that one of the side's levels, the k-th or one within it, divides. */
+static bool step_of(const struct side *s, int k, int64_t unit, int64_t *step)
+{
+    return unit % s->level[k].unit == 0 && !__builtin_mul_overflow(unit / s->level[k].unit, s->level[k].step, step);
+}
+
+static bool add_level(struct nest *n, int64_t unit, const int64_t step[2])
+{
+    int last = n->n - 1;
+    if (last >= 0 && unit % n->unit[last]) return false;
+    if (last >= 0 && goes_on(n->unit[last], n->step[last][0], unit, step[0]) &&
+        goes_on(n->unit[last], n->step[last][1], unit, step[1]))
+        return true;
+    n->unit[n->n] = unit;
+    n->step[n->n][0] = step[0], n->step[n->n][1] = step[1];
+    return ++n->n <= LEVELS_MOST;
+}
+
+/* Both sides' levels, in the order of their units. */
+static bool merge(struct nest *n, const struct side s[2])
+{
+    int next[2] = {0, 0};
+    n->n = 0;
+    while (next[0] < s[0].n || next[1] < s[1].n) {
+        int64_t unit = INT64_MAX, step[2];
+        for (int i = 0; i < 2; i++)
+            if (next[i] < s[i].n && s[i].level[next[i]].unit < unit) unit = s[i].level[next[i]].unit;
+        for (int i = 0; i < 2; i++) {
+            if (next[i] < s[i].n && s[i].level[next[i]].unit == unit) next[i]++;
+            /* Both begin with a unit of one byte. */
+            if (!step_of(&s[i], next[i] - 1, unit, &step[i])) return false;
+        }
+        if (!add_level(n, unit, step)) return false;
+    }
+    return true;
+}
+
+/* The widest word that addresses, units and steps allow. */
+static int word_of(const struct nest *n)
+{
+    uint64_t bits = WORD_MAX | n->at[0] | n->at[1];
+    if (n->step[0][0] != 1 || n->step[0][1] != 1) return 1;
+    for (int l = 1; l < n->n; l++) bits |= (uint64_t)(n->unit[l] | n->step[l][0] | n->step[l][1]);
+    return (int)(bits & -bits);
+}
+
+/* x / count for x < 2^31: with l = ceil(log2 count), floor(x * m / 2^(31 + l)) for m = floor(2^(31 + l) / count) + 1,
+ * since x * (m * count - 2^(31 + l)) < 2^(31 + l) (Granlund and Montgomery, 1994). */
+static int set_count(struct stridec_link *k, int l, uint32_t count)
+{
+    int log = 32 - __builtin_clz(count - 1);
+    k->count[l] = count;
+    k->magic[l] = (uint32_t)((UINT64_C(1) << (31 + log)) / count + 1);
+    return log - 1;
+}
+
+/* A level's steps in words; `digits` is the most that it counts, *span what all levels reach. */
+static bool set_steps(struct stridec_link *k, int l, const int64_t step[2], int word, int64_t digits, int64_t span[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t words = step[i] / word, most;
+        if (words > INT32_MAX || words < -INT32_MAX) return false;
+        if (__builtin_mul_overflow(words < 0 ? -words : words, digits, &most) || most > INT32_MAX) return false;
+        if ((span[i] += most) > INT32_MAX) return false;
+        k->step[l][i] = (int32_t)words;
+    }
+    return true;
+}
+
+static bool fill(struct stridec_link *k, const struct nest *n, int word, int64_t begin, int64_t end)
+{
+    /* A word takes the innermost level's place where it is the whole of it. */
+    int skip = n->n > 1 && n->unit[1] == word, levels = n->n - skip;
+    int64_t span[2] = {0, 0};
+    if (levels > GEN_LINK_LEVELS || end / word > INT32_MAX) return false;
+    *k = (struct stridec_link){.from = n->at[0], .to = n->at[1]};
+    k->start = (uint32_t)(begin / word);
+    k->words = (uint32_t)((end - begin) / word);
+    k->code = (uint32_t)levels << 20 | (uint32_t)__builtin_ctz((unsigned)word) << 23;
+    for (int l = 0; l < levels; l++) {
+        int at = l + skip;
+        int64_t unit = at ? n->unit[at] : word, digits = end / unit;
+        const int64_t one[2] = {n->step[0][0] * word, n->step[0][1] * word};
+        if (l + 1 < levels) {
+            digits = n->unit[at + 1] / unit;
+            k->code |= (uint32_t)set_count(k, l, (uint32_t)digits) << (5 * l);
+        }
+        if (!set_steps(k, l, at ? n->step[at] : one, word, digits, span)) return false;
+    }
+    return true;
+}
+
+/* The widest word that divides the rest as well. */
+static int tail_word(int word, int64_t rest)
+{
+    int64_t bits = rest | word;
+    return (int)(bits & -bits);
+}
+
+static int make(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+{
+    struct side s[2];
+    struct nest n;
+    if (!read_side(&s[0], &job->from, job->bytes) || !read_side(&s[1], &job->to, job->bytes) || !merge(&n, s)) return 0;
+    n.at[0] = s[0].at, n.at[1] = s[1].at;
+    int word = word_of(&n), tail = tail_word(word, job->bytes);
+    int64_t whole = job->bytes - job->bytes % word;
+    if (tail == word || job->bytes < TAIL_WORTH * word) return fill(out, &n, tail, 0, job->bytes);
+    return fill(out, &n, word, 0, whole) && fill(out + 1, &n, tail, whole, job->bytes) ? 2 : 0;
+}
+
+/*
+ * What was found lately: exchanges go on with the same layouts, elsewhere in memory at most.
+ */
+
+#define RECALLED_BITS 8
+
+static struct recalled {
+    struct latch latch;
+    const struct tree *tree[2];   /* with a reference, so that no other gets its address */
+    int64_t extent[2], bytes;
+    uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
+    int n;                        /* of links, whose addresses count from the sides'; 0: nothing is here */
+    struct stridec_link links[NEST_LINKS];
+} recalled[1 << RECALLED_BITS];
+
+static struct recalled key_of(const struct link_job *job)
+{
+    const struct link_side *side[2] = {&job->from, &job->to};
+    struct recalled key = {.bytes = job->bytes};
+    for (int i = 0; i < 2; i++) {
+        key.tree[i] = side[i]->tree;
+        key.extent[i] = side[i]->tree ? side[i]->extent : 0;
+        key.aligned = key.aligned * WORD_MAX + side[i]->user % WORD_MAX;
+    }
+    return key;
+}
+
+static struct recalled *place_of_key(const struct recalled *k)
+{
+    uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
+    return &recalled[hash_place(mixed, RECALLED_BITS)];
+}
+
+static bool same(const struct recalled *a, const struct recalled *b)
+{
+    return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
+           a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
+}
+
+static int recall(struct recalled *r, const struct recalled *key, struct stridec_link out[NEST_LINKS])
+{
+    latch_close(&r->latch);
+    int n = same(r, key) ? r->n : 0;
+    for (int i = 0; i < n; i++) out[i] = r->links[i];
+    latch_open(&r->latch);
+    return n;
+}
+
+/* In the place of another. */
+static void keep(struct recalled *r, const struct recalled *what)
+{
+    struct tree *before[2];
+    for (int i = 0; i < 2; i++)
+        if (what->tree[i]) tree_ref((struct tree *)(uintptr_t)what->tree[i]);
+    latch_close(&r->latch);
+    for (int i = 0; i < 2; i++) {
+        before[i] = (struct tree *)(uintptr_t)r->tree[i];
+        r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
+        r->links[i] = what->links[i];
+    }
+    r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
+    latch_open(&r->latch);
+    for (int i = 0; i < 2; i++) tree_unref(before[i]);
+}
+
+void nests_forget(void)
+{
+    for (int i = 0; i < 1 << RECALLED_BITS; i++) keep(&recalled[i], &(struct recalled){.n = 0});
+}
+
+int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+{
+    struct recalled key = key_of(job), *r = place_of_key(&key);
+    int n = recall(r, &key, out);
+    for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
+    if (n || !(n = make(job, out))) return n;
+    key.n = n;
+    for (int i = 0; i < n; i++) {
+        key.links[i] = out[i];
+        key.links[i].from -= job->from.user, key.links[i].to -= job->to.user;
+    }
+    keep(r, &key);
+    return n;
+}

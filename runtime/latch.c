@@ -1,4 +1,0 @@
-/* latch.c: see latch.h. */
-#include "latch.h"
-
-bool latch_calls;

@@ -1,0 +1,271 @@
+/* measure_kernels.c: the search of `stridec tune` for kernels that are quicker than the model's: all candidates of a few
+ * layouts of each family, compiled ahead in threads, verified, timed in turns. */
+#include "kernel/kernel_internal.h"
+#include "kernel/kernel_knobs.h"
+#include "timing.h"
+#include "tune/table_knobs.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORTH 0.97        /* a row is written for what takes less than this of the model's time */
+#define FINALISTS 5
+#define ROUNDS 3          /* of all, then of the finalists */
+#define CALLS 5           /* a round, behind one that is not timed */
+#define FINAL_CALLS 15
+#define QUICK_CANDIDATES 2
+
+static const int64_t blocks[] = {4, 8, 16, 32, 64, 128, 512};
+static const int64_t sizes[] = {65536, 1048576, 4194304, 67108864};
+
+/* --- layouts: each function makes one of about so many packed bytes --- */
+
+/* Records {double, int, int, char} of 24 bytes, 17 of them used. */
+static struct tree *records(int64_t unused, int64_t bytes, struct reason *why)
+{
+    (void)unused;
+    struct tree *part[2] = {tree_dense(0, 12, why), tree_dense(16, 5, why)};
+    return tree_stride(0, bytes / 17, 24, tree_seq(0, 2, part, why), why);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Single blocks with gaps of up to four of them. */
+static struct tree *gather(int64_t block, int64_t bytes, struct reason *why)
+{
+    int64_t count = bytes / block, *at = malloc((size_t)count * sizeof *at), end = 0;
+    uint64_t state = 1;
+    for (int64_t i = 0; at && i < count; i++) at[i] = end, end += block * (1 + (int64_t)(next_random(&state) % 4));
+    struct tree *t = at ? tree_index(0, count, at, tree_dense(0, block, why), why) : NULL;
+    free(at);
+    return t;
+}
+
+/* Blocks of 1 to 64 units, 32 on average. */
+static struct tree *runs(int64_t unit, int64_t bytes, struct reason *why)
+{
+    int64_t count = bytes / unit / 32, end = 0;
+    struct tree **part = malloc((size_t)count * sizeof *part);
+    uint64_t state = 1;
+    for (int64_t i = 0; part && i < count; i++) {
+        int64_t length = unit * (1 + (int64_t)(next_random(&state) % 64));
+        part[i] = tree_dense(end, length, why);
+        end += length + unit * (1 + (int64_t)(next_random(&state) % 8));
+    }
+    struct tree *t = part ? tree_seq(0, count, part, why) : NULL;
+    free(part);
+    return t;
+}
+
+/* A list beside a column. */
+static struct tree *beside(int64_t block, int64_t bytes, struct reason *why)
+{
+    struct tree *part[2] = {gather(block, bytes / 2, why), tune_column(4 * block, bytes / 2, why)};
+    return tree_seq(0, 2, part, why);
+}
+
+struct row {
+    struct tree *(*make)(int64_t block, int64_t bytes, struct reason *why);
+    int64_t block, bytes;
+};
+
+/* Beside the grid of columns. Within a family in the order that tune_knobs_add wants. */
+static const struct row others[] = {
+    {records, 0, 65536}, {records, 0, 1048576}, {records, 0, 16777216},
+    {runs, 8, 65536}, {runs, 8, 1048576}, {runs, 8, 16777216},
+    {gather, 4, 65536}, {gather, 4, 1048576}, {gather, 4, 16777216},
+    {gather, 8, 65536}, {gather, 8, 1048576}, {gather, 8, 16777216},
+    {beside, 8, 65536}, {beside, 8, 1048576},
+};
+#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
+
+/* All rows to measure; *n of them. malloc'd. */
+static struct row *plan(bool quick, int *n)
+{
+    struct row *rows = malloc((LENGTH(blocks) * LENGTH(sizes) + LENGTH(others)) * sizeof *rows);
+    *n = 0;
+    for (int i = 0; rows && i < LENGTH(blocks); i++)
+        for (int j = 0; j < LENGTH(sizes); j++)
+            if (!quick || (i == 1 && j == 0)) rows[(*n)++] = (struct row){tune_column, blocks[i], sizes[j]};
+    for (int i = 0; rows && i < LENGTH(others); i++)
+        if (!quick || (others[i].bytes == sizes[0] && i % 2 == 0)) rows[(*n)++] = others[i];
+    return rows;
+}
+
+/* --- candidates of a layout --- */
+
+/* The candidate 0 is the model's own choice. Others have settings for the directions that have so many. */
+struct candidate {
+    const char *knobs[2];
+    bool wrong;             /* not compiled, or moved other bytes */
+    double us[2];
+};
+
+struct contest {
+    struct tune_call call;
+    struct kernel *kernel;
+    struct candidate *candidate;
+    int n;
+    char **list[2];
+};
+
+static bool list_candidates(struct contest *c, bool quick)
+{
+    struct reason why;
+    int count[2];
+    for (int i = 0; i < 2; i++) {
+        count[i] = kernel_candidates(c->kernel, (enum kernel_direction)i, &c->list[i], &why);
+        if (count[i] < 0) return false;
+        if (quick && count[i] > QUICK_CANDIDATES) count[i] = QUICK_CANDIDATES;
+        if (count[i] > c->n) c->n = count[i];
+    }
+    if (c->n < 1) c->n = 1;
+    c->candidate = calloc((size_t)c->n, sizeof *c->candidate);
+    for (int i = 1; c->candidate && i < c->n; i++)
+        for (int way = 0; way < 2; way++) c->candidate[i].knobs[way] = i < count[way] ? c->list[way][i] : NULL;
+    return c->candidate != NULL;
+}
+
+static void compile(struct contest *c)
+{
+    struct kernel_trial *trials = calloc((size_t)c->n, sizeof *trials);
+    if (!trials) return;
+    for (int i = 0; i < c->n; i++) {
+        trials[i].kernel = c->kernel;
+        memcpy(trials[i].knobs, c->candidate[i].knobs, sizeof trials[i].knobs);
+    }
+    kernel_prepare(trials, c->n, c->call.device->arch, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    free(trials);
+}
+
+static bool verify(struct contest *c)
+{
+    if (kernel_try(c->kernel, c->call.device, c->candidate[0].knobs)) return false;
+    struct tune_reference *r = tune_reference(&c->call);
+    for (int i = 1; r && i < c->n; i++) {
+        c->candidate[i].wrong = !tune_verify(r, c->candidate[i].knobs);
+        if (c->candidate[i].wrong)
+            fprintf(stderr, "stridec tune: %s with pack %s, unpack %s: not compiled, or other bytes: left out\n",
+                    kernel_signature(c->kernel), c->candidate[i].knobs[0] ? c->candidate[i].knobs[0] : "by the model",
+                    c->candidate[i].knobs[1] ? c->candidate[i].knobs[1] : "by the model");
+    }
+    tune_reference_free(r);
+    return r != NULL;
+}
+
+/* --- timing --- */
+
+/* Takes part in a direction: not wrong, and not the model's under another number. */
+static bool competes(const struct contest *c, int i, int way)
+{
+    return i == 0 || (!c->candidate[i].wrong && c->candidate[i].knobs[way]);
+}
+
+/* The median times of these candidates in a direction, in turns, so that what drifts drifts for all. */
+static bool time_some(struct contest *c, int way, const int some[], int n, int calls)
+{
+    double (*us)[ROUNDS * FINAL_CALLS] = malloc((size_t)n * sizeof *us);
+    bool ok = us != NULL;
+    c->call.pack = way == GEN_PACK;
+    for (int round = 0; ok && round < ROUNDS; round++) {
+        for (int i = 0; ok && i < n; i++) {
+            ok = kernel_try(c->kernel, c->call.device, c->candidate[some[i]].knobs) == 0 && tune_once(&c->call) >= 0;
+            for (int call = 0; ok && call < calls; call++)
+                ok = (us[i][round * calls + call] = tune_once(&c->call)) >= 0;
+        }
+    }
+    for (int i = 0; ok && i < n; i++) c->candidate[some[i]].us[way] = tune_median(us[i], ROUNDS * calls);
+    free(us);
+    return ok;
+}
+
+/* The quickest in a direction, 0 unless another is worth a row; -1 where it failed. */
+static int winner(struct contest *c, int way)
+{
+    int *some = malloc((size_t)c->n * sizeof *some), n = 0, best = 0;
+    for (int i = 0; some && i < c->n; i++)
+        if (competes(c, i, way)) some[n++] = i;
+    bool ok = some && time_some(c, way, some, n, CALLS);
+    /* The model's stays at the front; the best of the rest follow. */
+    for (int i = 1; ok && i < n && i <= FINALISTS; i++)
+        for (int j = i + 1; j < n; j++)
+            if (c->candidate[some[j]].us[way] < c->candidate[some[i]].us[way]) {
+                int other = some[i];
+                some[i] = some[j], some[j] = other;
+            }
+    n = n > FINALISTS + 1 ? FINALISTS + 1 : n;
+    ok = ok && time_some(c, way, some, n, FINAL_CALLS);
+    for (int i = 1; ok && i < n; i++)
+        if (c->candidate[some[i]].us[way] < c->candidate[best].us[way]) best = some[i];
+    free(some);
+    return !ok ? -1 : c->candidate[best].us[way] < WORTH * c->candidate[0].us[way] ? best : 0;
+}
+
+/* --- rows --- */
+
+static bool record(struct tune_table *t, const struct contest *c, int way, int best)
+{
+    const struct candidate *b = &c->candidate[best];
+    struct tune_knobs k = {.direction = (enum gen_direction)way, .family = kernel_family(c->kernel)};
+    knobs_measure(kernel_code(c->kernel)->form, &k.block, &k.bytes);
+    if (best) snprintf(k.settings, sizeof k.settings, "%s", b->knobs[way]);
+    if (best)
+        fprintf(stderr, "    %s: %.1f us by the model, %.1f us with %s\n", tune_direction_name(k.direction),
+                c->candidate[0].us[way], b->us[way], k.settings);
+    return tune_knobs_add(t, &k);
+}
+
+static int compete(struct tune_table *t, struct contest *c, bool quick)
+{
+    if (!list_candidates(c, quick)) return -1;
+    compile(c);
+    if (!verify(c)) return -1;
+    for (int way = 0; way < 2; way++) {
+        int best = winner(c, way);
+        if (best < 0 || !record(t, c, way, best)) return -1;
+    }
+    return kernel_try(c->kernel, c->call.device, NULL);
+}
+
+static int measure(struct tune_table *t, struct device *d, struct stream *s, const struct row *row, bool quick)
+{
+    struct reason why;
+    struct layout *l = tune_layout(row->make(row->block, row->bytes, &why));
+    struct contest c = {.call = {.device = d, .stream = s}};
+    struct parcel *p = &c.call.parcel;
+    struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
+    int rc = -1;
+    if (user) {
+        c.kernel = l->kernel;
+        *p = tune_parcel(&transport_device, l, d, user);
+        if (p->transport->acquire(p)) rc = compete(t, &c, quick);
+    }
+    for (int way = 0; way < 2; way++)
+        if (c.list[way]) gen_knob_list_free(c.list[way]);
+    free(c.candidate);
+    buffer_put(p->wire);
+    buffer_put(user);
+    layout_unref(l);
+    return rc;
+}
+
+int tune_kernels(struct tune_table *t, struct device *d, bool quick)
+{
+    int n;
+    struct row *rows = plan(quick, &n);
+    if (!rows || device_enter(d)) return free(rows), -1;
+    struct stream *s = stream_get(d);
+    int rc = s ? 0 : -1;
+    for (int i = 0; rc == 0 && i < n; i++) {
+        fprintf(stderr, "stridec tune: kernels, layout %d of %d\n", i + 1, n);
+        rc = measure(t, d, s, &rows[i], quick);
+    }
+    if (s) stream_put(d, s);
+    device_leave(d);
+    free(rows);
+    return rc;
+}

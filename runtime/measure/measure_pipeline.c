@@ -1,0 +1,160 @@
+/* measure_pipeline.c: timing messages in chunks for `stridec tune`, between ranks 0 and 1: how long chunks are best, how many at
+ * a time, in which memory, and from which length on all that is worth its while. */
+#include "protocol/pipeline.h"
+#include "protocol/pipeline_send.h"
+#include "protocol/placement.h"
+#include "protocol/rndv_recv.h"
+#include "protocol/rts.h"
+#include "timing.h"
+#include <string.h>
+
+#define TAG 0
+#define BLOCK 64
+#define NEVER ((int64_t)1 << 30)   /* longer messages go whole anyway */
+#define WORTH 0.95                 /* of the whole message's time: two runs may differ by so much */
+
+static const int64_t chunks[] = {1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21}, depths[] = {2, 4, 8, 16};
+static const int64_t lengths[] = {1 << 24, 1 << 23, 1 << 22, 1 << 21, 1 << 20, 1 << 19, 1 << 18, 1 << 17};
+#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
+
+/* Both ranks go through the same points: what is chosen by times is rank 0's choice, which it tells. */
+struct link {
+    struct device *device;
+    int rank, other;
+    struct layout *layout;    /* of the point; NULL where it can't be had */
+    struct buffer *user;
+    bool whole;               /* the message is not cut */
+};
+
+static struct parcel *parcel(struct link *l)
+{
+    struct parcel *p = NULL;
+    struct where w = {.device = l->device};
+    void *user = (void *)(uintptr_t)l->user->address;
+    return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p : NULL;
+}
+
+/* The other rank is told also where nothing can be sent. */
+static bool give_whole(struct link *l)
+{
+    struct parcel *p = parcel(l);
+    bool ok = p && parcel_pack(p, MPI_COMM_SELF) == MPI_SUCCESS;
+    PMPI_Send(ok ? p->address : NULL, ok ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
+    parcel_close(p);
+    return ok;
+}
+
+static bool take_whole(struct link *l)
+{
+    MPI_Status status;
+    struct parcel *p = parcel(l);
+    int rc = PMPI_Recv(p ? p->address : NULL, p ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
+    bool ok = p && rc == MPI_SUCCESS && wire_received(&status) == p->bytes &&
+              parcel_unpack(p, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    parcel_close(p);
+    return ok;
+}
+
+static bool give_chunks(struct link *l)
+{
+    static const struct descriptor none;
+    struct outflow *o = outflow_to(l->other, l->layout, (struct where){.device = l->device},
+                                   (void *)(uintptr_t)l->user->address, 1);
+    PMPI_Send(o ? outflow_descriptor(o) : &none, DESCRIPTOR_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
+    bool ok = o && outflow_feed(o) == 0;
+    if (o) outflow_end(o);
+    return ok;
+}
+
+static bool take_chunks(struct link *l)
+{
+    struct descriptor d;
+    struct pulls pulls = {0};
+    MPI_Status status;
+    struct parcel *p = parcel(l);
+    PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
+    bool ok = p && pipeline_named(&d) && pull_add(&pulls, &d, NULL, p, &status) == MPI_SUCCESS;
+    if (pulls_run(&pulls)) ok = false;
+    parcel_close(p);
+    return ok;
+}
+
+static bool give(void *link)
+{
+    struct link *l = link;
+    return l->whole ? give_whole(l) : give_chunks(l);
+}
+
+static bool take(void *link)
+{
+    struct link *l = link;
+    return l->whole ? take_whole(l) : take_chunks(l);
+}
+
+/* Half a round trip, the same on both; negative where one failed. */
+static double exchange(struct link *l)
+{
+    double median = tune_exchange(l->rank, (double)l->layout->size, give, take, l);
+    if (l->rank == 0) PMPI_Send(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD);
+    else PMPI_Recv(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return median;
+}
+
+/* By these settings, or whole. */
+static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline *p)
+{
+    struct reason why;
+    l->whole = !p;
+    if (p) pipeline_try(p);
+    l->layout = tune_layout(tune_column(BLOCK, bytes, &why));
+    if (l->layout) atomic_store(&l->layout->committed, true);
+    l->user = l->layout && !device_enter(l->device) ? buffer_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
+    if (l->user) device_leave(l->device);
+    double us = tune_both(l->rank, l->user != NULL) ? exchange(l) : -1;
+    buffer_put(l->user);
+    layout_unref(l->layout);
+    l->user = NULL, l->layout = NULL;
+    return us;
+}
+
+/* The best of some values of a setting. False where none can be had. */
+static bool choose(struct link *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[], int n)
+{
+    double best = -1;
+    int64_t chosen = *field;
+    for (int i = 0; i < n; i++) {
+        *field = values[i];
+        double us = time_of(l, bytes, p);
+        if (us >= 0 && (best < 0 || us < best)) best = us, chosen = values[i];
+    }
+    *field = chosen;
+    return best >= 0;
+}
+
+/* From the longest down, until a whole message does as well. */
+static int64_t threshold(struct link *l, const struct tune_pipeline *p, int64_t longest)
+{
+    int64_t least = NEVER;
+    for (int i = 0; i < LENGTH(lengths); i++) {
+        if (lengths[i] > longest) continue;
+        double cut = time_of(l, lengths[i], p), whole = time_of(l, lengths[i], NULL);
+        if (cut < 0 || whole < 0 || cut > WORTH * whole) break;
+        least = lengths[i];
+    }
+    return least;
+}
+
+bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
+{
+    struct link l = {.device = d, .rank = rank, .other = 1 - rank};
+    struct tune_pipeline p = TUNE_PIPELINE_USUAL;
+    int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
+    int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);
+    if (!pipeline_get()) return false;
+    if (rank == 0) fprintf(stderr, "stridec tune: messages in chunks\n");
+    bool ok = choose(&l, longest, &p, &p.chunk, chunks + (quick ? 2 : 0), all) &&
+              choose(&l, longest, &p, &p.depth, depths + (quick ? 1 : 0), few) &&
+              (!mpi_cuda_aware() || choose(&l, longest, &p, &p.device, memory, 2));
+    if (ok) p.least = threshold(&l, &p, longest), t->pipeline = p;
+    return ok;
+}

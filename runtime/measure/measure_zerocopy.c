@@ -1,0 +1,270 @@
+/* measure_zerocopy.c: timing links for `stridec tune`: whole offered messages and kernels that read the other rank's memory,
+ * between ranks 0 and 1; and many layouts in one launch. */
+#include "kernel/typed_copy.h"
+#include "node/ipc_cache.h"
+#include "protocol/rndv_recv.h"
+#include "protocol/rndv_send.h"
+#include "protocol/rts.h"
+#include "timing.h"
+#include <string.h>
+
+/* Moves on a stream, waited for. */
+struct moves {
+    struct device *device;   /* entered */
+    struct stream *stream;
+    const struct link_job *job;
+    int n;
+    bool apart;              /* a launch each */
+};
+
+static double once_moved(void *arg)
+{
+    struct moves *m = arg;
+    struct link_batch batch = {0};
+    int launches = 0, rc = 0, step = m->apart ? 1 : m->n;
+    int64_t start = stats_now();
+    for (int i = 0; i < m->n && rc == 0; i += step)
+        rc = link_move(&batch, m->device, m->stream, m->job + i, step, &launches);
+    if (stream_wait(m->device, m->stream)) rc = -1;
+    double us = (double)(stats_now() - start) / 1e3;
+    link_end(&batch);
+    return rc ? -1 : us;
+}
+
+static struct link_side side_of(const struct layout *l, uint64_t user)
+{
+    return (struct link_side){.tree = l->tree, .kernel = l->kernel, .user = user + (uint64_t)l->tree->off,
+                              .extent = l->extent, .count = 1};
+}
+
+static struct link_job job_of(const struct layout *l, uint64_t from, uint64_t to)
+{
+    return (struct link_job){.from = side_of(l, from), .to = side_of(l, to), .bytes = l->size};
+}
+
+/*
+ * Two ranks.
+ */
+
+#define TAG 0
+#define ROUNDS 1000   /* of trying each other's memory */
+
+struct pair {
+    struct device *device;
+    struct stream *stream;
+    struct peer *peer;
+    int rank, other;
+    struct layout *layout;   /* of the point; NULL where it can't be had */
+    struct buffer *user;
+};
+
+static struct offer *offer(struct pair *p)
+{
+    struct offer_site site = {.feeds = true};
+    return offer_to(p->peer, p->layout, p->device, (void *)(uintptr_t)p->user->address, 1, &site);
+}
+
+/* Until each rank has shown that it can read the other's memory. */
+static bool acquainted(struct pair *p)
+{
+    bool ready = false;
+    if (!tune_both(p->rank, p->peer && p->layout)) return false;
+    for (int i = 0; i < ROUNDS && !ready; i++) {
+        struct offer *o = offer(p);
+        if (o) offer_withdraw(o);
+        import_try(p->peer, p->device);
+        ready = tune_both(p->rank, o != NULL);
+    }
+    return ready;
+}
+
+/* The other rank is told also where nothing can be offered. */
+static bool give(void *pair)
+{
+    struct pair *p = pair;
+    static const struct descriptor none;
+    struct offer *o = offer(p);
+    PMPI_Send(o ? offer_descriptor(o) : &none, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
+    bool fed = o && offer_feed(o) == 0;
+    return o && offer_end(o) == 0 && fed;
+}
+
+/* False where it came another way as well. */
+static bool take(void *pair)
+{
+    struct pair *p = pair;
+    struct descriptor d;
+    struct pulls pulls = {0};
+    MPI_Status status;
+    uint32_t refusals = atomic_load(&p->peer->file->refusals);
+    PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
+    if (!d.bytes) return false;
+    struct parcel *to = parcel_bare(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
+    bool ok = to && pull_add_told(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
+    parcel_close(to);
+    return ok && refusals == atomic_load(&p->peer->file->refusals);
+}
+
+/* What rank 0 needs to read rank 1's buffer. */
+struct window {
+    struct export allocation;   /* span 0: it can't be shared */
+    uint64_t user;
+};
+
+static double time_window(struct pair *p, const struct window *w)
+{
+    const struct export *e = &w->allocation;
+    struct slot s = {.handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
+    uint64_t address;
+    struct import *i = e->span ? import_open(p->peer, &s, p->device, &address) : NULL;
+    if (!i) return -1;
+    struct link_job job = job_of(p->layout, address, p->user->address);
+    struct moves m = {p->device, p->stream, &job, 1, false};
+    double us = tune_repeat(once_moved, &m);
+    import_put(i);
+    return us;
+}
+
+/* Rank 0 reads, while rank 1 waits. */
+static double time_read(struct pair *p)
+{
+    struct window w;
+    double us = 0;
+    memset(&w, 0, sizeof w);
+    w.user = p->user->address;
+    if (p->rank == 1) {
+        if (!export_of(p->device, w.user, p->layout->high, &w.allocation)) w.allocation.span = 0;
+        PMPI_Send(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
+    } else {
+        PMPI_Recv(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        us = time_window(p, &w);
+    }
+    return tune_both(p->rank, us >= 0) ? us : -1;
+}
+
+static void pair_open(struct pair *p, double block, double bytes)
+{
+    struct reason why;
+    p->layout = tune_layout(tune_column((int64_t)block, (int64_t)bytes, &why));
+    p->user = p->layout ? buffer_get(p->device, BUFFER_DEVICE, (size_t)p->layout->high) : NULL;
+    if (p->user) {
+        struct link_job job = job_of(p->layout, p->user->address, p->user->address);
+        link_wait(p->device, &job, 1);
+    } else {
+        layout_unref(p->layout);
+        p->layout = NULL;
+    }
+}
+
+static void pair_close(struct pair *p)
+{
+    buffer_put(p->user);
+    layout_unref(p->layout);
+    p->user = NULL, p->layout = NULL;
+}
+
+static void set(struct tune_grid *g, const struct tune_points *points, int block, int size, double us)
+{
+    g->blocks = block + 1, g->sizes = points->sizes;
+    g->block[block] = points->block[block], g->bytes[size] = points->bytes[size], g->us[block][size] = us;
+}
+
+static bool measure_point(struct tune_table *t, struct pair *p, const struct tune_points *points, int block, int size)
+{
+    pair_open(p, points->block[block], points->bytes[size]);
+    bool ok = acquainted(p);
+    double exchange = ok ? tune_exchange(p->rank, (double)p->layout->size, give, take, p) : -1;
+    double read = exchange >= 0 ? time_read(p) : -1;
+    pair_close(p);
+    if (exchange < 0 || read < 0) return false;
+    set(&t->grid[TUNE_ZEROCOPY], points, block, size, exchange);
+    set(&t->grid[TUNE_PEER_READ], points, block, size, read);
+    return true;
+}
+
+int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank)
+{
+    struct pair p = {.device = d, .rank = rank, .other = 1 - rank};
+    bool ok = !device_enter(d);
+    p.stream = ok ? stream_get(d) : NULL;
+    p.peer = node_armed() ? node_peer(MPI_COMM_WORLD, p.other) : NULL;
+    ok = tune_both(p.rank, p.stream != NULL);
+    int rc = ok ? 0 : -1;
+    for (int i = 0; ok && i < points->blocks; i++) {
+        if (rank == 0)
+            fprintf(stderr, "stridec tune: zero-copy, blocks of %.0f B (%d of %d)\n", points->block[i], i + 1,
+                    points->blocks);
+        for (int j = 0; ok && j < points->sizes; j++) ok = measure_point(t, &p, points, i, j);
+    }
+    if (!ok) t->grid[TUNE_ZEROCOPY].blocks = t->grid[TUNE_PEER_READ].blocks = 0;
+    if (!ok && rc == 0 && rank == 0)
+        fprintf(stderr, "stridec tune: ranks 0 and 1 can't read each other's memory: zero-copy is left out\n");
+    if (p.stream) stream_put(d, p.stream), device_leave(d);
+    return rc;
+}
+
+/*
+ * Many layouts.
+ */
+
+#define BLOCK 64
+#define JOBS_MAX 64
+
+static const struct {
+    int rows, sizes;
+    double jobs[6], bytes[3];
+} grids[2] = {
+    {6, 3, {1, 2, 6, 12, 26, JOBS_MAX}, {1024, 16384, 262144}},
+    {2, 1, {1, 26}, {4096}},
+};
+
+/* The jobs of m, both ways. */
+static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int row, int size)
+{
+    static const enum tune_curve curves[2] = {TUNE_FUSED, TUNE_APART};
+    link_wait(m->device, m->job, m->n);
+    for (int c = 0; c < 2; c++) {
+        struct tune_grid *g = &t->grid[curves[c]];
+        m->apart = c == 1;
+        g->us[row][size] = tune_repeat(once_moved, m);
+        g->block[row] = m->n, g->bytes[size] = bytes;
+        if (g->us[row][size] < 0) return false;
+    }
+    return true;
+}
+
+/* The rows of one size. */
+static bool time_size(struct tune_table *t, struct moves *m, bool quick, int size)
+{
+    struct reason why;
+    struct link_job job[JOBS_MAX];
+    struct layout *l = tune_layout(tune_column(BLOCK, (int64_t)grids[quick].bytes[size], &why));
+    size_t bytes = l ? (size_t)l->high * JOBS_MAX : 0;
+    struct buffer *from = l ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    struct buffer *to = from ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    bool ok = to != NULL;
+    for (int i = 0; ok && i < JOBS_MAX; i++)
+        job[i] = job_of(l, from->address + (uint64_t)(i * l->high), to->address + (uint64_t)(i * l->high));
+    m->job = job;
+    for (int i = 0; ok && i < grids[quick].rows; i++) {
+        m->n = (int)grids[quick].jobs[i];
+        ok = time_jobs(t, m, (double)l->size, i, size);
+    }
+    buffer_put(from), buffer_put(to);
+    layout_unref(l);
+    return ok;
+}
+
+int tune_fused(struct tune_table *t, struct device *d, bool quick)
+{
+    int rows = grids[quick].rows, sizes = grids[quick].sizes;
+    if (device_enter(d)) return -1;
+    struct moves m = {.device = d, .stream = stream_get(d)};
+    bool ok = m.stream != NULL;
+    fprintf(stderr, "stridec tune: many layouts in one launch\n");
+    for (int j = 0; ok && j < sizes; j++) ok = time_size(t, &m, quick, j);
+    for (int c = TUNE_FUSED; ok && c <= TUNE_APART; c++) t->grid[c].blocks = rows, t->grid[c].sizes = sizes;
+    if (m.stream) stream_put(d, m.stream);
+    device_leave(d);
+    return ok ? 0 : -1;
+}

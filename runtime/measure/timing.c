@@ -1,0 +1,210 @@
+/* timing.c: timing kernels for `stridec tune`, and the curves by which transports are chosen. */
+#include "timing.h"
+#include <string.h>
+
+static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
+static const double sizes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
+static const double quick_blocks[] = {16, 256};
+static const double quick_sizes[] = {1024, 65536, 1048576};
+#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
+
+const struct tune_points *tune_points(bool quick)
+{
+    static const struct tune_points all = {LENGTH(blocks), LENGTH(sizes), blocks, sizes};
+    static const struct tune_points few = {LENGTH(quick_blocks), LENGTH(quick_sizes), quick_blocks, quick_sizes};
+    return quick ? &few : &all;
+}
+
+#define POINT_NS 20000000
+#define WARM_NS 5000000
+#define TRIPS_MIN 21
+#define TRIPS_A_LOOK 3
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double tune_median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+double tune_once(struct tune_call *c)
+{
+    struct parcel *p = &c->parcel;
+    int64_t start = stats_now();
+    int rc = c->pack ? p->transport->pack(p, c->stream) : p->transport->unpack(p, c->stream, p->bytes);
+    if (stream_wait(c->device, c->stream) || rc) return -1;
+    return (double)(stats_now() - start) / 1e3;
+}
+
+double tune_repeat(double (*once)(void *), void *arg)
+{
+    double us[TUNE_REPEATS_MAX];
+    int n = 0;
+    if (once(arg) < 0) return -1;   /* loads the module */
+    for (int64_t begin = stats_now();
+         n < TUNE_REPEATS_MAX && (n < TUNE_REPEATS_MIN || stats_now() - begin < POINT_NS); n++) {
+        us[n] = once(arg);
+        if (us[n] < 0) return -1;
+        if (n == 0 && us[0] * 1e3 > POINT_NS) return us[0];
+    }
+    return tune_median(us, n);
+}
+
+bool tune_both(int rank, bool mine)
+{
+    int ready = mine, its = 0, other = 1 - rank;
+    PMPI_Sendrecv(&ready, 1, MPI_INT, other, 0, &its, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return ready && its;
+}
+
+int tune_message_repeats(double bytes)
+{
+    int n = (int)(2 * TUNE_REPEATS_MAX * 4096 / (bytes + 4096));
+    return n < TRIPS_MIN ? TRIPS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
+}
+
+double tune_trip(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
+{
+    int64_t start = stats_now();
+    bool first = rank == 0 ? give(arg) : take(arg), second = rank == 0 ? take(arg) : give(arg);
+    return first && second ? (double)(stats_now() - start) / 2e3 : -1;
+}
+
+/* Trips until a link and a GPU that have idled are awake, and memory that is new to them is known: with three of them 4 MiB
+ * from GPU to GPU took five times what they take in a row. Rank 0 has the clock. */
+static bool warm_up(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
+{
+    int64_t begin = stats_now();
+    int more = 1;
+    bool ok = true;
+    while (more) {
+        for (int i = 0; i < TRIPS_A_LOOK; i++) ok &= tune_trip(rank, give, take, arg) >= 0;
+        more = ok && stats_now() - begin < WARM_NS;
+        if (rank == 0) PMPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        else PMPI_Recv(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return ok;
+}
+
+double tune_exchange(int rank, double bytes, bool (*give)(void *), bool (*take)(void *), void *arg)
+{
+    double us[TUNE_REPEATS_MAX];
+    int n = tune_message_repeats(bytes);
+    bool ok = warm_up(rank, give, take, arg);
+    for (int i = 0; i < n; i++) {
+        us[i] = tune_trip(rank, give, take, arg);
+        ok &= us[i] >= 0;
+    }
+    return tune_both(rank, ok) ? tune_median(us, n) : -1;
+}
+
+static double once_kernel(void *call)
+{
+    return tune_once(call);
+}
+
+struct layout *tune_layout(struct tree *built)
+{
+    struct reason why;
+    struct layout *l = built ? layout_new() : NULL;
+    if (l) {
+        l->tree = tree_canonical(built, &why);
+        l->kernel = l->tree ? kernel_get(l->tree, &why) : NULL;
+    }
+    tree_unref(built);
+    if (!l || !l->kernel) {
+        layout_unref(l);
+        return NULL;
+    }
+    l->size = l->tree->size, l->extent = l->high = l->tree->high, l->low = 0;
+    l->signature = tree_signature(l->tree, &why), l->stats = stats_row(NULL, NULL);
+    kernel_wait(l->kernel);
+    return l;
+}
+
+int64_t tune_column_step(int64_t block)
+{
+    return block * 2 < 64 ? 64 : block * 2;
+}
+
+struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
+{
+    int64_t count = bytes / block;
+    return tree_stride(0, count ? count : 1, tune_column_step(block), tree_dense(0, block, why), why);
+}
+
+struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user)
+{
+    struct parcel p = parcel_on(l, d, (void *)(uintptr_t)user->address, 1);
+    p.transport = t;
+    return p;
+}
+
+/* The curves that each transport's pack and unpack fill. */
+static const struct {
+    const struct transport *transport;
+    enum tune_curve pack, unpack;
+} measured[] = {
+    {&transport_device, TUNE_PACK_DEVICE, TUNE_UNPACK_DEVICE},
+    {&transport_oneshot, TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED},
+    {&transport_staged, TUNE_PACK_STAGED, TUNE_UNPACK_STAGED},
+};
+
+/* A point of the grid that is being filled. */
+struct point {
+    struct tune_table *table;
+    const struct tune_points *points;
+    int block, size;
+};
+
+/* One direction of a transport; false if it failed. */
+static bool measure_way(const struct point *at, struct tune_call *c, bool pack, enum tune_curve curve)
+{
+    struct tune_grid *g = &at->table->grid[curve];
+    c->pack = pack;
+    double us = tune_repeat(once_kernel, c);
+    g->blocks = at->block + 1, g->sizes = at->points->sizes;
+    g->block[at->block] = at->points->block[at->block], g->bytes[at->size] = at->points->bytes[at->size];
+    g->us[at->block][at->size] = us;
+    return us > 0;
+}
+
+static int measure_layout(const struct point *at, struct device *d, struct stream *s)
+{
+    struct reason why;
+    struct layout *l = tune_layout(
+        tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size], &why));
+    struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
+    int rc = user ? 0 : -1;
+    for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
+        struct tune_call c = {.device = d, .stream = s, .parcel = tune_parcel(measured[m].transport, l, d, user)};
+        bool ok = c.parcel.transport->acquire(&c.parcel) && measure_way(at, &c, true, measured[m].pack) &&
+                  measure_way(at, &c, false, measured[m].unpack);
+        buffer_put(c.parcel.wire), buffer_put(c.parcel.stage);
+        rc = ok ? 0 : -1;
+    }
+    buffer_put(user);
+    layout_unref(l);
+    return rc;
+}
+
+int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points)
+{
+    struct point at = {t, points, 0, 0};
+    if (device_enter(d)) return -1;
+    struct stream *s = stream_get(d);
+    int rc = s ? 0 : -1;
+    for (; rc == 0 && at.block < points->blocks; at.block++) {
+        fprintf(stderr, "stridec tune: curves, blocks of %.0f B (%d of %d)\n", points->block[at.block], at.block + 1,
+                points->blocks);
+        for (at.size = 0; rc == 0 && at.size < points->sizes; at.size++) rc = measure_layout(&at, d, s);
+    }
+    if (s) stream_put(d, s);
+    device_leave(d);
+    return rc;
+}

@@ -1,0 +1,365 @@
+/* ipc_cache.c: memory and layouts of peers of the node. */
+#include "ipc_cache.h"
+#include "base/hash_table.h"
+#include "base/log.h"
+#include "base/spinlock.h"
+#include "device/device_internal.h"
+#include "kernel/typed_copy.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMPORTS_MAX 256
+#define LAYOUTS_MAX 4096
+#define PEERS_TRIED 64   /* of a receive from anyone */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Allocations. What opens and closes them holds the lock, and the latch too where it changes the table or their users.
+ */
+
+struct place_key {
+    struct device *device;
+    uint64_t id;
+    int64_t rank;
+};
+struct import {
+    struct place_key key;
+    uint64_t start, span;
+    CUdeviceptr base;      /* 0: the driver refuses */
+    int users;
+    bool across;           /* it is another GPU's */
+    bool stale;            /* closed by its last user: another allocation has its place */
+    UT_hash_handle hh;     /* in order of last use */
+};
+static struct import *imports;
+static struct import *latest;   /* the last message's, which is the last of the table; NULL: not known */
+static struct latch held;
+
+/* With the lock held, out of the table and without users. */
+static void import_close(struct import *i)
+{
+    if (i->base && device_try_enter(i->key.device)) {
+        driver_get()->cuIpcCloseMemHandle(i->base);
+        device_leave(i->key.device);
+    }
+    free(i);
+}
+
+/* With the lock held. */
+static void import_drop(struct import *i)
+{
+    latch_close(&held);
+    HASH_DEL(imports, i);
+    i->stale = true;
+    latest = NULL;
+    bool used = i->users;
+    latch_open(&held);
+    if (!used) import_close(i);
+}
+
+/* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
+static void import_drop_under(const struct place_key *key, const struct slot *s)
+{
+    struct import *i, *next;
+    HASH_ITER(hh, imports, i, next) {
+        bool apart = i->key.rank != key->rank || i->key.device != key->device || i->start >= s->start + s->span ||
+                     s->start >= i->start + i->span;
+        if (!apart) import_drop(i);
+    }
+}
+
+static void import_bound(void)
+{
+    struct import *i, *next;
+    HASH_ITER(hh, imports, i, next) {
+        if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
+        latch_close(&held);
+        bool used = i->users;
+        latch_open(&held);
+        if (!used) import_drop(i);
+    }
+}
+
+static struct import *import_new(const struct place_key *key, const struct slot *s)
+{
+    struct import *i = calloc(1, sizeof *i);
+    if (!i) return NULL;
+    CUresult r = driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (r != CUDA_SUCCESS) {
+        log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)key->rank, driver_error(r));
+        i->base = 0;
+    }
+    i->key = *key, i->start = s->start, i->span = s->span;
+    i->across = s->gpu != device_gpu(key->device);
+    return i;
+}
+
+bool import_across(const struct import *i)
+{
+    return i->across;
+}
+
+/* The own memory needs no opening; all its users share one import. */
+static struct import self_import = {.users = 1};
+
+/* With a user more, if it is the last message's. */
+static struct import *use_latest(const struct place_key *key)
+{
+    latch_close(&held);
+    struct import *i = latest;
+    bool same = i && i->base && !memcmp(&i->key, key, sizeof *key);
+    if (same) i->users++;
+    latch_open(&held);
+    return same ? i : NULL;
+}
+
+/* With the lock held. With a user more; NULL where the driver refuses. */
+static struct import *use(const struct place_key *key, const struct slot *s)
+{
+    struct import *i;
+    HASH_FIND(hh, imports, key, sizeof *key, i);
+    bool there = i != NULL;
+    bool last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!there) import_drop_under(key, s), i = import_new(key, s);
+    if (!i) return NULL;
+    bool opened = i->base;
+    latch_close(&held);
+    if (there && !last) HASH_DEL(imports, i);
+    if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
+    latest = i, i->users += opened;
+    latch_open(&held);
+    import_bound();   /* i goes last, and only if it was not opened */
+    return opened ? i : NULL;
+}
+
+struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
+{
+    struct place_key key;
+    struct import *i;
+    *address = s->user;
+    if (p->self) return &self_import;
+    memset(&key, 0, sizeof key);
+    key.device = d, key.id = s->id, key.rank = p->rank;
+    if (!(i = use_latest(&key))) {
+        pthread_mutex_lock(&lock);
+        i = use(&key, s);
+        pthread_mutex_unlock(&lock);
+    }
+    if (i) *address = i->base + (s->user - i->start);
+    return i;
+}
+
+static bool is_gone(const struct import *i)
+{
+    const struct peer *p = node_world_peer((int)i->key.rank);
+    for (int at = 0; p && at < GONE; at++)
+        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == i->key.id) return true;
+    return false;
+}
+
+/* How many allocations the owner of an import has told of that are gone, if that is news; else 0. */
+static uint32_t news(const struct import *i, struct peer **p)
+{
+    *p = node_world_peer((int)i->key.rank);
+    uint32_t goes = *p ? atomic_load_explicit(&(*p)->file->goes, memory_order_acquire) : 0;
+    return *p && goes != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? goes : 0;
+}
+
+void import_yield(void)
+{
+    struct import *i, *next;
+    struct peer *p;
+    uint32_t goes;
+    pthread_mutex_lock(&lock);
+    HASH_ITER(hh, imports, i, next)
+        if (news(i, &p) && is_gone(i)) import_drop(i);
+    HASH_ITER(hh, imports, i, next)
+        if ((goes = news(i, &p))) atomic_store_explicit(&p->gone, goes, memory_order_relaxed);
+    pthread_mutex_unlock(&lock);
+}
+
+void import_put(struct import *i)
+{
+    if (!i || i == &self_import) return;
+    latch_close(&held);
+    bool closes = !--i->users && i->stale;
+    latch_open(&held);
+    if (!closes) return;
+    pthread_mutex_lock(&lock);
+    import_close(i);
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Layouts.
+ */
+
+struct known {
+    struct {
+        uint64_t at;
+        int64_t rank;
+    } key;
+    struct import_layout layout;
+    atomic_int users;
+    struct known *next;
+    UT_hash_handle hh;     /* in the order in which they came */
+};
+static struct known *layouts;
+static struct latch latch;   /* of the table, and of what gets a user */
+
+static char *text_of(const struct peer *p, uint64_t at)
+{
+    uint64_t bytes;
+    bool there = node_arena_read(p, at, &bytes, sizeof bytes) && bytes < ARENA_BYTES;
+    char *text = there ? calloc(1, bytes + 1) : NULL;
+    if (text && node_arena_read(p, at + sizeof bytes, text, bytes)) return text;
+    free(text);
+    return NULL;
+}
+
+static bool layout_read(const struct peer *p, uint64_t at, struct import_layout *l)
+{
+    struct reason why = {"out of memory"};
+    char *text = text_of(p, at);
+    l->tree = text ? tree_parse(text, &why) : NULL;
+    l->kernel = l->tree ? kernel_get(l->tree, &why) : NULL;
+    free(text);
+    if (l->kernel) return true;
+    log_write(LOG_WARN, "a layout of rank %d can't be read: %s", p->rank, why.text);
+    tree_unref(l->tree);
+    return false;
+}
+
+static void known_free(struct known *k)
+{
+    kernel_put(k->layout.kernel);
+    tree_unref(k->layout.tree);
+    free(k);
+}
+
+/* With a user more. */
+static struct known *find(const struct known *key)
+{
+    struct known *k;
+    latch_close(&latch);
+    HASH_FIND(hh, layouts, &key->key, sizeof key->key, k);
+    if (k) atomic_fetch_add_explicit(&k->users, 1, memory_order_relaxed);
+    latch_open(&latch);
+    return k;
+}
+
+/* With the lock held. What is wanted again is read again. */
+static void layouts_bound(void)
+{
+    struct known *k, *next, *out = NULL;
+    latch_close(&latch);
+    HASH_ITER(hh, layouts, k, next) {
+        if (HASH_COUNT(layouts) <= LAYOUTS_MAX) break;
+        if (atomic_load_explicit(&k->users, memory_order_acquire)) continue;
+        HASH_DEL(layouts, k);
+        k->next = out;
+        out = k;
+    }
+    latch_open(&latch);
+    for (; out; out = next) next = out->next, known_free(out);
+}
+
+/* With the lock held. */
+static struct known *meet(const struct peer *p, const struct known *key)
+{
+    struct known *k = find(key);
+    if (k || !(k = calloc(1, sizeof *k))) return k;
+    k->key = key->key;
+    if (!layout_read(p, k->key.at, &k->layout)) return free(k), NULL;
+    atomic_init(&k->users, 1);
+    k->layout.known = k;
+    latch_close(&latch);
+    HASH_ADD(hh, layouts, key, sizeof k->key, k);
+    latch_open(&latch);
+    layouts_bound();
+    return k;
+}
+
+bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
+{
+    struct known *k, key;
+    memset(&key.key, 0, sizeof key.key);
+    key.key.at = at, key.key.rank = p->rank;
+    if (!(k = find(&key))) {
+        pthread_mutex_lock(&lock);
+        k = meet(p, &key);
+        pthread_mutex_unlock(&lock);
+    }
+    if (k) *l = k->layout;
+    return k != NULL;
+}
+
+void import_layout_put(const struct import_layout *l)
+{
+    if (l->known) atomic_fetch_sub_explicit(&l->known->users, 1, memory_order_release);
+}
+
+/*
+ * Probes.
+ */
+
+static bool probe_reads(const struct peer *p, uint32_t number, struct device *d)
+{
+    unsigned char found[sizeof p->file->probe[0].content];
+    CUdeviceptr at;
+    CUresult r = driver_get()->cuIpcOpenMemHandle(&at, p->file->probe[number].handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (r != CUDA_SUCCESS) {
+        log_write(LOG_INFO, "device memory of rank %d is out of reach: %s", p->rank, driver_error(r));
+        return false;
+    }
+    struct stream *s = stream_get(d);
+    bool read = s && driver_get()->cuMemcpyDtoHAsync(found, at, sizeof found, stream_use(s)) == CUDA_SUCCESS &&
+                !stream_wait(d, s);
+    if (s) stream_put(d, s);
+    driver_get()->cuIpcCloseMemHandle(at);
+    return read && !memcmp(found, p->file->probe[number].content, sizeof found);
+}
+
+static void probes_try(struct peer *p, uint32_t there, struct device *d)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t from = atomic_load(&p->tried);
+    uint8_t accepted = 0;
+    for (uint32_t i = from; i < there && i < PROBES && !device_enter(d); i++) {
+        if (probe_reads(p, i, d)) accepted |= (uint8_t)(1u << i);
+        device_leave(d);
+    }
+    if (accepted) link_prepare(d, NULL, 0);   /* what will pull */
+    atomic_fetch_or_explicit(&node_own()->accepts[p->rank], accepted, memory_order_release);
+    if (from < there) atomic_store(&p->tried, there);
+    pthread_mutex_unlock(&lock);
+}
+
+void import_try(struct peer *p, struct device *d)
+{
+    if (!p || p->self || !d) return;
+    uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
+    if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
+}
+
+void import_try_source(int source, MPI_Comm comm, struct device *d)
+{
+    int size = 0;
+    if (!node_armed() || !d) return;
+    if (source >= 0) import_try(node_peer(comm, source), d);
+    else PMPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) import_try(node_peer(comm, i), d);
+}
+
+void import_finish(void)
+{
+    struct import *i, *next_import;
+    struct known *k, *next_known;
+    HASH_ITER(hh, imports, i, next_import) import_drop(i);
+    HASH_ITER(hh, layouts, k, next_known) {
+        HASH_DEL(layouts, k);
+        known_free(k);
+    }
+}

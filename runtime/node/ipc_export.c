@@ -1,0 +1,400 @@
+/* ipc_export.c: device memory and layouts that peers of the node are to read. */
+#include "ipc_export.h"
+#include "base/hash_table.h"
+#include "base/log.h"
+#include "base/spinlock.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
+#define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */
+#define HANDLES_MAX 256
+#define REFUSALS_MAX 4096
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Handles.
+ */
+
+struct handle {
+    uint64_t start, id;   /* the key is start; id tells whether the allocation is still the same */
+    uint64_t span;
+    bool met, asked;      /* by a message; for the handle */
+    bool shared;          /* false: the driver refuses */
+    bool synchronous;
+    CUipcMemHandle handle;
+    UT_hash_handle hh;    /* in order of last use */
+};
+static struct handle *handles;
+
+static void name(struct export *e, const struct allocation *a)
+{
+    e->start = a->start, e->span = a->span, e->id = a->id;
+}
+
+bool export_stands(const struct export *e)
+{
+    unsigned long long id = 0;
+    return e->span && driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
+           id == e->id;
+}
+
+/* What the default stream was given has been done. It can't be waited for while the program captures a stream that is ordered with
+ * it, which breaks by the attempt. */
+static bool drained(void)
+{
+    CUstreamCaptureStatus status;
+    return driver_get()->cuStreamIsCapturing(CU_STREAM_LEGACY, &status) == CUDA_SUCCESS &&
+           driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
+/* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
+static bool make_synchronous(uint64_t start)
+{
+    unsigned yes = 1;
+    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS && drained();
+}
+
+/* With the lock held. The entry of what e names; NULL where memory is out. */
+static struct handle *meet(const struct export *e)
+{
+    struct handle *h;
+    HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
+    bool last = h && !h->hh.next;   /* an empty table would be freed, and made again for the next message */
+    if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
+        h = calloc(1, sizeof *h);
+    } else if (!last) {
+        if (!h) h = handles;   /* the one that was not used for longest */
+        HASH_DEL(handles, h);
+    }
+    if (!h) return NULL;
+    if (h->start != e->start || h->id != e->id) {
+        h->start = e->start, h->id = e->id, h->span = e->span, h->met = h->asked = h->shared = h->synchronous = false;
+    }
+    if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
+    return h;
+}
+
+/* With the lock held. */
+static void ask_handle(struct device *d, struct handle *h)
+{
+    h->asked = true;
+    if (!device_enter(d)) {
+        h->shared = driver_get()->cuIpcGetMemHandle(&h->handle, h->start) == CUDA_SUCCESS;
+        h->synchronous = h->shared && make_synchronous(h->start);
+        device_leave(d);
+    }
+    if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
+}
+
+/*
+ * Allocations that are gone.
+ */
+
+#define BLOCK ((uint64_t)2 << 20)   /* longer ones share no block of memory with others */
+#define PASSED 8
+
+/* With the lock held. */
+static void tell_gone(struct handle *h)
+{
+    struct node_file *f = node_own();
+    struct export e = {.start = h->start, .span = 1, .id = h->id};
+    if (!h->shared || h->span >= BLOCK || export_stands(&e)) return;
+    uint32_t at = atomic_load_explicit(&f->goes, memory_order_relaxed);
+    atomic_store_explicit(&f->gone[at % GONE], h->id, memory_order_relaxed);
+    atomic_store_explicit(&f->goes, at + 1, memory_order_release);
+    HASH_DEL(handles, h);
+    free(h);
+}
+
+void export_passes(const void *first, const struct allocation *around)
+{
+    struct allocation a = *around;
+    static _Atomic uint64_t last;
+    static struct {
+        uint64_t id[PASSED];
+        unsigned next;
+    } passed;
+    struct handle *h, *next;
+    bool known = false;
+    if (!a.span) device_around(first, &a);
+    uint64_t id = a.id;
+    if (!a.span || atomic_load_explicit(&last, memory_order_relaxed) == id || !node_own()) return;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < PASSED; i++) known = known || passed.id[i] == id;
+    if (!known) {
+        passed.id[passed.next++ % PASSED] = id;
+        HASH_ITER(hh, handles, h, next) tell_gone(h);
+    }
+    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&last, id, memory_order_relaxed);
+}
+
+/*
+ * Probes.
+ */
+
+static struct probe {
+    struct device *device;
+    struct buffer *memory;
+} probes[PROBES];
+static atomic_uint probe_count;   /* grows, but for export_finish */
+
+/* With the lock held. */
+static bool probe_make(struct device *d, struct probe *p, uint32_t number)
+{
+    struct node_file *f = node_own();
+    struct allocation a;
+    if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
+    struct stream *s = stream_get(d);
+    p->memory = buffer_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
+    bool made = s && p->memory && device_around((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
+                driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
+                driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
+                                                sizeof f->probe[number].content, stream_use(s)) == CUDA_SUCCESS &&
+                !stream_wait(d, s);
+    if (s) stream_put(d, s);
+    if (!made) buffer_put(p->memory), p->memory = NULL;
+    device_leave(d);
+    return made;
+}
+
+/* With the lock held. The device's number among the probes; PROBES where it can have none. */
+static uint32_t probe_of(struct device *d)
+{
+    for (uint32_t i = 0; i < probe_count; i++)
+        if (probes[i].device == d) return probes[i].memory ? i : PROBES;
+    if (probe_count == PROBES) return PROBES;
+    struct probe *p = &probes[probe_count];
+    p->device = d;
+    uint32_t number = probe_count;
+    bool made = probe_make(d, p, number);
+    atomic_store_explicit(&probe_count, number + 1, memory_order_release);
+    atomic_store_explicit(&node_own()->probes, number + 1, memory_order_release);
+    return made ? number : PROBES;
+}
+
+/* Those that were shared last: mostly the next ones, too. A message that is packed has two, its buffer's and its wire's. */
+#define LATELY 4
+static struct {
+    struct latch latch;
+    unsigned next;
+    struct lately {
+        struct device *device;
+        struct export export;
+    } of[LATELY];
+} lately;
+
+static bool share_again(const struct device *d, struct export *e)
+{
+    const struct lately *same = NULL;
+    latch_close(&lately.latch);
+    for (const struct lately *l = lately.of; l < lately.of + LATELY && !same; l++)
+        if (l->device == d && l->export.id == e->id && l->export.start == e->start) same = l;
+    if (same) *e = same->export;
+    latch_open(&lately.latch);
+    return same;
+}
+
+static void remember(struct device *d, const struct export *e)
+{
+    latch_close(&lately.latch);
+    lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
+    latch_open(&lately.latch);
+}
+
+/* first: NULL, or *first becomes true of what is met for the first time, which is not shared then. */
+static bool share(struct device *d, struct export *e, bool *first)
+{
+    if (share_again(d, e)) return true;
+    pthread_mutex_lock(&lock);
+    struct handle *h = meet(e);
+    e->probe = probe_of(d);   /* whatever can't be shared may be packed into memory that can */
+    if (h && !h->asked && first && !h->met) *first = h->met = true;
+    else if (h && !h->asked) ask_handle(d, h);
+    bool shared = h && h->shared;
+    if (shared) e->handle = h->handle, e->synchronous = h->synchronous;
+    pthread_mutex_unlock(&lock);
+    if (shared && e->probe < PROBES) remember(d, e);
+    return shared && e->probe < PROBES;
+}
+
+bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
+{
+    struct allocation a;
+    device_around((const void *)(uintptr_t)address, &a);
+    name(e, &a);
+    return export_holds(e, address, bytes) && share(d, e, NULL);
+}
+
+bool export_around(struct device *d, const struct allocation *a, struct export *e, bool *first)
+{
+    name(e, a);
+    return share(d, e, first);
+}
+
+static bool accepts(const struct peer *p, uint32_t probe)
+{
+    return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
+}
+
+/* Returns the number of the device's probe; PROBES where none has been made. Any thread. */
+static uint32_t probe_made(const struct device *d)
+{
+    uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++)
+        if (probes[i].device == d) return i;
+    return PROBES;
+}
+
+bool export_tried(struct device *d, const struct peer *p)
+{
+    uint32_t probe = probe_made(d);
+    return probe == PROBES || accepts(p, probe);
+}
+
+bool export_reaches(struct device *d, const struct peer *p)
+{
+    uint32_t probe = probe_made(d);
+    return probe < PROBES && (p->self || accepts(p, probe));
+}
+
+/*
+ * Refusals.
+ */
+
+struct refusal {
+    struct {
+        uint64_t id;
+        int64_t rank;
+    } key;
+    UT_hash_handle hh;   /* in their order */
+};
+static struct refusal *refusals;
+static atomic_bool any_refused;
+
+/* With the lock held. */
+static struct refusal *refusal_of(uint64_t id, int64_t rank)
+{
+    struct refusal *r = NULL, key = {.key = {id, rank}};
+    HASH_FIND(hh, refusals, &key.key, sizeof key.key, r);
+    return r;
+}
+
+static bool is_refused(uint64_t id, int64_t rank)
+{
+    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
+    pthread_mutex_lock(&lock);
+    bool refused = refusal_of(id, rank) != NULL;
+    pthread_mutex_unlock(&lock);
+    return refused;
+}
+
+static void refuse(uint64_t id, int64_t rank)
+{
+    struct refusal *r = calloc(1, sizeof *r), *oldest;
+    if (!r) return;
+    r->key.id = id, r->key.rank = rank;
+    pthread_mutex_lock(&lock);
+    if (refusal_of(id, rank)) {   /* by another thread */
+        pthread_mutex_unlock(&lock);
+        free(r);
+        return;
+    }
+    HASH_ADD(hh, refusals, key, sizeof r->key, r);
+    if (HASH_COUNT(refusals) > REFUSALS_MAX) {
+        oldest = refusals;
+        HASH_DEL(refusals, oldest);
+        free(oldest);
+    }
+    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&any_refused, true, memory_order_release);
+}
+
+void export_refuse(uint64_t id, const struct peer *p)
+{
+    if (is_refused(id, p->rank)) return;
+    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
+    refuse(id, p->rank);
+}
+
+bool export_accepted(const struct export *e, const struct peer *p)
+{
+    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p->rank));
+}
+
+/*
+ * Layouts: a length, then the text.
+ */
+
+struct text {
+    uint64_t at;
+    UT_hash_handle hh;   /* by the text in the arena */
+};
+static struct text *texts;
+
+/* With the lock held. */
+static uint64_t text_write(const char *signature, uint64_t bytes)
+{
+    struct text *t;
+    HASH_FIND(hh, texts, signature, bytes, t);
+    if (t) return t->at;
+    uint64_t at = node_arena_take(sizeof bytes + bytes);
+    t = at ? calloc(1, sizeof *t) : NULL;
+    if (!t) return NO_LAYOUT;
+    char *to = node_arena(at, sizeof bytes + bytes);
+    memcpy(to, &bytes, sizeof bytes);
+    memcpy(to + sizeof bytes, signature, bytes);
+    t->at = at;
+    HASH_ADD_KEYPTR(hh, texts, to + sizeof bytes, bytes, t);
+    return at;
+}
+
+uint64_t export_layout(struct layout *l)
+{
+    uint64_t at = atomic_load_explicit(&l->published, memory_order_acquire);
+    if (at) return at == NO_LAYOUT ? 0 : at;
+    struct reason why;
+    char *signature = tree_shape_signature(l->tree, &why);
+    uint64_t bytes = signature ? strlen(signature) : 0;
+    pthread_mutex_lock(&lock);
+    at = signature && bytes <= TEXT_MAX ? text_write(signature, bytes) : NO_LAYOUT;
+    pthread_mutex_unlock(&lock);
+    free(signature);
+    atomic_store_explicit(&l->published, at, memory_order_release);
+    return at == NO_LAYOUT ? 0 : at;
+}
+
+int export_drain(struct device *d)
+{
+    if (device_enter(d)) return -1;
+    bool done = drained();
+    device_leave(d);
+    return done ? 0 : -1;
+}
+
+void export_finish(void)
+{
+    struct handle *h, *next_handle;
+    struct text *t, *next_text;
+    struct refusal *r, *next_refusal;
+    HASH_ITER(hh, refusals, r, next_refusal) {
+        HASH_DEL(refusals, r);
+        free(r);
+    }
+    HASH_ITER(hh, handles, h, next_handle) {
+        HASH_DEL(handles, h);
+        free(h);
+    }
+    HASH_ITER(hh, texts, t, next_text) {
+        HASH_DEL(texts, t);
+        free(t);
+    }
+    for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
+    memset(probes, 0, sizeof probes);
+    probe_count = 0;
+    memset(lately.of, 0, sizeof lately.of);
+}

@@ -1,0 +1,471 @@
+/* segment.c: the files of the ranks of a node. */
+#include "segment.h"
+#include "base/abi_check.h"
+#include "base/backoff.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/job_id.h"
+#include "base/log.h"
+#include "base/world_rank.h"
+#include "device/driver.h"
+#include "peer_access.h"
+#include "shm_pool.h"
+#include "sigbus_guard.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER "/dev/shm/"
+#define LOOKS_A_PULSE 65536
+static const char magic[8] = "stridec6";
+
+atomic_bool node_is_armed;
+static atomic_bool there;         /* the own file */
+static unsigned char proof[32];
+static char prefix[96];           /* of the names of the job's files */
+static struct peer own = {.fd = -1, .self = true};
+static _Atomic uint64_t reads_on;   /* as the own file tells, whose line of the cache is often a peer's */
+static int world_size;
+static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
+static uint32_t *patience;        /* looks to leave out before the next one, doubled each time; of each rank, then */
+static uint32_t all_patience[2];  /* of whether all are there */
+static atomic_bool settled;       /* all of this machine are, */
+static int neighbors;             /* as many as the launcher told; -1: it did not */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The own file. Its owner holds a lock on it as long as it lives.
+ */
+
+static size_t arena_at(int size)
+{
+    return (sizeof(struct node_file) + 3 * (size_t)size + 63) / 64 * 64;
+}
+
+static size_t file_bytes(int size)
+{
+    return arena_at(size) + ARENA_BYTES;
+}
+
+static struct flock whole(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+/* Of a rank's own file: its process is gone. The file is not mapped: where the folder is full there may be no memory for what is
+ * read, as of one that is being made, which is not ready yet. */
+static bool left_behind(const char *name)
+{
+    struct flock l = whole(F_WRLCK);
+    uint32_t ready = 0;
+    const char *why;
+    int fd = file_open(name, O_RDWR, FILE_OWN, &why);
+    if (fd < 0) return errno == ENOENT;
+    bool made = pread(fd, &ready, sizeof ready, offsetof(struct node_file, ready)) == sizeof ready && ready;
+    bool left = made && !fcntl(fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+    close(fd);
+    return left;
+}
+
+/* What goes with a rank's own file (rooms, spilled payloads) has one word more in its name: that is the name without it. */
+static void owner_name(char owner[256], const char *name)
+{
+    snprintf(owner, 256, "%s", name);
+    char *more = owner;
+    for (int words = 0; words < 6 && more; words++) more = strchr(more + 1, '.');
+    if (more && strcmp(more, ".new")) *more = '\0';
+}
+
+/* Removes what is left of processes of other jobs that did not end well. It opens all their files: one rank does it for
+ * all of its job on the machine, unless the launcher doesn't tell which. */
+static void sweep(int rank)
+{
+    char pattern[64], owner[256];
+    glob_t found;
+    if (launcher_local_rank(rank, world_size) > 0) return;
+    snprintf(pattern, sizeof pattern, FOLDER "stridec.%u.*", (unsigned)geteuid());
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
+        owner_name(owner, found.gl_pathv[i]);
+        if (left_behind(owner)) unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
+bool node_may_write(int64_t bytes)
+{
+    struct rlimit l;
+    return getrlimit(RLIMIT_FSIZE, &l) || l.rlim_cur == RLIM_INFINITY || (rlim_t)bytes <= l.rlim_cur;
+}
+
+static bool names(void)
+{
+    char job[64];
+    if (!job_name(job, sizeof job)) return false;
+    snprintf(prefix, sizeof prefix, FOLDER "stridec.%s.", job);
+    return true;
+}
+
+static void file_name(char name[128], int rank)
+{
+    snprintf(name, 128, "%s%d", prefix, rank);
+}
+
+/* The own one with its arena; of a peer's, signatures are read as they are needed. */
+static struct node_file *map(struct peer *p)
+{
+    size_t bytes = p->self ? file_bytes(world_size) : arena_at(world_size);
+    return guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
+}
+
+/* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
+#define ARMED 0700
+#define UNARMED 0600
+
+/* Says once that a file is not used for who owns it or may write to it: other users know its name. */
+static void not_used(const char *name, const char *why)
+{
+    log_once(LOG_WARN, "node file", "%s is not used, its rank's messages are the MPI's: %s", name, why);
+}
+
+/* Returns true if a rank's file is there and may be used. It is not opened. */
+static bool looks_usable(const char *name, struct stat *s)
+{
+    const char *why;
+    return !lstat(name, s) && file_trusted(s, S_IFREG, FILE_OWN, &why);
+}
+
+/* It has its name only when all is in it. */
+static bool own_make(int rank, bool armed)
+{
+    char name[128], made[136];
+    struct flock l = whole(F_WRLCK);
+    const char *why;
+    file_name(name, rank);
+    snprintf(made, sizeof made, "%s.new", name);
+    if (!node_may_write((int64_t)file_bytes(world_size))) return false;
+    own.fd = file_make(made, &why);
+    if (own.fd < 0) {
+        if (errno == EPERM) not_used(made, why);
+        return false;
+    }
+    bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
+    own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
+    struct node_file *f = own.file;
+    /* Without room in the folder a store would end the process: all but the arena is asked for here. */
+    if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
+        getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
+        unlink(made);
+        return false;
+    }
+    memcpy(&f->cookie, COOKIE_MARK, sizeof COOKIE_MARK);
+    memcpy(f->magic, magic, sizeof magic);
+    f->rank = own.rank = rank, f->size = world_size;
+    atomic_store(&reads_on, 0);
+    f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
+    memcpy(proof, &f->cookie, sizeof proof);
+    own.cookie = f->cookie;
+    atomic_store(&f->arena, 64);   /* 0 is no place */
+    atomic_store_explicit(&f->ready, 1, memory_order_release);
+    if (!rename(made, name)) return true;
+    if (errno == EPERM || errno == EISDIR) not_used(name, "another user has taken its name");
+    unlink(made);
+    return false;
+}
+
+bool node_zerocopy(void)
+{
+    return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
+}
+
+bool node_has_gpus(void)
+{
+    return driver_get() || !access("/dev/nvidiactl", F_OK);
+}
+
+enum node_offers node_start(void)
+{
+    int rank, initialized = 0;
+    MPI_Comm parent = MPI_COMM_NULL;
+    PMPI_Initialized(&initialized);
+    bool device = node_has_gpus();
+    if (!initialized || (!device && env_get()->host == ENV_HOST_OFF)) return NODE_NOTHING;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    PMPI_Comm_get_parent(&parent);
+    bool sends = world_size > 1 || device || env_get()->host == ENV_HOST_ON;   /* alone, only to itself: see README */
+    if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
+    sweep(rank);
+    peers = calloc((size_t)world_size, sizeof *peers);
+    patience = calloc(2 * (size_t)world_size, sizeof *patience);
+    if (!peers || !patience || !own_make(rank, device) || team_start()) {
+        log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
+        node_finish();
+        return NODE_NOTHING;
+    }
+    peers[rank] = &own;
+    neighbors = launcher_neighbors(rank, world_size);
+    atomic_store(&there, true), atomic_store(&node_is_armed, device);
+    return device ? NODE_DEVICE : NODE_HOST;
+}
+
+static void peer_close(struct peer *p)
+{
+    rooms_close(p);
+    guard_unmap(p->file);
+    if (p->fd >= 0) close(p->fd);
+    p->file = NULL, p->fd = -1, p->lost = p->told = false;
+}
+
+void node_finish(void)
+{
+    char name[128];
+    atomic_store(&node_is_armed, false), atomic_store(&there, false);
+    for (int i = 0; peers && i < world_size; i++) {
+        if (!peers[i] || peers[i]->self) continue;
+        peer_close(peers[i]);
+        free(peers[i]);
+    }
+    if (own.file) {
+        file_name(name, own.rank);
+        unlink(name);
+    }
+    peer_close(&own);
+    free(peers), free(patience);
+    peers = NULL, patience = NULL;
+    memset(all_patience, 0, sizeof all_patience), atomic_store(&settled, false);
+}
+
+/*
+ * The peers.
+ */
+
+static struct peer *peer_open(int rank)
+{
+    char name[128];
+    struct stat s;
+    const char *why;
+    file_name(name, rank);
+    struct peer *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->rank = rank;
+    p->fd = file_open(name, O_RDWR, FILE_OWN, &why);
+    if (p->fd < 0 && (errno == EPERM || errno == EACCES)) not_used(name, why);
+    bool whole_file = p->fd >= 0 && !fstat(p->fd, &s) && s.st_size == (off_t)file_bytes(world_size);
+    p->file = whole_file ? map(p) : NULL;
+    if (p->file) p->device = s.st_dev, p->number = s.st_ino;
+    if (p->file && atomic_load_explicit(&p->file->ready, memory_order_acquire) &&
+        !memcmp(p->file->magic, magic, sizeof magic) && p->file->rank == rank && p->file->size == world_size) {
+        p->cookie = p->file->cookie;
+        return p;
+    }
+    peer_close(p);
+    free(p);
+    return NULL;
+}
+
+/* Returns how many ranks have a file: by its name alone, or of those that may be used. */
+static int count_files(bool usable)
+{
+    char pattern[sizeof prefix + 2];
+    struct stat s;
+    glob_t found;
+    int n = 0;
+    snprintf(pattern, sizeof pattern, "%s*", prefix);
+    if (glob(pattern, GLOB_NOSORT, NULL, &found)) return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *rank = found.gl_pathv[i] + strlen(prefix);
+        while (isdigit((unsigned char)*rank)) rank++;
+        n += !*rank && (!usable || looks_usable(found.gl_pathv[i], &s));
+    }
+    globfree(&found);
+    return n;
+}
+
+/* True where it is time to look, ever more seldom. */
+static bool due(uint32_t *left, uint32_t *next)
+{
+    if (*left) return --*left, false;
+    *next = *next ? *next < 1 << 20 ? 2 * *next : *next : 1;
+    *left = *next;
+    return true;
+}
+
+/* What was missed while they came is looked for once more. */
+bool node_awaits(void)
+{
+    if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire)) return false;
+    if (neighbors < 0) return true;
+    pthread_mutex_lock(&lock);
+    bool await = !due(&all_patience[0], &all_patience[1]) || count_files(false) < neighbors || count_files(true) < neighbors;
+    if (!await) {
+        memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
+        atomic_store_explicit(&settled, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return await;
+}
+
+/* Looked for again and again, ever more seldom: a rank that is not through MPI_Init yet has no file. */
+static struct peer *find(int rank, bool surely)
+{
+    if (rank < 0 || rank >= world_size || !atomic_load_explicit(&there, memory_order_relaxed)) return NULL;
+    struct peer *p = __atomic_load_n(&peers[rank], __ATOMIC_ACQUIRE);
+    if (p) return p;
+    pthread_mutex_lock(&lock);
+    uint32_t *left = &patience[2 * rank], *next = left + 1;
+    if (peers[rank]) {
+        p = peers[rank];
+    } else if (due(left, next) || surely) {
+        p = peer_open(rank);
+        __atomic_store_n(&peers[rank], p, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+struct peer *node_world_peer(int rank)
+{
+    return find(rank, false);
+}
+
+struct peer *node_peer(MPI_Comm comm, int rank)
+{
+    return atomic_load_explicit(&there, memory_order_relaxed) ? find(team_world_rank(comm, rank), false) : NULL;
+}
+
+struct peer *node_member(MPI_Comm comm, int rank)
+{
+    return find(team_world_rank(comm, rank), true);
+}
+
+bool node_holds(MPI_Comm comm)
+{
+    char name[128];
+    struct stat s;
+    int size = 0;
+    bool all = node_armed();
+    if (all) PMPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && all; i++) {
+        int rank = team_world_rank(comm, i);
+        if (rank >= 0) file_name(name, rank);
+        all = rank >= 0 && looks_usable(name, &s) && (s.st_mode & ARMED) == ARMED;
+    }
+    return all;
+}
+
+/* Returns true if fd is still the peer's file. */
+static bool is_open(const struct peer *p)
+{
+    struct stat s;
+    return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
+}
+
+/* Takes back what the peer has shown to reach, so that it sends by the MPI alone. */
+static void forsake(struct peer *p)
+{
+    if (atomic_exchange(&p->told, true)) return;
+    atomic_store(&own.file->accepts[p->rank], 0);
+    atomic_store(&node_reaches(own.file)[p->rank], REACH_TRIED);
+    log_write(LOG_ERROR, "a file of rank %d in " FOLDER " was cut: what it had under way is lost", p->rank);
+}
+
+bool node_gone(const struct peer *p)
+{
+    struct flock l = whole(F_WRLCK);
+    if (p->self) return false;
+    if (p->lost) return forsake(peers[p->rank]), true;
+    return is_open(p) && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
+}
+
+bool node_lost(void)
+{
+    return atomic_load_explicit(&own.lost, memory_order_relaxed);
+}
+
+int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
+{
+    int64_t ready;
+    for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
+        if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
+        spin(spins);
+    }
+    return ready < at ? -1 : ready;   /* of a file that was cut */
+}
+
+struct node_file *node_own(void)
+{
+    return own.file;
+}
+
+void node_reads_on(uint64_t gpu)
+{
+    if (atomic_load_explicit(&reads_on, memory_order_relaxed) == gpu) return;
+    atomic_store_explicit(&reads_on, gpu, memory_order_relaxed);
+    atomic_store(&own.file->gpu, gpu);
+}
+
+static bool in_arena(uint64_t at, uint64_t bytes)
+{
+    return at && at <= ARENA_BYTES && bytes <= ARENA_BYTES - at;
+}
+
+char *node_arena(uint64_t at, uint64_t bytes)
+{
+    return in_arena(at, bytes) ? (char *)own.file + arena_at(world_size) + at : NULL;
+}
+
+bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes)
+{
+    char name[128];
+    const char *why;
+    file_name(name, p->rank);
+    int fd = p->self || is_open(p) ? p->fd : file_open(name, O_RDONLY, FILE_OWN, &why);
+    off_t from = (off_t)(arena_at(world_size) + at);
+    bool read = in_arena(at, bytes) && fd >= 0 && pread(fd, to, (size_t)bytes, from) == (ssize_t)bytes;
+    if (fd >= 0 && fd != p->fd) close(fd);
+    return read;
+}
+
+uint64_t node_arena_take(uint64_t bytes)
+{
+    struct node_file *f = own.file;
+    struct stat s;
+    uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
+    if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
+    if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
+    atomic_store(&f->arena, at + bytes);
+    return at;
+}
+
+_Atomic uint8_t *node_asks(struct node_file *f)
+{
+    return f->accepts + world_size;
+}
+
+_Atomic uint8_t *node_reaches(struct node_file *f)
+{
+    return f->accepts + 2 * world_size;
+}
+
+void node_rooms_name(char name[128], int rank)
+{
+    snprintf(name, 128, "%s%d.rooms", prefix, rank);
+}
+
+void node_spill_name(char name[128], int rank, uint32_t slot)
+{
+    snprintf(name, 128, "%s%d.%u", prefix, rank, slot);
+}

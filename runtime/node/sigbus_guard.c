@@ -1,0 +1,121 @@
+/* sigbus_guard.c: see sigbus_guard.h. */
+#include "sigbus_guard.h"
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+struct guard {
+    sigjmp_buf out;
+    uintptr_t memory;
+    size_t bytes;
+};
+
+static _Thread_local struct guard *volatile guarded;
+static struct sigaction before;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Mappings of files. The handler walks the list at any time: entries are used again, but never freed. */
+struct mapped {
+    _Atomic uintptr_t memory;   /* 0: a free entry */
+    size_t bytes;
+    atomic_bool *lost;
+    struct mapped *next;
+};
+static struct mapped *_Atomic first;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Puts zeros where a file has ended. False where the address is in none. */
+static bool replace(uintptr_t address)
+{
+    struct mapped *m = atomic_load(&first);
+    uintptr_t memory = 0;
+    for (; m; m = m->next)
+        if ((memory = atomic_load(&m->memory)) && address - memory < m->bytes) break;
+    if (!m) return false;
+    const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    int error = errno;
+    atomic_store(m->lost, true);   /* before another thread can read zeros */
+    void *zeros = mmap((void *)memory, m->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    errno = error;
+    return zeros != MAP_FAILED;
+}
+
+/* Leaves the handler with the signals blocked that were so before it: ThreadSanitizer blocks all of them meanwhile. */
+static void jump(struct guard *g, const ucontext_t *from)
+{
+    pthread_sigmask(SIG_SETMASK, &from->uc_sigmask, NULL);
+    siglongjmp(g->out, 1);
+}
+
+static void caught(int signal, siginfo_t *info, void *context)
+{
+    struct guard *g = guarded;
+    if (g && info->si_code > 0 && (uintptr_t)info->si_addr - g->memory < g->bytes) jump(g, context);
+    if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) return;
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(signal, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(signal);
+    } else {
+        sigaction(signal, &before, NULL);   /* what faults does so again */
+        if (info->si_code <= 0) raise(signal);
+    }
+}
+
+static void install(void)
+{
+    struct sigaction own = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    sigaction(SIGBUS, &own, &before);
+}
+
+bool guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes)
+{
+    struct guard g = {.memory = (uintptr_t)memory, .bytes = bytes};
+    pthread_once(&once, install);
+    if (sigsetjmp(g.out, 0)) return guarded = NULL, false;
+    guarded = &g;
+    read(arg);
+    guarded = NULL;
+    return true;
+}
+
+/* With the lock held. */
+static struct mapped *free_entry(void)
+{
+    struct mapped *m = atomic_load(&first);
+    while (m && atomic_load(&m->memory)) m = m->next;
+    if (m || !(m = calloc(1, sizeof *m))) return m;
+    m->next = atomic_load(&first);
+    atomic_store(&first, m);
+    return m;
+}
+
+void *guard_map(int fd, size_t bytes, int protection, off_t at, atomic_bool *lost)
+{
+    pthread_once(&once, install);
+    pthread_mutex_lock(&lock);
+    struct mapped *m = free_entry();
+    void *memory = m ? mmap(NULL, bytes, protection, MAP_SHARED, fd, at) : MAP_FAILED;
+    if (memory != MAP_FAILED) {
+        m->bytes = bytes, m->lost = lost;
+        atomic_store(&m->memory, (uintptr_t)memory);
+    }
+    pthread_mutex_unlock(&lock);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void guard_unmap(void *memory)
+{
+    if (!memory) return;
+    pthread_mutex_lock(&lock);
+    struct mapped *m = atomic_load(&first);
+    while (atomic_load(&m->memory) != (uintptr_t)memory) m = m->next;
+    atomic_store(&m->memory, 0);
+    munmap(memory, m->bytes);
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,150 @@
+/* batch.c: parcels packed or unpacked together. Those on one device whose transports are one kernel job each become one list
+ * of links (typed_copy.h): one launch for all, where the links' kernel serves. */
+#include "base/freelist.h"
+#include "typed_buffer.h"
+
+static void add(struct batch *b, struct parcel *p, enum kernel_direction direction, int64_t bytes)
+{
+    p->direction = direction;
+    p->moved = bytes, p->started = parcel_begin();
+    p->next = NULL;
+    if (!b->first) b->last = &b->first;
+    *b->last = p;
+    b->last = &p->next;
+}
+
+void batch_pack(struct batch *b, struct parcel *p)
+{
+    add(b, p, KERNEL_PACK, p->bytes);
+}
+
+void batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
+{
+    if (bytes) add(b, p, KERNEL_UNPACK, bytes);
+}
+
+static int wait_streams(struct batch *b)
+{
+    int rc = 0;
+    for (int i = 0; i < b->devices; i++) {
+        struct device *d = b->of[i].device;
+        struct stream *s = b->of[i].stream;
+        bool told = stream_told(d, s);
+        if (!told && device_enter(d)) {
+            rc = -1;
+            continue;
+        }
+        if (!told && stream_wait(d, s)) rc = -1;
+        if (!told) device_leave(d);
+        stream_put(d, s);
+    }
+    b->devices = 0;
+    link_end(&b->links);
+    return rc;
+}
+
+/* A batch of more devices than it holds waits for the earlier ones first. */
+struct stream *batch_stream(struct batch *b, struct device *d)
+{
+    for (int i = 0; i < b->devices; i++)
+        if (b->of[i].device == d) return b->of[i].stream;
+    if (b->devices == BATCH_DEVICES && wait_streams(b)) return NULL;
+    struct stream *s = stream_get(d);
+    if (!s) return NULL;
+    s->batched = true;
+    b->of[b->devices].device = d, b->of[b->devices++].stream = s;
+    return s;
+}
+
+/* Out of the batch: those on d. */
+static struct parcel *take(struct batch *b, const struct device *d)
+{
+    struct parcel *taken = NULL, **end = &taken, **at = &b->first;
+    while (*at) {
+        struct parcel *p = *at;
+        if (p->device != d) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        p->next = NULL;
+        *end = p;
+        end = &p->next;
+    }
+    b->last = at;
+    return taken;
+}
+
+static struct link_job job_of(const struct parcel *p)
+{
+    const struct layout *l = p->layout;
+    struct link_side typed = {.user = (uint64_t)(uintptr_t)p->user + (uint64_t)l->tree->off},
+                     packed = {.user = p->stage ? p->stage->address : p->wire->address};
+    if (!layout_contiguous(l, p->count))
+        typed.tree = l->tree, typed.kernel = l->kernel, typed.extent = l->extent, typed.count = p->count;
+    bool pack = p->direction == KERNEL_PACK;
+    return (struct link_job){.from = pack ? typed : packed, .to = pack ? packed : typed, .bytes = p->moved};
+}
+
+static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction)
+{
+    bool wanted = p->transport->joins && p->transport->copy && p->direction == direction;
+    return wanted ? p->transport->copy(p, s, direction, 0, p->moved) : 0;
+}
+
+/* The n of the list that join. */
+static int join(struct batch *b, struct device *d, struct stream *s, struct parcel *list, int n)
+{
+    struct link_job *jobs = spare_get(SPARE_LIST, (size_t)n * sizeof *jobs);
+    int rc = jobs ? 0 : -1, at = 0;
+    for (struct parcel *p = list; p && !rc; p = p->next) {
+        rc = copy(p, s, KERNEL_UNPACK);
+        if (p->transport->joins) jobs[at++] = job_of(p);
+    }
+    if (!rc) rc = link_move(&b->links, d, s, jobs, n, &list->launches);
+    for (struct parcel *p = list; p && !rc; p = p->next) rc = copy(p, s, KERNEL_PACK);
+    spare_put(SPARE_LIST, jobs);
+    return rc;
+}
+
+static int move(struct parcel *p, struct stream *s)
+{
+    return p->direction == KERNEL_PACK ? p->transport->pack(p, s) : p->transport->unpack(p, s, p->moved);
+}
+
+/* With the device entered. The stream's last work tells its end, if it can. */
+static int run_on(struct batch *b, struct device *d, struct parcel *list)
+{
+    struct stream *s = batch_stream(b, d);
+    int joining = 0, rc = s ? 0 : -1;
+    for (const struct parcel *p = list; p; p = p->next) joining += p->transport->joins;
+    for (struct parcel *p = list; p && !rc; p = p->next) {
+        if (joining > 1 && p->transport->joins) continue;
+        s->batched = p->next || joining > 1;
+        rc = move(p, s);
+    }
+    if (s) s->batched = false;
+    return joining > 1 && !rc ? join(b, d, s, list, joining) : rc;
+}
+
+int batch_run(struct batch *b)
+{
+    int rc = 0;
+    while (b->first) {
+        struct device *d = b->first->device;
+        struct parcel *list = take(b, d);
+        if (device_enter(d)) {
+            rc = -1;
+            continue;
+        }
+        if (run_on(b, d, list)) rc = -1;
+        device_leave(d);
+    }
+    return rc;
+}
+
+int batch_wait(struct batch *b)
+{
+    int rc = batch_run(b);
+    return wait_streams(b) || rc ? -1 : 0;
+}

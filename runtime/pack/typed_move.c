@@ -1,0 +1,78 @@
+/* typed_move.c: see typed_move.h. */
+#include "typed_move.h"
+#include "base/env.h"
+#include "base/stats.h"
+#include "explain.h"
+
+struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count)
+{
+    return (struct parcel){.layout = l, .device = d, .user = (char *)buf, .count = count,
+                           .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
+}
+
+int64_t parcel_begin(void)
+{
+    return tell_wanted() || env_get()->stats ? stats_now() : 0;
+}
+
+void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun)
+{
+    bool tells = tell_wanted();
+    int launches = p->launches;
+    p->launches = 0;
+    if (!tells && !env_get()->stats) return;
+    struct stats_sample sample = {
+        .bytes = bytes,
+        .nanoseconds = begun ? stats_now() - begun : 0,
+        .launches = launches,
+        .transport = transport,
+        .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
+    };
+    stats_add(p->layout->stats, &sample);
+    if (tells) tell_path(p->layout, p->count, bytes, transport);
+}
+
+static struct kernel_job job_of(const struct parcel *p, enum kernel_direction direction, uint64_t packed, int64_t begin,
+                                int64_t end)
+{
+    return (struct kernel_job){
+        .direction = direction,
+        .packed = packed,
+        .user = (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off,
+        .extent = p->layout->extent,
+        .count = p->count,
+        .begin = begin,
+        .end = end,
+    };
+}
+
+int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                      uint64_t packed, int64_t begin, int64_t end)
+{
+    int launches = 0;
+    struct kernel_job job = job_of(p, direction, packed, begin, end);
+    int rc = kernel_move(p->layout->kernel, d, s, &job, &launches, NULL);
+    p->launches += launches;
+    return rc;
+}
+
+int64_t parcel_chunk(const struct parcel *p)
+{
+    struct kernel_job job = job_of(p, KERNEL_PACK, 0, 0, p->bytes);
+    return kernel_chunk(p->layout->kernel, p->device, &job);
+}
+
+int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late)
+{
+    int launches = 0;
+    struct kernel_job job = job_of(p, direction, packed, 0, bytes);
+    int rc = kernel_move_marked(p->layout->kernel, d, s, &job, marks, late, &launches);
+    p->launches += launches;
+    return rc;
+}
+
+int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
+{
+    return parcel_move_range(p, p->device, s, direction, packed, 0, bytes);
+}

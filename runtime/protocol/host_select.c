@@ -1,0 +1,229 @@
+/* host_select.c: messages between buffers in host memory. */
+#include "host_select.h"
+#include "base/activity.h"
+#include "base/bounce.h"
+#include "base/env.h"
+#include "datatype/byte_types.h"
+#include "datatype/type_filter.h"
+#include "hostpack/host_pack.h"
+#include "node/segment.h"
+#include "shm_send.h"
+
+#define SAVES_LEAST 100    /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
+#define SAVES_DRIVER 250   /* the same in a process with a driver, where host_brief knows none */
+#ifdef OPEN_MPI
+#define BRIEF_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
+#define TYPED_NS 0        /* what one costs as it is, beside what packing it takes the MPI: */
+#else
+#define BRIEF_RUN INT64_MAX
+#define TYPED_NS 100      /* MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed by hand 0.24 */
+#endif
+#define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+
+/* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
+ * so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0 (UCX), whose
+ * engine is the slower one. */
+#define COLLECTED_COUNT ((int64_t)8 << 10)
+#ifdef OPEN_MPI
+#define COLLECTED_RUN 16
+#define COLLECTED_LEAST ((int64_t)16 << 10)
+#define COLLECTED_MOST ((int64_t)8 << 20)
+#else
+#define COLLECTED_RUN 128
+#define COLLECTED_LEAST ((int64_t)8 << 10)
+#define COLLECTED_MOST ((int64_t)32 << 20)
+#endif
+
+/* False, too, where there is no buffer: the MPI says so. */
+static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    if (!l || (!buf && !l->low) || layout_committed(l, datatype, comm) != MPI_SUCCESS) return false;
+    if (!driver_get()) return true;
+    struct where w = where_of(l, buf, count);
+    return !w.device && !w.parts;
+}
+
+static atomic_long noted;
+
+/* May miss one. */
+void host_note_packed(void)
+{
+    atomic_store_explicit(&noted, atomic_load_explicit(&noted, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
+{
+    if (begun)
+        stats_add(l->stats,
+                  &(struct stats_sample){.bytes = bytes, .nanoseconds = stats_now() - begun, .transport = "host"});
+    host_note_packed();
+}
+
+/* Packs or unpacks a message, and counts it for the statistics. */
+static void pack(const struct parcel *p)
+{
+    int64_t begun = env_get()->stats ? stats_now() : 0;
+    native_pack(p->layout, p->count, p->user, p->address, 0, p->bytes);
+    count_moved(p->layout, p->bytes, begun);
+}
+
+static void unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t bytes)
+{
+    int64_t begun = env_get()->stats ? stats_now() : 0;
+    native_unpack(l, count, user, packed, 0, bytes);
+    count_moved(l, bytes, begun);
+}
+
+EXPORT long stridec_host_packed(void)
+{
+    return atomic_load(&noted);
+}
+
+/* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
+bool host_meets(const struct layout *l)
+{
+    return !ELEMENTS_ARE_WHOLE || type_cuts_nothing(l);
+}
+
+bool host_packs_short(const struct layout *l)
+{
+    return l->run < SHORT && host_meets(l);
+}
+
+bool host_collects(const struct layout *l)
+{
+    bool all = env_get()->host == ENV_HOST_ON;
+    return l->kernel && !layout_contiguous(l, 2) && host_meets(l) && (all || l->run < COLLECTED_RUN);
+}
+
+bool host_collects_bytes(int64_t bytes)
+{
+    return env_get()->host == ENV_HOST_ON || (bytes >= COLLECTED_LEAST && bytes <= COLLECTED_MOST);
+}
+
+int64_t host_collects_least(void)
+{
+    static const int64_t least[] = {[ENV_HOST_OFF] = INT64_MAX, [ENV_HOST_ON] = 1, [ENV_HOST_AUTO] = COLLECTED_COUNT};
+    return least[env_get()->host];
+}
+
+struct seen_rules host_rules(const struct layout *l)
+{
+    return (struct seen_rules){
+        .sends = host_packs_short(l) ? HOST_OFFER_LEAST : host_offer_least_of(l),
+        .briefs = l->run < BRIEF_RUN && host_meets(l),
+        .collects = host_collects(l),
+        .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l))),
+    };
+}
+
+struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_sends(datatype, count);
+    return usable(l, buf, count, datatype, comm) ? l : NULL;
+}
+
+struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
+{
+    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    if (!peer || (later && !host_offer_later(peer, l, count))) return NULL;
+    return host_offer_to(peer, l, buf, count, NULL);
+}
+
+static const char *why_left(const struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
+{
+    if (!offers) return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
+    if (!node_own()) return "no memory in common with other ranks of the node";
+    if (!host_offer_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
+    if (!host_offer_wants(l, count)) return "too short to gain by memory of the node";
+    const struct peer *peer = node_peer(comm, dest);
+    if (!peer) return "to ranks of other nodes, or without stridec";
+    if (later && !host_offer_later(peer, l, count))
+        return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
+    return "no place in memory of the node, or the receiver does not reach it";
+}
+
+void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
+{
+    if (env_get()->stats) stats_left(l->stats, why_left(l, count, dest, comm, offers, later), layout_bytes(l, count));
+}
+
+struct parcel *host_block(struct layout *l, const void *buf, int64_t count)
+{
+    struct parcel *p = parcel_bare(l, NULL, buf, count);
+    if (p && (p->block = block_get(p->bytes))) {
+        p->address = p->block->memory;
+        return p;
+    }
+    parcel_close(p);
+    return NULL;
+}
+
+struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
+{
+    if (!host_packs_short(l)) return NULL;
+    struct parcel *p = host_block(l, buf, count);
+    if (p) pack(p);
+    return p;
+}
+
+/* Where turns with the MPI's engine show that it pays (native_saves); what they have settled is not asked again. */
+static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_brief(datatype, count);
+    int ready = usable(l, buf, count, datatype, comm) ? native_comes(l) : 0;
+    if (ready < 0) seen_settle(datatype, INT64_MAX);
+    struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
+    int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
+    int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
+    if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
+    if (p && saved >= least) native_trust(l, p->bytes);
+    if (!p || saved >= least) return p;
+    if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
+    parcel_close(p);
+    return NULL;
+}
+
+struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+{
+    struct parcel *p = brief(buf, count, datatype, comm);
+    if (p) pack(p);
+    return p;
+}
+
+void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes)
+{
+    native_run(l, KERNEL_PACK, buf, count, packed, bytes);
+    host_note_packed();
+}
+
+void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
+{
+    if (bytes <= 0 || !native_trusts(l, count)) {
+        unpack(l, count, buf, packed, bytes > 0 ? bytes : 0);
+    } else {
+        native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+        host_note_packed();
+    }
+}
+
+struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
+    struct layout *l = none || seen_direct(datatype) ? NULL : seen_packed(datatype, count);
+    if (!l && !none) return brief(buf, count, datatype, comm);
+    return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;
+}
+
+struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes)
+{
+    bool asks = count > 0 && comm != MPI_COMM_NULL && seen_short(datatype, count) && (driver_absent() || !driver_get());
+    struct layout *l = asks ? seen_packed(datatype, count) : NULL;
+    *bytes = l ? layout_bytes(l, count) : 0;
+    return l && *bytes <= HOST_BRIEF_MOST && layout_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
+}
+
+void host_arrived(struct parcel *p, int64_t bytes)
+{
+    unpack(p->layout, p->count, p->user, p->address, bytes < p->bytes ? bytes : p->bytes);
+}

@@ -1,0 +1,285 @@
+/* pipeline_send.c: the sender's side of messages that go in chunks. */
+#include "pipeline_send.h"
+#include "base/activity.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "pack/select.h"
+#include "pack/typed_buffer.h"
+#include "pipeline.h"
+#include "placement.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+/* How long a blocking send waits while no chunk is taken. */
+#define PATIENCE_NS 1000000
+#define UNDER_WAY_MOST ((int64_t)1 << 30)   /* bytes, over all messages but the last */
+
+struct outflow {
+    struct descriptor descriptor;
+    struct parcel *parcel;   /* its wire holds the chunks */
+    int dest;                /* in the pipeline's communicator */
+    int posted, sent;        /* chunks */
+    struct stream *ahead;    /* the first one is being packed there; the feeding's from then on */
+    MPI_Request *request;    /* of each */
+    atomic_int holders;
+    struct outflow *next;
+};
+
+static struct outflow *left;   /* whose sends have ended before the MPI was through with the chunks */
+static _Atomic int64_t under_way;
+static atomic_int left_count;
+static atomic_uint tags;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool allowed(void)
+{
+    enum env_transport t = env_get()->transport;
+    return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
+}
+
+static void let_go(struct parcel **p)
+{
+    if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);
+    parcel_close(*p);
+    *p = NULL;
+}
+
+/* With the device entered. */
+static void catch_up(struct outflow *o)
+{
+    stream_wait(o->parcel->device, o->ahead);
+    stream_put(o->parcel->device, o->ahead);
+    o->ahead = NULL;
+}
+
+/* The first chunk is packed while the descriptor is sent. What can't begin now begins when the others do. */
+static void go_ahead(struct outflow *o)
+{
+    struct parcel *p = o->parcel;
+    if (device_enter(p->device)) return;
+    o->ahead = stream_get(p->device);
+    if (o->ahead && p->transport->pack_part(p, o->ahead, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
+    device_leave(p->device);
+}
+
+void outflow_put(struct outflow *o)
+{
+    if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
+    if (o->ahead) {
+        struct device *d = o->parcel->device;
+        if (device_enter(d)) return;   /* the kernel may still write: its memory is nobody's from now on */
+        catch_up(o);
+        device_leave(d);
+    }
+    let_go(&o->parcel);
+    free(o->request);
+    free(o);
+}
+
+struct outflow *outflow_hold(struct outflow *o)
+{
+    atomic_fetch_add(&o->holders, 1);
+    return o;
+}
+
+void outflow_withdraw(struct outflow *o)
+{
+    outflow_put(o);
+}
+
+const struct descriptor *outflow_descriptor(const struct outflow *o)
+{
+    return &o->descriptor;
+}
+
+/* Takes the parcel. */
+static struct outflow *outflow_new(const struct pipeline *l, struct parcel *p, int dest)
+{
+    struct outflow *o = calloc(1, sizeof *o);
+    if (!o) return NULL;
+    pipeline_name(&o->descriptor, atomic_fetch_add(&tags, 1) % (unsigned)l->tags, p->bytes, l->settings.chunk);
+    o->request = malloc((size_t)pipeline_chunks(&o->descriptor) * sizeof *o->request);
+    o->dest = dest;
+    atomic_init(&o->holders, 1);
+    if (o->request) {
+        o->parcel = p;
+        atomic_fetch_add(&under_way, p->bytes);
+        return o;
+    }
+    outflow_put(o);
+    return NULL;
+}
+
+static bool fits(const struct pipeline *l, const struct layout *y, struct where w, int64_t count)
+{
+    int64_t bytes = y->tree && !w.parts ? layout_bytes(y, count) : 0;
+    return bytes > OFFER_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
+}
+
+int outflow_way(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
+{
+    const struct pipeline *l = allowed() ? pipeline_get() : NULL;
+    int to = l ? pipeline_peer(comm, dest) : -1;
+    return to >= 0 && to != l->rank && fits(l, y, w, count) ? to : -1;
+}
+
+/* So much is under way that the receivers must be waited for. */
+static bool too_much(int64_t bytes)
+{
+    outflow_poll();
+    int64_t others = atomic_load(&under_way);
+    return others && others > UNDER_WAY_MOST - bytes;
+}
+
+/* Takes the parcel. NULL where it can't be cut, or there is no room for the list of requests. */
+static struct outflow *cut(struct parcel *p, int to)
+{
+    struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
+    if (!o) return parcel_close(p), NULL;
+    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, p->layout->signature,
+              p->transport->name, pipeline_chunks(&o->descriptor), (long long)o->descriptor.chunk);
+    return o;
+}
+
+int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
+                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    int to = outflow_way(y, w, count, dest, comm);
+    struct parcel *p = NULL;
+    *o = NULL;
+    if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
+    int rc = placement_open(&p, y, w, buf, count, datatype, dest, comm);
+    if (p && rc == MPI_SUCCESS && (*o = cut(p, to))) go_ahead(*o);
+    return rc;
+}
+
+struct outflow *outflow_to(int way, struct layout *y, struct where w, const void *buf, int64_t count)
+{
+    struct parcel *p = NULL;
+    outflow_poll();
+    return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way) : NULL;
+}
+
+/*
+ * Packing and sending.
+ */
+
+/* bytes: 0 tells the receiver that there will be no more. */
+static int post(struct outflow *o, int64_t at, int64_t bytes)
+{
+    int rc = PMPI_Isend((char *)o->parcel->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
+                        pipeline_get()->comm, &o->request[o->posted]);
+    if (rc == MPI_SUCCESS) o->posted++;
+    return rc == MPI_SUCCESS ? 0 : -1;
+}
+
+/* Chunk by chunk, `depth` of them being packed at the same time; those before `first` are already. */
+static int feed(struct outflow *o, struct stream *s[], int depth, int first)
+{
+    struct parcel *p = o->parcel;
+    const struct descriptor *d = &o->descriptor;
+    int n = pipeline_chunks(d), rc = 0;
+    for (int i = first; i < n + depth && rc == 0; i++) {
+        int done = i - depth;
+        if (done >= 0 && done < n) {
+            int64_t at = done * d->chunk;
+            rc = stream_wait(p->device, s[done % depth]);
+            if (rc == 0) rc = post(o, at, pipeline_end(d, done) - at);
+        }
+        if (i < n && rc == 0) rc = p->transport->pack_part(p, s[i % depth], i * d->chunk, pipeline_end(d, i));
+    }
+    return rc;
+}
+
+int outflow_feed(struct outflow *o)
+{
+    struct device *d = o->parcel->device;
+    struct stream *s[PIPELINE_DEPTH_MOST];
+    int64_t begun = parcel_begin();
+    int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
+    if (!device_enter(d)) {
+        int first = o->ahead != NULL;
+        if (first) s[n++] = o->ahead, o->ahead = NULL;
+        while (n < depth && (s[n] = stream_get(d))) n++;
+        if (n) rc = feed(o, s, n, first);
+        for (int i = 0; i < n; i++) {
+            if (rc) stream_wait(d, s[i]);
+            stream_put(d, s[i]);
+        }
+        device_leave(d);
+    }
+    parcel_count(o->parcel, "pipelined", o->parcel->bytes, begun);
+    if (rc == 0) return 0;
+    log_write(LOG_ERROR, "a message can't be packed");
+    post(o, 0, 0);
+    return -1;
+}
+
+/*
+ * Until the MPI has sent them.
+ */
+
+/* The MPI's completion of the first chunks: true where all are sent. */
+static bool advance(struct outflow *o)
+{
+    for (int done = 1; o->sent < o->posted; o->sent++)
+        if (PMPI_Test(&o->request[o->sent], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) return false;
+    return true;
+}
+
+void outflow_leave(struct outflow *o)
+{
+    if (advance(o)) {
+        outflow_put(o);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    o->next = left;
+    left = o;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&left_count, 1);
+    atomic_fetch_add(&request_orphans, 1);
+}
+
+void outflow_end(struct outflow *o)
+{
+    int64_t since = stats_now();
+    for (int sent = o->sent; !advance(o) && stats_now() - since < PATIENCE_NS; sent = o->sent)
+        if (sent != o->sent) since = stats_now();
+    outflow_leave(o);
+}
+
+/* Out of the list: those that are sent. */
+static struct outflow *harvest(void)
+{
+    struct outflow *done = NULL, **at = &left;
+    pthread_mutex_lock(&lock);
+    while (*at) {
+        struct outflow *o = *at;
+        if (!advance(o)) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        o->next = done;
+        done = o;
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void outflow_poll(void)
+{
+    if (!outflow_any()) return;
+    for (struct outflow *o = harvest(), *next; o; o = next) {
+        next = o->next;
+        atomic_fetch_sub(&left_count, 1);
+        atomic_fetch_sub(&request_orphans, 1);
+        outflow_put(o);
+    }
+}
+
+bool outflow_any(void)
+{
+    return atomic_load_explicit(&left_count, memory_order_acquire) != 0;
+}

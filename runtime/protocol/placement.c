@@ -1,0 +1,87 @@
+/* placement.c: see placement.h. */
+#include "placement.h"
+#include "node/ipc_export.h"
+#include "pipeline.h"
+#include "rts.h"
+
+/* The MPI takes longer messages from and into the buffer itself: reading an RTS header there takes some 10 us, little beside such a
+ * message, and so much pinned memory may not be had. */
+#define APART_MOST ((int64_t)64 << 20)
+
+#define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
+
+static atomic_bool came;   /* the last long message into device memory was an RTS header; struct peer.offers: of one peer */
+
+/* The flags are written only where they change: receives of other threads read them. */
+static void note(atomic_bool *flag, bool header)
+{
+    if (atomic_load_explicit(flag, memory_order_relaxed) != header) atomic_store_explicit(flag, header, memory_order_relaxed);
+}
+
+void placement_note(struct peer *from, const struct parcel *p, bool header)
+{
+    if (!p->device) return;   /* a receive into host memory tells nothing */
+    if (from) note(&from->offers, header);
+    note(&came, header);
+}
+
+/* p: NULL for any rank. Payloads below OFFER_MIN have at most a brief header. */
+static bool expects_header(const struct peer *p, int64_t bytes)
+{
+    if (p && p->self) return true;
+    if (bytes < OFFER_MIN) return bytes >= descriptor_least() && node_zerocopy();
+    return atomic_load_explicit(p ? &p->offers : &came, memory_order_relaxed);
+}
+
+/* An RTS header is to arrive where the host reads it; chunks where the tuned table says. */
+bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm)
+{
+    int inter = 1, rank = MPI_PROC_NULL;
+    if (!mpi_cuda_aware()) return false;
+    if (peer == MPI_ANY_SOURCE) return expects_header(NULL, bytes);
+    if (peer < 0) return false;
+    const struct pipeline *l = pipeline_get();
+    if (l && !l->settings.device && bytes >= l->settings.least && pipeline_peer(comm, peer) >= 0) return true;
+    const struct peer *p = node_peer(comm, peer);
+    if (p) return expects_header(p, bytes);
+    PMPI_Comm_test_inter(comm, &inter);
+    return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
+}
+
+bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
+{
+    const struct peer *p = mpi_cuda_aware() && node_zerocopy() ? node_peer(comm, dest) : NULL;
+    return p || placement_on_host(bytes, dest, comm);
+}
+
+int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                   int peer, MPI_Comm comm)
+{
+    return parcel_open(p, l, w, buf, count, datatype, placement_on_host(layout_bytes(l, count), peer, comm), comm);
+}
+
+int placement_open_receive(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                           MPI_Datatype datatype, int source, MPI_Comm comm)
+{
+    int64_t bytes = layout_bytes(l, count);
+    bool native = parcel_native(l, buf, count, w);
+    bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
+    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
+    bool shared = bytes >= descriptor_least() && bytes <= APART_MOST && parcel_lands(buf);
+    if (native && !on_host && !shared) return MPI_SUCCESS;
+    return parcel_open(p, l, w, buf, count, datatype, on_host, comm);
+}
+
+int placement_open_send(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                        MPI_Datatype datatype, int dest, MPI_Comm comm)
+{
+    return parcel_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm), comm);
+}
+
+bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
+{
+    struct peer *p = node_zerocopy() ? node_peer(comm, dest) : NULL;
+    if (!p || p->self) return false;
+    int64_t bytes = layout_bytes(l, count);
+    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
+}

@@ -1,0 +1,151 @@
+/* rndv_file.c: payloads through files in shared memory. */
+#include "rndv_file.h"
+#include "base/bounce.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "hostpack/host_pack.h"
+#include "node/sigbus_guard.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PIECE ((int64_t)4 << 20)
+
+/* Packed bytes [at, at + bytes) into pinned memory. What has moved lies packed in the wire. */
+static int piece(struct parcel *p, struct stream *s, struct buffer *to, int64_t at, int64_t bytes)
+{
+    int rc = p->wire ? (int)driver_get()->cuMemcpyDtoHAsync(to->host, p->wire->address + (uint64_t)at, (size_t)bytes,
+                                                            stream_use(s))
+                     : parcel_move_range(p, p->device, s, KERNEL_PACK, to->address, at, at + bytes);
+    return stream_wait(p->device, s) || rc ? -1 : 0;
+}
+
+static int all(struct parcel *p, int fd)
+{
+    struct stream *s = stream_get(p->device);
+    struct buffer *to = buffer_get(p->device, BUFFER_PINNED, (size_t)(p->bytes < PIECE ? p->bytes : PIECE));
+    int rc = s && to ? 0 : -1;
+    for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
+        int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
+        rc = piece(p, s, to, at, n) || pwrite(fd, to->host, (size_t)n, (off_t)at) != (ssize_t)n ? -1 : 0;
+    }
+    buffer_put(to);
+    if (s) stream_put(p->device, s);
+    return rc;
+}
+
+/* The same of host memory. */
+static int all_of_host(const struct parcel *p, int fd)
+{
+    struct block *b = p->block ? NULL : block_get(p->bytes < PIECE ? p->bytes : PIECE);
+    int rc = p->block || b ? 0 : -1;
+    for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
+        int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
+        if (b) native_pack(p->layout, p->count, p->user, b->memory, at, at + n);
+        const char *from = b ? b->memory : (char *)p->block->memory + at;
+        rc = pwrite(fd, from, (size_t)n, (off_t)at) == (ssize_t)n ? 0 : -1;
+    }
+    block_put(b);
+    return rc;
+}
+
+int spill_out(struct parcel *p, uint32_t slot)
+{
+    char name[128];
+    const char *why;
+    node_spill_name(name, node_own()->rank, slot);
+    int rc = -1, fd = !node_may_write(p->bytes) ? -1 : file_make(name, &why);
+    if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
+    if (fd >= 0 && p->device && !device_enter(p->device)) {
+        rc = all(p, fd);
+        device_leave(p->device);
+    }
+    if (fd >= 0) close(fd);
+    if (rc) {
+        log_once(LOG_ERROR, "spill", "a message that its receiver can't read in place finds no room in shared memory");
+        unlink(name);
+    }
+    return rc;
+}
+
+/*
+ * Without a slot.
+ */
+
+struct apart {
+    const struct peer *peer;
+    uint32_t number;
+    struct apart *next;
+};
+static struct apart *first, **last = &first;   /* the oldest first */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the lock held. */
+static void forget_first(void)
+{
+    struct apart *a = first;
+    if (!(first = a->next)) last = &first;
+    free(a);
+}
+
+static bool there(uint32_t number)
+{
+    char name[128];
+    node_spill_name(name, node_own()->rank, number);
+    return access(name, F_OK) == 0;
+}
+
+uint32_t spill_apart(struct parcel *p, struct peer *peer)
+{
+    static uint32_t next;
+    struct apart *a = malloc(sizeof *a);
+    if (!a) return 0;
+    pthread_mutex_lock(&lock);
+    uint32_t number = SLOTS + next++ % (UINT32_MAX - SLOTS);
+    pthread_mutex_unlock(&lock);
+    if (spill_out(p, number)) return free(a), 0;
+    *a = (struct apart){.peer = peer, .number = number};
+    pthread_mutex_lock(&lock);
+    while (first && !there(first->number)) forget_first();
+    *last = a, last = &a->next;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+void spill_recall(int rank, uint32_t number)
+{
+    char name[128];
+    node_spill_name(name, rank, number);
+    unlink(name);
+}
+
+bool spill_finish(bool (*in_vain)(const struct peer *p))
+{
+    for (; first && (in_vain(first->peer) || !there(first->number)); forget_first())
+        spill_recall(node_own()->rank, first->number);
+    return !first;
+}
+
+/*
+ * The receiver's side.
+ */
+
+const char *spill_in(int rank, uint32_t slot, int64_t bytes)
+{
+    char name[128];
+    node_spill_name(name, rank, slot);
+    struct stat s;
+    const char *why;
+    int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
+    const char *at = whole ? guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
+    if (fd >= 0) close(fd);
+    return at;
+}
+
+void spill_done(const char *payload, int rank, uint32_t slot)
+{
+    guard_unmap((void *)(uintptr_t)payload);
+    spill_recall(rank, slot);
+}

@@ -1,0 +1,32 @@
+/* rts_short.c: who is sent brief descriptors. */
+#include "rts_short.h"
+#include "datatype/type_filter.h"
+
+bool brief_begin(struct peer *to)
+{
+    struct node_file *f = to->file;
+    if (!atomic_load_explicit(&f->takes_briefs, memory_order_relaxed)) return false;
+    atomic_fetch_add(&f->briefs, 1);
+    if (atomic_load(&f->takes_briefs)) return true;
+    atomic_fetch_sub(&f->briefs, 1);
+    return false;
+}
+
+void brief_take_back(struct peer *to)
+{
+    atomic_fetch_sub(&to->file->briefs, 1);
+}
+
+void brief_refuse(void)
+{
+    int64_t least = BRIEF_MIN, look = BRIEF_MIN;
+    if (descriptor_least() > least) return;
+    atomic_store(&node_own()->takes_briefs, 0);
+    if (!atomic_load(&node_own()->briefs) && atomic_compare_exchange_strong(&descriptors_least, &least, OFFER_MIN))
+        atomic_compare_exchange_strong(&descriptors_look, &look, OFFER_MIN);
+}
+
+void brief_taken(void)
+{
+    atomic_fetch_sub(&node_own()->briefs, 1);
+}

@@ -1,0 +1,137 @@
+/* shm_recv.c: the receiver's side of offers of host memory. */
+#include "shm_recv.h"
+#include "base/bounce.h"
+#include "hostpack/host_pack.h"
+#include "node/ipc_cache.h"
+#include "node/peer_access.h"
+#include "node/shm_pool.h"
+#include "node/sigbus_guard.h"
+#include "node/xpmem.h"
+#include "rndv_recv.h"
+#include "rts.h"
+#include <string.h>
+
+#define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
+#define COPIED ((int64_t)16 << 10)
+#define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
+
+/* Packed bytes [at, end), of which `from` holds the first. */
+static bool write_out(const struct host_side *to, const char *from, int64_t at, int64_t end)
+{
+    struct parcel *p = to->parcel;
+    if (to->packed) return memcpy(to->packed + at, from, (size_t)(end - at)) != NULL;
+    return native_unpack(p->layout, p->count, p->user, from, at, end);
+}
+
+/* What came with the descriptor. */
+static bool write_head(const struct host_side *to, int64_t bytes)
+{
+    char room[HOST_OFFER_MIN];
+    const char *came = pull_head(to->parcel, to->came, room, HEAD_AT + bytes);
+    return came && write_out(to, came + HEAD_AT, 0, bytes);
+}
+
+/* Reads a room that can't be mapped. */
+static bool write_copied(const struct peer *peer, const struct host_side *to, uint64_t place, int64_t at, int64_t end)
+{
+    char piece[COPIED];
+    for (int64_t n; at < end; at += n, place += (uint64_t)n) {
+        n = end - at < COPIED ? end - at : COPIED;
+        if (!room_read(peer, place, piece, n) || !write_out(to, piece, at, at + n)) return false;
+    }
+    return true;
+}
+
+/* Behind the sender, who is packing. False where it has ended, or its rooms were cut meanwhile. */
+static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
+{
+    const char *room = room_of(peer, s->user, bytes);
+    int64_t ready, run, start = 0, spent = 0;
+    if (s->head > HEAD_BYTES || !write_head(to, s->head)) return false;
+    for (int64_t at = s->head; at < bytes; at += run) {
+        if ((ready = node_await_ready(peer, s, at)) < 0) return false;
+        int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
+        int64_t place = room_place(at, turn, end, &run);
+        if (s->timed) start = stats_now();
+        if (!(room ? write_out(to, room + place, at, at + run) : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
+            return false;
+        if (s->timed) spent += stats_now() - start;
+        atomic_store_explicit(&s->eaten, at + run, memory_order_release);
+    }
+    if (s->timed) atomic_store_explicit(&s->spent, spent, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);   /* what was read was there */
+    return !atomic_load_explicit(&peer->lost, memory_order_relaxed) || !node_gone(peer);
+}
+
+static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct parcel *p,
+                          char *packed, int64_t bytes)
+{
+    struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
+    struct layout *own = p->layout;
+    if (l->tree) from.tree = l->tree, from.extent = s->extent, from.count = s->count;
+    if (packed) return attach_copy(peer, &from, &to, bytes);
+    if (own->run >= SHORT || layout_contiguous(own, p->count)) {
+        to.user = (uint64_t)(uintptr_t)p->user;
+        to.tree = own->tree, to.extent = own->extent, to.count = p->count;
+        return attach_copy(peer, &from, &to, bytes);
+    }
+    struct block *b = block_get(bytes);
+    to.user = b ? (uint64_t)(uintptr_t)b->memory : 0;
+    bool ok = b && attach_copy(peer, &from, &to, bytes) && native_unpack(own, p->count, p->user, b->memory, 0, bytes);
+    block_put(b);
+    return ok;
+}
+
+/* What this process can read itself: of the sender's layout, or, without one, packed, where the receiver came late. */
+struct reading {
+    struct layout *from;
+    int64_t count, bytes;
+    const char *user;
+    const struct host_side *to;
+    bool ok;
+};
+
+static void read_here(void *reading)
+{
+    struct reading *r = reading;
+    const struct parcel *p = r->to->parcel;
+    if (!r->from) r->ok = write_out(r->to, r->user, 0, r->bytes);
+    else if (r->to->packed) r->ok = native_pack(r->from, r->count, r->user, r->to->packed, 0, r->bytes);
+    else r->ok = native_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
+}
+
+/* By way of XPMEM. False where that can't be; some may have been written. */
+static bool copy_mapped(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct reading *r)
+{
+    struct layout from = {.extent = s->extent};
+    int64_t first = 0, past = r->bytes;
+    uint64_t shift;
+    if (s->memory != SLOT_MAPPED) return false;
+    if (l->tree) {
+        from.tree = l->tree, from.kernel = l->kernel, from.size = l->tree->size, from.low = l->tree->low, from.high = l->tree->high;
+        layout_span(&from, s->count, &first, &past);
+        r->from = &from;
+    }
+    struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
+    if (!w) return false;
+    r->user = (const char *)(uintptr_t)(s->user + shift);
+    bool there = guard_run(read_here, r, r->user + first, (size_t)(past - first));
+    xpmem_close(w);
+    return there && r->ok;
+}
+
+bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
+{
+    struct reading r = {.count = s->count, .bytes = bytes, .to = to};
+    if (peer->self) {
+        r.from = (struct layout *)(uintptr_t)s->layout, r.user = (const char *)(uintptr_t)s->user;
+        read_here(&r);
+        return r.ok;
+    }
+    if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
+    struct import_layout l = {0};
+    if (s->layout && !import_layout(peer, s->layout, &l)) return false;
+    bool ok = copy_mapped(peer, s, &l, &r) || read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
+    import_layout_put(&l);
+    return ok;
+}

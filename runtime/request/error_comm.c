@@ -1,0 +1,46 @@
+/* error_comm.c: communicators of requests, and the last ones that were freed. */
+#include "error_comm.h"
+#include "next.h"
+#include "probed.h"
+#include <pthread.h>
+
+#define LAST 64
+
+atomic_ulong home_frees;
+static _Atomic(MPI_Comm) freed[LAST];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void home_freed(MPI_Comm comm)
+{
+    pthread_mutex_lock(&lock);
+    unsigned long n = atomic_load(&home_frees);
+    atomic_store(&freed[n % LAST], comm);
+    atomic_store(&home_frees, n + 1);
+    pthread_mutex_unlock(&lock);
+}
+
+MPI_Comm home_comm(struct home h)
+{
+    unsigned long now = atomic_load(&home_frees);
+    if (!h.comm || h.comm == MPI_COMM_NULL || now - h.frees >= LAST) return MPI_COMM_WORLD;
+    for (unsigned long i = h.frees; i != now; i++)
+        if (atomic_load(&freed[i % LAST]) == h.comm) return MPI_COMM_WORLD;
+    return h.comm;
+}
+
+static void about_to_go(const MPI_Comm *comm)
+{
+    if (comm) home_freed(*comm), aside_forget(*comm);
+}
+
+int call_Comm_free(const struct next *next, MPI_Comm *comm)
+{
+    about_to_go(comm);
+    return next->Comm_free(comm);
+}
+
+int call_Comm_disconnect(const struct next *next, MPI_Comm *comm)
+{
+    about_to_go(comm);
+    return next->Comm_disconnect(comm);
+}

@@ -1,0 +1,157 @@
+/* light_request.c: receives that are only watched. */
+#include "light_request.h"
+#include "../../gen/hash.h"
+#include "base/activity.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "datatype/type_filter.h"
+#include "device/host_range.h"
+#include "p2p.h"
+#include "probed.h"
+#include "protocol/rts_short.h"
+#include "request_internal.h"
+
+#define BITS 8
+#define WAYS 4
+
+/* EMPTY, BUSY for a moment, or a request. A receive's handle is one thread's from its return to its completion. */
+#define EMPTY ((MPI_Request)0)
+#define BUSY ((MPI_Request)1)
+static struct places {
+    _Atomic(MPI_Request) request[WAYS];   /* all in one line of the cache */
+    struct watch watch[WAYS];
+} places[1 << BITS];
+
+static struct places *places_of(MPI_Request request)
+{
+    return &places[hash_place((uintptr_t)request, BITS)];
+}
+
+bool watch_wants(int64_t count, MPI_Datatype type, int source)
+{
+    bool known = host_type_plain(type) || (seen_direct(type) && !seen_may_be_brief(type, count));
+    bool wants = known && source != MPI_PROC_NULL && (driver_absent() || !driver_get()) && !aside_any();
+    if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
+    return wants;
+}
+
+struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
+{
+    return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = home_of(comm)};
+}
+
+/* False where there is no room, or another message of this handle. */
+static bool add(MPI_Request request, const struct watch *w)
+{
+    struct places *p = places_of(request);
+    for (int i = 0; i < WAYS; i++)
+        if (atomic_load_explicit(&p->request[i], memory_order_relaxed) == request) return false;
+    for (int i = 0; i < WAYS; i++) {
+        MPI_Request none = EMPTY;
+        if (atomic_load_explicit(&p->request[i], memory_order_relaxed) != EMPTY ||
+            !atomic_compare_exchange_strong(&p->request[i], &none, BUSY))
+            continue;
+        p->watch[i] = *w;
+        atomic_store_explicit(&p->request[i], request, memory_order_release);
+        atomic_fetch_add_explicit(&request_watches, 1, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+bool watch_add(MPI_Request request, struct watch w)
+{
+    struct layout *l = w.plain ? NULL : layout_of(w.type);
+    if (!w.plain && (!l || !l->tree)) return false;
+    if (l) w.layout = layout_ref(l);
+    bool added = add(request, &w);
+    if (!added) watch_end(&w);
+    return added;
+}
+
+/* Sends that are over at once may share a handle: of threads that wait for it at the same time one takes the watch. */
+static bool claim(_Atomic(MPI_Request) *at, MPI_Request request)
+{
+    if (atomic_load_explicit(at, memory_order_acquire) != request) return false;
+    return !record_threads() || atomic_compare_exchange_strong(at, &request, BUSY);
+}
+
+bool watch_take(MPI_Request request, struct watch *w)
+{
+    struct places *p = places_of(request);
+    if (request == EMPTY || request == BUSY) return false;   /* no handle: the MPI says so */
+    for (int i = 0; i < WAYS; i++) {
+        if (!claim(&p->request[i], request)) continue;
+        *w = p->watch[i];
+        atomic_store_explicit(&p->request[i], EMPTY, memory_order_release);
+        atomic_fetch_sub_explicit(&request_watches, 1, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+void watch_return(MPI_Request request, struct watch *w)
+{
+    if (!add(request, w)) record_keep(watch_record(request, w));
+}
+
+void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b, MPI_Comm comm)
+{
+    struct watch w = {.buf = buf, .count = count, .layout = layout_ref(l), .block = b, .home = home_of(comm)};
+    watch_return(request, &w);
+}
+
+void watch_leaves(MPI_Request request, struct layout *l, int64_t count, struct block *b)
+{
+    struct watch w = {.count = count, .sends = true, .layout = layout_ref(l), .block = b};
+    int sent = 0;
+    if (add(request, &w)) return;
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (sent) watch_end(&w);
+    else record_keep(watch_record(request, &w));
+}
+
+static struct parcel *parcel_of(struct watch *w)
+{
+    struct layout *l = w->layout ? w->layout : layout_of(w->type);
+    struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    if (p && !l->tree) p->datatype = type_like(w->type);
+    if (!p || !w->block) return p;
+    p->block = w->block, p->address = w->block->memory;
+    w->block = NULL;
+    return p;
+}
+
+struct record *watch_record(MPI_Request request, struct watch *w)
+{
+    struct parcel *p = parcel_of(w);
+    if (!p) log_fatal("no memory for the record of a message that is awaited");
+    struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true,
+                                                  .home = w->home});
+    watch_end(w);
+    return r;
+}
+
+void watch_end(struct watch *w)
+{
+    layout_unref(w->layout), block_put(w->block);
+    w->layout = NULL, w->block = NULL;
+}
+
+bool watch_alone(void)
+{
+    return !atomic_load_explicit(&request_records, memory_order_acquire);
+}
+
+int watch_arrived(struct watch *w, MPI_Status *status)
+{
+    int cancelled = 0;
+    MPI_Comm comm = home_comm(w->home);
+    PMPI_Test_cancelled(status, &cancelled);
+    if (cancelled) return MPI_SUCCESS;
+    if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
+    struct parcel *p = parcel_of(w);
+    int rc = p ? message_arrived(p, status, comm) : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
+    parcel_close(p);
+    return rc;
+}

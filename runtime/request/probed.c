@@ -1,0 +1,392 @@
+/* probed.c: probed descriptors. */
+#include "probed.h"
+#include "base/activity.h"
+#include "base/log.h"
+#include "base/reserve.h"
+#include "base/spinlock.h"
+#include "next.h"
+#include "protocol/rndv_recv.h"
+#include "protocol/rts.h"
+#include "protocol/shm_send.h"
+#include "receive_gate.h"
+#include "record.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    struct aside_at at;
+    MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
+    union {
+        struct descriptor descriptor;
+        char bytes[HOST_OFFER_MIN + HOST_OFFER_GAP];
+    };
+    int64_t payload;
+    bool stands;               /* the bytes are a descriptor */
+    MPI_Request sent;          /* MPI_REQUEST_NULL: it lies where it was matched */
+    struct entry *next;
+};
+
+static struct entry *first, **last = &first;   /* in the order in which they came */
+static struct entry *leaving;                  /* taken; their bytes may still be read */
+static MPI_Comm self = MPI_COMM_NULL;
+static int tags;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define TAGS 32768   /* the least that an MPI has to allow */
+
+int aside_start(void)
+{
+    if (self != MPI_COMM_NULL) return 0;
+    if (PMPI_Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return -1;
+    PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    return 0;
+}
+
+static bool matches(const struct entry *e, int source, int tag, MPI_Comm comm)
+{
+    return e->message == MPI_MESSAGE_NULL && e->at.from_comm == comm &&
+           (source == MPI_ANY_SOURCE || source == e->at.from_source) && (tag == MPI_ANY_TAG || tag == e->at.from_tag);
+}
+
+/* With the lock held: the link to the first that matches, or to the end. */
+static struct entry **find(int source, int tag, MPI_Comm comm)
+{
+    struct entry **link = &first;
+    while (*link && !matches(*link, source, tag, comm)) link = &(*link)->next;
+    return link;
+}
+
+static void fix(const struct aside_at *at, MPI_Status *status)
+{
+    status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
+}
+
+/* What fails here was sent from elsewhere. */
+static int raised(const struct aside_at *at, int rc)
+{
+    if (rc != MPI_SUCCESS && at->message == MPI_MESSAGE_NULL) PMPI_Comm_call_errhandler(at->from_comm, rc);
+    return rc;
+}
+
+int aside_came(const struct aside_at *at, MPI_Status *status, int rc)
+{
+    fix(at, status);
+    return raised(at, rc);
+}
+
+int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+{
+    MPI_Message message = at->message;
+    bool matched = message != MPI_MESSAGE_NULL;
+#ifdef HAVE_Recv_c
+    int rc = matched ? PMPI_Mrecv_c(buf, count, type, &message, status)
+                     : PMPI_Recv_c(buf, count, type, 0, at->tag, at->comm, status);
+#else
+    int rc = matched ? PMPI_Mrecv(buf, (int)count, type, &message, status)
+                     : PMPI_Recv(buf, (int)count, type, 0, at->tag, at->comm, status);
+#endif
+    return aside_came(at, status, rc);
+}
+
+int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request)
+{
+    MPI_Message message = at->message;
+    bool matched = message != MPI_MESSAGE_NULL;
+#ifdef HAVE_Recv_c
+    int rc = matched ? PMPI_Imrecv_c(buf, count, type, &message, request)
+                     : PMPI_Irecv_c(buf, count, type, 0, at->tag, at->comm, request);
+#else
+    int rc = matched ? PMPI_Imrecv(buf, (int)count, type, &message, request)
+                     : PMPI_Irecv(buf, (int)count, type, 0, at->tag, at->comm, request);
+#endif
+    return raised(at, rc);
+}
+
+static void show(const struct entry *e, MPI_Status *status)
+{
+    fix(&e->at, status);
+    PMPI_Status_set_elements_x(status, MPI_BYTE, e->payload);
+    PMPI_Status_set_cancelled(status, 0);
+}
+
+bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    const struct entry *e = *find(source, tag, comm);
+    if (e) show(e, status);
+    pthread_mutex_unlock(&lock);
+    return e != NULL;
+}
+
+/* With the lock held: *link out of the list. */
+static void drop(struct entry **link, struct aside_at *at)
+{
+    struct entry *e = *link;
+    *at = e->at;
+    *link = e->next;
+    if (!*link) last = link;
+    e->next = leaving;
+    leaving = e;
+    if (atomic_fetch_sub(&descriptors_aside, 1) == 1 && !gate_on()) atomic_store(&descriptors_look, descriptor_least());
+    latch_count(&request_records, -1);
+}
+
+bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
+{
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    struct entry **link = find(source, tag, comm), *e = *link;
+    if (e) show(e, status);
+    if (e && e->at.message != MPI_MESSAGE_NULL) {
+        struct aside_at at;
+        drop(link, &at);
+        *message = at.message;
+        *rc = MPI_SUCCESS;
+    } else if (e) {
+        *rc = PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE);
+        if (*rc == MPI_SUCCESS) e->message = *message;
+    }
+    pthread_mutex_unlock(&lock);
+    return e != NULL;
+}
+
+/* With the lock held: frees what the receives have got. */
+static void sweep(bool all)
+{
+    for (struct entry **link = &leaving; *link;) {
+        struct entry *e = *link;
+        int done = 0;
+        if (all) PMPI_Wait(&e->sent, MPI_STATUS_IGNORE), done = 1;
+        else PMPI_Test(&e->sent, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            link = &e->next;
+            continue;
+        }
+        *link = e->next;
+        reserve_put(e);
+    }
+}
+
+bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
+{
+    if (!aside_any()) return false;
+    pthread_mutex_lock(&lock);
+    struct entry **link = find(source, tag, comm);
+    bool found = *link;
+    if (found) drop(link, at);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+bool aside_matched(MPI_Message message, struct aside_at *at)
+{
+    struct entry **link = &first;
+    if (!aside_any() || message == MPI_MESSAGE_NULL) return false;
+    pthread_mutex_lock(&lock);
+    while (*link && (*link)->message != message) link = &(*link)->next;
+    bool found = *link;
+    if (found) drop(link, at);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* With the lock held: the last of the list. */
+static void append(struct entry *e)
+{
+    *last = e;
+    last = &e->next;
+    atomic_fetch_add(&descriptors_aside, 1), latch_count(&request_records, 1);   /* any start is looked at, */
+    atomic_store(&descriptors_look, 0);                                               /* and any receive */
+}
+
+/* With a gap amid a long one, as an offer to oneself has it: the receive may be too short (shm_send.c). */
+static int send_to_self(struct entry *e, int64_t length)
+{
+    MPI_Datatype gapped = length == HOST_OFFER_MIN ? host_offer_gapped() : MPI_DATATYPE_NULL;
+    if (gapped == MPI_DATATYPE_NULL) return PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
+    char *second = e->bytes + HOST_OFFER_MIN / 2;
+    memmove(second + HOST_OFFER_GAP, second, HOST_OFFER_MIN / 2);
+    return PMPI_Isend(e->bytes, 1, gapped, 0, e->at.tag, self, &e->sent);
+}
+
+/* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
+static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+{
+    struct entry *e = reserve_get(sizeof *e);
+    struct parcel whole = {.address = e->bytes, .bytes = length};
+    struct descriptor found;
+    memcpy(e->bytes, bytes, (size_t)length);
+    e->stands = pull_wanted(&whole, e->bytes, length, &found);
+    e->payload = e->stands ? e->descriptor.bytes : length;
+    e->at = (struct aside_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->message = MPI_MESSAGE_NULL;
+    sweep(false);
+    send_to_self(e, length);
+    if (message && PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE) == MPI_SUCCESS) e->message = *message;
+    append(e);
+    return e;
+}
+
+/* With the lock held. */
+static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
+{
+    unsigned char bytes[HOST_OFFER_MIN];
+    MPI_Status own = *status;
+    int64_t length = wire_received(status);
+    int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
+    if (rc == MPI_SUCCESS) show(put(bytes, length, comm, &own, message), status);
+    return rc;
+}
+
+/* What is no descriptor stays with the MPI. */
+static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
+{
+    struct entry *e = reserve_get(sizeof *e);
+    e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
+    e->payload = wire_received(status);
+    append(e);
+    return MPI_SUCCESS;
+}
+
+static bool may_be(MPI_Comm comm, const MPI_Status *status)
+{
+    int64_t bytes = descriptors_armed() ? wire_received(status) : 0;
+    return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
+}
+
+static bool same(const MPI_Status *a, const MPI_Status *b)
+{
+    return a->MPI_SOURCE == b->MPI_SOURCE && a->MPI_TAG == b->MPI_TAG && wire_received(a) == wire_received(b);
+}
+
+static int ranks_of(MPI_Comm comm)
+{
+    int inter = 0, ranks = 0;
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter) PMPI_Comm_remote_size(comm, &ranks);
+    else PMPI_Comm_size(comm, &ranks);
+    return ranks;
+}
+
+/* Looks once more at what was found, by its source: by any, another one may be found each time. */
+static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agree)
+{
+    MPI_Status found = *s;
+    if (found.MPI_SOURCE < 0 || found.MPI_SOURCE >= ranks_of(comm)) return MPI_SUCCESS;
+    int rc = PMPI_Iprobe(found.MPI_SOURCE, tag, comm, there, s);
+    *agree = *there && same(&found, s);
+    return rc;
+}
+
+/* Workaround (Open MPI 4.1): it reads the status of a probed message when another thread may have received that, and
+ * its memory may be another message's. Where several threads call it, two looks have to agree. */
+static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status *s)
+{
+    bool agree = !gate_on();
+    int rc;
+    do {
+        rc = PMPI_Iprobe(source, tag, comm, there, s);
+        if (rc == MPI_SUCCESS && *there && !agree) rc = confirm(tag, comm, there, s, &agree);
+    } while (rc == MPI_SUCCESS && *there && !agree);
+    return rc;
+}
+
+/* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might
+ * has shown itself, and one that shows itself now waits for the lock. */
+static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
+{
+    MPI_Message message;
+    int rc = probe_sure(source, MPI_ANY_TAG, comm, there, s);
+    if (rc != MPI_SUCCESS || !*there) return rc;
+    if (gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
+    rc = PMPI_Improbe(source, s->MPI_TAG, comm, there, &message, s);
+    if (rc != MPI_SUCCESS || !*there) return rc;
+    return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
+}
+
+/* Puts aside all that a rank has sent, up to a message that was probed. */
+static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status *status)
+{
+    MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
+    int rc = MPI_SUCCESS;
+    while (rc == MPI_SUCCESS && *there && s.MPI_TAG != tag) rc = take(source, comm, there, &s);
+    if (rc == MPI_SUCCESS && *there) *status = s;
+    return rc;
+}
+
+/* Puts a probed message aside, unless another thread has put it aside or received it since. */
+static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    const struct entry *e = *find(source, tag, comm);
+    if (e) return show(e, status), MPI_SUCCESS;
+    int rc = probe_sure(source, tag, comm, flag, status);
+    if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
+    atomic_fetch_add(&descriptors_aside, 1);   /* before the gates are looked at */
+    rc = take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
+    atomic_fetch_sub(&descriptors_aside, 1);
+    return rc;
+}
+
+/* With threads, whatever was found: another one may be taking it here. */
+int aside_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    if (source == MPI_PROC_NULL || (!gate_on() && !may_be(comm, status))) return MPI_SUCCESS;
+    pthread_mutex_lock(&lock);
+    int rc = look(source, tag, comm, flag, status);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Message came = *message;
+    if (came == MPI_MESSAGE_NO_PROC || !may_be(comm, status)) return MPI_SUCCESS;
+    pthread_mutex_lock(&lock);
+    int rc = keep(&came, message, comm, status);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* Out of the list, never received: an error of the application's, but no reason to leave anything here. */
+static void waste(struct entry **link)
+{
+    unsigned char bytes[HOST_OFFER_MIN];
+    MPI_Message matched = (*link)->message;
+    struct aside_at at;
+    drop(link, &at);
+    if (at.message != MPI_MESSAGE_NULL) return;
+    if (matched == MPI_MESSAGE_NULL) PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
+    else PMPI_Mrecv(bytes, sizeof bytes, MPI_BYTE, &matched, MPI_STATUS_IGNORE);
+}
+
+/* The sender has its memory back. */
+static void decline(const struct entry *e)
+{
+    struct parcel none = {.bytes = 0};
+    struct pulls ps = {0};
+    MPI_Status s;
+    if (e->stands) pull_add(&ps, &e->descriptor, NULL, &none, &s), pulls_run(&ps);
+}
+
+void aside_forget(MPI_Comm comm)
+{
+    if (!aside_any()) return;
+    pthread_mutex_lock(&lock);
+    for (struct entry **link = &first; *link;) {
+        struct entry *e = *link;
+        if (e->at.from_comm == comm && e->message == MPI_MESSAGE_NULL) decline(e), waste(link);
+        else link = &e->next;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void aside_finish(void)
+{
+    if (self == MPI_COMM_NULL) return;
+    while (first) waste(&first);
+    sweep(true);
+    PMPI_Comm_free(&self);
+}

@@ -1,0 +1,56 @@
+/* table_shm.c: from which size on messages in host memory are offered. */
+#include "table_shm.h"
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGEST ((int64_t)1 << 50)
+
+/* Both MPIs move long runs as quickly themselves, until they pass the caches: measured with two ranks on two cores, and on two
+ * threads of one. */
+const struct tune_offers tune_offers_usual = {
+#ifdef OPEN_MPI
+    6, {{1, 4 << 10}, {96, 8 << 10}, {128, 12 << 10}, {256, 16 << 10}, {1024, 64 << 10}, {2048, 192 << 10}},
+#else
+    2, {{1, 12 << 10}, {256, 256 << 10}},
+#endif
+};
+
+const char *tune_offers_add(struct tune_offers *o, int64_t run, int64_t least)
+{
+    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers, or of maps";
+    if (run < 1 || run > LARGEST || least < 1 || (least > LARGEST && least != INT64_MAX))
+        return "an offer, or a map, is a length of runs and a number of bytes, or `never`";
+    if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers, and of maps, must ascend";
+    o->row[o->rows].run = run, o->row[o->rows].least = least;
+    o->rows++;
+    return NULL;
+}
+
+const char *tune_offers_read(struct tune_offers *o, const char *rest)
+{
+    char *end, *past;
+    int64_t run = strtoll(rest, &end, 10);
+    end += strspn(end, " \t");
+    bool never = !strcmp(end, "never");
+    int64_t least = never ? INT64_MAX : strtoll(end, &past, 10);
+    if (!never && (past == end || *past)) least = 0;
+    return tune_offers_add(o, run, least);
+}
+
+void tune_offers_write(const struct tune_offers *o, const char *word, const char *what, FILE *f)
+{
+    if (o->rows) fprintf(f, "\n# %s: of runs of so many bytes, from so many packed bytes on.\n", what);
+    for (int i = 0; i < o->rows; i++) {
+        fprintf(f, "%s %lld ", word, (long long)o->row[i].run);
+        if (o->row[i].least == INT64_MAX) fprintf(f, "never\n");
+        else fprintf(f, "%lld\n", (long long)o->row[i].least);
+    }
+}
+
+int64_t tune_offers_least(const struct tune_offers *o, int64_t run)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < o->rows && o->row[i].run <= run; i++) least = o->row[i].least;
+    return least;
+}
