@@ -1,10 +1,11 @@
-/* beside.c: MPI_Pack and MPI_Unpack beside a kernel that fills the GPU (Jenkins section 4.4, Wu section 5.4), both ways
- * round: what the computation costs the packing, and what the packing costs the computation.
+/* beside.c: MPI_Pack and MPI_Unpack beside a kernel that fills the GPU (Jenkins section 4.4, Wu section 5.4), both
+ * ways round: what the computation costs the packing, and what the packing costs the computation.
  *
  * usage: mpirun -n 1 stridec run -- beside [OUT.json]
  *
- * The computation is many waves of blocks of some 20 us each in a stream of its own, as a solver's kernels are. STRIDEC_SM_LIMIT
- * and STRIDEC_ENGINE, where set, are noted in the results: bench/run.sh runs it with several settings. */
+ * The computation is many waves of blocks of some 20 us each in a stream of its own, as a solver's kernels are.
+ * STRIDEC_SM_LIMIT and STRIDEC_ENGINE, where set, are noted in the results: bench/run.sh runs it with several
+ * settings. */
 #include "common.h"
 #include <cuda.h>
 #include <stdlib.h>

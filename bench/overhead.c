@@ -2,11 +2,12 @@
  *
  * usage: mpirun -n 2 [stridec run --] overhead [--gpu] [--rounds N] [RESULTS.json]
  *
- * Round trips of 8 bytes, and windows of 64 of them sent at once, from the program's data, the heap, the stack and a block
- * that malloc maps. In turns, a thousand messages each, the calls go as the program's own do (through stridec where that is
- * preloaded) and straight to the MPI's library; so the two share a process, its memory and the machine's mood. --gpu makes
- * a GPU context first, and measures what the driver takes to tell where a pointer points; without it libcuda.so.1 is not
- * loaded. Threads and memory of rank 0 are those at the end, from /proc. Without preloading, the ratios show the noise. */
+ * Round trips of 8 bytes, and windows of 64 of them sent at once, from the program's data, the heap, the stack and a
+ * block that malloc maps. In turns, a thousand messages each, the calls go as the program's own do (through stridec
+ * where that is preloaded) and straight to the MPI's library; so the two share a process, its memory and the
+ * machine's mood. --gpu makes a GPU context first, and measures what the driver takes to tell where a pointer
+ * points; without it libcuda.so.1 is not loaded. Threads and memory of rank 0 are those at the end, from /proc.
+ * Without preloading, the ratios show the noise. */
 #include "common.h"
 #include "library.h"
 #include <cuda.h>

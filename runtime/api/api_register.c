@@ -82,7 +82,8 @@ static void meet(const struct registration *r, int rank)
     }
 }
 
-/* Asks the ranks of the node to try whether they reach this one's host memory; they do so before the registration ends. */
+/* Asks the ranks of the node to try whether they reach this one's host memory; they do so before the registration
+ * ends. */
 static void show_host(const struct registration *r)
 {
     for (int i = 0; i < r->ranks && r->host; i++) {

@@ -22,8 +22,8 @@ typedef int stridec_kernel_ready_function(MPI_Datatype type, const void *user);
 /* How that came to be: "compiled", "cache", "aot", "copy", "failed", "pending"; "none" without one. */
 typedef const char *stridec_kernel_state_function(MPI_Datatype type);
 
-/* Data in host memory. 1 if code made for a committed type is there, 0 if not yet, -1 if it never will be; with `wait`, 0
- * is no answer. */
+/* Data in host memory. 1 if code made for a committed type is there, 0 if not yet, -1 if it never will be; with
+ * `wait`, 0 is no answer. */
 typedef int stridec_host_ready_function(MPI_Datatype type, int wait);
 /* Calls of MPI_Pack and MPI_Unpack with the type that stridec served in host memory. */
 typedef long stridec_host_served_function(MPI_Datatype type);

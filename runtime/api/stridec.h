@@ -80,29 +80,28 @@ static inline const struct stridec_calls *stridec_calls(void)
     return calls && calls->active() ? calls : NULL;
 }
 
-/* 1 if stridec serves this process now: between MPI_Init and MPI_Finalize, loaded, and neither STRIDEC_DISABLE nor another
- * MPI than its own keeps it from that. Else 0. */
+/* 1 if stridec serves this process now: between MPI_Init and MPI_Finalize, loaded, and neither STRIDEC_DISABLE nor
+ * another MPI than its own keeps it from that. Else 0. */
 static inline int stridec_present(void)
 {
     return stridec_calls() != NULL;
 }
 
-/* Registers n committed datatypes for messages among the ranks of comm, an intracommunicator. Collective: every rank of
- * comm calls it, with the same n; types[i] of one rank may have another layout than types[i] of another, which is what it
- * will be received as. Ranks without stridec may take part: then all get STRIDEC_ABSENT.
+/* Registers n committed datatypes for messages among the ranks of comm, an intracommunicator. Collective: every rank
+ * of comm calls it, with the same n; types[i] of one rank may have another layout than types[i] of another, which is
+ * what it will be received as. Ranks without stridec may take part: then all get STRIDEC_ABSENT.
  *
- * Afterwards the ranks of a node know each other's layouts, and have tried whether they can read each other's memory: the
- * first message carries no layout, and goes from memory to memory where later ones would. `memory` is any address in the
- * memory that messages will be sent from and received into (a device's, or the host's: then code for the host is made, and
- * the ranks of the node try whether they reach it);
- * NULL: registers layouts only. With `wait`, it returns when kernels (and code for the host) of these types have been
- * compiled or found in a cache, or that has failed; else they are made in the background. `memory` and `wait` may differ
- * between ranks.
+ * Afterwards the ranks of a node know each other's layouts, and have tried whether they can read each other's
+ * memory: the first message carries no layout, and goes from memory to memory where later ones would. `memory` is
+ * any address in the memory that messages will be sent from and received into (a device's, or the host's: then code
+ * for the host is made, and the ranks of the node try whether they reach it); NULL: registers layouts only. With
+ * `wait`, it returns when kernels (and code for the host) of these types have been compiled or found in a cache, or
+ * that has failed; else they are made in the background. `memory` and `wait` may differ between ranks.
  *
- * What is registered lasts as long as the datatypes; registering again is allowed and costs the collective calls alone.
- * STRIDEC_OK; STRIDEC_UNABLE: stridec can't read some of this rank's types (the others are registered); STRIDEC_INVALID:
- * n differs between ranks or is negative, comm is not allowed, or one of this rank's types is MPI_DATATYPE_NULL;
- * STRIDEC_FAILED: some rank has no memory left, and nothing is registered. */
+ * What is registered lasts as long as the datatypes; registering again is allowed and costs the collective calls
+ * alone. STRIDEC_OK; STRIDEC_UNABLE: stridec can't read some of this rank's types (the others are registered);
+ * STRIDEC_INVALID: n differs between ranks or is negative, comm is not allowed, or one of this rank's types is
+ * MPI_DATATYPE_NULL; STRIDEC_FAILED: some rank has no memory left, and nothing is registered. */
 static inline int stridec_register(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait)
 {
     const struct stridec_calls *calls = stridec_calls();
@@ -116,19 +115,19 @@ static inline int stridec_register(MPI_Comm comm, int n, const MPI_Datatype type
     return calls->register_types(comm, n, types, memory, wait);
 }
 
-/* Enqueues on `stream` the packing of `incount` elements at inbuf to outbuf + *position, and adds their packed bytes to
- * *position; the bytes are those of MPI_Pack. Returns at once: what the stream was given before is done before, and the
- * packed bytes are there for what it is given later. The host must not free or use either buffer, nor free the datatype,
- * before the stream has come so far (an event, cudaStreamSynchronize).
+/* Enqueues on `stream` the packing of `incount` elements at inbuf to outbuf + *position, and adds their packed bytes
+ * to *position; the bytes are those of MPI_Pack. Returns at once: what the stream was given before is done before,
+ * and the packed bytes are there for what it is given later. The host must not free or use either buffer, nor free
+ * the datatype, before the stream has come so far (an event, cudaStreamSynchronize).
  *
- * inbuf must lie in one device's memory, that of the stream, and the packed buffer where that device reaches it: in its own
- * memory or in pinned host memory. The first call with a type may take longer: it uploads what the kernel needs to know of
- * the type and, for types of more than 4096 blocks, waits up to 2 s for a kernel; stridec_register with `wait` has done
- * both. After that a call allocates nothing on the device.
+ * inbuf must lie in one device's memory, that of the stream, and the packed buffer where that device reaches it: in
+ * its own memory or in pinned host memory. The first call with a type may take longer: it uploads what the kernel
+ * needs to know of the type and, for types of more than 4096 blocks, waits up to 2 s for a kernel; stridec_register
+ * with `wait` has done both. After that a call allocates nothing on the device.
  *
- * STRIDEC_OK; STRIDEC_UNABLE: host memory, several memories, a packed buffer out of reach, a type that stridec can't read;
- * STRIDEC_INVALID: among others, fewer than the packed bytes are left in outsize; STRIDEC_FAILED: part of it may have been
- * enqueued. *position stays as it was unless STRIDEC_OK is returned. */
+ * STRIDEC_OK; STRIDEC_UNABLE: host memory, several memories, a packed buffer out of reach, a type that stridec can't
+ * read; STRIDEC_INVALID: among others, fewer than the packed bytes are left in outsize; STRIDEC_FAILED: part of it
+ * may have been enqueued. *position stays as it was unless STRIDEC_OK is returned. */
 static inline int stridec_pack_on(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
                                   MPI_Count outsize, MPI_Count *position, stridec_stream stream)
 {
@@ -136,7 +135,8 @@ static inline int stridec_pack_on(const void *inbuf, MPI_Count incount, MPI_Data
     return calls ? calls->pack_on(inbuf, incount, datatype, outbuf, outsize, position, stream) : STRIDEC_ABSENT;
 }
 
-/* The same the other way: from inbuf + *position, which holds `insize` bytes in all, to `outcount` elements at outbuf. */
+/* The same the other way: from inbuf + *position, which holds `insize` bytes in all, to `outcount` elements at
+ * outbuf. */
 static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
                                     MPI_Count outcount, MPI_Datatype datatype, stridec_stream stream)
 {
@@ -144,13 +144,13 @@ static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Cou
     return calls ? calls->unpack_on(inbuf, insize, position, outbuf, outcount, datatype, stream) : STRIDEC_ABSENT;
 }
 
-/* Which way MPI_Send of these arguments would take now, by the same decision: into *path, and why in words into `why` (at
- * most why_bytes with the 0 at its end; NULL is allowed). Local; nothing is sent. The answer may change: when ranks have
- * learnt that they can read each other's memory (after the first messages, or stridec_register), and with what is under way.
- * A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late, and one of STRIDEC_PATH_SHARED go by the
- * MPI where no room is left. Derived types in host memory are the MPI's until they have been sent a few times, or registered.
- * STRIDEC_OK, also of MPI_PROC_NULL; STRIDEC_INVALID: a negative count, a null handle, no rank of comm; *path and `why` are
- * then as they were. */
+/* Which way MPI_Send of these arguments would take now, by the same decision: into *path, and why in words into
+ * `why` (at most why_bytes with the 0 at its end; NULL is allowed). Local; nothing is sent. The answer may change:
+ * when ranks have learnt that they can read each other's memory (after the first messages, or stridec_register), and
+ * with what is under way. A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late, and one
+ * of STRIDEC_PATH_SHARED go by the MPI where no room is left. Derived types in host memory are the MPI's until they
+ * have been sent a few times, or registered. STRIDEC_OK, also of MPI_PROC_NULL; STRIDEC_INVALID: a negative count, a
+ * null handle, no rank of comm; *path and `why` are then as they were. */
 static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                 enum stridec_path *path, char *why, size_t why_bytes)
 {

@@ -102,8 +102,8 @@ int launcher_local_rank(int rank, int size)
     return told < 0 && !differs("SLURM_PROCID", rank) && !differs("SLURM_NTASKS", size) ? first_of(slurm, 1) : told;
 }
 
-/* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this library
- * first, and they can't be taken back. NULL unless an MPI of another family is loaded. */
+/* A program that loads its MPI only once it runs (an interpreter) finds the calls of the MPI that came with this
+ * library first, and they can't be taken back. NULL unless an MPI of another family is loaded. */
 static const char *loaded_beside(void)
 {
     static const struct {
@@ -141,8 +141,8 @@ EXPORT int stridec_serves(void)
     return which_mpi_fits();
 }
 
-/* Two would take each other's descriptors for messages: of several copies (a system's, and one of the user's) the first serves.
- * An older one does not tell whether it does. */
+/* Two would take each other's descriptors for messages: of several copies (a system's, and one of the user's) the
+ * first serves. An older one does not tell whether it does. */
 static bool comes_first(void)
 {
     int (*serves)(void);

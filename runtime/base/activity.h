@@ -1,4 +1,5 @@
-/* activity.h: whether stridec serves calls now, and how much it has under way: the counters that stubs read before a call. */
+/* activity.h: whether stridec serves calls now, and how much it has under way: the counters that stubs read before a
+ * call. */
 #ifndef STRIDEC_ACTIVITY_H
 #define STRIDEC_ACTIVITY_H
 #include <mpi.h>
@@ -10,7 +11,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
-/* Calls of the MPI that this thread is in, counted by stubs and by what must not be served: 0 in the program's own code. */
+/* Calls of the MPI that this thread is in, counted by stubs and by what must not be served: 0 in the program's own
+ * code. */
 extern _Thread_local int interpose_depth __attribute__((tls_model("initial-exec")));
 /* Set between MPI_Init and MPI_Finalize, unless stridec is disabled. */
 extern atomic_bool interpose_active;
@@ -51,7 +53,8 @@ static inline bool aside_any(void)
 {
     return atomic_load(&descriptors_aside) != 0;
 }
-/* Returns true if a receive of `count` elements of a plain type, 32 bytes or less each, is too short to be looked at. For stubs. */
+/* Returns true if a receive of `count` elements of a plain type, 32 bytes or less each, is too short to be looked
+ * at. For stubs. */
 static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
 {
     return (int64_t)count < (int64_t)((uint64_t)atomic_load_explicit(&descriptors_look, memory_order_relaxed) / 32);

@@ -1,5 +1,5 @@
-/* backoff.h: waiting for other processes of this node, and for other threads: on the spot, but where there are fewer cores the
- * one that is waited for may need this very core. */
+/* backoff.h: waiting for other processes of this node, and for other threads: on the spot, but where there are fewer
+ * cores the one that is waited for may need this very core. */
 #ifndef STRIDEC_SPIN_H
 #define STRIDEC_SPIN_H
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* bounce.h: memory of the process for packed bytes: what is given back is kept for the next message, up to a limit. Thread
- * safe. */
+/* bounce.h: memory of the process for packed bytes: what is given back is kept for the next message, up to a limit.
+ * Thread safe. */
 #ifndef STRIDEC_BLOCK_H
 #define STRIDEC_BLOCK_H
 #include <stddef.h>

@@ -13,9 +13,9 @@ struct tune_pipeline {
     int64_t least;   /* bytes from which on a message is cut */
     int64_t device;  /* 1: chunks may be device memory where a CUDA-aware MPI takes it; 0: they are host memory */
 };
-/* For systems that were not tuned. Between two nodes on one machine with H200s, over TCP, chunks of 512 KiB take 0.75 times
- * what packing, copying and sending one after the other take for 64 MiB, 0.84 to 0.9 for 8, 0.83 to 0.94 for 4, and 0.89 to
- * 0.98 for 1 MiB (bench/results/h200-nodes.md). */
+/* For systems that were not tuned. Between two nodes on one machine with H200s, over TCP, chunks of 512 KiB take
+ * 0.75 times what packing, copying and sending one after the other take for 64 MiB, 0.84 to 0.9 for 8, 0.83 to 0.94
+ * for 4, and 0.89 to 0.98 for 1 MiB (bench/results/h200-nodes.md). */
 #define TUNE_PIPELINE_USUAL ((struct tune_pipeline){.chunk = 1 << 19, .depth = 4, .least = 1 << 20, .device = 0})
 
 /* NULL, or what is wrong with the settings; p is as it was then. */

@@ -30,8 +30,8 @@ struct env {
 
 /* Read once, at the first call; then constant. Thread safe. */
 const struct env *env_get(void);
-/* A variable of any name as it was at that first call; NULL where unset or empty. Static storage. Thread safe, also beside a
- * program that changes its environment, as getenv is not. */
+/* A variable of any name as it was at that first call; NULL where unset or empty. Static storage. Thread safe, also
+ * beside a program that changes its environment, as getenv is not. */
 const char *env_variable(const char *name);
 /* All of them as they were, NAME=TEXT, ended by NULL. Static storage. */
 char *const *env_all(void);

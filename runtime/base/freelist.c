@@ -1,4 +1,5 @@
-/* freelist.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked for. */
+/* freelist.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked
+ * for. */
 #include "freelist.h"
 #include "reserve.h"
 #include "spinlock.h"

@@ -1,5 +1,6 @@
-/* freelist.h: memory that each message needs for a while: what is given back is kept for the next one, up to a limit, so
- * that a program whose messages go round takes none from the system. For calls of the MPI alone, by any thread (spinlock.h). */
+/* freelist.h: memory that each message needs for a while: what is given back is kept for the next one, up to a
+ * limit, so that a program whose messages go round takes none from the system. For calls of the MPI alone, by any
+ * thread (spinlock.h). */
 #ifndef STRIDEC_SPARE_H
 #define STRIDEC_SPARE_H
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* hash_table.h: uthash, whose tables are there without memory too: they begin in the reserve, and do not grow where there is none. */
+/* hash_table.h: uthash, whose tables are there without memory too: they begin in the reserve, and do not grow where
+ * there is none. */
 #ifndef STRIDEC_DICTIONARY_H
 #define STRIDEC_DICTIONARY_H
 #include "reserve.h"

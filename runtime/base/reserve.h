@@ -1,13 +1,13 @@
-/* reserve.h: memory for records without which a call that has begun can't end: where malloc has none, of a reserve of fixed
- * size. Thread safe. */
+/* reserve.h: memory for records without which a call that has begun can't end: where malloc has none, of a reserve
+ * of fixed size. Thread safe. */
 #ifndef STRIDEC_RESERVE_H
 #define STRIDEC_RESERVE_H
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns at least `bytes` (RESERVE_MOST at most), zeroed, of malloc or of the reserve. Where the reserve is used up too, says so and
- * ends the process: calls that look at reserve_low first do not come to that. */
+/* Returns at least `bytes` (RESERVE_MOST at most), zeroed, of malloc or of the reserve. Where the reserve is used up
+ * too, says so and ends the process: calls that look at reserve_low first do not come to that. */
 #define RESERVE_MOST 8192
 void *reserve_get(size_t bytes);
 /* Returns the reserve's alone; NULL where it is used up, or has no blocks of that size. */

@@ -1,6 +1,6 @@
-/* spinlock.h: a lock for a few instructions, which no call of the system or of another library is among, but where a table grows:
- * one exchange takes it, a store gives it back. (A message meets some twenty of these, which as mutexes were a tenth of what
- * the processor does for it.) What may take long is locked by a mutex. */
+/* spinlock.h: a lock for a few instructions, which no call of the system or of another library is among, but where a
+ * table grows: one exchange takes it, a store gives it back. (A message meets some twenty of these, which as mutexes
+ * were a tenth of what the processor does for it.) What may take long is locked by a mutex. */
 #ifndef STRIDEC_LATCH_H
 #define STRIDEC_LATCH_H
 #include "backoff.h"
@@ -22,8 +22,9 @@ static inline void latch_open(struct latch *l)
     atomic_store_explicit(&l->closed, false, memory_order_release);
 }
 
-/* True once threads may be in the MPI's calls at the same time (MPI_THREAD_MULTIPLE). Until then what only those calls touch needs
- * no lock: twenty of the 35 atomic operations of a message. record_begin sets it before there can be such threads. */
+/* True once threads may be in the MPI's calls at the same time (MPI_THREAD_MULTIPLE). Until then what only those
+ * calls touch needs no lock: twenty of the 35 atomic operations of a message. record_begin sets it before there can
+ * be such threads. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
 extern bool latch_calls;
 #pragma GCC visibility pop

@@ -150,8 +150,8 @@ void stats_name(struct stats_row *row, const char *name)
     pthread_mutex_unlock(&rows_lock);
 }
 
-/* One row as text for the wire: fields by tabs, a line each; then what belongs to it, in lines that begin with a tab and a
- * letter (merge_more). */
+/* One row as text for the wire: fields by tabs, a line each; then what belongs to it, in lines that begin with a tab
+ * and a letter (merge_more). */
 static void write_row(FILE *f, const struct stats_row *row)
 {
     const char *state = row->state ? row->state : "";

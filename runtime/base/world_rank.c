@@ -8,8 +8,8 @@
 static int team_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The last communicator that a thread has asked for, so that the MPI is not asked for each message; forgotten when any of
- * them goes, since another may get its handle. */
+/* The last communicator that a thread has asked for, so that the MPI is not asked for each message; forgotten when
+ * any of them goes, since another may get its handle. */
 static atomic_ulong gone;
 static _Thread_local struct {
     unsigned long gone;

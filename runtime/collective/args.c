@@ -187,7 +187,8 @@ bool takes_devices(const struct operands *o)
     return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == OPERANDS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
-/* MPI_Reduce_scatter_block in place: Open MPI 4.1 brings the part that comes back to the host, not all that is reduced. */
+/* MPI_Reduce_scatter_block in place: Open MPI 4.1 brings the part that comes back to the host, not all that is
+ * reduced. */
 static bool reads_part(const struct operands *o, const struct operand *p)
 {
     return o->how == OPERANDS_STAGED && p->flags & OPERAND_OUT && p->flags & OPERAND_GROUP;
@@ -201,8 +202,8 @@ static void hand_down(const struct operands *o, const struct piece_of *piece, co
     if (!o->message) import_yield();
 }
 
-/* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but for
- * absolute addresses. */
+/* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but
+ * for absolute addresses. */
 enum taken { ON_HOST, AS_IT_IS, CARRIED };
 static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
 {
@@ -299,8 +300,8 @@ static bool comes_whole(const struct operands *o, const struct operand *p, const
     return true;
 }
 
-/* Without a driver nothing is asked of collectives but whether they are to be packed, and of long ones whether MPICH may cut an
- * element, so that most types are not read at their first use. */
+/* Without a driver nothing is asked of collectives but whether they are to be packed, and of long ones whether MPICH
+ * may cut an element, so that most types are not read at their first use. */
 static bool look(const struct operands *o, struct operand *p, const struct group *g, bool *carried)
 {
     bool asks = o->message || driver_get();

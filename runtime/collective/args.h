@@ -86,17 +86,18 @@ struct operands {
 
 /* No operand needs carrying: the call goes down as it is. */
 #define OPERANDS_NONE (-1)
-/* Sets what goes down; packs what the call reads. OPERANDS_NONE, MPI_SUCCESS, or an error that has been raised and after
- * which nothing is left to close. */
+/* Sets what goes down; packs what the call reads. OPERANDS_NONE, MPI_SUCCESS, or an error that has been raised and
+ * after which nothing is left to close. */
 int operands_open(struct operands *o);
 /* Of a call that reads so many elements of that type from a window. */
 void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type);
-/* After the call, which returned rc: unpacks what it wrote and gives everything back. status (may be NULL) tells how much
- * a partial operand got. Returns rc, or an error of unpacking. */
+/* After the call, which returned rc: unpacks what it wrote and gives everything back. status (may be NULL) tells how
+ * much a partial operand got. Returns rc, or an error of unpacking. */
 int operands_close(struct operands *o, int rc, const MPI_Status *status);
 
-/* MPICH 4.0 copies the counts of MPI_Neighbor_alltoallw and its other forms as many as there are neighbours of the wrong
- * direction (pmodels/mpich#6233). The large forms have nothing to copy: they are called in place of the small ones. */
+/* MPICH 4.0 copies the counts of MPI_Neighbor_alltoallw and its other forms as many as there are neighbours of the
+ * wrong direction (pmodels/mpich#6233). The large forms have nothing to copy: they are called in place of the small
+ * ones. */
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40000000 && MPICH_NUMVERSION < 40100300
 #define DEGREES_SWAPPED 1
 #endif
@@ -124,20 +125,21 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target);
 /* ... or until the split collective on the file ends (file_split.c). */
 int operands_keep_file(struct operands *o, int rc, MPI_File file);
 
-/* The steps of those. Puts all that is read into a batch; and, when that has been waited for, ends the packing: 0 or -1. */
+/* The steps of those. Puts all that is read into a batch; and, when that has been waited for, ends the packing: 0 or
+ * -1. */
 void operands_pack(struct operands *o, struct batch *b);
 int operands_packed(struct operands *o);
 /* Enqueues the unpacking of what was written into a batch; of a partial operand the first `bytes`. 0 or -1. */
 int operands_unpack(struct operands *o, struct batch *b, int64_t bytes);
-/* Packs n elements from the first of a carried operand of one piece, or unpacks them, and waits. Any number of threads at
- * once, each with elements of its own. 0 or -1. */
+/* Packs n elements from the first of a carried operand of one piece, or unpacks them, and waits. Any number of
+ * threads at once, each with elements of its own. 0 or -1. */
 int operand_move_part(const struct operand *p, int64_t first, int64_t n, bool pack);
 void operands_free(struct operands *o);
 /* Returns a copy that outlives the call, to be freed by reserve_put. */
 struct operands *operands_move(const struct operands *o);
 bool operands_partial(const struct operands *o);
-/* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL: the MPI writes
- * them into the buffer itself. */
+/* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL:
+ * the MPI writes them into the buffer itself. */
 struct parcel *operands_awaited(const struct operands *o, const void **packed);
 /* args_ops.c: what stands behind the records of these. */
 extern const struct request_ops operands_ops;

@@ -1,11 +1,11 @@
 /* args_host.c: operands in host memory: which of them stridec's own code packs (host_pack.h), and that.
  *
- * Of types whose runs are short the MPI's engine is the slower part of a collective, and packed bytes are what it is quickest
- * with. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and where it would end a
- * piece within an element that a typed receive can't take (byte_types.h), nothing is packed.
+ * Of types whose runs are short the MPI's engine is the slower part of a collective, and packed bytes are what it is
+ * quickest with. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and
+ * where it would end a piece within an element that a typed receive can't take (byte_types.h), nothing is packed.
  *
- * What is in place is left to the MPI: all would be packed, and a part of it read. So is what goes by partitions, which are
- * packed one by one (operand_move_part). */
+ * What is in place is left to the MPI: all would be packed, and a part of it read. So is what goes by partitions,
+ * which are packed one by one (operand_move_part). */
 #include "args_internal.h"
 #include "base/env.h"
 #include "datatype/type_filter.h"
@@ -32,7 +32,8 @@ static bool any_gains(const struct operand *p, int n)
     return false;
 }
 
-/* Every type has been met in such calls before; of a list, each is counted once a call where equal ones are neighbours. */
+/* Every type has been met in such calls before; of a list, each is counted once a call where equal ones are
+ * neighbours. */
 static bool all_met(const struct operand *p, int n)
 {
     bool all = true, any = false;

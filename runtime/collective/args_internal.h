@@ -26,16 +26,16 @@ bool takes_devices(const struct operands *o);
 /* The i-th of its lists. */
 int64_t operand_count(const struct operand *p, int i);
 int64_t operand_displ(const struct operand *p, int i);
-/* Of a list of n types: Open MPI 4.1's MPI_Ialltoallw looks at as many as the communicator's topology has neighbours, and takes
- * zeros for none. */
+/* Of a list of n types: Open MPI 4.1's MPI_Ialltoallw looks at as many as the communicator's topology has
+ * neighbours, and takes zeros for none. */
 int operand_room(const struct operands *o, int n);
 int operand_pieces(const struct operands *o, const struct operand *p, const struct group *g);
 /* The i-th; false if it holds nothing, or nothing that can be told. */
 bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out);
 /* Sets what goes down to what the call was given. */
 void operand_as_is(struct operand *p);
-/* The same by types of bytes (byte_types.h): other ranks may send packed bytes to what lies in host memory here. True if other
- * types go down. */
+/* The same by types of bytes (byte_types.h): other ranks may send packed bytes to what lies in host memory here.
+ * True if other types go down. */
 bool operand_by_runs(const struct operands *o, struct operand *p, const struct group *g);
 /* One piece: a parcel whose buffers are parts of the operand's. */
 struct piece {

@@ -24,7 +24,8 @@ void operands_have_read(struct operands *o)
     atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
-/* The handle of what has completed at once may be shared with others of that kind, and no record could tell them apart. */
+/* The handle of what has completed at once may be shared with others of that kind, and no record could tell them
+ * apart. */
 static bool complete(const struct operands *o, MPI_Request request)
 {
     int flag = 0;
@@ -32,7 +33,8 @@ static bool complete(const struct operands *o, MPI_Request request)
     return may && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
 }
 
-/* What goes down stays until the application completes the request: MPICH looks at the lists of types once more then. */
+/* What goes down stays until the application completes the request: MPICH looks at the lists of types once more
+ * then. */
 static int unpack_now(struct operands *o)
 {
     struct batch b = {0};
@@ -42,8 +44,8 @@ static int unpack_now(struct operands *o)
     return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
-/* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they are
- * done with. */
+/* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they
+ * are done with. */
 static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
 {
     if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads, 1);

@@ -1,4 +1,5 @@
-/* args_ops.c: the operands of a nonblocking or persistent operation, as what stands behind its record (request_ops.h). */
+/* args_ops.c: the operands of a nonblocking or persistent operation, as what stands behind its record
+ * (request_ops.h). */
 #include "args.h"
 #include "base/reserve.h"
 #include "protocol/persistent_send.h"

@@ -91,8 +91,8 @@ static void place_pieces(struct carried *c)
     }
 }
 
-/* Host memory for all bytes from the first that a piece touches to the last, aligned as the operand is. Where the operand is one contiguous piece, its
- * packed bytes are just that. */
+/* Host memory for all bytes from the first that a piece touches to the last, aligned as the operand is. Where the
+ * operand is one contiguous piece, its packed bytes are just that. */
 #define ALIGNED 64
 #define WIDE ((size_t)64 << 20)   /* may be most of the address space, between memories; what is not touched takes nothing */
 static bool shadow_room(struct carried *c, size_t bytes)
@@ -219,7 +219,8 @@ enum { CUTS_BY_EXTENT = 0 };
 enum { CUTS_BY_EXTENT = 1 };
 #endif
 
-/* What MPI_Allgatherv brings goes from rank to rank, and MPICH has each cut it by the extent of its own type: that stays. */
+/* What MPI_Allgatherv brings goes from rank to rank, and MPICH has each cut it by the extent of its own type: that
+ * stays. */
 static bool extent_decides(const struct operands *o, const struct operand *p)
 {
     const struct operand *from = &o->of[0];

@@ -1,6 +1,6 @@
-/* neighbor_blocking.c: the blocking neighbourhood collectives on communicators that have edges (neighbor_topology.h). To each
- * peer goes one message that says of every edge whether its payload is offered, follows as a message of its own,
- * or is empty; what was offered is then pulled together. */
+/* neighbor_blocking.c: the blocking neighbourhood collectives on communicators that have edges
+ * (neighbor_topology.h). To each peer goes one message that says of every edge whether its payload is offered,
+ * follows as a message of its own, or is empty; what was offered is then pulled together. */
 #include "base/error.h"
 #include "neighbor_exchange.h"
 #include "protocol/placement.h"

@@ -1,5 +1,5 @@
-/* neighbor_exchange.h: one neighbourhood collective that goes edge by edge (neighbor_topology.h): what blocking ones (neighbor_blocking.c) and
- * those that go on after their call (neighbor_nonblocking.h) have in common. */
+/* neighbor_exchange.h: one neighbourhood collective that goes edge by edge (neighbor_topology.h): what blocking ones
+ * (neighbor_blocking.c) and those that go on after their call (neighbor_nonblocking.h) have in common. */
 #ifndef STRIDEC_EXCHANGE_H
 #define STRIDEC_EXCHANGE_H
 #include "neighbor_topology.h"

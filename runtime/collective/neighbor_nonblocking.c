@@ -12,8 +12,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the edges between two ranks, in one operation. Operations that begin in one order everywhere share tags; persistent
- * ones, which each rank starts as it likes, have tags of their own, until those begin anew. */
+/* Of the edges between two ranks, in one operation. Operations that begin in one order everywhere share tags;
+ * persistent ones, which each rank starts as it likes, have tags of their own, until those begin anew. */
 #define TAGS_EACH 64
 #define TAGS_FIRST (EDGE_TAGS + 1)
 
@@ -82,7 +82,8 @@ static int tag_of(const struct edges *e, unsigned operation)
     return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * TAGS_EACH;
 }
 
-/* NULL without memory: an error that has been raised. The call may be made again: the tags of persistent ones count those made. */
+/* NULL without memory: an error that has been raised. The call may be made again: the tags of persistent ones count
+ * those made. */
 static struct deferred *deferred_new(struct operands *o, bool persistent)
 {
     struct deferred *d = reserve_low() ? NULL : take_spare();
@@ -247,8 +248,8 @@ static void forget_buffers(struct edge_side *s)
     }
 }
 
-/* Goes on without waiting for other ranks. Once it is complete, the MPI's next look at the request finds it so. One thread at a
- * time. */
+/* Goes on without waiting for other ranks. Once it is complete, the MPI's next look at the request finds it so. One
+ * thread at a time. */
 static bool step(void *of)
 {
     struct deferred *d = of;

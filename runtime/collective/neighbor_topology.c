@@ -181,8 +181,8 @@ static int tag_count(MPI_Comm comm)
     return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
 }
 
-/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good: *driver
- * is false then. */
+/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good:
+ * *driver is false then. */
 static void decide(struct edges *e, MPI_Comm comm, int topology, bool *driver)
 {
     MPI_Comm own = node_holds(comm) ? own_comm(comm) : MPI_COMM_NULL;

@@ -1,9 +1,10 @@
-/* neighbor_topology.h: the edges of a communicator's topology, where all its ranks are on this node and run stridec: what
- * neighbourhood collectives move edge by edge, from memory to memory (neighbor_blocking.c).
+/* neighbor_topology.h: the edges of a communicator's topology, where all its ranks are on this node and run stridec:
+ * what neighbourhood collectives move edge by edge, from memory to memory (neighbor_blocking.c).
  *
- * Which communicators these are is decided alike on all ranks: by the node's files, then, where all are there, by a vote.
- * That waits for all: it is held where the communicator is made or, where no rank had loaded a driver by then, at the first
- * blocking call or MPI_Neighbor_*_init. A nonblocking call may not wait, and before such a vote it is the MPI's. */
+ * Which communicators these are is decided alike on all ranks: by the node's files, then, where all are there, by a
+ * vote. That waits for all: it is held where the communicator is made or, where no rank had loaded a driver by then,
+ * at the first blocking call or MPI_Neighbor_*_init. A nonblocking call may not wait, and before such a vote it is
+ * the MPI's. */
 #ifndef STRIDEC_EDGES_H
 #define STRIDEC_EDGES_H
 #include "args.h"
@@ -51,8 +52,8 @@ struct edge_side {
     int n, roads;
 };
 
-/* The edges of a communicator; used by one call at a time, as the communicator is. Those that go on after their call have
- * copies. */
+/* The edges of a communicator; used by one call at a time, as the communicator is. Those that go on after their call
+ * have copies. */
 struct edges {
     struct edges *of;           /* NULL, or this is a copy of that */
     atomic_int holders;         /* the communicator, and copies */
@@ -66,8 +67,8 @@ struct edges {
     MPI_Status *status;
 };
 
-/* Tags of the communicator of stridec's own: 0 of the words of blocking calls, so many after it of their edges, the others
- * of neighbor_nonblocking.c. */
+/* Tags of the communicator of stridec's own: 0 of the words of blocking calls, so many after it of their edges, the
+ * others of neighbor_nonblocking.c. */
 #define EDGE_TAGS 1000
 
 /* The edges of comm, which all its ranks ask for in the same call; NULL where the MPI has to do it. */

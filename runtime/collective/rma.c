@@ -160,14 +160,15 @@ static int unpacking_failed(MPI_Win win)
     return MPI_ERR_OTHER;
 }
 
-/* Before a synchronisation: what it completes. Another thread's operation, begun meanwhile, it need not have completed. */
+/* Before a synchronisation: what it completes. Another thread's operation, begun meanwhile, it need not have
+ * completed. */
 static struct read_from all_of(MPI_Win win, int target)
 {
     return (struct read_from){win, target, atomic_load(&begun)};
 }
 
-/* The end of one that returned rc. Another thread's may be unpacking what this one has completed too. `win`: of a window that is
- * gone, MPI_WIN_NULL. */
+/* The end of one that returned rc. Another thread's may be unpacking what this one has completed too. `win`: of a
+ * window that is gone, MPI_WIN_NULL. */
 static int synchronised(const struct read_from *last, MPI_Win win, int rc)
 {
     int failed = 0;

@@ -1,5 +1,5 @@
-/* topology_calls.c: where communicators with neighbours are made, their ranks agree on how neighbourhood collectives will
- * go (neighbor_topology.h): these calls may wait for all ranks. */
+/* topology_calls.c: where communicators with neighbours are made, their ranks agree on how neighbourhood collectives
+ * will go (neighbor_topology.h): these calls may wait for all ranks. */
 #include "neighbor_topology.h"
 #include "next.h"
 

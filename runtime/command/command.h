@@ -7,7 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 126 and 127 as a shell says of programs. */
+/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 126 and 127 as a shell says of
+ * programs. */
 #define EXIT_USAGE 2
 
 /* The text of the file VERSION, "1.2.3". */
@@ -44,8 +45,8 @@ struct command {
 };
 extern const struct command commands[];   /* ends with name == NULL */
 
-/* Reads argv[1] and what follows; "--" ends the options. 0; or the exit status after a message; or OPTIONS_HELP where --help is
- * asked for. The caller frees a->word. */
+/* Reads argv[1] and what follows; "--" ends the options. 0; or the exit status after a message; or OPTIONS_HELP
+ * where --help is asked for. The caller frees a->word. */
 enum { OPTIONS_HELP = -1 };
 int options_read(struct args *a, const struct command *c, int argc, char **argv);
 /* Returns the option's value, its name where it takes none, or NULL where it is not given. */
@@ -85,8 +86,8 @@ struct stages {
 /* The targets of gen.h, as --target names them; 1 << their numbers make sets. */
 enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
 extern const char *const target_names[TARGETS + 1];   /* ends with NULL */
-/* 0, or -1 with *why. Free with stages_free, also after -1. An empty type has no kernel (source NULL), nor has on the host
- * one that a walk serves. */
+/* 0, or -1 with *why. Free with stages_free, also after -1. An empty type has no kernel (source NULL), nor has on
+ * the host one that a walk serves. */
 int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);
 void stages_free(struct stages *l);
 /* It is written as a signature (gen/tree.h), and is no file. */
@@ -96,8 +97,8 @@ struct spec *stages_load(const char *text, struct reason *why);
 
 /* ---- what lies beside the program (beside.c) ---- */
 
-/* The first of these places, relative to the program's folder, that exists, its links resolved; false if none. They end with
- * NULL. */
+/* The first of these places, relative to the program's folder, that exists, its links resolved; false if none. They
+ * end with NULL. */
 bool find_beside(const char *const places[], char path[PATH_MAX]);
 
 /* ---- files (files.c) ---- */

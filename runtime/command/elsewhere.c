@@ -1,6 +1,6 @@
-/* elsewhere.c: in the program that `run` is part of, the subcommands that need the MPI: stridec-mpi is called for them. Each rank
- * of a job goes through `run`, so its program loads no MPI: with Debian's MPICH 4.0, `stridec run -- true` took 4.1 ms and takes
- * 2.6. */
+/* elsewhere.c: in the program that `run` is part of, the subcommands that need the MPI: stridec-mpi is called for
+ * them. Each rank of a job goes through `run`, so its program loads no MPI: with Debian's MPICH 4.0, `stridec run --
+ * true` took 4.1 ms and takes 2.6. */
 #include "command.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* host_pack_fast.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all of it
- * lies in its layout. Filled by host_pack_trial.c, read by native_judge of host_pack.h. */
+/* host_pack_fast.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all
+ * of it lies in its layout. Filled by host_pack_trial.c, read by native_judge of host_pack.h. */
 #ifndef STRIDEC_NATIVE_QUICK_H
 #define STRIDEC_NATIVE_QUICK_H
 #include "../../gen/gen.h"

@@ -1,4 +1,5 @@
-/* known_layouts.h: layouts in host memory that come again under other handles, as those of types that are made for one message.
+/* known_layouts.h: layouts in host memory that come again under other handles, as those of types that are made for
+ * one message.
  *
  * A kernel is known by its layout's signature, and stays while no type has it (kernel.c): how often the layout was
  * used, by whichever handles, is counted there. To find the kernel of a handle that is met first, the type must be

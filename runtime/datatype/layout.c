@@ -63,8 +63,8 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
     return MPI_SUCCESS;
 }
 
-/* What a thread has met lately, so that the MPI is not asked for each message; forgotten when any type goes, since another
- * may get its handle. */
+/* What a thread has met lately, so that the MPI is not asked for each message; forgotten when any type goes, since
+ * another may get its handle. */
 #define MET_BITS 8
 static atomic_ulong gone;
 struct met {
@@ -199,8 +199,8 @@ static void tell_unread(const struct layout *l, const struct reason *why)
     stats_tell(l->stats, line);
 }
 
-/* Never NULL: without a layout an MPI that can't read device memory would be given it, and a descriptor would pass for its
- * payload. */
+/* Never NULL: without a layout an MPI that can't read device memory would be given it, and a descriptor would pass
+ * for its payload. */
 static struct layout *layout_make(MPI_Datatype datatype)
 {
     struct layout *l = layout_new();
@@ -291,9 +291,9 @@ void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t 
     *past = l->high + (last > 0 ? last : 0);
 }
 
-/* Only the MPI knows whether a type is committed, and the error is to be its own: a message to MPI_PROC_NULL asks it. The buffer is
- * never read, but must not be NULL; MPICH does not look at a message of no elements. Asked once a type, unless MPI_Type_commit came
- * by here. */
+/* Only the MPI knows whether a type is committed, and the error is to be its own: a message to MPI_PROC_NULL asks
+ * it. The buffer is never read, but must not be NULL; MPICH does not look at a message of no elements. Asked once a
+ * type, unless MPI_Type_commit came by here. */
 int layout_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;

@@ -59,8 +59,8 @@ void layout_unref(struct layout *l);
  * MPI_DATATYPE_NULL without memory, and for elements past 2^31 bytes. */
 MPI_Datatype layout_bytes_type(struct layout *l);
 
-/* A committed type of the same layout, to keep longer than the program keeps its own. Not MPI_Type_dup, which would call the
- * copy functions of the program's attributes. MPI_DATATYPE_NULL where the MPI makes none. */
+/* A committed type of the same layout, to keep longer than the program keeps its own. Not MPI_Type_dup, which would
+ * call the copy functions of the program's attributes. MPI_DATATYPE_NULL where the MPI makes none. */
 MPI_Datatype type_like(MPI_Datatype datatype);
 
 /* True if `count` elements lie in one contiguous piece. */

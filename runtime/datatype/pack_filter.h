@@ -1,5 +1,6 @@
-/* pack_filter.h: which calls of MPI_Pack and MPI_Unpack in host memory are none of stridec's: what stubs ask, in some nanoseconds,
- * of a small table of types. What the table has lost is found again. The order of the questions is in host_pack.h. */
+/* pack_filter.h: which calls of MPI_Pack and MPI_Unpack in host memory are none of stridec's: what stubs ask, in
+ * some nanoseconds, of a small table of types. What the table has lost is found again. The order of the questions is
+ * in host_pack.h. */
 #ifndef STRIDEC_PACK_FILTER_H
 #define STRIDEC_PACK_FILTER_H
 #include "../../gen/hash.h"
@@ -44,8 +45,8 @@ HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)
     struct native_slot *s = native_set(t);
     return s + (atomic_load_explicit(&s->type, memory_order_relaxed) != t);
 }
-/* What a call adds to that: calls of 4 KiB and more the same each, smaller ones a sixteenth of their bytes, as little is
- * won by each and reading and compiling cost the same. */
+/* What a call adds to that: calls of 4 KiB and more the same each, smaller ones a sixteenth of their bytes, as
+ * little is won by each and reading and compiling cost the same. */
 #define NATIVE_WORTH 4096
 HOST_INLINE uint64_t native_worth(uint64_t bytes)
 {
@@ -58,9 +59,9 @@ HOST_INLINE bool native_due(struct native_slot *s, uint64_t bytes)
     atomic_store_explicit(&s->worth, worth, memory_order_relaxed);
     return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed);
 }
-/* True where the typed buffer, of count > 0 elements, and the packed one surely lie in host memory: all that a process with
- * a driver needs to know. Of a long one the first element's first byte is looked at and the last one's last, as where_of
- * does. False of types that the table does not hold. */
+/* True where the typed buffer, of count > 0 elements, and the packed one surely lie in host memory: all that a
+ * process with a driver needs to know. Of a long one the first element's first byte is looked at and the last one's
+ * last, as where_of does. False of types that the table does not hold. */
 HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, const void *packed)
 {
     const struct native_slot *s = native_slot(t);
@@ -95,8 +96,8 @@ HOST_INLINE void native_unmeet(MPI_Datatype t)
         if (atomic_load_explicit(met + i, memory_order_relaxed) == t)
             atomic_store_explicit(met + i, (MPI_Datatype)0, memory_order_relaxed);
 }
-/* Of a handle that is about to be freed: true where the table holds it; else nothing more is known of it. Under another MPI
- * than the library's own none is looked at. */
+/* Of a handle that is about to be freed: true where the table holds it; else nothing more is known of it. Under
+ * another MPI than the library's own none is looked at. */
 HOST_INLINE bool native_keeps(const MPI_Datatype *handle)
 {
     if (!handle || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
@@ -106,11 +107,11 @@ HOST_INLINE bool native_keeps(const MPI_Datatype *handle)
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
-/* What a stub asks of a call whose buffers lie in host memory: whether it is nothing for stridec; or may be served by code of
- * which all is known; or has more to be asked. */
+/* What a stub asks of a call whose buffers lie in host memory: whether it is nothing for stridec; or may be served
+ * by code of which all is known; or has more to be asked. */
 enum native_verdict { NATIVE_DOWN, NATIVE_KNOWN, NATIVE_ASK };
-/* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. A slot that another type takes
- * meanwhile may only send a call down. */
+/* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. A slot that another type
+ * takes meanwhile may only send a call down. */
 HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room,
                                              struct layout **known)
 {
@@ -134,8 +135,8 @@ HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Dataty
 void native_forget(MPI_Datatype t);
 /* In a process without a driver: the type's layout if the calls so far are worth that it is read; else NULL. */
 struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
-/* In a process with one, of so many packed bytes between buffers that were found to lie in host memory: the same, and the
- * table holds what native_hosted asks for. False: the MPI serves. */
+/* In a process with one, of so many packed bytes between buffers that were found to lie in host memory: the same,
+ * and the table holds what native_hosted asks for. False: the MPI serves. */
 bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes);
 /* Reads a type at once: it will be used often. */
 void native_learn(MPI_Datatype t);

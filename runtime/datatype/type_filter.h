@@ -1,6 +1,7 @@
-/* type_filter.h: what stubs know of datatypes of messages in host memory: calls for which there is nothing to do are told by a
- * small table, in some nanoseconds. A type is read only when it has been sent from before, so that types that are made for
- * one short message cost nothing; those of long ones known_layouts.h knows. What the table has lost is found again. */
+/* type_filter.h: what stubs know of datatypes of messages in host memory: calls for which there is nothing to do are
+ * told by a small table, in some nanoseconds. A type is read only when it has been sent from before, so that types
+ * that are made for one short message cost nothing; those of long ones known_layouts.h knows. What the table has
+ * lost is found again. */
 #ifndef STRIDEC_SEEN_H
 #define STRIDEC_SEEN_H
 #include "../../gen/hash.h"
@@ -9,14 +10,15 @@
 #include "device/host_range.h"
 #include "layout.h"
 
-/* Bytes. Device payloads below OFFER_MIN have at most a brief descriptor (rts_short.h), of BRIEF_MIN: shorter receives need no look else,
- * and are too short for the descriptor of a longer message, which has OFFER_MIN bytes. */
+/* Bytes. Device payloads below OFFER_MIN have at most a brief descriptor (rts_short.h), of BRIEF_MIN: shorter
+ * receives need no look else, and are too short for the descriptor of a longer message, which has OFFER_MIN bytes. */
 #define OFFER_MIN 512
 #define BRIEF_MIN 32
-/* Bytes of the descriptor of a payload in host memory: few other messages are as long, and MPIs still send so many at once. Most of
- * them are the payload's first, where that is packed (shm_pool.h). */
+/* Bytes of the descriptor of a payload in host memory: few other messages are as long, and MPIs still send so many
+ * at once. Most of them are the payload's first, where that is packed (shm_pool.h). */
 #define HOST_OFFER_MIN 3968
-/* Payloads that are offered have more: what MPIs send at once is sooner there packed (4080 bytes of 40 B runs 0.6 us, not 0.8). */
+/* Payloads that are offered have more: what MPIs send at once is sooner there packed (4080 bytes of 40 B runs 0.6
+ * us, not 0.8). */
 #define HOST_OFFER_LEAST 4097   /* more than HEAD_BYTES */
 
 enum seen_way { SEEN_SEND, SEEN_RECEIVE, SEEN_WAYS };
@@ -44,8 +46,8 @@ HOST_INLINE struct seen *seen_of(MPI_Datatype t)
 {
     return &seen_types[hash_place(host_type_bits(t), SEEN_BITS)];
 }
-/* The slot is the type's. Who reads its numbers asks before, and after they were read by `seen_number`: another thread may have
- * given the slot to another type meanwhile. */
+/* The slot is the type's. Who reads its numbers asks before, and after they were read by `seen_number`: another
+ * thread may have given the slot to another type meanwhile. */
 HOST_INLINE bool seen_is(const struct seen *s, MPI_Datatype t)
 {
     return atomic_load_explicit(&s->type, memory_order_acquire) == t;
@@ -110,10 +112,11 @@ HOST_INLINE bool seen_collective_ignores(enum seen_part part, MPI_Datatype t, MP
     return atomic_load_explicit(&s->type, memory_order_relaxed) == t
            && (int64_t)count < atomic_load_explicit(&s->collects[SEEN_OUT], memory_order_relaxed);
 }
-/* One with a count for each rank is looked at behind the stub: this stands for the counts. So is one with a type for each. */
+/* One with a count for each rank is looked at behind the stub: this stands for the counts. So is one with a type for
+ * each. */
 #define SEEN_COUNTS (INT64_MAX - 1)
-/* What is behind it, in a process without a driver: the ranks that such a call has counts for, -1 where that is not told
- * here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
+/* What is behind it, in a process without a driver: the ranks that such a call has counts for, -1 where that is not
+ * told here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
 int seen_ranks(MPI_Comm comm);
 bool seen_at_root(int root, MPI_Comm comm);
 bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
@@ -142,8 +145,8 @@ struct layout *seen_packed(MPI_Datatype t, int64_t count);
 bool seen_gains(MPI_Datatype t, int64_t count);
 /* True of plain types, and of those that have been used before; so many elements of it are moved. */
 bool seen_collects(MPI_Datatype t, int64_t count);
-/* True of so many elements that come by a collective in one part, or of a type of which no part ends within an element: that is
- * read for this, of few elements at its later uses. */
+/* True of so many elements that come by a collective in one part, or of a type of which no part ends within an
+ * element: that is read for this, of few elements at its later uses. */
 bool seen_whole(MPI_Datatype t, int64_t count);
 /* True of types that have been read, receives of which are the MPI's. */
 bool seen_direct(MPI_Datatype t);

@@ -1,4 +1,5 @@
-/* type_reader.c: reads datatypes. One small reader a combiner; `readers` names them all, `named` the predefined types. */
+/* type_reader.c: reads datatypes. One small reader a combiner; `readers` names them all, `named` the predefined
+ * types. */
 #include "type_reader.h"
 #include <stdio.h>
 #include <stdlib.h>

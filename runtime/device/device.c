@@ -46,8 +46,8 @@ struct device *device_first(void)
     return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
-/* Of those that are not known to be gone: the device of a context, or, where the context is NULL, of the ordinal's primary
- * context. */
+/* Of those that are not known to be gone: the device of a context, or, where the context is NULL, of the ordinal's
+ * primary context. */
 static struct device *find(CUcontext context, CUdevice ordinal)
 {
     for (struct device *d = device_first(); d; d = d->next) {
@@ -325,9 +325,9 @@ struct device *device_default(void)
  * current already, and one question does for a push and a pop. */
 static _Thread_local uint64_t pushed;
 
-/* While the program captures a stream into a graph, calls that wait or allocate would fail, in this thread or in any, and break
- * its graph, unless their thread is in relaxed mode: nothing of stridec's is captured. The program's own mode, and the entries
- * that have not been left. */
+/* While the program captures a stream into a graph, calls that wait or allocate would fail, in this thread or in
+ * any, and break its graph, unless their thread is in relaxed mode: nothing of stridec's is captured. The program's
+ * own mode, and the entries that have not been left. */
 static _Thread_local CUstreamCaptureMode mode;
 static _Thread_local int entered;
 

@@ -21,16 +21,16 @@ struct device {
     struct device *next;    /* all devices of the process */
 };
 
-/* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for
- * NULL. Managed memory counts as device memory. Where the driver does not tell, what the process can't read is taken for memory of
+/* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for NULL. Managed
+ * memory counts as device memory. Where the driver does not tell, what the process can't read is taken for memory of
  * a device that nobody can enter: calls on it are errors. */
 struct device *device_of(const void *p);
 /* The whole of a plain allocation on a device, and the driver's number for it, which no other of the process has. */
 struct allocation {
     uint64_t start, span, id;
 };
-/* As device_of; *a is the allocation, or all zeros around what is none of cuMemAlloc's. Of those that the thread has met
- * lately one short question tells. */
+/* As device_of; *a is the allocation, or all zeros around what is none of cuMemAlloc's. Of those that the thread has
+ * met lately one short question tells. */
 struct device *device_around(const void *p, struct allocation *a);
 /* True if the byte at p lies in device memory that is not managed: the host has no part in it. */
 bool device_only(const void *p);
@@ -41,8 +41,8 @@ bool device_accessible(const void *p, size_t bytes);
  * driver. */
 struct device *device_default(void);
 
-/* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). Of a device that a pointer of
- * the application's lies on now: what is not sure of that asks before (device_internal.h). */
+/* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). Of a device that a
+ * pointer of the application's lies on now: what is not sure of that asks before (device_internal.h). */
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
@@ -72,12 +72,12 @@ CUstream stream_use(struct stream *s);
 /* The address to which a kernel that is about to be enqueued may store *ticket, 32 bits wide, once all that it did can
  * be seen by the host; 0 where there is none. Whoever has enqueued such a kernel sets s->flagged. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
-/* The address to which a kernel may store *ticket, 32 bits wide, to say that it gave up; 0 where there is none. Once s is
- * waited for, whether it did. */
+/* The address to which a kernel may store *ticket, 32 bits wide, to say that it gave up; 0 where there is none. Once
+ * s is waited for, whether it did. */
 CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket);
 bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket);
-/* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what follows, it
- * asks nothing of the driver, and d need not be entered. */
+/* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what
+ * follows, it asks nothing of the driver, and d need not be entered. */
 bool stream_told(struct device *d, struct stream *s);
 /* Waits for all work on s; costs nothing where that was waited for before. 0 or -1 (logged). */
 int stream_wait(struct device *d, struct stream *s);
@@ -100,15 +100,16 @@ struct buffer {
     struct buffer *next;   /* in the pool */
 };
 #define BUFFER_MARKS 65536
-/* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found again).
- * Enters the device to allocate. NULL when memory is out, after giving the pool's free buffers back (logged). */
+/* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found
+ * again). Enters the device to allocate. NULL when memory is out, after giving the pool's free buffers back
+ * (logged). */
 struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);
 void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be current */
 
 /* A line for the log: the driver's name and text of an error. Static storage. */
 const char *driver_error(CUresult r) __attribute__((cold));
-/* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says so, once a
- * context. Whoever meets it writes no line of its own. */
+/* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says
+ * so, once a context. Whoever meets it writes no line of its own. */
 bool driver_lost(CUresult r) __attribute__((cold));
 
 /* Gives back everything that the pools hold; called at MPI_Finalize when no operation is pending. */

@@ -45,7 +45,8 @@ static inline struct place *place_of(struct device *d)
 
 /* All devices seen so far; follow `next`. */
 struct device *device_first(void);
-/* False once its context was reset or destroyed. The driver is asked: whoever has just asked about a pointer on d knows. */
+/* False once its context was reset or destroyed. The driver is asked: whoever has just asked about a pointer on d
+ * knows. */
 bool device_lives(struct device *d);
 /* device_enter for all others, without a word where the context is gone. */
 bool device_try_enter(struct device *d);

@@ -18,8 +18,8 @@ _Thread_local struct host_stack host_stack __attribute__((tls_model("initial-exe
 _Atomic uint64_t host_types[1 << HOST_TYPES_BITS];
 atomic_bool host_passes;
 
-/* The addresses of a mapping that the kernel has given a name: of all its parts up to a hole, since it lists those apart
- * that differ in a setting (madvise of memory registered with a network, or a fork before it grew). */
+/* The addresses of a mapping that the kernel has given a name: of all its parts up to a hole, since it lists those
+ * apart that differ in a setting (madvise of memory registered with a network, or a fork before it grew). */
 static bool mapping(const char *name, uintptr_t *start, uintptr_t *past)
 {
     char *line = NULL;

@@ -51,14 +51,14 @@ bool host_learn(const void *p);
 /* Returns true if the process may read the byte at p. One call of the system: for where the driver does not tell. */
 bool host_readable(const void *p);
 
-/* Plain types: named ones without gaps, of which any number is one piece. Nobody frees them, so that a handle that was one
- * stays one. A small table without chains: what finds no place is found by its layout. */
+/* Plain types: named ones without gaps, of which any number is one piece. Nobody frees them, so that a handle that
+ * was one stays one. A small table without chains: what finds no place is found by its layout. */
 #define HOST_TYPES_BITS 8
 /* Of each the handle, shifted, and its size; the first that comes to a slot stays. */
 extern _Atomic uint64_t host_types[1 << HOST_TYPES_BITS] __attribute__((visibility("hidden")));
 
-/* A handle's bits, in a register of their own: under another MPI than the library's own the argument may be longer than the
- * handle, and goes down as it came. */
+/* A handle's bits, in a register of their own: under another MPI than the library's own the argument may be longer
+ * than the handle, and goes down as it came. */
 HOST_INLINE uint64_t host_type_bits(MPI_Datatype t)
 {
     uint64_t bits = (uint64_t)(uintptr_t)t;
@@ -86,8 +86,8 @@ HOST_INLINE bool host_type_plain(MPI_Datatype t)
     return atomic_load_explicit(host_type_slot(t), memory_order_relaxed) >> 16 == host_type_bits(t);   /* never 0 */
 }
 
-/* Contiguous messages are the MPI's wherever they lie: it takes device memory, and none of it goes from memory to memory
- * (node_zerocopy). Set once that is known (mpi_cuda_aware). */
+/* Contiguous messages are the MPI's wherever they lie: it takes device memory, and none of it goes from memory to
+ * memory (node_zerocopy). Set once that is known (mpi_cuda_aware). */
 extern atomic_bool host_passes __attribute__((visibility("hidden")));
 
 /* Questions that a stub asks first: a buffer of a plain type in host memory; a message of one that is the MPI's. */

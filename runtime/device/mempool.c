@@ -1,9 +1,11 @@
-/* mempool.c: staging buffers from pools: of device memory one a device, and one of BUFFER_MARKED; of pinned memory one for all.
+/* mempool.c: staging buffers from pools: of device memory one a device, and one of BUFFER_MARKED; of pinned memory
+ * one for all.
  *
- * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as well.
- * A pool keeps at most its limit: four fifths of STRIDEC_KEEP, one fifth for BUFFER_MARKED, 1 GiB of pinned memory; what is given
- * back past that is freed at once, and all that a device's pools keep where the program, or another, fills the device. A buffer
- * that the driver can only give at the size asked for (memory is short) is none of these sizes, and is not kept. */
+ * Sizes are powers of two from 4 KiB, and for BUFFER_LASTING and BUFFER_MARKED the fifteen even steps between two as
+ * well. A pool keeps at most its limit: four fifths of STRIDEC_KEEP, one fifth for BUFFER_MARKED, 1 GiB of pinned
+ * memory; what is given back past that is freed at once, and all that a device's pools keep where the program, or
+ * another, fills the device. A buffer that the driver can only give at the size asked for (memory is short) is none
+ * of these sizes, and is not kept. */
 #include "base/log.h"
 #include "base/stats.h"
 #include "device_internal.h"

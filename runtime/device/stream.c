@@ -1,9 +1,9 @@
 /* stream.c: a few streams a device, kept for the next user, and how their work is waited for.
  *
- * A kernel of one block can tell the host itself that it is done, by a store to mapped memory: on an H200 the host then
- * knows 1 us sooner than from cuStreamSynchronize (bench/search, "wait"). Blocks that are to be counted first, each behind a
- * fence, lose more than that: with up to 1024 of them MPI_Pack and MPI_Unpack took 8 and 9 % longer (39 layouts, the same
- * run), and messages of 4 MiB in blocks of 32 bytes 28 us instead of 25. */
+ * A kernel of one block can tell the host itself that it is done, by a store to mapped memory: on an H200 the host
+ * then knows 1 us sooner than from cuStreamSynchronize (bench/search, "wait"). Blocks that are to be counted first,
+ * each behind a fence, lose more than that: with up to 1024 of them MPI_Pack and MPI_Unpack took 8 and 9 % longer
+ * (39 layouts, the same run), and messages of 4 MiB in blocks of 32 bytes 28 us instead of 25. */
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -37,10 +37,10 @@ static void destroy(struct place *p, struct stream *s)
     free(s);
 }
 
-/* A stream that waits for the context's default stream: a cudaMemcpy from pageable memory returns before its
- * bytes have arrived, and the application may rightly pass the buffer to MPI at once. Of the highest priority:
- * beside a kernel that fills an H200, packing 1 MiB takes 23 us instead of 39, and costs that kernel 1 %
- * (measured with CUDA's own streams; bench/beside has the costs of today). The priority is a hint: any stream will do. */
+/* A stream that waits for the context's default stream: a cudaMemcpy from pageable memory returns before its bytes
+ * have arrived, and the application may rightly pass the buffer to MPI at once. Of the highest priority: beside a
+ * kernel that fills an H200, packing 1 MiB takes 23 us instead of 39, and costs that kernel 1 % (measured with
+ * CUDA's own streams; bench/beside has the costs of today). The priority is a hint: any stream will do. */
 static struct stream *create(struct device *d)
 {
     const struct driver *driver = driver_get();

@@ -117,8 +117,9 @@ static char *read_whole(const char *name, size_t *bytes)
 
 static char machine[32];
 
-/* What the compiler, a process of its own, would not know: what this process may not run though the processor has it, as under
- * valgrind; and the first processor's third cache, in KiB (templates/host.c; an AMD's: that of its cores alone). */
+/* What the compiler, a process of its own, would not know: what this process may not run though the processor has
+ * it, as under valgrind; and the first processor's third cache, in KiB (templates/host.c; an AMD's: that of its
+ * cores alone). */
 #define SETTINGS_MAX 5
 static char *settings[SETTINGS_MAX + 1], third_cache[32];
 
@@ -243,8 +244,8 @@ static bool write_source(const struct room *r, const char *source, struct reason
     return ok;
 }
 
-/* The environment without what the loader would put into the compiler's process: pointers into this one's. The compiler's own
- * files go into the room. */
+/* The environment without what the loader would put into the compiler's process: pointers into this one's. The
+ * compiler's own files go into the room. */
 static char **clean_environment(const struct room *r)
 {
     static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE=", "TMPDIR="};
@@ -294,8 +295,8 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     return error;
 }
 
-/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One that hangs is
- * not waited for: others wait for the thread that called. */
+/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One
+ * that hangs is not waited for: others wait for the thread that called. */
 static bool await(pid_t child, bool (*stop)(void), bool *late)
 {
     for (int64_t begun = stats_now();;) {
@@ -325,8 +326,8 @@ static void explain(const struct room *r, struct reason *why)
     free(log);
 }
 
-/* Of a library: the loader maps what the headers tell of, and the process would end where the file does. One that was killed may
- * have left a part; the sections are listed at the end. What is no library the loader refuses. */
+/* Of a library: the loader maps what the headers tell of, and the process would end where the file does. One that
+ * was killed may have left a part; the sections are listed at the end. What is no library the loader refuses. */
 static bool is_cut(const void *library, size_t bytes)
 {
     ElfW(Ehdr) h;

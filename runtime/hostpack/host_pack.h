@@ -19,19 +19,20 @@
 #include "datatype/pack_filter.h"
 
 /* Packed bytes [begin, end) of `count` elements at `user` (MPI_BOTTOM is allowed): `packed` is where byte `begin`
- * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where the layout comes
- * again, never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off: the MPI must.
- * Any thread. */
+ * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where the layout
+ * comes again, never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off:
+ * the MPI must. Any thread. */
 bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
 bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
 /* Packed bytes [0, bytes) of one buffer into another, at the same place in that one's. As both of these. */
 bool native_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count, void *target,
                  int64_t bytes);
-/* Nanoseconds that native_pack saves beside MPI_Pack on so many elements at `user`, in host memory: found out by turns that
- * are taken here and now, once for each layout and power of two of bytes; `packed` has room for them. INT64_MIN where there
- * is no code yet, or nothing to be saved; INT64_MAX where STRIDEC_HOST is on. */
+/* Nanoseconds that native_pack saves beside MPI_Pack on so many elements at `user`, in host memory: found out by
+ * turns that are taken here and now, once for each layout and power of two of bytes; `packed` has room for them.
+ * INT64_MIN where there is no code yet, or nothing to be saved; INT64_MAX where STRIDEC_HOST is on. */
 int64_t native_saves(struct layout *l, MPI_Datatype type, int64_t count, const void *user, void *packed, MPI_Comm comm);
-/* From now on messages of about so many bytes are packed by code that is there, without more questions (native_trusts). */
+/* From now on messages of about so many bytes are packed by code that is there, without more questions
+ * (native_trusts). */
 void native_trust(struct layout *l, int64_t bytes);
 
 /* One call of MPI_Pack or MPI_Unpack, which begin and end enclose; begin returns true if native_move serves it. */

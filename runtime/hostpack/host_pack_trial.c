@@ -5,8 +5,8 @@
 #include "host_pack_internal.h"
 #include <limits.h>
 
-/* The first call of either way meets cold code and is not counted. What is lost is lost for good: where that was close, it takes
- * more turns (1.5 KiB that are packed in 0.03 us, and by the MPI in 0.05, were lost by chance). */
+/* The first call of either way meets cold code and is not counted. What is lost is lost for good: where that was
+ * close, it takes more turns (1.5 KiB that are packed in 0.03 us, and by the MPI in 0.05, were lost by chance). */
 #define TURNS 5
 #define TURNS_MOST 25
 
@@ -79,7 +79,8 @@ static bool usable(const struct layout *l, int64_t count, int64_t bytes)
            && !layout_contiguous(l, count);
 }
 
-/* Calls of these sizes (native_class_bits) need no more questions: native_serve serves them. No sizes: only what serves is set. */
+/* Calls of these sizes (native_class_bits) need no more questions: native_serve serves them. No sizes: only what
+ * serves is set. */
 static void make_quick(struct layout *l, enum kernel_direction direction, uint64_t sizes)
 {
     struct native_quick *q = &l->quick;

@@ -1,5 +1,5 @@
-/* caller.c: who calls while a call is being served: what lies below the program in the chain, or the program, from what the
- * MPI calls back. Told by the segment of code that the call came from. */
+/* caller.c: who calls while a call is being served: what lies below the program in the chain, or the program, from
+ * what the MPI calls back. Told by the segment of code that the call came from. */
 #include "interpose.h"
 #include "next.h"
 #include <link.h>

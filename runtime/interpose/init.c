@@ -119,8 +119,9 @@ static void end(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first: the program's callbacks may still send and
- * receive, from ranks that are not in MPI_Finalize yet. So the world ends with the attribute that was there before all of them. */
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first: the program's callbacks may still
+ * send and receive, from ranks that are not in MPI_Finalize yet. So the world ends with the attribute that was there
+ * before all of them. */
 static int ends_world(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;

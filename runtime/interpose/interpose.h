@@ -15,9 +15,9 @@
 
 enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_START, WHEN_KEPT, WHEN_WINDOW };
 
-/* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program makes then
- * are served like all others: in what the MPI calls back (error handlers, attributes, generalized requests), or after that has
- * left the call by longjmp or an exception. */
+/* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program
+ * makes then are served like all others: in what the MPI calls back (error handlers, attributes, generalized
+ * requests), or after that has left the call by longjmp or an exception. */
 /* Where the depth is not 0: false if this place in the code is the program's (caller.c). */
 bool interpose_below(const void *caller);
 /* In a stub, which was jumped to, or called by the program. */

@@ -52,7 +52,8 @@ static int copy(struct device *d, void *to, const void *from, int64_t bytes)
     return rc;
 }
 
-/* Between memory of two devices, neither of which may be able to reach the other's (a pool's, a mapping's): by way of the host. */
+/* Between memory of two devices, neither of which may be able to reach the other's (a pool's, a mapping's): by way
+ * of the host. */
 static int copy_apart(struct device *d, void *to, struct device *d_from, const void *from, int64_t bytes)
 {
     char *scratch = malloc((size_t)bytes);

@@ -16,7 +16,8 @@ FORMS(irecv_forms, void *, int, int, MPI_Comm, MPI_Request *);
 FORMS(mrecv_forms, void *, MPI_Message *, MPI_Status *);
 FORMS(imrecv_forms, void *, MPI_Message *, MPI_Request *);
 
-/* The end of a blocking receive: unpacks what came, if it came well. w: NULL where the MPI received it into the buffer. */
+/* The end of a blocking receive: unpacks what came, if it came well. w: NULL where the MPI received it into the
+ * buffer. */
 static int received(struct parcel *p, struct wire *w, MPI_Status *status, int rc, MPI_Comm comm)
 {
     if (w) wire_done(w);
@@ -180,8 +181,8 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     return p ? posted(p, NULL, rc, request, comm, &road) : rc;
 }
 
-/* A matched message carries its own communicator, which is known of one that lies aside: descriptors do. Other errors of
- * stridec's own are raised on MPI_COMM_SELF. */
+/* A matched message carries its own communicator, which is known of one that lies aside: descriptors do. Other
+ * errors of stridec's own are raised on MPI_COMM_SELF. */
 static bool matched(struct parcel **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
                     const MPI_Message *message, int *rc)
 {

@@ -72,8 +72,8 @@ static bool half_replaces(struct half *h, int dest, MPI_Comm comm)
     return false;
 }
 
-/* The same by the MPI's engine, where a message lies aside (probed.h): it may be the one that replaces, and the MPI's own call
- * would wait for it. So it may where receives show themselves (receive_gate.h). */
+/* The same by the MPI's engine, where a message lies aside (probed.h): it may be the one that replaces, and the
+ * MPI's own call would wait for it. So it may where receives show themselves (receive_gate.h). */
 static bool half_copies(struct half *h, MPI_Comm comm)
 {
     int room = 0, position = 0;
@@ -114,8 +114,8 @@ static void half_close(struct half *h)
     free(h->copy);
 }
 
-/* A send in chunks is all the MPI's before the receive is waited for: what is to be received may have to wait for it. The
- * exchange itself then sends to nobody. */
+/* A send in chunks is all the MPI's before the receive is waited for: what is to be received may have to wait for
+ * it. The exchange itself then sends to nobody. */
 static int half_flow(struct half *h, int *dest, int tag, MPI_Comm comm)
 {
     if (!h->outflow) return MPI_SUCCESS;
@@ -142,8 +142,9 @@ static int receive_down(struct half *r, int source, int tag, MPI_Comm comm, MPI_
 #endif
 }
 
-/* A send and a receive of their own, from where the message lies aside, or, with NULL, from the MPI: a gate that stays open while
- * the send waits for its receiver would keep other threads' probes from what this receive does not want any more. */
+/* A send and a receive of their own, from where the message lies aside, or, with NULL, from the MPI: a gate that
+ * stays open while the send waits for its receiver would keep other threads' probes from what this receive does not
+ * want any more. */
 static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
                           const struct aside_at *at, MPI_Comm comm, MPI_Status *status)
 {

@@ -5,9 +5,9 @@
  * Strides are taken as they are, without going through their runs. Runs in a copy never overlap each other, so that
  * order matters only between copies, which the stream keeps.
  *
- * What the driver makes of a copy is its own affair: on an H200 (driver 580) one between the GPU and the host runs on a copy
- * engine and costs a computation that fills the GPU nothing; one within the GPU runs on multiprocessors, whether it is
- * asked for by cuMemcpyAsync, 2D, 3D, 3DPeer or by a batch that prefers to overlap with computations. */
+ * What the driver makes of a copy is its own affair: on an H200 (driver 580) one between the GPU and the host runs
+ * on a copy engine and costs a computation that fills the GPU nothing; one within the GPU runs on multiprocessors,
+ * whether it is asked for by cuMemcpyAsync, 2D, 3D, 3DPeer or by a batch that prefers to overlap with computations. */
 #include "kernel_internal.h"
 #include "base/log.h"
 

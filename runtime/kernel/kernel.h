@@ -1,9 +1,9 @@
 /* kernel.h: from a canonical tree to bytes moved on a GPU: compile, load, choose, launch.
  *
  * A struct kernel exists once per shape signature in the process, its module once per form signature (gen/form.h):
- * types that differ in their lists alone share it. A worker thread compiles it; until it is
- * ready the generic kernel serves, and where there is no NVRTC, or compiling fails, the copy engine
- * (cuMemcpyAsync of a run, cuMemcpy2DAsync and 3D of equal runs at even pitches). So kernel_move always does its job. */
+ * types that differ in their lists alone share it. A worker thread compiles it; until it is ready the generic kernel
+ * serves, and where there is no NVRTC, or compiling fails, the copy engine (cuMemcpyAsync of a run, cuMemcpy2DAsync
+ * and 3D of equal runs at even pitches). So kernel_move always does its job. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../../gen/gen.h"
@@ -65,12 +65,12 @@ struct marks {
 };
 /* The most of them in one buffer (BUFFER_MARKED). */
 #define MARKS ((int64_t)(BUFFER_MARKS / sizeof(uint64_t)))
-/* The least chunk in which k's own kernel can do a job from its first byte on, with MARKS of them at most; 0 where it can't:
- * it has no such entry, is not ready, or takes more than one launch. A power of two, at most 64 KiB. */
+/* The least chunk in which k's own kernel can do a job from its first byte on, with MARKS of them at most; 0 where
+ * it can't: it has no such entry, is not ready, or takes more than one launch. A power of two, at most 64 KiB. */
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job);
-/* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one of them
- * (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved is worth nothing.
- * (Of packing it may be NULL.) 1, and nothing is enqueued, where that can't be. */
+/* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one
+ * of them (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved
+ * is worth nothing. (Of packing it may be NULL.) 1, and nothing is enqueued, where that can't be. */
 int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                        const struct marks *marks, uint32_t *late, int *launches);
 

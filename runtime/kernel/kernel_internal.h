@@ -1,4 +1,5 @@
-/* kernel_internal.h: what kernel.c, module.c, compile_queue.c, module_load.c, launch.c, launch_graph.c and copy_engine.c share. */
+/* kernel_internal.h: what kernel.c, module.c, compile_queue.c, module_load.c, launch.c, launch_graph.c and
+ * copy_engine.c share. */
 #ifndef STRIDEC_KERNEL_INNER_H
 #define STRIDEC_KERNEL_INNER_H
 #include "code_target.h"
@@ -79,7 +80,8 @@ static inline struct kernel *kernel_code(const struct kernel *k)
 /* Sets what became of k, and counts it. */
 void kernel_count(struct kernel *k, enum origin o);
 
-/* module.c. Without kernel_lock: k on d, made at the first call, or the trial that serves instead; NULL without memory. */
+/* module.c. Without kernel_lock: k on d, made at the first call, or the trial that serves instead; NULL without
+ * memory. */
 struct module *module_of(struct kernel *k, struct device *d);
 struct module *module_own(struct kernel *k, struct device *d);   /* production's in any case */
 /* Returns the module of k for a target that is no device, made at the first call; NULL without memory. */
@@ -91,8 +93,8 @@ static inline enum stage module_stage(const struct module *m)
 {
     return (enum stage)atomic_load_explicit(&m->stage, memory_order_acquire);
 }
-/* Device addresses of the lists, and of the interpreter's program, of m's kernel: made and uploaded at the first call; 0 where
- * they can't be had. */
+/* Device addresses of the lists, and of the interpreter's program, of m's kernel: made and uploaded at the first
+ * call; 0 where they can't be had. */
 uint64_t module_lists(struct module *m);
 uint64_t module_program(struct module *m);
 /* True if one is loaded; true if one is being made. */
@@ -126,8 +128,8 @@ void nests_forget(void);   /* the same of typed_copy_strided.c */
 /* False once the calling worker is to end. */
 bool worker_wanted(void);
 
-/* module_load.c. Generates, finds or compiles a module for a device of this architecture (90), into the disk cache and no further. Opens
- * *gen at need. Returns 0 once it is there, else -1. */
+/* module_load.c. Generates, finds or compiles a module for a device of this architecture (90), into the disk cache
+ * and no further. Opens *gen at need. Returns 0 once it is there, else -1. */
 int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
 
 /* launch.c: drops whole elements from the front of a job. Two's complement makes of a negative extent a step back. */
@@ -155,8 +157,8 @@ uint64_t launch_lists(struct kernel *k, struct device *d);
 /* The same of its tree as the interpreter reads it; 0 also where that is long. */
 uint64_t launch_program(struct kernel *k, struct device *d);
 
-/* launch_graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is enqueued,
- * where that can't be now or ever. */
+/* launch_graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is
+ * enqueued, where that can't be now or ever. */
 bool graph_launch(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
                   struct stream *s);
 /* Gives back the graphs of m, of which none may be in use; its device must be entered, if it is there. */

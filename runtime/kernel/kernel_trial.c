@@ -1,5 +1,5 @@
-/* kernel_trial.c: kernels with other knobs than production's, for those who measure: made ahead in threads, then put in place
- * of production's one after the other. */
+/* kernel_trial.c: kernels with other knobs than production's, for those who measure: made ahead in threads, then put
+ * in place of production's one after the other. */
 #include "kernel_internal.h"
 
 bool kernel_ready(struct kernel *k, struct device *d)

@@ -180,8 +180,8 @@ static int move_special(struct move *v, struct module *own, struct module *speci
     return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
 }
 
-/* The interpreter reads some 40 bytes a block, which would stay on the device as long as the type, beside lists of 8: long
- * ones wait for their own kernel instead, which all types of such lists share. */
+/* The interpreter reads some 40 bytes a block, which would stay on the device as long as the type, beside lists of
+ * 8: long ones wait for their own kernel instead, which all types of such lists share. */
 static bool worth_waiting(const struct move *v, const struct module *special)
 {
     return !v->waited && v->kernel->form && v->kernel->form->list_bytes > LISTS_LONG
@@ -275,8 +275,8 @@ static struct kernel *plain_words(void)
     return none;
 }
 
-/* One block as a launch of plain words; 1 where it can't be had now. On an H200 a copy within the device takes 8.4 us up to
- * 1 MiB, and a launch 7.0 (bench/pack). */
+/* One block as a launch of plain words; 1 where it can't be had now. On an H200 a copy within the device takes 8.4
+ * us up to 1 MiB, and a launch 7.0 (bench/pack). */
 static int move_words(struct move *block)
 {
     struct move v = *block;

@@ -41,8 +41,8 @@
 #define LONG_CHUNK ((int64_t)4 << 10)    /* no smaller ones: 12 MiB of 32 B 53 us, by 2 KiB 60, by 8 KiB 56 */
 #define THREADS_UNDER_WAY 65536          /* of packing; of unpacking, which waits for the link, twice as many */
 
-/* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one kernel would
- * wait too long for the other. */
+/* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one
+ * kernel would wait too long for the other. */
 static struct module *marked(struct kernel *k, struct device *d)
 {
     const struct env *env = env_get();

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The text that identifies a module: form signature, knobs_text (kernel_knobs.h), generator version, "sm_NN", NVRTC version.
- * malloc'd. Files are named after its hash and hold it in full. */
+/* The text that identifies a module: form signature, knobs_text (kernel_knobs.h), generator version, "sm_NN", NVRTC
+ * version. malloc'd. Files are named after its hash and hold it in full. */
 char *cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor);
 
 /* 0 and a malloc'd copy in *data, or -1. Header, length and checksum are verified; a file that fails is
@@ -19,8 +19,8 @@ void cache_remove(const char *key);
 /* The folder is bounded: past this many bytes the modules that were not used for the longest time go. */
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
 void cache_trim(size_t limit);
-/* Waits for other processes that are making this module, half a minute at most, and only until `stop` (may be NULL) says yes;
- * then look in the cache again. A lock for cache_unlock, or -1 (go on without). */
+/* Waits for other processes that are making this module, half a minute at most, and only until `stop` (may be NULL)
+ * says yes; then look in the cache again. A lock for cache_unlock, or -1 (go on without). */
 int cache_lock(const char *key, bool (*stop)(void));
 void cache_unlock(int lock, const char *key);
 
@@ -33,8 +33,8 @@ char *cache_path(const char *key, const char *ending);
 bool cache_is_module(const char *name);
 /* Makes the folder, for this user alone. False with errno where it can't be made. */
 bool cache_make(void);
-/* Returns true if the folder is there, is this user's, and nobody else may write there. One warning per process where it
- * is not so. */
+/* Returns true if the folder is there, is this user's, and nobody else may write there. One warning per process
+ * where it is not so. */
 bool cache_usable(void);
 /* The folder in use, or NULL. */
 const char *cache_dir(void);

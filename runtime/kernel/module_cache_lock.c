@@ -1,5 +1,5 @@
-/* module_cache_lock.c: the folder of compiled modules as something shared: ranks that want the same module at once, and a
- * bound on what all of them leave behind. */
+/* module_cache_lock.c: the folder of compiled modules as something shared: ranks that want the same module at once,
+ * and a bound on what all of them leave behind. */
 #include "base/file.h"
 #include "base/log.h"
 #include "module_cache.h"
@@ -38,7 +38,8 @@ int cache_lock(const char *key, bool (*stop)(void))
 }
 
 /* The file goes while the lock is held: who waits for it gets a lock that no newcomer sees, and may compile what
- * another compiles too. The lock is let go of by name: a child that the program has forked has the file open as well. */
+ * another compiles too. The lock is let go of by name: a child that the program has forked has the file open as
+ * well. */
 void cache_unlock(int lock, const char *key)
 {
     if (lock < 0) return;

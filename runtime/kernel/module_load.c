@@ -1,4 +1,5 @@
-/* module_load.c: from a form, knobs and a device to a loaded module: made ahead of time, cached on disk, or compiled. */
+/* module_load.c: from a form, knobs and a device to a loaded module: made ahead of time, cached on disk, or
+ * compiled. */
 #include "base/env.h"
 #include "base/log.h"
 #include "cores.h"

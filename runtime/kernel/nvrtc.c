@@ -130,7 +130,8 @@ static bool try_python(struct search *s)
     return ok;
 }
 
-/* Loaded for it where nothing else has yet: `stridec gen --arch` compiles for what runs on this machine, as far as that is known. */
+/* Loaded for it where nothing else has yet: `stridec gen --arch` compiles for what runs on this machine, as far as
+ * that is known. */
 static int driver_major(void)
 {
     const struct driver *driver = driver_load();

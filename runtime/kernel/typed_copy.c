@@ -4,9 +4,9 @@
 
 /* A packed buffer between two layouts: longer ones go through it in pieces. */
 #define BETWEEN_MOST ((int64_t)64 << 20)
-/* Up to here a launch moves plain bytes within a device as fast as the driver's copy, and begins sooner. Between devices the copy
- * engine is sooner at any length: alone on two H200s (driver 580) 7.4 us from 256 B to 64 KiB and 10.3 for 1 MiB, where a launch
- * takes 9.3 to 10.5 and 13.4. */
+/* Up to here a launch moves plain bytes within a device as fast as the driver's copy, and begins sooner. Between
+ * devices the copy engine is sooner at any length: alone on two H200s (driver 580) 7.4 us from 256 B to 64 KiB and
+ * 10.3 for 1 MiB, where a launch takes 9.3 to 10.5 and 13.4. */
 #define WORDS_MOST (1 << 20)
 /* Up to here interpreting a layout costs less than a launch of its own. */
 #define PROGRAM_MOST (1 << 18)

@@ -1,9 +1,9 @@
 /* typed_copy.h: links: bytes moved from one layout straight into another, many at once.
  *
  * Several jobs go in one launch of one module, however many they are: chains of strides and packed bytes by numbers
- * (typed_copy_strided.c), other layouts, where short, interpreted (typed_copy_program.c). A job alone takes a module made for its pair
- * of layouts, compiled in the background (typed_copy_pair.c). What none of these serves goes by kernel_move, through a packed
- * buffer where both sides need a kernel. So link_move always does its job. */
+ * (typed_copy_strided.c), other layouts, where short, interpreted (typed_copy_program.c). A job alone takes a module
+ * made for its pair of layouts, compiled in the background (typed_copy_pair.c). What none of these serves goes by
+ * kernel_move, through a packed buffer where both sides need a kernel. So link_move always does its job. */
 #ifndef STRIDEC_LINK_H
 #define STRIDEC_LINK_H
 #include "kernel.h"

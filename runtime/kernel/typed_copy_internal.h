@@ -7,8 +7,8 @@
 /* True if the job's bytes lie one after another on this side. */
 bool link_plain(const struct link_side *side, int64_t bytes);
 
-/* typed_copy_strided.c: the job as links told by numbers, which out has room for (two at most). Their number; 0 where that can't
- * be: a side is no chain of strides, or their counts don't fit together. out[].first is left alone. */
+/* typed_copy_strided.c: the job as links told by numbers, which out has room for (two at most). Their number; 0
+ * where that can't be: a side is no chain of strides, or their counts don't fit together. out[].first is left alone. */
 #define NEST_LINKS 2
 int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS]);
 
@@ -30,8 +30,8 @@ void list_begin(struct link_list *l, struct device *d);
 bool list_add(struct link_list *l, const struct stridec_link *links, int n);
 int list_launch(struct link_list *l, struct link_batch *b, struct device *d, struct stream *s, int *launches);
 
-/* typed_copy_pair.c. The kernel of the pair, with a reference for the caller (kernel_put); NULL where a side has no form, or
- * without memory. */
+/* typed_copy_pair.c. The kernel of the pair, with a reference for the caller (kernel_put); NULL where a side has no
+ * form, or without memory. */
 struct kernel *pair_get(const struct link_job *job);
 /* 1 where the pair can't serve now (it has been asked for), else 0 or -1. */
 int pair_move(struct device *d, struct stream *s, const struct link_job *job, int *launches);

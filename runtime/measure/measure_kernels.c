@@ -1,5 +1,5 @@
-/* measure_kernels.c: the search of `stridec tune` for kernels that are quicker than the model's: all candidates of a few
- * layouts of each family, compiled ahead in threads, verified, timed in turns. */
+/* measure_kernels.c: the search of `stridec tune` for kernels that are quicker than the model's: all candidates of a
+ * few layouts of each family, compiled ahead in threads, verified, timed in turns. */
 #include "kernel/kernel_internal.h"
 #include "kernel/kernel_knobs.h"
 #include "timing.h"

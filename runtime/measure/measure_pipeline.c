@@ -1,5 +1,5 @@
-/* measure_pipeline.c: timing messages in chunks for `stridec tune`, between ranks 0 and 1: how long chunks are best, how many at
- * a time, in which memory, and from which length on all that is worth its while. */
+/* measure_pipeline.c: timing messages in chunks for `stridec tune`, between ranks 0 and 1: how long chunks are best,
+ * how many at a time, in which memory, and from which length on all that is worth its while. */
 #include "protocol/pipeline.h"
 #include "protocol/pipeline_send.h"
 #include "protocol/placement.h"

@@ -1,5 +1,5 @@
-/* measure_zerocopy.c: timing links for `stridec tune`: whole offered messages and kernels that read the other rank's memory,
- * between ranks 0 and 1; and many layouts in one launch. */
+/* measure_zerocopy.c: timing links for `stridec tune`: whole offered messages and kernels that read the other rank's
+ * memory, between ranks 0 and 1; and many layouts in one launch. */
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
 #include "protocol/rndv_recv.h"

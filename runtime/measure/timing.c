@@ -75,8 +75,8 @@ double tune_trip(int rank, bool (*give)(void *), bool (*take)(void *), void *arg
     return first && second ? (double)(stats_now() - start) / 2e3 : -1;
 }
 
-/* Trips until a link and a GPU that have idled are awake, and memory that is new to them is known: with three of them 4 MiB
- * from GPU to GPU took five times what they take in a row. Rank 0 has the clock. */
+/* Trips until a link and a GPU that have idled are awake, and memory that is new to them is known: with three of
+ * them 4 MiB from GPU to GPU took five times what they take in a row. Rank 0 has the clock. */
 static bool warm_up(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
 {
     int64_t begin = stats_now();

@@ -23,8 +23,8 @@ double tune_repeat(double (*once)(void *arg), void *arg);
 
 /* Of ranks 0 and 1, who both call these. True where `mine` is so on both. */
 bool tune_both(int rank, bool mine);
-/* A message there and one back, by give(arg) on one end and take(arg) on the other: half of it in microseconds, as this rank
- * saw it; negative where one failed here. */
+/* A message there and one back, by give(arg) on one end and take(arg) on the other: half of it in microseconds, as
+ * this rank saw it; negative where one failed here. */
 double tune_trip(int rank, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
 /* How often messages of so many bytes go, the same on both ends. */
 int tune_message_repeats(double bytes);
@@ -60,12 +60,12 @@ int tune_kernels(struct tune_table *t, struct device *d, bool quick);
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
 int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
-/* How messages between nodes are cut, between ranks 0 and 1, who both call it (measure_pipeline.c). False where that can't be
- * measured: the table stays as it is. */
+/* How messages between nodes are cut, between ranks 0 and 1, who both call it (measure_pipeline.c). False where that
+ * can't be measured: the table stays as it is. */
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
 
-/* Which messages in host memory are offered, between ranks 0 and 1, who both call it (measure_host.c). False where that can't
- * be measured: the table says nothing of it. */
+/* Which messages in host memory are offered, between ranks 0 and 1, who both call it (measure_host.c). False where
+ * that can't be measured: the table says nothing of it. */
 bool tune_host(struct tune_table *t, bool quick, int rank);
 
 /* verify.c: that a module moves the same bytes as the model's. `call` is of a device transport. */

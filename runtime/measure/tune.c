@@ -66,7 +66,8 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 
 enum { PASSES = 5, QUICK_PASSES = 2 };
 
-/* The grids of one pass over all curves: rank 0 fills those of its own GPU, ranks 0 and 1 together those of messages. */
+/* The grids of one pass over all curves: rank 0 fills those of its own GPU, ranks 0 and 1 together those of
+ * messages. */
 static int measure_curves(struct tune_table *t, struct device *d, bool quick, int rank)
 {
     const struct tune_points *points = tune_points(quick);

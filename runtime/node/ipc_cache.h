@@ -14,12 +14,13 @@ struct import *import_open(const struct peer *p, const struct slot *s, struct de
 bool import_across(const struct import *i);
 void import_put(struct import *i);
 
-/* Closes what is open of peers' allocations that are gone (export_passes), so that the MPI can open what overlaps them. Before
- * device memory goes down in a call in which ranks of this node may take part; costs a look at each peer whose memory is open. */
+/* Closes what is open of peers' allocations that are gone (export_passes), so that the MPI can open what overlaps
+ * them. Before device memory goes down in a call in which ranks of this node may take part; costs a look at each
+ * peer whose memory is open. */
 void import_yield(void);
 
-/* The layout at that place of the peer's file, which stays until it is put; some thousands are kept for the next message. False
- * where it can't be read. */
+/* The layout at that place of the peer's file, which stays until it is put; some thousands are kept for the next
+ * message. False where it can't be read. */
 struct known;
 struct import_layout {
     struct tree *tree;

@@ -42,8 +42,8 @@ bool export_stands(const struct export *e)
            id == e->id;
 }
 
-/* What the default stream was given has been done. It can't be waited for while the program captures a stream that is ordered with
- * it, which breaks by the attempt. */
+/* What the default stream was given has been done. It can't be waited for while the program captures a stream that
+ * is ordered with it, which breaks by the attempt. */
 static bool drained(void)
 {
     CUstreamCaptureStatus status;
@@ -177,7 +177,8 @@ static uint32_t probe_of(struct device *d)
     return made ? number : PROBES;
 }
 
-/* Those that were shared last: mostly the next ones, too. A message that is packed has two, its buffer's and its wire's. */
+/* Those that were shared last: mostly the next ones, too. A message that is packed has two, its buffer's and its
+ * wire's. */
 #define LATELY 4
 static struct {
     struct latch latch;

@@ -1,9 +1,9 @@
-/* peer_access.h: reading the host memory of another process of the node: what may be read, found out once a peer, and the
- * reading itself (process_vm_readv; by XPMEM: xpmem.h).
+/* peer_access.h: reading the host memory of another process of the node: what may be read, found out once a peer,
+ * and the reading itself (process_vm_readv; by XPMEM: xpmem.h).
  *
- * A rank that wants to offer host memory asks the peer to try (node_asks). The peer does so at its next receive, and says
- * what it could: map the rank's rooms, read its memory. Until then, and where it could nothing, messages go their
- * ordinary way. */
+ * A rank that wants to offer host memory asks the peer to try (node_asks). The peer does so at its next receive, and
+ * says what it could: map the rank's rooms, read its memory. Until then, and where it could nothing, messages go
+ * their ordinary way. */
 #ifndef STRIDEC_ATTACH_H
 #define STRIDEC_ATTACH_H
 #include "kernel/kernel.h"
@@ -18,8 +18,8 @@ unsigned attach_reached(struct peer *p);
 unsigned attach_known(const struct peer *p);
 /* The peer refused after all what it had reached: that is not offered to it any more. */
 void attach_refused(struct peer *p, unsigned reached);
-/* Whether XPMEM is tried: where a setting or the table have something read by it, or it is to be measured, which the first
- * asks for. Before any rank is asked. */
+/* Whether XPMEM is tried: where a setting or the table have something read by it, or it is to be measured, which the
+ * first asks for. Before any rank is asked. */
 void attach_measure(void);
 /* The receiver's: tries what has been asked for. Cheap when that is nothing. */
 extern _Atomic uint32_t attach_answered;
@@ -38,9 +38,9 @@ struct attach_side {
     struct tree *tree;
     int64_t extent, count;
 };
-/* cma.c. Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have been.
- * The lists of runs that this takes are kept by request, with references to its trees: 64 requests and 16 MiB at most, least
- * used out, so that a program that sends the same again translates nothing. */
+/* cma.c. Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have
+ * been. The lists of runs that this takes are kept by request, with references to its trees: 64 requests and 16 MiB
+ * at most, least used out, so that a program that sends the same again translates nothing. */
 bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes);
 /* Lists made, and runs read of other processes, so far; and the mean length of runs, in bytes, below which what
  * lies between them is read too. */

@@ -63,8 +63,8 @@ static struct flock whole(short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-/* Of a rank's own file: its process is gone. The file is not mapped: where the folder is full there may be no memory for what is
- * read, as of one that is being made, which is not ready yet. */
+/* Of a rank's own file: its process is gone. The file is not mapped: where the folder is full there may be no memory
+ * for what is read, as of one that is being made, which is not ready yet. */
 static bool left_behind(const char *name)
 {
     struct flock l = whole(F_WRLCK);
@@ -78,7 +78,8 @@ static bool left_behind(const char *name)
     return left;
 }
 
-/* What goes with a rank's own file (rooms, spilled payloads) has one word more in its name: that is the name without it. */
+/* What goes with a rank's own file (rooms, spilled payloads) has one word more in its name: that is the name without
+ * it. */
 static void owner_name(char owner[256], const char *name)
 {
     snprintf(owner, 256, "%s", name);

@@ -1,12 +1,13 @@
 /* segment.h: how the ranks of a node find each other, and what they tell each other through shared memory.
  *
  * Each process of a job that runs stridec on a machine with a GPU keeps one file in /dev/shm, there from before its
- * MPI_Init returns: a random cookie, slots for the messages that it offers, the layouts of these, and which peers' memory
- * it can read. Nothing is agreed by messages: a rank without stridec, on another node or in another container has no file
- * that its peers find, and gets its messages as they are.
+ * MPI_Init returns: a random cookie, slots for the messages that it offers, the layouts of these, and which peers'
+ * memory it can read. Nothing is agreed by messages: a rank without stridec, on another node or in another container
+ * has no file that its peers find, and gets its messages as they are.
  *
- * The names are known to all, and the folder is open to all: only files of this user count (file.h). One that is cut while it
- * is mapped holds zeros from then on (sigbus_guard.h): its owner offers nothing more, and its peers take nothing more from it. */
+ * The names are known to all, and the folder is open to all: only files of this user count (file.h). One that is cut
+ * while it is mapped holds zeros from then on (sigbus_guard.h): its owner offers nothing more, and its peers take
+ * nothing more from it. */
 #ifndef STRIDEC_NODE_H
 #define STRIDEC_NODE_H
 #include <cuda.h>
@@ -16,8 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one look,
- * then random ones. */
+/* Bytes that no payload begins with by chance: what all cookies begin with, which tells most other messages in one
+ * look, then random ones. */
 #define COOKIE_MARK "stridec"   /* and a zero */
 struct cookie {
     unsigned char half[2][16];
@@ -133,8 +134,8 @@ static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
-/* Returns true where device memory may go to ranks of the node without being packed: there may be some, and STRIDEC_TRANSPORT does
- * not forbid it. */
+/* Returns true where device memory may go to ranks of the node without being packed: there may be some, and
+ * STRIDEC_TRANSPORT does not forbid it. */
 bool node_zerocopy(void);
 /* The machine has GPUs, or the process has loaded a driver already. */
 bool node_has_gpus(void);
@@ -146,11 +147,11 @@ void node_finish(void);
 /* The rank of comm as a peer, itself included; NULL where it has no file here, and for groups of other worlds. */
 struct peer *node_peer(MPI_Comm comm, int rank);
 struct peer *node_world_peer(int rank);
-/* True while ranks of this machine may still be on their way through MPI_Init, without a file: what node_peer has not found may
- * yet come. For good where the launcher doesn't tell how many there are, or one runs without stridec. */
+/* True while ranks of this machine may still be on their way through MPI_Init, without a file: what node_peer has
+ * not found may yet come. For good where the launcher doesn't tell how many there are, or one runs without stridec. */
 bool node_awaits(void);
-/* True if every rank of comm has its file here and is armed: the same answer on all of them once they have passed MPI_Init,
- * and until one passes MPI_Finalize. Files are looked for, not opened. */
+/* True if every rank of comm has its file here and is armed: the same answer on all of them once they have passed
+ * MPI_Init, and until one passes MPI_Finalize. Files are looked for, not opened. */
 bool node_holds(MPI_Comm comm);
 /* As node_peer, but looked for whatever came of earlier looks. */
 struct peer *node_member(MPI_Comm comm, int rank);
@@ -158,8 +159,8 @@ struct peer *node_member(MPI_Comm comm, int rank);
 bool node_gone(const struct peer *p);
 /* The own file was cut: peers may see nothing of what this process writes there. */
 bool node_lost(void);
-/* Waits until more packed bytes of a taken slot of its are ready than the `at` that were: how many; -1 where no more will
- * come. */
+/* Waits until more packed bytes of a taken slot of its are ready than the `at` that were: how many; -1 where no more
+ * will come. */
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
 /* The own file. */
 struct node_file *node_own(void);

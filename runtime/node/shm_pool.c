@@ -116,9 +116,8 @@ char *room_address(uint64_t room)
 }
 
 /*
- * The peers'. A room keeps its size, and what is mapped of it its place: the table has the address by the room's number, with
- * the room's class in the bits that a page leaves.
- */
+ * The peers'. A room keeps its size, and what is mapped of it its place: the table has the address by the room's
+ * number, with the room's class in the bits that a page leaves. */
 
 /* Keeps a peer's file open, so that a program that has used up its descriptors can open another one. */
 static struct {

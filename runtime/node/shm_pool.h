@@ -1,15 +1,15 @@
 /* shm_pool.h: memory of a process that its peers of the node map: where messages lie packed while they are read.
  *
- * A file in /dev/shm beside the rank's own (segment.h), made when the first message wants it; memory is taken from the system
- * as it is used, up to ROOMS_BYTES, and kept for the messages that follow. */
+ * A file in /dev/shm beside the rank's own (segment.h), made when the first message wants it; memory is taken from
+ * the system as it is used, up to ROOMS_BYTES, and kept for the messages that follow. */
 #ifndef STRIDEC_ROOM_H
 #define STRIDEC_ROOM_H
 #include "segment.h"
 
 #define ROOMS_BYTES ((size_t)256 << 20)
 
-/* Of a long message the first so many bytes of its room are written again and again, while its receiver keeps up: what stays in
- * the caches costs no traffic to memory. From byte `turn` on, all lie at places of their own. */
+/* Of a long message the first so many bytes of its room are written again and again, while its receiver keeps up:
+ * what stays in the caches costs no traffic to memory. From byte `turn` on, all lie at places of their own. */
 #define ROOM_RING ((int64_t)1 << 20)
 /* The place of packed byte `at` in its room, and how many from there on, up to `end`, follow it. */
 static inline int64_t room_place(int64_t at, int64_t turn, int64_t end, int64_t *run)
@@ -30,8 +30,8 @@ char *room_address(uint64_t room);
 bool rooms_lost(void);
 /* Looks whether the peer's rooms can be read. Nothing is mapped yet. Any thread. */
 bool rooms_open(struct peer *p);
-/* Returns the peer's room of so many bytes, which is mapped when its first message is read and stays so until rooms_close.
- * NULL where it can't be mapped. Any thread. */
+/* Returns the peer's room of so many bytes, which is mapped when its first message is read and stays so until
+ * rooms_close. NULL where it can't be mapped. Any thread. */
 const char *room_of(const struct peer *p, uint64_t room, int64_t bytes);
 /* Copies bytes of such a room from the file. False where they can't be read. */
 bool room_read(const struct peer *p, uint64_t place, char *to, int64_t bytes);

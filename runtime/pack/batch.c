@@ -1,5 +1,5 @@
-/* batch.c: parcels packed or unpacked together. Those on one device whose transports are one kernel job each become one list
- * of links (typed_copy.h): one launch for all, where the links' kernel serves. */
+/* batch.c: parcels packed or unpacked together. Those on one device whose transports are one kernel job each become
+ * one list of links (typed_copy.h): one launch for all, where the links' kernel serves. */
 #include "base/freelist.h"
 #include "typed_buffer.h"
 

@@ -13,8 +13,8 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* True where curves were measured on another GPU; that, or that settings of kernels were, is worth a word. Only GPUs in use are looked at: asking for
- * the default one would make a context on a GPU that the process may not use. */
+/* True where curves were measured on another GPU; that, or that settings of kernels were, is worth a word. Only GPUs
+ * in use are looked at: asking for the default one would make a context on a GPU that the process may not use. */
 static bool foreign(void)
 {
     struct reason why;

@@ -15,8 +15,8 @@ struct transport {
      * the first `bytes` packed bytes of wire. 0 or -1. */
     int (*pack)(struct parcel *p, struct stream *s);
     int (*unpack)(struct parcel *p, struct stream *s, int64_t bytes);
-    /* Of those that are one kernel job each way, between the typed buffer and stage or, without one, wire: jobs of several
-     * parcels may be one launch. */
+    /* Of those that are one kernel job each way, between the typed buffer and stage or, without one, wire: jobs of
+     * several parcels may be one launch. */
     bool joins;
     /* Between that stage and wire, after packing or before unpacking; NULL where there is none. 0 or -1. */
     int (*copy)(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
@@ -31,8 +31,8 @@ extern const struct transport transport_staged;    /* pack on the GPU, copy to p
 extern const struct transport transport_parts;     /* buffers in several memories */
 extern const struct transport transport_shadow;    /* types stridec can't read: the MPI packs a host copy */
 
-/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. host_only: not one
- * that hands device memory to the MPI, unless forced. */
+/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. host_only: not
+ * one that hands device memory to the MPI, unless forced. */
 const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only);
 
 /* True if messages of it should go from memory to memory (rndv_send.h) to peers to whom they can, by the same two. */

@@ -1,10 +1,10 @@
 /* transport_mixed.c: buffers whose parts lie in several memories: the host and a device, or two devices.
  *
- * The packed bytes are in mapped host memory, as one-shot's. The runs of the message are listed in pack order: those on
- * the host are copied one by one; those on a device are gathered into ranges of the packed stream, as long as they
- * can be, and each range is the part of a kernel's work that this device does. Many small ranges are avoided where the
- * type has fields (soa_fields.h): then each field is packed by itself, and the host weaves the records. Each device has a
- * stream of its own; all are waited for before pack and unpack return. */
+ * The packed bytes are in mapped host memory, as one-shot's. The runs of the message are listed in pack order: those
+ * on the host are copied one by one; those on a device are gathered into ranges of the packed stream, as long as
+ * they can be, and each range is the part of a kernel's work that this device does. Many small ranges are avoided
+ * where the type has fields (soa_fields.h): then each field is packed by itself, and the host weaves the records.
+ * Each device has a stream of its own; all are waited for before pack and unpack return. */
 #include "base/log.h"
 #include "soa_fields.h"
 #include "typed_buffer.h"

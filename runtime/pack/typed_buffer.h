@@ -10,11 +10,13 @@
 bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* Finds a buffer that lies in device memory, or partly so: its layout, and where it lies; NULL for any other. */
 struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
-/* Finds a buffer that stridec has to take: its layout, and where it lies. Returns NULL for host memory, for nothing to move, for
- * what a CUDA-aware MPI takes itself (parcel_native), and for arguments that the MPI will refuse: such a call goes down as it is. */
+/* Finds a buffer that stridec has to take: its layout, and where it lies. Returns NULL for host memory, for nothing
+ * to move, for what a CUDA-aware MPI takes itself (parcel_native), and for arguments that the MPI will refuse: such
+ * a call goes down as it is. */
 struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
-/* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a buffer's own
- * address is, not its first byte's: by absolute addresses, at MPI_BOTTOM, they take device memory for the host's. */
+/* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a
+ * buffer's own address is, not its first byte's: by absolute addresses, at MPI_BOTTOM, they take device memory for
+ * the host's. */
 bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w);
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
@@ -26,8 +28,9 @@ void parcel_landing(struct parcel *p);
 bool parcel_lands(const void *buf);
 /* Returns the transport that such a parcel takes. */
 const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, bool on_host);
-/* Makes *p of a buffer that lies at w, not on the host alone, and gets its transport's buffers. on_host: the packed bytes are not
- * to lie in device memory on their way. The caller closes it. Returns MPI_SUCCESS, or an error raised on comm. */
+/* Makes *p of a buffer that lies at w, not on the host alone, and gets its transport's buffers. on_host: the packed
+ * bytes are not to lie in device memory on their way. The caller closes it. Returns MPI_SUCCESS, or an error raised
+ * on comm. */
 int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
                 bool on_host, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
@@ -39,7 +42,8 @@ void parcel_close(struct parcel *p);   /* NULL is allowed */
 
 /* Packs and waits. MPI_SUCCESS, or an error raised on comm. */
 int parcel_pack(struct parcel *p, MPI_Comm comm);
-/* Of a bare one on a device whose layout has no tree: by the MPI, into a wire that it gets for that. False (logged) where it can't. */
+/* Of a bare one on a device whose layout has no tree: by the MPI, into a wire that it gets for that. False (logged)
+ * where it can't. */
 bool parcel_pack_bare(struct parcel *p);
 /* Unpacks the first `bytes` packed bytes and waits. */
 int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);

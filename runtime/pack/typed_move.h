@@ -34,8 +34,8 @@ int64_t parcel_begin(void);
 void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun);
 /* Enqueues the kernel between the typed buffer and `packed` for the packed bytes [0, bytes). Returns 0 or -1. */
 int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes);
-/* Enqueues it for the packed bytes [begin, end). d, which is entered, owns all their typed bytes. `packed` is the address of packed
- * byte `begin`. */
+/* Enqueues it for the packed bytes [begin, end). d, which is entered, owns all their typed bytes. `packed` is the
+ * address of packed byte `begin`. */
 int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
                       uint64_t packed, int64_t begin, int64_t end);
 /* Enqueues kernel_move_marked for the first `bytes`. Returns 0, -1, or 1 if the kernel can't mark. */

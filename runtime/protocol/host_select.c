@@ -20,9 +20,9 @@
 #endif
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
-/* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands up to
- * so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0 (UCX), whose
- * engine is the slower one. */
+/* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands
+ * up to so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0
+ * (UCX), whose engine is the slower one. */
 #define COLLECTED_COUNT ((int64_t)8 << 10)
 #ifdef OPEN_MPI
 #define COLLECTED_RUN 16

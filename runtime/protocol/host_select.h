@@ -1,5 +1,5 @@
-/* host_select.h: messages between buffers in host memory, of derived types: offered (shm_send.h), or packed by stridec's
- * own code where that beats the MPI's engine. */
+/* host_select.h: messages between buffers in host memory, of derived types: offered (shm_send.h), or packed by
+ * stridec's own code where that beats the MPI's engine. */
 #ifndef STRIDEC_HOST_MESSAGE_H
 #define STRIDEC_HOST_MESSAGE_H
 #include "datatype/type_filter.h"
@@ -11,8 +11,8 @@
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* An offer of it, to be sent, or NULL. `later`: the call does not wait for the receiver. */
 struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later);
-/* Counts, for the statistics, a message that host_sends let through but the MPI sends. `offers`: it may be offered; `later`: the
- * call does not wait for the receiver. */
+/* Counts, for the statistics, a message that host_sends let through but the MPI sends. `offers`: it may be offered;
+ * `later`: the call does not wait for the receiver. */
 void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later);
 /* Returns what stridec does with data of l in host memory, for seen_start. */
 struct seen_rules host_rules(const struct layout *l);
@@ -31,9 +31,9 @@ struct parcel *host_block(struct layout *l, const void *buf, int64_t count);
 struct parcel *host_packs(struct layout *l, const void *buf, int64_t count);
 /* The same of what host_sends has left, of fewer bytes. */
 struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* The same where all is known: the layout of a message that native_run may pack into so many *bytes, HOST_BRIEF_MOST at most;
- * NULL where more questions are to be asked. Where nobody is at the other end the buffer may be no memory at all; where there is
- * none, the MPI says so. */
+/* The same where all is known: the layout of a message that native_run may pack into so many *bytes, HOST_BRIEF_MOST
+ * at most; NULL where more questions are to be asked. Where nobody is at the other end the buffer may be no memory
+ * at all; where there is none, the MPI says so. */
 #define HOST_BRIEF_MOST (HOST_OFFER_LEAST - 1)
 static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
 {
@@ -42,8 +42,8 @@ static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Data
     *bytes = l ? native_trusts(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }
-/* The same of one that is to be received packed though none is sent so: it is too short for a payload that is offered, and long
- * enough for a descriptor, which brings an error then. */
+/* The same of one that is to be received packed though none is sent so: it is too short for a payload that is
+ * offered, and long enough for a descriptor, which brings an error then. */
 struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes);
 /* What it has brought, or taken away. */
 void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
@@ -53,7 +53,8 @@ struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype
 /* After such a receive of so many bytes. */
 void host_arrived(struct parcel *p, int64_t bytes);
 
-/* Data in host memory was packed for the MPI to send, or unpacked that it had received; how often so far (for tests). */
+/* Data in host memory was packed for the MPI to send, or unpacked that it had received; how often so far (for
+ * tests). */
 void host_note_packed(void);
 long stridec_host_packed(void);
 

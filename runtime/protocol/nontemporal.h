@@ -1,10 +1,11 @@
 /* nontemporal.h: whether messages that are packed into rooms (shm_pool.h) are stored past the caches.
  *
- * A line that one process writes and another reads moves from cache to cache twice for each message. Between the two threads of
- * a core, or cores that share a cache, nothing is quicker; between others memory may be: 64 KiB in 12 B blocks take 43 us from
- * cache to cache, and 13 by stores past the caches (two vCPUs of an AMD EPYC, family 25; 11 and 13 on one core). Nobody says
- * how far cores are from each other, and threads may be moved. So messages try both ways now and then, for each layout, peer and
- * power of two of bytes; what the sender needs to pack and the receiver to unpack is added up, and the less stays. */
+ * A line that one process writes and another reads moves from cache to cache twice for each message. Between the two
+ * threads of a core, or cores that share a cache, nothing is quicker; between others memory may be: 64 KiB in 12 B
+ * blocks take 43 us from cache to cache, and 13 by stores past the caches (two vCPUs of an AMD EPYC, family 25; 11
+ * and 13 on one core). Nobody says how far cores are from each other, and threads may be moved. So messages try both
+ * ways now and then, for each layout, peer and power of two of bytes; what the sender needs to pack and the receiver
+ * to unpack is added up, and the less stays. */
 #ifndef STRIDEC_BYPASS_H
 #define STRIDEC_BYPASS_H
 #include <stdatomic.h>
@@ -27,7 +28,8 @@ struct bypass_turn {
     bool past, timed;   /* timed: bypass_learn is to be told what it took */
 };
 
-/* The row of a key that is not 0; where another had it, one that knows nothing but that messages begin past the caches, or don't. */
+/* The row of a key that is not 0; where another had it, one that knows nothing but that messages begin past the
+ * caches, or don't. */
 struct bypass *bypass_row(uint64_t key, bool past);
 /* The way that stays: past the caches. */
 static inline bool bypass_stays(const struct bypass *b)
@@ -39,7 +41,8 @@ struct bypass_turn bypass_next(struct bypass *b);
 /* Both ends needed so many nanoseconds for so many bytes. */
 void bypass_learn(struct bypass_turn t, int64_t ns, int64_t bytes);
 
-/* True where the processor has stores past its caches, of 16 bytes: x86-64. Elsewhere nothing is tried, and bypass_copy is memcpy. */
+/* True where the processor has stores past its caches, of 16 bytes: x86-64. Elsewhere nothing is tried, and
+ * bypass_copy is memcpy. */
 #ifdef __SSE2__
 #define BYPASS_THERE true
 #else

@@ -119,10 +119,9 @@ bool pipeline_start(bool able)
 }
 
 /*
- * The end. Once all ranks are here nobody receives any more: each takes what was sent to it off the senders' hands, until
- * all are rid of theirs (the two barriers are those of Hoefler et al. 2010, "Scalable communication protocols for dynamic
- * sparse data exchange").
- */
+ * The end. Once all ranks are here nobody receives any more: each takes what was sent to it off the senders' hands,
+ * until all are rid of theirs (the two barriers are those of Hoefler et al. 2010, "Scalable communication protocols
+ * for dynamic sparse data exchange"). */
 
 static bool take_one(void)
 {

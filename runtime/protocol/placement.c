@@ -4,8 +4,8 @@
 #include "pipeline.h"
 #include "rts.h"
 
-/* The MPI takes longer messages from and into the buffer itself: reading an RTS header there takes some 10 us, little beside such a
- * message, and so much pinned memory may not be had. */
+/* The MPI takes longer messages from and into the buffer itself: reading an RTS header there takes some 10 us,
+ * little beside such a message, and so much pinned memory may not be had. */
 #define APART_MOST ((int64_t)64 << 20)
 
 #define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */

@@ -1,5 +1,5 @@
-/* progress_thread.h: a thread that looks after refused offers. Their receivers wait for it, and the application's threads may be
- * anywhere: computing, or inside the MPI. */
+/* progress_thread.h: a thread that looks after refused offers. Their receivers wait for it, and the application's
+ * threads may be anywhere: computing, or inside the MPI. */
 #ifndef STRIDEC_ATTEND_H
 #define STRIDEC_ATTEND_H
 #include "node/segment.h"

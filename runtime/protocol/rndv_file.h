@@ -1,5 +1,5 @@
-/* rndv_file.h: the way out where a peer that could read the sender's memory once can't any more, or where an offer finds no slot and
- * must go all the same: the payload goes through a file in the node's shared memory. */
+/* rndv_file.h: the way out where a peer that could read the sender's memory once can't any more, or where an offer
+ * finds no slot and must go all the same: the payload goes through a file in the node's shared memory. */
 #ifndef STRIDEC_SPILL_H
 #define STRIDEC_SPILL_H
 #include "node/segment.h"
@@ -7,8 +7,8 @@
 
 /* The owner of the slot: packs what the parcel offers into the slot's file. 0 or -1 (logged). */
 int spill_out(struct parcel *p, uint32_t slot);
-/* The same without a slot, of a payload for one peer: a number for the file, SLOTS and more, that no other has. 0: there is no room
- * (logged). The file is the receiver's. */
+/* The same without a slot, of a payload for one peer: a number for the file, SLOTS and more, that no other has. 0:
+ * there is no room (logged). The file is the receiver's. */
 uint32_t spill_apart(struct parcel *p, struct peer *peer);
 /* It is not sent. */
 void spill_recall(int rank, uint32_t number);

@@ -29,8 +29,8 @@ struct offer {
     };
 };
 
-/* rndv_slots.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is best;
- * NULL where memory is out. offer_withdraw takes either back. */
+/* rndv_slots.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is
+ * best; NULL where memory is out. offer_withdraw takes either back. */
 struct offer *offer_new(void);
 struct offer *offer_new_on(struct device *d);
 /* Takes a slot; false where none is left. */
@@ -42,7 +42,8 @@ struct offer *offer_of_slot(int slot, bool (*is)(struct offer *));
 /* At MPI_Finalize: what is kept for other messages. */
 void offers_drop(void);
 
-/* rndv_push.c. Whether the sender packs; where it then `feeds` the receiver, with a wire that offer_feed fills meanwhile. */
+/* rndv_push.c. Whether the sender packs; where it then `feeds` the receiver, with a wire that offer_feed fills
+ * meanwhile. */
 bool offer_packs_first(struct offer *o, bool feeds);
 /* It was read: how the next ones to that peer are fed. */
 void offer_followed(const struct offer *o);
@@ -50,8 +51,8 @@ void offer_followed(const struct offer *o);
 /* What the slot says of packed bytes, or of the typed buffer. */
 void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout);
 void offer_publish(struct offer *o);
-/* rndv_send.c. A turn of waiting for o's receiver at MPI_Finalize: the MPI goes on meanwhile, as what tells the receiver may not be out
- * yet, and one that will not come counts as done. */
+/* rndv_send.c. A turn of waiting for o's receiver at MPI_Finalize: the MPI goes on meanwhile, as what tells the
+ * receiver may not be out yet, and one that will not come counts as done. */
 void offer_linger(struct offer *o, unsigned spins);
 /* What of an offer has left the application's buffer lies in memory of stridec's own. */
 static inline bool offer_moved(const struct offer *o)

@@ -74,9 +74,9 @@ static void hunger(struct offer *o, bool in_step)
     device_leave(p->device);
 }
 
-/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed on
- * the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB
- * of 4 B blocks 13 and 19). */
+/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed
+ * on the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and
+ * 23; 64 KiB of 4 B blocks 13 and 19). */
 bool offer_packs_first(struct offer *o, bool feeds)
 {
     const struct parcel *p = o->parcel;

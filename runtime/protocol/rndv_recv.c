@@ -142,7 +142,8 @@ static bool flows(const struct pull *p)
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->bytes;
 }
 
-/* In one launch, in step with the sender's; 1 where that can't be, or the sender did not keep up: nothing has come then. */
+/* In one launch, in step with the sender's; 1 where that can't be, or the sender did not keep up: nothing has come
+ * then. */
 static int follow_marks(struct pull *p, struct stream *s, const struct link_job *job)
 {
     struct peer *peer = node_world_peer(p->peer->rank);
@@ -162,8 +163,9 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     return 1;
 }
 
-/* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before are on
- * their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25 %). */
+/* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before
+ * are on their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25
+ * %). */
 static bool follow_pieces(struct pull *p, struct stream *s, const struct link_job *job)
 {
     int marked = follow_marks(p, s, job);

@@ -21,8 +21,8 @@
 #define SPINS_A_LOOK 64
 #define LOOKS_A_PULSE 4096
 #define SPINS_A_PROGRESS 256
-/* The first message of an allocation is moved where it is no longer than that: to ask for a handle of the allocation and to open it
- * in the receiver takes 100 us and more on two H200s, a copy within the GPU 9 for 1 MiB. */
+/* The first message of an allocation is moved where it is no longer than that: to ask for a handle of the allocation
+ * and to open it in the receiver takes 100 us and more on two H200s, a copy within the GPU 9 for 1 MiB. */
 #define FIRST_MOST ((int64_t)8 << 20)
 
 static struct offer *left;   /* whose sends have ended before their receivers */

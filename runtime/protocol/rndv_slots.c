@@ -1,4 +1,5 @@
-/* rndv_slots.c: offers and the slots of the own file that they take: what is free, promised or kept for the next message. */
+/* rndv_slots.c: offers and the slots of the own file that they take: what is free, promised or kept for the next
+ * message. */
 #include "base/spinlock.h"
 #include "node/shm_pool.h"
 #include "rndv_internal.h"
@@ -100,8 +101,8 @@ static struct offer *cut_slab(struct buffer *slab)
     return o;
 }
 
-/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so descriptors lie
- * there. */
+/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so
+ * descriptors lie there. */
 struct offer *offer_new_on(struct device *d)
 {
     if (!mpi_cuda_aware()) return offer_new();

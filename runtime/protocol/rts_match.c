@@ -84,8 +84,8 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
 }
 
 
-/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at must not pass
- * for a payload. */
+/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at
+ * must not pass for a payload. */
 bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d)
 {
     if (!descriptors_armed() || !descriptor_fits(came)) return false;

@@ -1,11 +1,11 @@
 /* rts_short.h: descriptors of payloads that are shorter than a descriptor.
  *
- * The payload of a brief one lies in device memory and has BRIEF_MIN bytes or more, but fewer than OFFER_MIN; what travels
- * are the first BRIEF_BYTES of a descriptor. Whoever may be sent one has to look at each message of that length: a process
- * does so until it first makes a receive of fewer than OFFER_MIN bytes that stridec leaves to the MPI, as into host memory,
- * and never after, so that those stay as quick as they are. Its file says whether it still looks, and counts those that
- * are under way to it. A sender counts first and asks then, the receiver refuses first and looks at the count then: one of
- * the two sees what the other did. */
+ * The payload of a brief one lies in device memory and has BRIEF_MIN bytes or more, but fewer than OFFER_MIN; what
+ * travels are the first BRIEF_BYTES of a descriptor. Whoever may be sent one has to look at each message of that
+ * length: a process does so until it first makes a receive of fewer than OFFER_MIN bytes that stridec leaves to the
+ * MPI, as into host memory, and never after, so that those stay as quick as they are. Its file says whether it still
+ * looks, and counts those that are under way to it. A sender counts first and asks then, the receiver refuses first
+ * and looks at the count then: one of the two sees what the other did. */
 #ifndef STRIDEC_BRIEF_H
 #define STRIDEC_BRIEF_H
 #include "node/segment.h"

@@ -12,7 +12,8 @@
 #define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
 #define SPINS_A_LOOK 64
 
-/* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it then. */
+/* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it
+ * then. */
 static bool eaten_past(const struct slot *s, int64_t past)
 {
     int64_t eaten, last = -1, since = 0;
@@ -31,9 +32,10 @@ static int64_t end_of(const struct parcel *p, int64_t at, int64_t piece)
     return p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
 }
 
-/* Blocks that are no multiple of 16 bytes leave some stores across two lines: where the receiver's cache holds those, packing
- * takes up to three times as long as packing elsewhere first and copying (16 KiB of 72 B blocks 21 and 13 us, 64 KiB of 12 B
- * blocks 66 and 47). So far: of others, of words and of longer messages the copy costs up to a fifth. */
+/* Blocks that are no multiple of 16 bytes leave some stores across two lines: where the receiver's cache holds
+ * those, packing takes up to three times as long as packing elsewhere first and copying (16 KiB of 72 B blocks 21
+ * and 13 us, 64 KiB of 12 B blocks 66 and 47). So far: of others, of words and of longer messages the copy costs up
+ * to a fifth. */
 #define ASIDE_RUN 9
 #define ASIDE_RUN_MOST 512
 #define ASIDE_MOST ((int64_t)512 << 10)

@@ -1,4 +1,5 @@
-/* shm_fill.h: the sender packs an offer into its room (shm_pool.h), and into its descriptor, whose rest is the payload's head. */
+/* shm_fill.h: the sender packs an offer into its room (shm_pool.h), and into its descriptor, whose rest is the
+ * payload's head. */
 #ifndef STRIDEC_HOST_FILL_H
 #define STRIDEC_HOST_FILL_H
 #include "rndv_internal.h"

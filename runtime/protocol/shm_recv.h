@@ -4,8 +4,8 @@
 #include "node/segment.h"
 #include "pack/typed_buffer.h"
 
-/* Where a payload goes: into the parcel's buffer, or, where that is not host memory of a layout that stridec can read, packed, to
- * `packed`, which is NULL else. `came`: where its descriptor lies, as pull_wanted was told. */
+/* Where a payload goes: into the parcel's buffer, or, where that is not host memory of a layout that stridec can
+ * read, packed, to `packed`, which is NULL else. `came`: where its descriptor lies, as pull_wanted was told. */
 struct host_side {
     struct parcel *parcel;
     char *packed;

@@ -68,8 +68,8 @@ bool host_offer_wants(const struct layout *l, int64_t count)
     return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least_of(l);
 }
 
-/* Two ranks that both send 16 MiB of 4 KiB runs at once, and then receive: Open MPI 4.1 2.0 ms, by rooms 3.5; of 64 B runs 4.3
- * and 3.5. The same of 31 KiB of 500 B runs: 7.6 us, by rooms 9; 127 KiB: both 28 us. */
+/* Two ranks that both send 16 MiB of 4 KiB runs at once, and then receive: Open MPI 4.1 2.0 ms, by rooms 3.5; of 64
+ * B runs 4.3 and 3.5. The same of 31 KiB of 500 B runs: 7.6 us, by rooms 9; 127 KiB: both 28 us. */
 #ifdef OPEN_MPI
 #define FLOOD_RUN 128
 #define FLOOD ((int64_t)2 << 20)
@@ -102,8 +102,8 @@ static void describe(struct offer *o, enum slot_memory memory, uint64_t user, ui
     atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? s->head : p->bytes, memory_order_relaxed);
 }
 
-/* Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of contiguous bytes
- * (its self transport gets as many as were sent). So descriptors to oneself have a gap there. */
+/* Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of
+ * contiguous bytes (its self transport gets as many as were sent). So descriptors to oneself have a gap there. */
 static _Atomic(MPI_Datatype) with_gap = MPI_DATATYPE_NULL;
 
 static bool gap_make(void)

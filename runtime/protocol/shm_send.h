@@ -1,9 +1,9 @@
 /* shm_send.h: offers (rndv_send.h) of data in host memory, of derived types.
  *
- * The payload is packed into a room (shm_pool.h) while the receiver, who has that mapped, unpacks behind: both copies go
- * through the caches, by code made for the layouts, at the same time, and the buffer is the application's again without
- * waiting for anybody. Or it stays where it is and the receiver reads it there (peer_access.h): one copy, but page by page
- * through the kernel, or, where there is XPMEM, of memory that it has mapped. */
+ * The payload is packed into a room (shm_pool.h) while the receiver, who has that mapped, unpacks behind: both
+ * copies go through the caches, by code made for the layouts, at the same time, and the buffer is the application's
+ * again without waiting for anybody. Or it stays where it is and the receiver reads it there (peer_access.h): one
+ * copy, but page by page through the kernel, or, where there is XPMEM, of memory that it has mapped. */
 #ifndef STRIDEC_HOST_OFFER_H
 #define STRIDEC_HOST_OFFER_H
 #include "rndv_send.h"
@@ -22,15 +22,15 @@ static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, c
 {
     return host_offer_by(HOST_ANY, peer, l, buf, count, promise);
 }
-/* What is offered to a peer that reaches so much (peer_access.h): SLOT_PROCESS or SLOT_MAPPED where it stays in place, by settings
- * and table; else SLOT_ROOM. */
+/* What is offered to a peer that reaches so much (peer_access.h): SLOT_PROCESS or SLOT_MAPPED where it stays in
+ * place, by settings and table; else SLOT_ROOM. */
 enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True where XPMEM could read it there: not what drivers have mapped into this process. */
 bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool host_offer_wants(const struct layout *l, int64_t count);
-/* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is read, and
- * what is long pass through memory instead of the caches. */
+/* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is
+ * read, and what is long pass through memory instead of the caches. */
 bool host_offer_later(const struct peer *p, const struct layout *l, int64_t count);
 /* True if host_offer_to never fails for such a message from here on. */
 bool host_offer_sure(struct peer *peer);

@@ -122,8 +122,8 @@ static void end(struct completion *c, struct record *r)
     else record_free(r);
 }
 
-/* While messages move the records end of those that move, and of sends whose receivers are through. Persistent requests and
- * parcels may need the MPI, which has no business in a device context of stridec's. */
+/* While messages move the records end of those that move, and of sends whose receivers are through. Persistent
+ * requests and parcels may need the MPI, which has no business in a device context of stridec's. */
 static void end_early(void *completion)
 {
     struct completion *c = completion;

@@ -1,7 +1,7 @@
-/* completion_set.h: what a call that completes requests remembers of them. Under MPI_THREAD_MULTIPLE each call takes the records of
- * its requests, lets the MPI complete them, finishes what completed and keeps the rest: as soon as the MPI has completed a
- * request, its handle may be another thread's. At the other levels nobody reuses a handle before the call returns: only the
- * records of what completed are looked for, by the handles that were there before. */
+/* completion_set.h: what a call that completes requests remembers of them. Under MPI_THREAD_MULTIPLE each call takes
+ * the records of its requests, lets the MPI complete them, finishes what completed and keeps the rest: as soon as
+ * the MPI has completed a request, its handle may be another thread's. At the other levels nobody reuses a handle
+ * before the call returns: only the records of what completed are looked for, by the handles that were there before. */
 #ifndef STRIDEC_FINDER_H
 #define STRIDEC_FINDER_H
 #include "record.h"
@@ -29,15 +29,16 @@ void finder_leave(struct finder *f);   /* gives that back */
 
 /* True if a buffer that was offered is not free yet. */
 bool finder_offers(const struct finder *f);
-/* Goes on with neighbourhood collectives: true where all among the requests are complete, as far as the MPI's next look at
- * them can tell. Calls that wait for requests of the MPI's own have these complete before. */
+/* Goes on with neighbourhood collectives: true where all among the requests are complete, as far as the MPI's next
+ * look at them can tell. Calls that wait for requests of the MPI's own have these complete before. */
 bool finder_step(const struct finder *f);
 
 /* What did not complete goes back into the table. */
 void finder_close(struct finder *f);
 /* Not complete; but the MPI goes on. */
 int finder_later(struct finder *f, const MPI_Request requests[], int *flag);
-/* Calls on arrays tell failed requests by MPI_ERR_IN_STATUS; any other error is about the arguments, and completed nothing. */
+/* Calls on arrays tell failed requests by MPI_ERR_IN_STATUS; any other error is about the arguments, and completed
+ * nothing. */
 static inline bool finder_completed(int rc)
 {
     return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
@@ -46,12 +47,12 @@ static inline bool finder_completed(int rc)
 bool finder_refused(int rc);
 /* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
 bool finder_truncated(int error);
-/* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one (or none:
- * MPI_UNDEFINED); or some. What the call returns. */
+/* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one
+ * (or none: MPI_UNDEFINED); or some. What the call returns. */
 int finder_all(struct finder *f, int rc);
-/* After MPI_Waitall where some have failed, of a request that ends when it completes: true if it pends, whatever its status
- * says. MPICH waits for some at a time, 64 by default, and leaves the statuses of all further ones as they were; Open MPI tells
- * them all, and may leave the handles of those that failed. */
+/* After MPI_Waitall where some have failed, of a request that ends when it completes: true if it pends, whatever its
+ * status says. MPICH waits for some at a time, 64 by default, and leaves the statuses of all further ones as they
+ * were; Open MPI tells them all, and may leave the handles of those that failed. */
 static inline bool finder_goes_on(MPI_Request request)
 {
 #ifdef OPEN_MPI

@@ -1,4 +1,5 @@
-/* error_comm.h: the communicator of a request, on which what stridec finds wrong at its end is raised. It may be freed before. */
+/* error_comm.h: the communicator of a request, on which what stridec finds wrong at its end is raised. It may be
+ * freed before. */
 #ifndef STRIDEC_HOME_H
 #define STRIDEC_HOME_H
 #include <mpi.h>

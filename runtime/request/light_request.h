@@ -1,7 +1,7 @@
-/* light_request.h: receives into host memory that the MPI makes itself, in a process without a driver: they may bring a descriptor
- * and hardly ever do, and what is known of them until they complete costs some nanoseconds. So do brief messages, which have
- * little to gain (host_brief). A request is watched here, or has a record (record.h); whoever looks for a record finds these
- * too. */
+/* light_request.h: receives into host memory that the MPI makes itself, in a process without a driver: they may
+ * bring a descriptor and hardly ever do, and what is known of them until they complete costs some nanoseconds. So do
+ * brief messages, which have little to gain (host_brief). A request is watched here, or has a record (record.h);
+ * whoever looks for a record finds these too. */
 #ifndef STRIDEC_WATCH_H
 #define STRIDEC_WATCH_H
 #include "base/bounce.h"
@@ -25,7 +25,8 @@ struct watch {
 bool watch_wants(int64_t count, MPI_Datatype type, int source);
 /* One of these; it holds nothing of the type. */
 struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm);
-/* The bytes that a receive brought, modulo 2^31. The status is read as the MPI's header lays it out, where that is known. */
+/* The bytes that a receive brought, modulo 2^31. The status is read as the MPI's header lays it out, where that is
+ * known. */
 static inline int64_t watch_bytes(const MPI_Status *status)
 {
 #if defined OPEN_MPI
@@ -55,8 +56,8 @@ static inline int watch_done(struct watch *w, MPI_Status *status)
 bool watch_add(MPI_Request request, struct watch w);
 /* The same of a brief message in a block: it is watched, or has a record. */
 void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b, MPI_Comm comm);
-/* The same of one that is sent. Whether it is over already is asked only where other sends have the same handle, as MPIs give
- * to all that are over at once: the question lets the MPI go on. */
+/* The same of one that is sent. Whether it is over already is asked only where other sends have the same handle, as
+ * MPIs give to all that are over at once: the question lets the MPI go on. */
 void watch_leaves(MPI_Request request, struct layout *l, int64_t count, struct block *b);
 /* The request is watched no more; false where it was not. */
 bool watch_take(MPI_Request request, struct watch *w);

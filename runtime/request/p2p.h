@@ -6,30 +6,30 @@
 #include "device/driver.h"
 #include "record.h"
 
-/* What goes down in place of a buffer that is sent: the descriptor of an offer, or of an outflow, which is then fed; or a
- * parcel, packed, by its wire type. */
+/* What goes down in place of a buffer that is sent: the descriptor of an offer, or of an outflow, which is then fed;
+ * or a parcel, packed, by its wire type. */
 struct leaving {
     struct offer *offer;
     struct outflow *outflow;
     struct parcel *parcel;
     struct wire wire;
 };
-/* Whose the buffer is when the call returns: the MPI has a copy; the receiver has had it; or it stays as it is until the send
- * has ended. A synchronous send ends when its receive has begun: no descriptor goes down for it, for the receiver's probes take
- * those from the MPI (probed.h). */
+/* Whose the buffer is when the call returns: the MPI has a copy; the receiver has had it; or it stays as it is until
+ * the send has ended. A synchronous send ends when its receive has begun: no descriptor goes down for it, for the
+ * receiver's probes take those from the MPI (probed.h). */
 enum leaves { LEAVES_BUFFERED, LEAVES_SYNCHRONOUS, LEAVES_BLOCKING, LEAVES_LATER };
-/* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it goes
- * down as it came. */
+/* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it
+ * goes down as it came. */
 bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                     MPI_Comm comm, int *rc);
-/* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered) gives its
- * buffers back at once and needs no record. */
+/* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered)
+ * gives its buffers back at once and needs no record. */
 void message_sent(MPI_Request request, struct parcel *p);
 /* A parcel and its wire type for what is to be received; the same is true of *rc. */
 bool message_awaited(struct parcel **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                      MPI_Comm comm, int *rc);
-/* Returns true of a receive that shows itself (receive_gate.h), and that the stub would have left to the MPI if none did; false while
- * messages lie aside. */
+/* Returns true of a receive that shows itself (receive_gate.h), and that the stub would have left to the MPI if none
+ * did; false while messages lie aside. */
 static inline bool message_ignored(const void *buf, MPI_Count count, MPI_Datatype datatype)
 {
     if (!gate_on() || aside_any()) return false;

@@ -1,7 +1,8 @@
 /* probed.h: probed descriptors. A probe must tell the payload's size, and that stands in the message alone: so it is
- * received, and kept as a message of this process to itself, which the receive that follows is led to. What the same rank
- * has sent before it, by other tags, is matched and kept with it, for a receive by any tag has to find that first. Where several
- * threads call the MPI, a receive of another one may be about to find a message: that is left to it (receive_gate.h). */
+ * received, and kept as a message of this process to itself, which the receive that follows is led to. What the same
+ * rank has sent before it, by other tags, is matched and kept with it, for a receive by any tag has to find that
+ * first. Where several threads call the MPI, a receive of another one may be about to find a message: that is left
+ * to it (receive_gate.h). */
 #ifndef STRIDEC_ASIDE_H
 #define STRIDEC_ASIDE_H
 #include "node/segment.h"
@@ -22,14 +23,16 @@ bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at);
 bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc);
 /* The same as aside_take of a matched message. */
 bool aside_matched(MPI_Message message, struct aside_at *at);
-/* After a probe by these arguments that has found a message with this status: puts aside what may be a descriptor, and tells the
- * payload's size. *flag is false then if no message is left, or if another thread's receive may take it. */
+/* After a probe by these arguments that has found a message with this status: puts aside what may be a descriptor,
+ * and tells the payload's size. *flag is false then if no message is left, or if another thread's receive may take
+ * it. */
 int aside_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status);
-/* After a receive of it, which returned rc: what its status has to say; an error is raised where it was sent. Returns rc. */
+/* After a receive of it, which returned rc: what its status has to say; an error is raised where it was sent.
+ * Returns rc. */
 int aside_came(const struct aside_at *at, MPI_Status *status, int rc);
-/* Receives it, with that status; what fails is raised where it came from. The same without waiting; there the error is still to
- * be raised if it is not a message that was only matched. */
+/* Receives it, with that status; what fails is raised where it came from. The same without waiting; there the error
+ * is still to be raised if it is not a message that was only matched. */
 int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status);
 int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request);
 /* The communicator is about to be freed: another one may get its handle. What was matched may still be received. */

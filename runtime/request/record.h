@@ -34,7 +34,8 @@ struct outflow;
 void record_add_outflow(MPI_Request request, struct outflow *o);
 /* True while there are records that step (request_ops.h). */
 bool record_defers(void);
-/* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there is none. */
+/* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there
+ * is none. */
 bool record_step(MPI_Request request);
 bool record_stepped(struct record *r);
 /* True of a request of one. */
@@ -42,8 +43,8 @@ bool record_deferred(MPI_Request request);
 /* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
 bool record_offers(MPI_Request request);
 bool record_offering(struct record *r);
-/* True of a persistent receive that was started when its message had been put aside: the message is here, and the MPI's own
- * request is not active. */
+/* True of a persistent receive that was started when its message had been put aside: the message is here, and the
+ * MPI's own request is not active. */
 bool record_holds(MPI_Request request);
 /* True of one that has a record and ends with its request: no persistent one. */
 bool record_goes(MPI_Request request);
@@ -63,7 +64,8 @@ struct completion {
 /* The request of r has completed with this status (and error code). Unpacks what a receive brought,
  * unless it failed or was cancelled; a descriptor's status becomes that of the payload. */
 void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error);
-/* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on the communicator of its operation (error_comm.h). */
+/* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on the communicator of its
+ * operation (error_comm.h). */
 int completion_end(struct completion *c);
 
 /* The request of a taken record is complete, but a later call will complete it: after completion_add. */
@@ -74,11 +76,11 @@ struct starts {
     struct offer_site site;
     struct record *first;
 };
-/* Of a taken record of a persistent request: offers what the operation reads, or puts it into the batch. False where that
- * failed. */
+/* Of a taken record of a persistent request: offers what the operation reads, or puts it into the batch. False where
+ * that failed. */
 bool record_start(struct starts *s, struct record *r);
-/* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests can't
- * be started. */
+/* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests
+ * can't be started. */
 bool record_started(struct starts *s, bool ok);
 /* Once the MPI has started them: what goes in chunks follows. False where it can't; the receivers are told. */
 bool record_feed(struct starts *s);

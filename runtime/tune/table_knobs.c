@@ -127,7 +127,8 @@ const struct tune_knobs *tune_knobs_find(const struct tune_table *t, enum gen_di
     return best;
 }
 
-/* Lists have no block length, so that several layouts measured may share a row: where they disagree it is the model's. */
+/* Lists have no block length, so that several layouts measured may share a row: where they disagree it is the
+ * model's. */
 bool tune_knobs_add(struct tune_table *t, const struct tune_knobs *k)
 {
     struct tune_knobs *same = find_same(t, k);

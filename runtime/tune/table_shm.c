@@ -6,8 +6,8 @@
 
 #define LARGEST ((int64_t)1 << 50)
 
-/* Both MPIs move long runs as quickly themselves, until they pass the caches: measured with two ranks on two cores, and on two
- * threads of one. */
+/* Both MPIs move long runs as quickly themselves, until they pass the caches: measured with two ranks on two cores,
+ * and on two threads of one. */
 const struct tune_offers tune_offers_usual = {
 #ifdef OPEN_MPI
     6, {{1, 4 << 10}, {96, 8 << 10}, {128, 12 << 10}, {256, 16 << 10}, {1024, 64 << 10}, {2048, 192 << 10}},

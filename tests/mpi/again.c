@@ -1,11 +1,8 @@
-/* again.c: types in host memory that are made, committed, used once and freed, again and again: the layout is known by then,
- * and served as that of a type that is kept. Layouts that never come again are left to the MPI. A type that was not committed is
- * refused, though its layout is known. Every byte is compared.
+/* again.c: types in host memory that are made, committed, used once and freed, again and again: the layout is known
+ * by then, and served as that of a type that is kept. Layouts that never come again are left to the MPI. A type that
+ * was not committed is refused, though its layout is known. Every byte is compared.
  *
- * run: MPI_TEST_SIM=0 -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
- * run: -n 2 --host
- */
+ * run: MPI_TEST_SIM=0 -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: -n 2 --host */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -33,7 +30,8 @@ static float *filled(int step, float first)
     return all;
 }
 
-/* From rank 0 to rank 1, where it is received as plain floats, or by a type that is as fresh. Returns what of it was offered. */
+/* From rank 0 to rank 1, where it is received as plain floats, or by a type that is as fresh. Returns what of it was
+ * offered. */
 static long message(int step, int number, bool typed)
 {
     MPI_Datatype t = rows_type(step);

@@ -1,25 +1,21 @@
-/* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in place,
- * by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
+/* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in
+ * place, by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
  *
- * usage: attach [shared | placed | mapped | chosen | driver | both | broken | refused | failing | ordinary | apart]: what
- * becomes of them
- * What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on what is quicker here.
+ * usage: attach [shared | placed | mapped | chosen | driver | both | broken | refused | failing | ordinary | apart]:
+ * what becomes of them What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on
+ * what is quicker here.
  *
- * run: STRIDEC_HOST=on -n 2 --host shared
- * run: STRIDEC_HOST=on -n 2 shared
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 --host chosen
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=bus -n 2 --host broken
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 placed
- * run: STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 driver
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing
- * run: STRIDEC_HOST=off -n 2 --host ordinary
- * run: STRIDEC_HOST=on -n 2 --host apart
- */
+ * run: STRIDEC_HOST=on -n 2 --host shared run: STRIDEC_HOST=on -n 2 shared run: STRIDEC_HOST=on
+ * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed run: MPI_TEST_SIM=0 STRIDEC_HOST=on
+ * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped run: MPI_TEST_SIM=0 STRIDEC_HOST=on
+ * LD_PRELOAD=@XPMEM -n 2 --host chosen run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@XPMEM XPMEM_FAIL=bus -n 2 --host broken run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@XPMEM -n 2 placed run: STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 driver run: STRIDEC_HOST=on
+ * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused run: STRIDEC_HOST=on
+ * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing run: STRIDEC_HOST=off -n 2 --host
+ * ordinary run: STRIDEC_HOST=on -n 2 --host apart */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -147,8 +143,8 @@ static void long_blocks(void)
     report("long blocks");
 }
 
-/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of a room,
- * several, and what goes no way round (runtime/protocol/shm_fill.c). */
+/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of
+ * a room, several, and what goes no way round (runtime/protocol/shm_fill.c). */
 static void across_lines(void)
 {
     static const int blocks[] = {57, 60, 200, 2000, 9000};
@@ -292,7 +288,8 @@ static void short_runs(void)
     report("short runs in a call that doesn't offer");
 }
 
-/* Longer than the ring of a room (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not begun. */
+/* Longer than the ring of a room (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not
+ * begun. */
 static void past_the_ring(void)
 {
     MPI_Request sent;
@@ -464,8 +461,8 @@ static void took_the_way(void)
     report("they went the way that they should: %s", what);
 }
 
-/* Rank 1 as the launcher has it, before MPI_Init, begins anew in a namespace of process numbers of its own. Of Open MPI alone:
- * MPICH does not start there (UCX opens the other's /proc/PID/fd). */
+/* Rank 1 as the launcher has it, before MPI_Init, begins anew in a namespace of process numbers of its own. Of Open
+ * MPI alone: MPICH does not start there (UCX opens the other's /proc/PID/fd). */
 static void go_apart(char **argv)
 {
     char *in[16] = {"unshare", "-pf"}, exe[4096];

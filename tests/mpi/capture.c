@@ -1,12 +1,10 @@
-/* capture.c: MPI calls, and what stridec does in the background (compiling and loading kernels, lists of irregular types, giving
- * modules and memory back), while the program captures streams into graphs: the graphs come about, and the bytes are right. Not
- * above a CUDA-aware MPI, which itself waits for streams of device messages (Open MPI 4.1.4 then aborts).
+/* capture.c: MPI calls, and what stridec does in the background (compiling and loading kernels, lists of irregular
+ * types, giving modules and memory back), while the program captures streams into graphs: the graphs come about, and
+ * the bytes are right. Not above a CUDA-aware MPI, which itself waits for streams of device messages (Open MPI 4.1.4
+ * then aborts).
  *
- * run: STRIDEC_CACHE_DIR=@NEW -n 2
- * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2
- * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 apart
- * run: STRIDEC_TRANSPORT=oneshot -n 2
- */
+ * run: STRIDEC_CACHE_DIR=@NEW -n 2 run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 run:
+ * STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 apart run: STRIDEC_TRANSPORT=oneshot -n 2 */
 #include "check.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>

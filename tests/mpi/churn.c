@@ -15,8 +15,8 @@
 
 #define USED_EVERY 500   /* of so many types, one packs */
 #define FIRST_TYPES 6000 /* more than are kept unused: from here on, one goes for each that comes */
-/* Kernels that no type uses are kept, 4096 of them: which ones, and so their size, depends on the worker's pace. The full
- * run of a million types finds leaks of 9 bytes a type. */
+/* Kernels that no type uses are kept, 4096 of them: which ones, and so their size, depends on the worker's pace. The
+ * full run of a million types finds leaks of 9 bytes a type. */
 #define SLACK_BYTES (4 << 20)
 #define PATIENCE_S 20
 
@@ -166,8 +166,8 @@ static void pack_familiar(MPI_Datatype t)
     buf_free(&out);
 }
 
-/* One launch, no copy, and its own kernel, which is not compiled once more, served at once. The compiler may still be at another
- * type's. */
+/* One launch, no copy, and its own kernel, which is not compiled once more, served at once. The compiler may still
+ * be at another type's. */
 static void again(const char *when)
 {
     struct resources before, after;

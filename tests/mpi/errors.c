@@ -201,7 +201,8 @@ static void free_none(void)
     report("freeing no type");
 }
 
-/* A named type with a gap; what stridec makes for it goes with it: MPICH tells at its end of types that were not freed. */
+/* A named type with a gap; what stridec makes for it goes with it: MPICH tells at its end of types that were not
+ * freed. */
 static void pairs(void)
 {
     struct {
@@ -278,7 +279,8 @@ static void truncation(void)
     report("truncated receives give MPI_ERR_TRUNCATE");
 }
 
-/* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on MPI_COMM_WORLD. */
+/* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on
+ * MPI_COMM_WORLD. */
 static int raised_here, raised_elsewhere;
 
 /* MPICH 5.0's calls return MPI_SUCCESS after a handler of the program's, some of them. */

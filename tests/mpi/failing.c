@@ -1,16 +1,14 @@
 /* failing.c: what one rank can't do, its peers hear of or do without: no wrong byte, and nobody waits for ever.
  *
- * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone": one rank
- * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI a descriptor may come into device
- * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too.
+ * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error.
+ * "alone": one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI
+ * a descriptor may come into device memory: "head": it can't be read from there: an error; "deep": into a type that
+ * stridec can't read; in host memory too.
  *
- * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
- * run: STRIDEC_TRANSPORT=staged -n 3 packs
- * run: MPI_TEST_SIM=0 -n 2 --host alone
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host deep
- */
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 packs run: STRIDEC_TRANSPORT=staged -n 3 packs run: MPI_TEST_SIM=0 -n 2 --host
+ * alone run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head run:
+ * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep run: MPI_TEST_SIM=0
+ * STRIDEC_HOST=on -n 2 --host deep */
 #include "check.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -37,7 +35,8 @@ static int exchange(const struct layout *l, const struct buf *out, const struct 
     return rc == MPI_SUCCESS ? MPI_Wait(&r, MPI_STATUS_IGNORE) : rc;
 }
 
-/* The last rank's calls fail. In a ring of two or three all are its neighbours, and hear of it, where it did need them. */
+/* The last rank's calls fail. In a ring of two or three all are its neighbours, and hear of it, where it did need
+ * them. */
 static void one_round(MPI_Comm ring, const char *calls, bool needed, bool later)
 {
     struct layout l;

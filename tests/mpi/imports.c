@@ -1,8 +1,7 @@
-/* imports.c: types without end, each sent once and read in the sender's memory: of the layouts that the receiver has read it
- * keeps some thousands, and what comes again is read again.
+/* imports.c: types without end, each sent once and read in the sender's memory: of the layouts that the receiver has
+ * read it keeps some thousands, and what comes again is read again.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy STRIDEC_CC=false -n 2 --host
- */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy STRIDEC_CC=false -n 2 --host */
 #include "check.h"
 #include "resources.h"
 #include <stdlib.h>

@@ -1,10 +1,9 @@
-/* mapped.c: buffers in virtual-memory mappings (cuMemMap), as frameworks grow theirs: one range of addresses that several pieces of
- * memory lie behind, some of which are given back and others put in their place. No CUDA IPC shares them.
+/* mapped.c: buffers in virtual-memory mappings (cuMemMap), as frameworks grow theirs: one range of addresses that
+ * several pieces of memory lie behind, some of which are given back and others put in their place. No CUDA IPC
+ * shares them.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2
- * run: STRIDEC_TRANSPORT=staged -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
- */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=staged -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
+ * SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 */
 #include "check.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>

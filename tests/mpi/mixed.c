@@ -137,8 +137,8 @@ static void churn(int allocations)
     mem_free(MEM_DEVICE, beside);
 }
 
-/* Memory that is sent from once is opened by nobody: stridec moves it first. That has memory of stridec's own opened, at most
- * once a peer and buffer. */
+/* Memory that is sent from once is opened by nobody: stridec moves it first. That has memory of stridec's own
+ * opened, at most once a peer and buffer. */
 static void sent_once(void)
 {
     struct resources before, after;

@@ -1,13 +1,11 @@
-/* monitors.c: MPI_THREAD_MULTIPLE: several threads of a rank probe for messages of one communicator, source and tag, and receive
- * them, by all kinds of calls and wildcards, while another thread only looks at what is there. All messages have one length, which
- * each probe has to tell. Each message arrives once and whole, those of one thread in their order. What one thread does not receive
- * any more, another one finds.
+/* monitors.c: MPI_THREAD_MULTIPLE: several threads of a rank probe for messages of one communicator, source and tag,
+ * and receive them, by all kinds of calls and wildcards, while another thread only looks at what is there. All
+ * messages have one length, which each probe has to tell. Each message arrives once and whole, those of one thread
+ * in their order. What one thread does not receive any more, another one finds.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host
- * run: STRIDEC_HOST=on -n 2
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
- */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n
+ * 2 --host run: STRIDEC_HOST=on -n 2 run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
+ * -n 2 */
 #include "check.h"
 #include <pthread.h>
 #include <stdlib.h>

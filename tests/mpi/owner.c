@@ -1,12 +1,11 @@
-/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do: what one of the
- * two keeps open of freed memory would be in the other's way. Contiguous and derived messages of the same allocations take
- * turns, in each form of sending and receiving; lengths too short for a header pass through the host.
+/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do:
+ * what one of the two keeps open of freed memory would be in the other's way. Contiguous and derived messages of the
+ * same allocations take turns, in each form of sending and receiving; lengths too short for a header pass through
+ * the host.
  *
- * run: -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 passed
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 passed
- */
+ * run: -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
+ * SIMGPU_EAGER=1 SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 passed run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
+ * STRIDEC_TRANSPORT=device -n 2 passed */
 #include "check.h"
 #include "offers.h"
 #include <stdio.h>

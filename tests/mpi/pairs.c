@@ -1,11 +1,10 @@
-/* pairs.c: types of a predefined pair that has no name (MPI_COMBINER_VALUE_INDEX, MPI-4.1): it is not freed, as what contents hand
- * out else is, and what holds it is right. No MPI yet makes one: here MPI_DOUBLE_INT is said to be, where
- * there is that combiner.
+/* pairs.c: types of a predefined pair that has no name (MPI_COMBINER_VALUE_INDEX, MPI-4.1): it is not freed, as what
+ * contents hand out else is, and what holds it is right. No MPI yet makes one: here MPI_DOUBLE_INT is said to be,
+ * where there is that combiner.
  *
  * usage: pairs
  *
- * run: -n 2
- */
+ * run: -n 2 */
 #include "check.h"
 #include <dlfcn.h>
 

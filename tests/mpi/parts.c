@@ -421,8 +421,8 @@ static void all_of(const struct given *g)
 
 /* ---- random ones ---- */
 
-/* MPICH counts where empty pieces are to a type's true extent. Where all bytes are in host memory and the call goes down as
- * it is, @ADDRESS would take one on a device for the type's first byte. */
+/* MPICH counts where empty pieces are to a type's true extent. Where all bytes are in host memory and the call goes
+ * down as it is, @ADDRESS would take one on a device for the type's first byte. */
 static void bring_empty_home(struct given *g)
 {
     for (int i = 0; i < g->npieces; i++)

@@ -1,12 +1,8 @@
-/* pending.c: many collectives under way at a time, completed in any order beside messages and collectives of the MPI's own;
- * absolute addresses; types of nothing; errors; and that nothing is left behind.
+/* pending.c: many collectives under way at a time, completed in any order beside messages and collectives of the
+ * MPI's own; absolute addresses; types of nothing; errors; and that nothing is left behind.
  *
- * run: -n 1
- * run: -n 2
- * run: -n 4
- * run: STRIDEC_TRANSPORT=staged -n 3
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
- */
+ * run: -n 1 run: -n 2 run: -n 4 run: STRIDEC_TRANSPORT=staged -n 3 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
+ * SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 */
 #include "jobs.h"
 #include "resources.h"
 #include <stdlib.h>

@@ -1,16 +1,15 @@
-/* pipe.c: messages that go in chunks: every byte arrives, both ends' memory is free when MPI says so, and nobody waits for a
- * call that another rank makes only later. offers.c and soak.c send them in all ways as well.
+/* pipe.c: messages that go in chunks: every byte arrives, both ends' memory is free when MPI says so, and nobody
+ * waits for a call that another rank makes only later. offers.c and soak.c send them in all ways as well.
  *
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
- * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
- * run: STRIDEC_PIPELINE=1 SIMGPU_FAIL=cuIpcGetMemHandle SIMGPU_EAGER=1 -n 2 staged
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2 unasked => warns
- */
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4 run:
+ * STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2 run:
+ * STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1
+ * -n 2 run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3 run:
+ * STRIDEC_PIPELINE=1 SIMGPU_FAIL=cuIpcGetMemHandle SIMGPU_EAGER=1 -n 2 staged run: STRIDEC_TRANSPORT=pipelined
+ * STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
+ * STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
+ * STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2
+ * unasked => warns */
 #include "check.h"
 #include "resources.h"
 #include <stdio.h>
@@ -221,7 +220,8 @@ static void relay(void)
     report("an exchange whose two messages need each other");
 }
 
-/* One rank is inside the MPI, where nothing of stridec's is called, while the other needs its message, or its receive. */
+/* One rank is inside the MPI, where nothing of stridec's is called, while the other needs its message, or its
+ * receive. */
 static void inside(void)
 {
     struct pair p;

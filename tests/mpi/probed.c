@@ -1,17 +1,13 @@
-/* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a receive
- * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
- * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
- * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where several threads
- * might call the MPI (`multiple`).
+/* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a
+ * receive names, and receives that are too short for one find it all the same. All ranks know what is sent; each
+ * receive and each probe has to find the first message of its source that it matches. Synchronous sends do not end
+ * by being probed. What was probed and is not received goes with its communicator, and MPI_Finalize ends whatever
+ * was matched. All that is so, too, where several threads might call the MPI (`multiple`).
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
- * run: STRIDEC_TRANSPORT=zerocopy -n 2
- * run: STRIDEC_TRANSPORT=staged -n 2
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host multiple
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
- */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n
+ * 3 --host run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=staged -n 2 run: MPI_TEST_SIM=0
+ * STRIDEC_HOST=on -n 3 --host multiple run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple run: STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 */
 #include "check.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,9 @@
-/* query.c: what programs are told that ask whether the MPI takes device memory, before MPI_Init and after it: that it does, where
- * stridec sees to that. Then contiguous messages of device memory are right.
+/* query.c: what programs are told that ask whether the MPI takes device memory, before MPI_Init and after it: that
+ * it does, where stridec sees to that. Then contiguous messages of device memory are right.
  *
  * usage: query [disabled]
  *
- * run: -n 2
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
- * run: STRIDEC_DISABLE=1 -n 2 disabled
- */
+ * run: -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 run: STRIDEC_DISABLE=1 -n 2 disabled */
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>

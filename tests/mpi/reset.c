@@ -1,18 +1,14 @@
-/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context of their
- * own: what stridec has there is gone.
- * The program ends well; and messages of memory that it takes afterwards are right, by the types that there were. Not on a real
- * device above a CUDA-aware MPI, whose own state is gone too.
+/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context
+ * of their own: what stridec has there is gone. The program ends well; and messages of memory that it takes
+ * afterwards are right, by the types that there were. Not on a real device above a CUDA-aware MPI, whose own state
+ * is gone too.
  *
  * usage: reset [again | own]
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 again
- * run: STRIDEC_TRANSPORT=staged -n 2 again
- * run: STRIDEC_TRANSPORT=oneshot -n 2 again
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 again
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 own
- * run: STRIDEC_TRANSPORT=staged -n 2 own
- */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=zerocopy -n 2 again run: STRIDEC_TRANSPORT=staged -n 2
+ * again run: STRIDEC_TRANSPORT=oneshot -n 2 again run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
+ * STRIDEC_TRANSPORT=device -n 2 again run: STRIDEC_TRANSPORT=zerocopy -n 2 own run: STRIDEC_TRANSPORT=staged -n 2
+ * own */
 #include "check.h"
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

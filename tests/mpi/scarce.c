@@ -1,18 +1,17 @@
-/* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does otherwise,
- * or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
+/* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does
+ * otherwise, or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
  *
- * "memory": allocations ("every" before: of every pair of ways to send and receive). "driver": calls of the driver, all or those named. "lost": the driver does not tell where device
- * memory lies, or a kernel has failed: one line says so, calls on device memory return MPI_ERR_OTHER, host memory goes on. "once":
- * fails nothing itself (tests/failures.sh).
+ * "memory": allocations ("every" before: of every pair of ways to send and receive). "driver": calls of the driver,
+ * all or those named. "lost": the driver does not tell where device memory lies, or a kernel has failed: one line
+ * says so, calls on device memory return MPI_ERR_OTHER, host memory goes on. "once": fails nothing itself
+ * (tests/failures.sh).
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 memory
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver cuPointerGetAttributes cuStreamSynchronize
- * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver cuLaunchKernel cuCtxGetCurrent
- * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once
- * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
- */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory run: STRIDEC_TRANSPORT=zerocopy
+ * LD_PRELOAD=@SCARCE -n 2 memory run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver
+ * cuPointerGetAttributes cuStreamSynchronize run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver
+ * cuLaunchKernel cuCtxGetCurrent run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost run: MPI_TEST_SIM=0
+ * STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once run:
+ * SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once */
 #include "../../runtime/device/driver.h"
 #include "../sim/simgpu.h"
 #include "jobs.h"

@@ -1,13 +1,10 @@
-/* self.c: messages of derived types in host memory from a rank to itself: copied from layout to layout, by code for both or
- * through a small buffer, and packed where a send ends before its receive. Every byte is compared.
+/* self.c: messages of derived types in host memory from a rank to itself: copied from layout to layout, by code for
+ * both or through a small buffer, and packed where a send ends before its receive. Every byte is compared.
  *
  * usage: self [ordinary]: the MPI does it
  *
- * run: STRIDEC_HOST=on -n 1 --host
- * run: STRIDEC_HOST=on -n 2
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 1
- * run: STRIDEC_HOST=off -n 1 --host ordinary
- */
+ * run: STRIDEC_HOST=on -n 1 --host run: STRIDEC_HOST=on -n 2 run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 1
+ * run: STRIDEC_HOST=off -n 1 --host ordinary */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -100,7 +97,8 @@ static void try(enum way way, const struct layout *l, const struct layout *m, MP
     buf_free(&out), buf_free(&in);
 }
 
-/* Types of 120 doubles, COUNT of them: 75 KiB; into others of the signature, those with and without code, and into more. */
+/* Types of 120 doubles, COUNT of them: 75 KiB; into others of the signature, those with and without code, and into
+ * more. */
 static void all_ways(struct layout layouts[], struct layout longer[])
 {
     for (int way = 0; way < WAYS; way++) {

@@ -1,13 +1,11 @@
-/* starts.c: what starting persistent requests costs: all is looked up when they are made. An offered send asks the driver one
- * thing, whether the memory is still the same, and a packed one nothing: one launch, however many are started together. Other
- * sends and receives ask one thing each: what lies at their address.
+/* starts.c: what starting persistent requests costs: all is looked up when they are made. An offered send asks the
+ * driver one thing, whether the memory is still the same, and a packed one nothing: one launch, however many are
+ * started together. Other sends and receives ask one thing each: what lies at their address.
  *
- * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered
- * run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
- * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
- * run: STRIDEC_TRANSPORT=staged SIMGPU_MEMORY=64 -n 2 copies
- * run: STRIDEC_TRANSPORT=device LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
- */
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64
+ * SIMGPU_EAGER=1 -n 2 run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle SIMGPU_MEMORY=64 SIMGPU_EAGER=1
+ * -n 2 run: STRIDEC_TRANSPORT=staged SIMGPU_MEMORY=64 -n 2 copies run: STRIDEC_TRANSPORT=device LD_PRELOAD=@AWARE
+ * SIMGPU_OPEN=1 SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2 */
 #include "check.h"
 #include "offers.h"
 #include "resources.h"
@@ -99,8 +97,8 @@ static bool everywhere(bool here)
     return all;
 }
 
-/* A packed send's launch: the context is asked for, a graph's arguments are set, and it is launched. Where no kernel of one
- * block tells its own end, the context is asked for once more and the stream is waited for. */
+/* A packed send's launch: the context is asked for, a graph's arguments are set, and it is launched. Where no kernel
+ * of one block tells its own end, the context is asked for once more and the stream is waited for. */
 enum { LAUNCH = 5, WAIT = 4 };   /* two of each are the thread's mode of capture and back */
 static bool cheap(const struct resources *c, int n)
 {
@@ -127,8 +125,8 @@ static void costs(int n, const char *what)
     report("%s", what);
 }
 
-/* Counts the calls of the driver that a packed MPI_Isend makes: a question where its buffer lies, then those of a start. There are no
- * more where it might be offered, but for a peer that can't read the memory. */
+/* Counts the calls of the driver that a packed MPI_Isend makes: a question where its buffer lies, then those of a
+ * start. There are no more where it might be offered, but for a peer that can't read the memory. */
 static void isends(void)
 {
     MPI_Request r[2];
@@ -183,8 +181,8 @@ static void questions(void)
     report("offered MPI_Isends and MPI_Irecvs ask one thing each");
 }
 
-/* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all that it
- * has. False where it comes back elsewhere. */
+/* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all
+ * that it has. False where it comes back elsewhere. */
 static bool have_anew(void)
 {
     enum { TRIES = 20000 };
@@ -216,8 +214,8 @@ static void memory_anew(void)
     report("memory had anew between starts");
 }
 
-/* All starts come before the first receive: what is offered has few slots, and no start may fail or wait for another one's
- * receive. */
+/* All starts come before the first receive: what is offered has few slots, and no start may fail or wait for another
+ * one's receive. */
 static void many(void)
 {
     static MPI_Request r[MANY];
@@ -281,8 +279,8 @@ static void start_each(MPI_Request send[BOTH])
     }
 }
 
-/* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each send, so that no
- * send may wait for its receiver to do more. More are under way than there are slots. */
+/* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each
+ * send, so that no send may wait for its receiver to do more. More are under way than there are slots. */
 static void sends_first(void)
 {
     static MPI_Request send[BOTH];

@@ -138,8 +138,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* One thread reads from a window and flushes it, while another does nothing but flush: what it reads is there when its own
- * call returns, whichever of the two has it to unpack. */
+/* One thread reads from a window and flushes it, while another does nothing but flush: what it reads is there when
+ * its own call returns, whichever of the two has it to unpack. */
 #define READS 40      /* rounds of so many: */
 #define AT_ONCE 24
 #define READ_COUNT 60

@@ -1,16 +1,13 @@
-/* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec leaves to the
- * MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief messages, which are sent
- * and received packed. By every call that completes them, with the type freed before, many at once, shorter than the receive
- * and too long for it; to nobody, and without a buffer. Every byte is compared.
+/* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec
+ * leaves to the MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief
+ * messages, which are sent and received packed. By every call that completes them, with the type freed before, many
+ * at once, shorter than the receive and too long for it; to nobody, and without a buffer. Every byte is compared.
  *
  * usage: watched [ordinary | threads]: nothing is stridec's
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MPIR_CVAR_REQUEST_BATCH_SIZE=4 -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
- * run: STRIDEC_HOST=on -n 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
- */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on MPIR_CVAR_REQUEST_BATCH_SIZE=4
+ * -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads run: STRIDEC_HOST=on -n 2 --host run:
+ * MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary */
 #include "check.h"
 #include "../../runtime/api/stridec.h"
 #include <dlfcn.h>
@@ -158,7 +155,8 @@ static void exchanged(const struct pair *p)
 }
 
 /* More than one call takes to its stack, every fifth of them too short; both ranks send. Not with threads: under
- * MPI_THREAD_MULTIPLE Open MPI 4.1 waits for ever in MPI_Waitall where a receive has failed before, without stridec too. */
+ * MPI_THREAD_MULTIPLE Open MPI 4.1 waits for ever in MPI_Waitall where a receive has failed before, without stridec
+ * too. */
 static void at_once(int n, enum layouts sent, enum layouts received, enum layouts fewer)
 {
     MPI_Request r[2 * AT_ONCE];
@@ -297,8 +295,8 @@ static void took_the_way(void)
     }
     expect(my_rank || (ordinary ? !offered : offered > WAYS * TURNS), "%ld messages were offered", offered);
     expect(ordinary ? !brief : brief > WAYS * TURNS, "%ld messages were packed", brief);
-    /* Where stridec is told to pack, not where it finds out what pays. Under the simulated GPU all processes have a driver, and
-     * brief messages records. */
+    /* Where stridec is told to pack, not where it finds out what pays. Under the simulated GPU all processes have a
+     * driver, and brief messages records. */
     const char *host = getenv("STRIDEC_HOST");
     if (host && !strcmp(host, "on") && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
         static char memory[3 * BRIEF];

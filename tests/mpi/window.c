@@ -1,15 +1,12 @@
 /* window.c: one-sided calls whose origin buffers are derived and on a device: every call, in every kind of epoch,
- * against the same call with host buffers on a window of its own; windows and MPI_Bsend buffers that are themselves on a
- * device.
+ * against the same call with host buffers on a window of its own; windows and MPI_Bsend buffers that are themselves
+ * on a device.
  *
  * Open MPI's first choice among its components needs a kernel that lets processes read each other's memory.
  *
- * run: OMPI_MCA_osc=pt2pt -n 2
- * run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2
- * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
- * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 STRIDEC_TRANSPORT=device -n 2
- * run: OMPI_MCA_osc=pt2pt -n 3 few
- */
+ * run: OMPI_MCA_osc=pt2pt -n 2 run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2 run: OMPI_MCA_osc=pt2pt
+ * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1
+ * STRIDEC_TRANSPORT=device -n 2 run: OMPI_MCA_osc=pt2pt -n 3 few */
 #include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -574,7 +571,8 @@ static void to_nobody(void)
 /* 4.1 has this as an error. */
 static void flush_nobody(void) {}
 #else
-/* Flushing MPI_PROC_NULL completes nothing of what other ranks are still to send: rank 1 is away from the MPI meanwhile. */
+/* Flushing MPI_PROC_NULL completes nothing of what other ranks are still to send: rank 1 is away from the MPI
+ * meanwhile. */
 static void flush_nobody(void)
 {
     const struct layout *l = &lists[0], *there = &lists[1];

@@ -1,7 +1,8 @@
-/* collective.c: collectives that move data: blocking, nonblocking and persistent, in place or not, among a group, between two, and
- * among neighbours.
+/* collective.c: collectives that move data: blocking, nonblocking and persistent, in place or not, among a group,
+ * between two, and among neighbours.
  *
- * Between ranks i and j travel n(i, j) units. A rank's send buffer has a block for each rank that it sends to, or one for all. */
+ * Between ranks i and j travel n(i, j) units. A rank's send buffer has a block for each rank that it sends to, or
+ * one for all. */
 #include "known.h"
 #include "../mpi/persistent.h"
 #include "programs.h"
@@ -75,10 +76,10 @@ static void plan_numbers(struct collective *k, struct chance *c)
         }
 }
 
-/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place, and some
- * others between two groups, don't end. MPICH 4.0: the persistent
- * Gather, Allgather and Scatter copy the own block once, MPI_Ibcast between two groups brings something else, and the small forms
- * of MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
+/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in
+ * place, and some others between two groups, don't end. MPICH 4.0: the persistent Gather, Allgather and Scatter copy
+ * the own block once, MPI_Ibcast between two groups brings something else, and the small forms of
+ * MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
 static bool meets_known(const struct collective *k, bool inter)
 {
     if (OPEN_MPI_HAS) return inter || (k->in_place && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL));

@@ -1,4 +1,5 @@
-/* exchange.c: MPI_Sendrecv and its like, of all ranks of a communicator at once, around a permutation; and receives that are cancelled. */
+/* exchange.c: MPI_Sendrecv and its like, of all ranks of a communicator at once, around a permutation; and receives
+ * that are cancelled. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>

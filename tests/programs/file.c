@@ -1,7 +1,8 @@
 /* file.c: a file that the ranks of a communicator write and read again, in a view of theirs.
  *
- * In the same view for all, rank after rank has its part of each round. In views of their own the ranks' parts lie apart, or they take
- * turns. What is read comes into another layout than it was written from; the whole file is looked at last. */
+ * In the same view for all, rank after rank has its part of each round. In views of their own the ranks' parts lie
+ * apart, or they take turns. What is read comes into another layout than it was written from; the whole file is
+ * looked at last. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>

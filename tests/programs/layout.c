@@ -1,7 +1,8 @@
 /* layout.c: random datatypes of every combiner, each with its typemap.
  *
- * A type is grown from the outside in: so many repetitions of a unit are divided among the blocks of a combiner, and each block's
- * type is grown in turn. Extents are the MPI's own words; what a combiner does with them is worked out here. */
+ * A type is grown from the outside in: so many repetitions of a unit are divided among the blocks of a combiner, and
+ * each block's type is grown in turn. Extents are the MPI's own words; what a combiner does with them is worked out
+ * here. */
 #include "known.h"
 #include "programs.h"
 #include <stdarg.h>

@@ -145,7 +145,8 @@ static void reduce_plan(struct op *o, struct chance *c)
     struct reduce *k = o->own;
     k->call = (enum reduction)draw(c, REDUCTIONS), k->kind = unsigned_kinds[draw(c, 3)], k->op = draw(c, OPS_OF);
     k->n = draw(c, once_in(c, 4) ? 4000 : 60), k->root = draw(c, ranks);
-    /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all for signed. */
+    /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all
+     * for signed. */
     if (k->op == 0) k->kind = 9;
     if (MPICH_HAS && (k->op == 1 || k->op == 2)) k->op += 2;
     k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)), k->in_place = once_in(c, 3);

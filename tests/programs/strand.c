@@ -1,4 +1,5 @@
-/* strand.c: what one thread of a program does: plans its operations, goes through their events, and completes what they have begun. */
+/* strand.c: what one thread of a program does: plans its operations, goes through their events, and completes what
+ * they have begun. */
 #include "known.h"
 #include "programs.h"
 #include <sched.h>

@@ -1,8 +1,9 @@
 /* wild.c: messages of several ranks to one, which receives them from any source, by any tag, or both.
  *
- * Of the messages that an operation sends, a receive may take one or another. So all receives have room for each; the status
- * says which it was, and those of one source and tag come in the order in which they were sent. No two operations have the same
- * receiver. Receives that ask for more come first: then each finds a message, whatever the others took. */
+ * Of the messages that an operation sends, a receive may take one or another. So all receives have room for each;
+ * the status says which it was, and those of one source and tag come in the order in which they were sent. No two
+ * operations have the same receiver. Receives that ask for more come first: then each finds a message, whatever the
+ * others took. */
 #include "known.h"
 #include "programs.h"
 #include <sched.h>

@@ -1,7 +1,8 @@
 /* window.c: one-sided calls on a window of their own, in epochs of every kind.
  *
- * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or all ranks as
- * origins of the same sum: so no order of accesses matters. Rounds come one after another, each an epoch of its own. */
+ * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or
+ * all ranks as origins of the same sum: so no order of accesses matters. Rounds come one after another, each an
+ * epoch of its own. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>

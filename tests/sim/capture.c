@@ -1,5 +1,5 @@
-/* capture.c: what a thread may call while a stream is captured into a graph, as CUDA 13.0's driver answers (tried on two H100s).
- * Work that is enqueued on the captured stream is not kept: its graphs are empty. One capture at a time. */
+/* capture.c: what a thread may call while a stream is captured into a graph, as CUDA 13.0's driver answers (tried on
+ * two H100s). Work that is enqueued on the captured stream is not kept: its graphs are empty. One capture at a time. */
 #include "sim.h"
 #include <pthread.h>
 #include <string.h>

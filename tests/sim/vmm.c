@@ -1,6 +1,6 @@
-/* vmm.c: virtual-memory mappings: ranges of addresses that are reserved, and memory that is put behind parts of them. A range
- * is there twice, too: where the program sees it, and where the simulator reads and writes. Kernels reach mappings of their own
- * device's memory alone. */
+/* vmm.c: virtual-memory mappings: ranges of addresses that are reserved, and memory that is put behind parts of
+ * them. A range is there twice, too: where the program sees it, and where the simulator reads and writes. Kernels
+ * reach mappings of their own device's memory alone. */
 #include "sim.h"
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/node/cma.c). */
+/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept
+ * (runtime/node/cma.c). */
 #include "../../runtime/node/peer_access.h"
 #include "../../runtime/datatype/layout.h"
 #include "trees.h"
@@ -128,8 +129,8 @@ static void test_bounds(void **state)
     tree_unref(t), tree_unref(long_one), tree_unref(big);
 }
 
-/* Short runs are read with what lies between them: in far fewer than there are; up to where memory ends, and where a run is longer
- * than what is read at once. Those that lie far apart, or come in another order, go one by one. */
+/* Short runs are read with what lies between them: in far fewer than there are; up to where memory ends, and where a
+ * run is longer than what is read at once. Those that lie far apart, or come in another order, go one by one. */
 static void test_short(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_buffer.c: what of a device's memory is kept from one message for the next. On the simulated GPU (its folder is on
- * LD_LIBRARY_PATH); each test in a process of its own. */
+/* test_buffer.c: what of a device's memory is kept from one message for the next. On the simulated GPU (its folder
+ * is on LD_LIBRARY_PATH); each test in a process of its own. */
 #include "../../runtime/device/device.h"
 #include "../../runtime/device/driver.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* test_file.c: files that others could have made are not used: links, pipes, other users' files, files and folders that others
- * may write to. Files of other users are tried as root alone. */
+/* test_file.c: files that others could have made are not used: links, pipes, other users' files, files and folders
+ * that others may write to. Files of other users are tried as root alone. */
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/base/file.h"
 #include "../../runtime/node/sigbus_guard.h"

@@ -1,5 +1,5 @@
-/* test_host.c: what is surely the host's, and what is not; how the driver is noticed. On the simulated GPU (its folder is
- * on LD_LIBRARY_PATH). */
+/* test_host.c: what is surely the host's, and what is not; how the driver is noticed. On the simulated GPU (its
+ * folder is on LD_LIBRARY_PATH). */
 #include "../../runtime/device/driver.h"
 #include "../../runtime/device/host_range.h"
 #include "../../runtime/datatype/layout.h"

@@ -1,6 +1,6 @@
-/* test_native.c: packing and copying in host memory: the walk over random trees and compiled code for some, both ways, in any
- * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
- * fails or hangs, and with a cache that is damaged or not to be trusted. */
+/* test_native.c: packing and copying in host memory: the walk over random trees and compiled code for some, both
+ * ways, in any range, between guards, against the naive enumerator; and what becomes of it without a compiler, with
+ * one that fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/hostpack/host_compiler.h"
@@ -492,7 +492,8 @@ static bool used_once(void)
     return good;
 }
 
-/* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some times. */
+/* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some
+ * times. */
 static void seldom_used(void **state)
 {
     (void)state;
@@ -707,7 +708,8 @@ static bool words_in_child(void)
     return lists_in_child();
 }
 
-/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). */
+/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others
+ * (templates/host.c). */
 static void words(void **state)
 {
     static const char *const as[][2] = {

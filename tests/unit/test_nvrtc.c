@@ -1,5 +1,6 @@
-/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports and for those
- * that templates single out, and for one of the others in turn. TEST_NVRTC_ALL=1 compiles all for all, which takes minutes. */
+/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports and
+ * for those that templates single out, and for one of the others in turn. TEST_NVRTC_ALL=1 compiles all for all,
+ * which takes minutes. */
 #include "../../gen/gen.h"
 #include <dlfcn.h>
 #include <nvrtc.h>

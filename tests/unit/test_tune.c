@@ -205,7 +205,8 @@ static void recorded(void **state)
     free(t);
 }
 
-/* Lists of one class share a row, which a table may have once only: it can be read back, and disputes are the model's. */
+/* Lists of one class share a row, which a table may have once only: it can be read back, and disputes are the
+ * model's. */
 static void test_lists_share_rows(void **state)
 {
     (void)state;

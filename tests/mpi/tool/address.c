@@ -1,6 +1,6 @@
-/* address.c: what a CUDA-aware Open MPI does not see, as a library to be preloaded before the MPI: it looks for device memory
- * at a call's address, not at its first byte's, and of MPI_Reduce_scatter_block in place at the part that comes back. Such
- * calls end the job. */
+/* address.c: what a CUDA-aware Open MPI does not see, as a library to be preloaded before the MPI: it looks for
+ * device memory at a call's address, not at its first byte's, and of MPI_Reduce_scatter_block in place at the part
+ * that comes back. Such calls end the job. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls and lets
- * them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one fails, having read a
- * half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times, where FILES_INTERRUPTED is set. */
+/* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls
+ * and lets them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one
+ * fails, having read a half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times,
+ * where FILES_INTERRUPTED is set. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
@@ -11,8 +12,8 @@
 
 int attach_calls, attach_failures;
 
-/* By way of a sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself as the tests set
- * it up. */
+/* By way of a sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself as
+ * the tests set it up. */
 static int is_stridec(const void *caller)
 {
     Dl_info in;
