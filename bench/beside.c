@@ -125,9 +125,11 @@ static void measure(struct beside *b, const struct call *c, const char *head, co
         beside[i] = calls_us(c, COMPUTE_US * 0.6, &calls);
         computing[i] = compute_us(b);
     }
-    printf("%s{\"case\": \"%s\", \"way\": \"%s\", \"bytes\": %d, \"calls\": %d, \"alone_us\": %.2f, \"beside_us\": %.2f, "
-           "\"compute_alone_us\": %.1f, \"compute_beside_us\": %.1f}", head, name, c->pack ? "pack" : "unpack", c->bytes,
-           calls, median_of(alone, SAMPLES), median_of(beside, SAMPLES), alone_compute, median_of(computing, SAMPLES));
+    printf(
+        "%s{\"case\": \"%s\", \"way\": \"%s\", \"bytes\": %d, \"calls\": %d, \"alone_us\": %.2f, \"beside_us\": %.2f, "
+        "\"compute_alone_us\": %.1f, \"compute_beside_us\": %.1f}",
+        head, name, c->pack ? "pack" : "unpack", c->bytes, calls, median_of(alone, SAMPLES), median_of(beside, SAMPLES),
+        alone_compute, median_of(computing, SAMPLES));
 }
 
 static void measure_layout(struct beside *b, size_t i, const char *head)

@@ -77,8 +77,8 @@ static double windows(const struct calls *c, char *buf)
     return (now_us() - start) / (TRIPS / WINDOW * WINDOW);
 }
 
-static void measure(FILE *f, const char *memory, const char *test, double (*run)(const struct calls *, char *), char *buf,
-                    int rounds)
+static void measure(FILE *f, const char *memory, const char *test, double (*run)(const struct calls *, char *),
+                    char *buf, int rounds)
 {
     static double with[ROUNDS_MAX], alone[ROUNDS_MAX], ratio[ROUNDS_MAX];
     static bool any;
@@ -94,7 +94,8 @@ static void measure(FILE *f, const char *memory, const char *test, double (*run)
     }
     if (f)
         fprintf(f, "%s{\"memory\": \"%s\", \"test\": \"%s\", \"program_us\": %.4f, \"mpi_us\": %.4f, \"ratio\": %.4f}",
-                any ? ",\n" : "", memory, test, median_of(with, rounds), median_of(alone, rounds), median_of(ratio, rounds));
+                any ? ",\n" : "", memory, test, median_of(with, rounds), median_of(alone, rounds),
+                median_of(ratio, rounds));
     any = true;
 }
 

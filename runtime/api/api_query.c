@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 /* What offer_to asks: the peer reads the device, and the allocation is one that it can open. */
-static bool is_offered(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                       MPI_Comm comm)
+static bool is_offered(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                       int dest, MPI_Comm comm)
 {
     struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
     struct export e;
@@ -77,12 +77,14 @@ static const struct answer *offered(const struct layout *l, const void *buf, int
     static const struct answer
         own = {STRIDEC_PATH_ZEROCOPY, "host memory, to the rank itself"},
         placed = {STRIDEC_PATH_ZEROCOPY, "host memory that the receiver reads, under STRIDEC_TRANSPORT=zerocopy"},
-        mapped = {STRIDEC_PATH_ZEROCOPY, "host memory that the receiver maps (XPMEM), which was measured to be quicker"},
+        mapped = {STRIDEC_PATH_ZEROCOPY,
+                  "host memory that the receiver maps (XPMEM), which was measured to be quicker"},
         shared = {STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
     struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (!peer || peer->self) return peer ? &own : NULL;
     unsigned reached = attach_known(peer);
-    if (host_offer_memory(l, buf, count, reached) != SLOT_ROOM) return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
+    if (host_offer_memory(l, buf, count, reached) != SLOT_ROOM)
+        return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
     return reached & REACH_ROOMS ? &shared : NULL;
 }
 
@@ -92,9 +94,12 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     int64_t bytes;
     if (layout_contiguous(l, count)) return (struct answer){STRIDEC_PATH_MPI, "host memory, in one piece"};
     if (atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX)
-        return (struct answer){STRIDEC_PATH_MPI, "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
-    if (!seen_again(datatype)) return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
-    if (host_brief(buf, count, datatype, dest, &bytes)) return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
+        return (struct answer){STRIDEC_PATH_MPI,
+                               "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
+    if (!seen_again(datatype))
+        return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
+    if (host_brief(buf, count, datatype, dest, &bytes))
+        return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
     if (!(l = host_sends(buf, count, datatype, comm)))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, which the MPI sends as quickly"};
     const struct answer *offer = offered(l, buf, count, dest, comm);
@@ -126,7 +131,8 @@ int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
 {
     char text[TUNE_WHY_MAX];
     struct where w;
-    if (!path || count < 0 || comm == MPI_COMM_NULL || !is_dest(comm, dest) || !layout_of(datatype)) return STRIDEC_INVALID;
+    if (!path || count < 0 || comm == MPI_COMM_NULL || !is_dest(comm, dest) || !layout_of(datatype))
+        return STRIDEC_INVALID;
     struct layout *l = driver_get() && dest != MPI_PROC_NULL ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
     struct answer other = {STRIDEC_PATH_MPI, text};
     if (!l) other = other_answer(buf, count, datatype, dest, comm);

@@ -51,7 +51,8 @@ const char *tune_pipeline_read(struct tune_pipeline *p, const char *settings)
 
 void tune_pipeline_write(const struct tune_pipeline *p, FILE *f)
 {
-    fprintf(f, "\n# Messages of `least` bytes and more go between nodes in chunks, `depth` of them at the same time; device: 1\n"
+    fprintf(f, "\n# Messages of `least` bytes and more go between nodes in chunks, `depth` of them at the same time; "
+               "device: 1\n"
                "# where these may be device memory.\npipeline");
     for (size_t i = 0; i < SETTINGS; i++)
         fprintf(f, " %s=%lld", settings_of[i].name,

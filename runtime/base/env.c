@@ -48,18 +48,22 @@ static const struct variable variables[] = {
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
     {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
-    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT, "how messages between nodes are cut, instead of as the tuned table says; for debugging",
-     wrong_chunks},
+    {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT,
+     "how messages between nodes are cut, instead of as the tuned table says; for debugging", wrong_chunks},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
-    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER, "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
-    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it", NULL},
+    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER,
+     "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
+    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it",
+     NULL},
     {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PROGRAM, "the C compiler that makes that code", NULL},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
-    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written", NULL},
+    {"STRIDEC_DUMP", NULL, "none", AT(dump), AS_PATH, "folder to which generated sources and modules are written",
+     NULL},
     {"STRIDEC_STATS", flags, "0", AT(stats), AS_BOOL, "a table per datatype at MPI_Finalize", NULL},
     {"STRIDEC_AOT", NULL, "none", AT(aot), AS_PATH, "folder written by `stridec gen`", NULL},
-    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging", NULL},
+    {"STRIDEC_KNOBS", NULL, "none", AT(knobs), AS_TEXT, "settings of kernels instead of the model's, for debugging",
+     NULL},
     {"STRIDEC_TUNE", NULL, "~/.config/stridec/tune", AT(tune), AS_PATH, "table written by `stridec tune`", NULL},
 };
 #define VARIABLES (sizeof variables / sizeof *variables)
@@ -202,7 +206,8 @@ static void check_value(const struct variable *v, const char *value)
 {
     char list[256] = "";
     const char *wrong = v->wrong && *value ? v->wrong(value) : NULL;
-    if (wrong) log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
+    if (wrong)
+        log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
     if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
     if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);

@@ -13,7 +13,8 @@ void error_device_lost(bool is)
 
 int raise_error(MPI_Comm comm, int code, const char *what)
 {
-    bool follows = atomic_load_explicit(&lost, memory_order_relaxed) && (code == MPI_ERR_NO_MEM || code == MPI_ERR_OTHER);
+    bool follows =
+        atomic_load_explicit(&lost, memory_order_relaxed) && (code == MPI_ERR_NO_MEM || code == MPI_ERR_OTHER);
     if (follows) code = MPI_ERR_OTHER;
     else log_write(LOG_ERROR, "%s", what);
     if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = world_self();

@@ -10,7 +10,8 @@ bool log_enabled(enum log_level level);
 /* This and those below are cold: code that leads to a line only is laid out away from what moves messages. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
 /* Writes the first time only, as long as the process lives; `key` tells messages apart (static storage). */
-void log_once(enum log_level level, const char *key, const char *format, ...) __attribute__((cold, format(printf, 3, 4)));
+void log_once(enum log_level level, const char *key, const char *format, ...)
+    __attribute__((cold, format(printf, 3, 4)));
 /* Of an error after which data would be lost or peers would wait for ever: written, then abort(). */
 _Noreturn void log_fatal(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 /* Before MPI_Init the rank is not known and the process id stands in. */

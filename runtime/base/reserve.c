@@ -17,7 +17,8 @@ static struct class {
     int blocks, taken;
     bool *used;
 } classes[] = {
-    {(char *)(max_align_t[RESERVE_BLOCKS * SMALL / sizeof(max_align_t)]){{0}}, SMALL, RESERVE_BLOCKS, 0, (bool[RESERVE_BLOCKS]){false}},
+    {(char *)(max_align_t[RESERVE_BLOCKS * SMALL / sizeof(max_align_t)]){{0}}, SMALL, RESERVE_BLOCKS, 0,
+     (bool[RESERVE_BLOCKS]){false}},
     {(char *)(max_align_t[LARGE_BLOCKS * RESERVE_MOST / sizeof(max_align_t)]){{0}}, RESERVE_MOST, LARGE_BLOCKS, 0,
      (bool[LARGE_BLOCKS]){false}},
 };
@@ -26,7 +27,8 @@ enum { CLASSES = sizeof classes / sizeof *classes };
 static struct class *owner(const void *p)
 {
     for (int i = 0; i < CLASSES; i++)
-        if ((uintptr_t)p - (uintptr_t)classes[i].memory < classes[i].bytes * (size_t)classes[i].blocks) return &classes[i];
+        if ((uintptr_t)p - (uintptr_t)classes[i].memory < classes[i].bytes * (size_t)classes[i].blocks)
+            return &classes[i];
     return NULL;
 }
 

@@ -325,8 +325,8 @@ static void print_table(char *text, int ranks, const struct stats_rest *rest, lo
     fprintf(stderr, "stridec: %d rank%s, %u datatype%s, all ranks summed\n", ranks,
             ranks == 1 ? "" : "s", HASH_COUNT(totals), HASH_COUNT(totals) == 1 ? "" : "s");
     if (totals)
-        fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %8s  %s\n", "calls", "bytes", "family", "transport", "launches",
-                "compiled", "cached", "GB/s", "signature");
+        fprintf(stderr, "%10s %14s %-10s %-16s %9s %8s %6s %8s  %s\n", "calls", "bytes", "family", "transport",
+                "launches", "compiled", "cached", "GB/s", "signature");
     else
         fprintf(stderr, "%10s nothing was counted: %s\n", "", rest->empty);
     HASH_ITER(hh, totals, t, next) {
@@ -335,8 +335,9 @@ static void print_table(char *text, int ranks, const struct stats_rest *rest, lo
         free(t);
     }
     if (unread)
-        fprintf(stderr, "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n",
-                "", unread, unread == 1 ? "" : "s");
+        fprintf(stderr,
+                "%10s left to the MPI, uncounted: %ld derived type%s in host memory, used too seldom to be read\n", "",
+                unread, unread == 1 ? "" : "s");
 }
 
 void stats_report(MPI_Comm comm, const struct stats_rest *rest)

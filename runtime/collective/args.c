@@ -160,7 +160,8 @@ int operand_pieces(const struct operands *o, const struct operand *p, const stru
     return operand_lists(p) ? parts_of(o, p, g) : 1;
 }
 
-bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out)
+bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i,
+                   struct piece_of *out)
 {
     int64_t offset = 0;
     bool many = operand_lists(p);
@@ -251,7 +252,8 @@ static bool stand(struct operands *o)
     struct operand *p = &o->of[0];
     if (!o->sends || !(o->standing = standing_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
     operand_as_is(p);
-    p->use = (void *)(uintptr_t)standing_descriptor(o->standing), p->use_count = standing_descriptor_count(o->standing, &p->use_type);
+    p->use = (void *)(uintptr_t)standing_descriptor(o->standing),
+    p->use_count = standing_descriptor_count(o->standing, &p->use_type);
     return true;
 }
 
@@ -268,7 +270,8 @@ bool operand_by_runs(const struct operands *o, struct operand *p, const struct g
     int n = operand_pieces(o, p, g);
     bool any = false;
     for (int i = 0; i < n; i++) {
-        MPI_Datatype type = operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type, o->comm) : MPI_DATATYPE_NULL;
+        MPI_Datatype type =
+            operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type, o->comm) : MPI_DATATYPE_NULL;
         if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
         any = true;
         if (!p->types) return p->use_type = type, true;
@@ -330,7 +333,8 @@ int operands_open(struct operands *o)
         rc = raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
         if (need[i]) rc = operand_carry(o, &o->of[i], &g);
-    if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    if (rc == MPI_SUCCESS && pack_now(o))
+        rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) operands_free(o);
     return rc;
 }

@@ -31,7 +31,8 @@ int64_t operand_displ(const struct operand *p, int i);
 int operand_room(const struct operands *o, int n);
 int operand_pieces(const struct operands *o, const struct operand *p, const struct group *g);
 /* The i-th; false if it holds nothing, or nothing that can be told. */
-bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i, struct piece_of *out);
+bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i,
+                   struct piece_of *out);
 /* Sets what goes down to what the call was given. */
 void operand_as_is(struct operand *p);
 /* The same by types of bytes (byte_types.h): other ranks may send packed bytes to what lies in host memory here.

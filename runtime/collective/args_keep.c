@@ -67,7 +67,8 @@ int operands_persist(struct operands *o, int rc, MPI_Request *request)
 
 int operands_await(const struct operands *o, int rc, const MPI_Request *request)
 {
-    bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL && pull_from(o->comm, o->source);
+    bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL &&
+               pull_from(o->comm, o->source);
     if (may) record_add_dormant(*request, &operands_ops, operands_move(o), o->comm);
     return rc;
 }

@@ -40,7 +40,8 @@ static struct carried *carried_new(const struct operands *o, const struct operan
 static bool acquire(struct carried *c, bool host_only)
 {
     bool odd = false;
-    for (int i = 0; i < c->n; i++) odd |= !c->piece[i].parcel.layout->tree || c->piece[i].parcel.parts || !c->piece[i].parcel.device;
+    for (int i = 0; i < c->n; i++)
+        odd |= !c->piece[i].parcel.layout->tree || c->piece[i].parcel.parts || !c->piece[i].parcel.device;
     struct parcel *w = &c->whole;
     w->transport = odd ? &transport_oneshot : transport_choose(w->layout, w->count, w->bytes, host_only);
     if (host_only && w->transport == &transport_device) w->transport = &transport_oneshot;   /* it was forced */
@@ -70,7 +71,8 @@ static bool place_hosted(struct carried *c)
     c->packed = block_get(c->whole.bytes ? c->whole.bytes : 1);
     if (!c->packed) return false;
     c->whole.address = c->packed->memory;
-    for (int i = 0; i < c->n; at += c->piece[i++].parcel.bytes) c->piece[i].parcel.address = (char *)c->whole.address + at;
+    for (int i = 0; i < c->n; at += c->piece[i++].parcel.bytes)
+        c->piece[i].parcel.address = (char *)c->whole.address + at;
     return true;
 }
 
@@ -177,7 +179,8 @@ static int carry(const struct operands *o, struct operand *p, const struct group
     int rc = c ? MPI_SUCCESS : SCARCE;
     for (int i = 0; c && i < c->n && rc == MPI_SUCCESS; i++) {
         const struct parcel *q = &c->piece[i].parcel;
-        rc = parcel_check(q->layout, (struct where){.device = q->device, .parts = q->parts}, c->piece[i].source, operands_comm(o));
+        rc = parcel_check(q->layout, (struct where){.device = q->device, .parts = q->parts}, c->piece[i].source,
+                          operands_comm(o));
     }
     bool host_only = staged || !takes_devices(o) || brings_descriptors(o) || group_alone(o, g);
     if (rc == MPI_SUCCESS && !(p->hosted ? place_hosted(c) : acquire(c, host_only))) rc = SCARCE;
@@ -241,7 +244,8 @@ int operand_carry(const struct operands *o, struct operand *p, const struct grou
     /* A descriptor is looked for where the packed bytes arrive. */
     bool stages = o->how == OPERANDS_PACKED && !(rc == SCARCE && o->receives);
     if (stages) operand_by_runs(o, p, g), rc = carry(&staged, p, g);
-    return rc != CANT && rc != SCARCE ? rc : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
+    return rc != CANT && rc != SCARCE ? rc
+                                      : raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for a call's buffers");
 }
 
 void operands_free(struct operands *o)

@@ -269,6 +269,7 @@ void exchange_pull(struct exchange *x, struct edge_road *r, struct edge *e, cons
     MPI_Status status;
     if (e->bytes && !e->parcel) e->parcel = target(x, e);
     int rc = pull_add_told(&x->pulls, &d, NULL, e->parcel ? e->parcel : &none, &status);
-    if (rc != MPI_SUCCESS) exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
+    if (rc != MPI_SUCCESS)
+        exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
 }
 

@@ -312,7 +312,8 @@ int edges_begin(struct operands *o, MPI_Request *request)
     if (!d) return MPI_ERR_NO_MEM;
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
-    if (rc != MPI_SUCCESS) log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
+    if (rc != MPI_SUCCESS)
+        log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
     post(d);
     record_add_of(*request, &ops, d, MPI_COMM_NULL, false);
     return MPI_SUCCESS;
@@ -324,7 +325,8 @@ int edges_init(struct operands *o, MPI_Request *request)
     if (!d) return MPI_ERR_NO_MEM;
     if (d->x.rc != MPI_SUCCESS) return refused(d);
     int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request);
-    if (rc != MPI_SUCCESS) log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");
+    if (rc != MPI_SUCCESS)
+        log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");
     d->persistent = true;
     keep_types(&d->x.e->in), keep_types(&d->x.e->out);
     record_add_of(*request, &ops, d, MPI_COMM_NULL, true);

@@ -75,8 +75,8 @@ static int print_list(struct list *l, const char *folder)
         printf("%-21s  %9s  %-7s  %-38s  %s\n", "for", "bytes", "stridec", "file", "type, compiler, settings");
     }
     for (const struct module *m = l->module; m < l->module + l->count; m++) {
-        printf("%-21s  %9zu  %-7s  %-38s%s%s\n", m->made_for, m->bytes, ORIGIN[m->origin], m->file, *m->type ? "  " : "",
-               m->type);
+        printf("%-21s  %9zu  %-7s  %-38s%s%s\n", m->made_for, m->bytes, ORIGIN[m->origin], m->file,
+               *m->type ? "  " : "", m->type);
         bytes += m->bytes;
         of[m->origin]++;
     }

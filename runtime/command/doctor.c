@@ -51,7 +51,8 @@ static bool first_gpu(char name[128])
     int gpus;
     CUdevice device;
     const struct driver *d = usable_driver(&gpus);
-    return d && gpus && d->cuDeviceGet(&device, 0) == CUDA_SUCCESS && d->cuDeviceGetName(name, 128, device) == CUDA_SUCCESS;
+    return d && gpus && d->cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
+           d->cuDeviceGetName(name, 128, device) == CUDA_SUCCESS;
 }
 
 static enum level check_driver(void)
@@ -143,7 +144,8 @@ static enum level check_compiler(void)
     const char *path = cc_path(&why);
     if (path)
         return line(OK, "compiler", "%s, for data in host memory", path);
-    return line(WARN, "compiler", "%s: data in host memory is packed without code of its own, except that of `stridec gen`", why.text);
+    return line(WARN, "compiler",
+                "%s: data in host memory is packed without code of its own, except that of `stridec gen`", why.text);
 }
 
 /* ---- MPI ---- */
@@ -230,7 +232,8 @@ static enum level check_cache(void)
     snprintf(place, sizeof place, "%s", folder);
     nearest_existing(place);
     if (strcmp(place, folder) == 0 && !file_folder(folder, FILE_OWN, &why))
-        return line(WARN, "cache", "%s is not used: %s; mend that or set STRIDEC_CACHE_DIR; every process compiles anew", folder, why);
+        return line(WARN, "cache",
+                    "%s is not used: %s; mend that or set STRIDEC_CACHE_DIR; every process compiles anew", folder, why);
     if (can_write_in(place))
         return line(OK, "cache", "%s%s", folder, strcmp(place, folder) == 0 ? "" : " (made when first needed)");
     return line(WARN, "cache", "%s can't be written: mend %s or set STRIDEC_CACHE_DIR; every process compiles anew",
@@ -248,7 +251,8 @@ static int check_knobs(const struct tune_table *t, const char *file)
         if (gen_knobs_check(g, k->settings, &why) == 0)
             continue;
         bad++;
-        line(WARN, "tuned table", "%s:%d: %s: mend it; till then such kernels are the model's", file, k->line, why.text);
+        line(WARN, "tuned table", "%s:%d: %s: mend it; till then such kernels are the model's", file, k->line,
+             why.text);
     }
     if (g)
         gen_close(g);
@@ -262,7 +266,8 @@ static enum level check_table(const char *file)
     if (!t)
         return line(BAD, "tuned table", "%s: mend it, or run `stridec tune` again", why.text);
     char gpu[128];
-    bool stale = tune_other_mpi(t, &why) || tune_other_stridec(t, &why) || (first_gpu(gpu) && tune_other_machine(t, gpu, &why));
+    bool stale =
+        tune_other_mpi(t, &why) || tune_other_stridec(t, &why) || (first_gpu(gpu) && tune_other_machine(t, gpu, &why));
     int bad = check_knobs(t, file);
     free(t);
     if (stale)
@@ -306,8 +311,9 @@ static enum level tell_version(void)
 
 int doctor_main(const struct args *a)
 {
-    static enum level (*const checks[])(void) = {tell_version,   check_driver, check_gpus,       check_peers, check_nvrtc,
-                                                 check_compiler, check_mpi,    check_cuda_aware, check_cache, check_tune};
+    static enum level (*const checks[])(void) = {tell_version, check_driver,   check_gpus, check_peers,
+                                                 check_nvrtc,  check_compiler, check_mpi,  check_cuda_aware,
+                                                 check_cache,  check_tune};
     bool bad = false;
     if (a->words)
         return usage_error("doctor", "unexpected %s", a->word[0]);

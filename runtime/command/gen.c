@@ -257,7 +257,8 @@ static int read_arguments(struct job *job, const struct args *a)
     if (!job->targets)
         job->targets = 1 << TARGET_CUDA;
     if (job->narchs && !(job->targets & 1 << TARGET_CUDA))
-        return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor", job->arch[0]);
+        return usage_error("gen", "--arch %s is of --target cuda: code for the host is for this processor",
+                           job->arch[0]);
     if (!a->words || !job->folder)
         return usage_error("gen", "%s", a->words ? "-o DIR is needed" : "which spec file?");
     if (a->words > 1)

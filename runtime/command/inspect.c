@@ -196,7 +196,8 @@ static int read_arguments(struct request *r, const struct args *a)
     if (!(r->view->targets & 1 << r->target))
         return usage_error("inspect", "%s is not of --target %s", r->view->option, target_names[r->target]);
     if (r->arch && r->target == TARGET_HOST)
-        return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor", r->arch);
+        return usage_error("inspect", "--arch %s is of --target cuda: code for the host is for this processor",
+                           r->arch);
     if (option(a, "--cache"))
         return a->words || a->argc > 2 ? usage_error("inspect", "--cache stands alone") : 0;
     if (!a->words)

@@ -28,7 +28,8 @@ static const struct option inspect_options[] = {
 
 static const struct option gen_options[] = {
     {"-o", "DIR", "the folder for sources, modules and the manifest; made if needed"},
-    {"--target", "T,...", "kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)"},
+    {"--target", "T,...",
+     "kernels for GPUs (cuda, the default), code for data in host memory on this processor (host)"},
     {"--arch", "sm_NN,...", "default the GPUs present; where there is none the usual architectures that NVRTC knows"},
     {NULL, NULL, NULL},
 };
@@ -48,7 +49,8 @@ static const struct option tune_options[] = {
 
 static const struct option doctor_options[] = {
     {"--calls", NULL,
-     "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\nthrough, and why"},
+     "each function of this MPI that takes data, a datatype or a request: accelerated, staged or passed\nthrough, and "
+     "why"},
     {NULL, NULL, NULL},
 };
 
@@ -61,16 +63,19 @@ const struct command commands[] = {
      "SPEC [NAME...] [--target cuda | host] [--signature | --source | --ptx | --sass | --asm] [--arch sm_NN], "
      "or --cache",
      "show what becomes of the types of a spec file",
-     "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP apart,\n"
-     "  i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them moves\n"
+     "  SPEC may be a signature in place of a file: d(LENGTH) is so many bytes, s(COUNT,STEP,X) copies of X, STEP "
+     "apart,\n"
+     "  i(X;OFFSET,...) copies at these offsets, q(X,X,...) several, packed in this order; @OFFSET behind any of them "
+     "moves\n"
      "  it. All in bytes: 's(100,4096,d(400))@16'\n",
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
     {"tune", "[-o FILE] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
-    {"doctor", "[--calls]", "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "",
-     doctor_options, false, doctor_main},
+    {"doctor", "[--calls]",
+     "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "", doctor_options,
+     false, doctor_main},
     {NULL, NULL, NULL, NULL, NULL, false, NULL},
 };
 

@@ -110,7 +110,8 @@ static int miss_count(int n, char **words)
 {
     for (int i = 0; i < n; i++)
         if (is_type(words[i]) && (i + 1 == n || is_type(words[i + 1])))
-            return usage_error("tune", "how many of %s? A COUNT is missing: stridec tune --show '%s' 1", words[i], words[i]);
+            return usage_error("tune", "how many of %s? A COUNT is missing: stridec tune --show '%s' 1", words[i],
+                               words[i]);
     return 0;
 }
 
@@ -149,7 +150,8 @@ static int read_arguments(const struct args *a)
         if (option(a, *name))
             return usage_error("tune", "--show measures nothing: it does not go with %s", *name);
     if (a->words && !shows)
-        return usage_error("tune", "unexpected %s: a table is written to -o FILE, and shown by --show FILE", a->word[0]);
+        return usage_error("tune", "unexpected %s: a table is written to -o FILE, and shown by --show FILE",
+                           a->word[0]);
     if (host && (option(a, "--no-kernels") || option(a, "--pipeline")))
         return usage_error("tune", "%s does not go with --host",
                            option(a, "--pipeline") ? "--pipeline" : "--no-kernels");

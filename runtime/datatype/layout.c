@@ -129,7 +129,8 @@ int64_t layout_block(const struct tree *t)
 
 int64_t layout_runs(const struct tree *t)
 {
-    int64_t runs = t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
+    int64_t runs =
+        t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
     for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);
     return runs;
 }

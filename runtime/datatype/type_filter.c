@@ -169,7 +169,8 @@ struct layout *seen_sends(MPI_Datatype t, int64_t count)
     int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
     struct seen *s = slot_of(t);
-    struct layout *l = count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, count, WORTH) : NULL;
+    struct layout *l =
+        count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, count, WORTH) : NULL;
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
 }
 
@@ -212,7 +213,8 @@ bool seen_at_root(int root, MPI_Comm comm)
     return rank == root;
 }
 
-bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[])
+bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type,
+                       const MPI_Datatype types[])
 {
     if (!types && seen_collective_ignores(part, type, SEEN_COUNTS)) return true;
     for (int i = 0; i < ranks; i++)

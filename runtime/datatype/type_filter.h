@@ -119,7 +119,8 @@ HOST_INLINE bool seen_collective_ignores(enum seen_part part, MPI_Datatype t, MP
  * told here; whether this rank is the root; and the same for `ranks` counts, of one type or of `types`. */
 int seen_ranks(MPI_Comm comm);
 bool seen_at_root(int root, MPI_Comm comm);
-bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type, const MPI_Datatype types[]);
+bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type,
+                       const MPI_Datatype types[]);
 /* True of handles that the table holds. */
 HOST_INLINE bool seen_knows(const MPI_Datatype *handle)
 {

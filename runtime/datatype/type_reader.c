@@ -254,7 +254,20 @@ static reader *find_reader(int combiner)
 }
 
 /* Predefined value-index pairs have a gap that only their C struct tells. */
-#define PAIR(handle, value) {handle, sizeof(value), offsetof(struct { value v; int i; }, i), sizeof(struct { value v; int i; })}
+#define PAIR(handle, value)                                                                                            \
+    {                                                                                                                  \
+        handle, sizeof(value),                                                                                         \
+            offsetof(                                                                                                  \
+                struct {                                                                                               \
+                    value v;                                                                                           \
+                    int i;                                                                                             \
+                },                                                                                                     \
+                i),                                                                                                    \
+            sizeof(struct {                                                                                            \
+                value v;                                                                                               \
+                int i;                                                                                                 \
+            })                                                                                                         \
+    }
 static struct type *read_pair(MPI_Datatype datatype, struct reason *why)
 {
     const struct {
@@ -278,8 +291,8 @@ static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reas
 {
     MPI_Count size, lb, extent;
     if (!t) return NULL;
-    if (PMPI_Type_size_x(datatype, &size) == MPI_SUCCESS && PMPI_Type_get_extent_x(datatype, &lb, &extent) == MPI_SUCCESS
-        && size == t->size) {
+    if (PMPI_Type_size_x(datatype, &size) == MPI_SUCCESS &&
+        PMPI_Type_get_extent_x(datatype, &lb, &extent) == MPI_SUCCESS && size == t->size) {
         t->lb = lb, t->ub = lb + extent;
         return t;
     }
@@ -306,8 +319,8 @@ static void meet(struct reading *r, MPI_Datatype named, MPI_Count size)
 static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct reason *why)
 {
     MPI_Count size, lb, extent;
-    if (PMPI_Type_size_x(datatype, &size) != MPI_SUCCESS || PMPI_Type_get_extent_x(datatype, &lb, &extent) != MPI_SUCCESS
-        || size < 0) {
+    if (PMPI_Type_size_x(datatype, &size) != MPI_SUCCESS ||
+        PMPI_Type_get_extent_x(datatype, &lb, &extent) != MPI_SUCCESS || size < 0) {
         snprintf(why->text, sizeof why->text, "the MPI does not tell the size of a named type");
         return NULL;
     }

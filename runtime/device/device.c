@@ -21,9 +21,17 @@ const char *driver_error(CUresult r)
 
 /* Those that stay with the context until it is destroyed. */
 static const CUresult lasting[] = {
-    CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
-    CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
-    CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
+    CUDA_ERROR_ECC_UNCORRECTABLE,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE,
+    CUDA_ERROR_ILLEGAL_ADDRESS,
+    CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUDA_ERROR_ASSERT,
+    CUDA_ERROR_HARDWARE_STACK_ERROR,
+    CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE,
+    CUDA_ERROR_INVALID_PC,
+    CUDA_ERROR_LAUNCH_FAILED,
 };
 static atomic_bool lost_told;
 
@@ -33,8 +41,11 @@ bool driver_lost(CUresult r)
     for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) lost |= r == lasting[i];
     if (lost) error_device_lost(true);
     if (lost && !atomic_exchange(&lost_told, true))
-        log_write(LOG_ERROR, "the CUDA context is lost (%s): a kernel has failed, of the program's own perhaps; messages of device "
-                             "memory are errors from here on", driver_error(r));
+        log_write(
+            LOG_ERROR,
+            "the CUDA context is lost (%s): a kernel has failed, of the program's own perhaps; messages of device "
+            "memory are errors from here on",
+            driver_error(r));
     return lost;
 }
 
@@ -127,9 +138,11 @@ bool device_lives(struct device *d)
     if (!driver || atomic_load(&p->gone)) return false;
     if (!p->sign) return true;
     CUresult r = driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign);
-    bool gone = r == CUDA_SUCCESS ? id != p->sign_id : r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    bool gone =
+        r == CUDA_SUCCESS ? id != p->sign_id : r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!gone) return true;   /* or broken by a kernel, or at its end with the process */
-    if (!atomic_exchange(&p->gone, true)) log_write(LOG_INFO, "device %d was reset, or its context destroyed", d->ordinal);
+    if (!atomic_exchange(&p->gone, true))
+        log_write(LOG_INFO, "device %d was reset, or its context destroyed", d->ordinal);
     return false;
 }
 
@@ -146,7 +159,9 @@ static struct device *add(const struct driver *driver, CUcontext context, CUdevi
     bool primary = !context;
     CUresult r = primary ? driver->cuDevicePrimaryCtxRetain(&context, ordinal) : CUDA_SUCCESS;
     if (r != CUDA_SUCCESS) {
-        if (!driver_lost(r)) log_once(LOG_ERROR, "primary context", "device %d has no usable primary context: %s", ordinal, driver_error(r));
+        if (!driver_lost(r))
+            log_once(LOG_ERROR, "primary context", "device %d has no usable primary context: %s", ordinal,
+                     driver_error(r));
         return NULL;
     }
     struct device *known = find(context, ordinal);
@@ -197,8 +212,10 @@ static struct device *unknown_at(const void *p, CUresult r)
     if (host_readable(p)) return NULL;
     if (!driver_lost(r)) {
         error_device_lost(true);
-        log_once(LOG_ERROR, "where", "the driver does not tell where a buffer lies (%s): messages of memory that the host can't read "
-                                     "are errors", driver_error(r));
+        log_once(LOG_ERROR, "where",
+                 "the driver does not tell where a buffer lies (%s): messages of memory that the host can't read "
+                 "are errors",
+                 driver_error(r));
     }
     return &unknown.device;
 }
@@ -225,8 +242,9 @@ static bool holds(const struct allocation *a, const void *p)
 static bool ask_around(const struct driver *driver, const void *p, struct allocation *a)
 {
     unsigned plain = 0;
-    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                  CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                  CU_POINTER_ATTRIBUTE_BUFFER_ID};
     void *where[] = {&plain, &a->start, &a->span, &a->id};
     bool told = driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
     if (told && plain && holds(a, p)) return true;
@@ -245,7 +263,8 @@ static struct met *met_around(const void *p)
 static bool stands(const struct driver *driver, const struct met *m, const void *p)
 {
     unsigned long long id = 0;
-    return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS &&
+    return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) ==
+               CUDA_SUCCESS &&
            id == m->around.id;
 }
 
@@ -356,7 +375,8 @@ int device_enter(struct device *d)
 {
     CUresult r = enter(driver_get(), d);
     if (r == CUDA_SUCCESS) return 0;
-    if (d != &unknown.device && !driver_lost(r)) log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
+    if (d != &unknown.device && !driver_lost(r))
+        log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
     return -1;
 }
 

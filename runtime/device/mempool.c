@@ -32,7 +32,8 @@ static int class_of(enum buffer_kind kind, size_t bytes)
 {
     if (bytes <= SMALLEST) return 0;
     size_t least = (bytes - 1) / (SMALLEST / POOL_STEPS);   /* steps that are too few */
-    int octave = 63 - __builtin_clzl(least / POOL_STEPS), class = octave * POOL_STEPS + (int)(least >> octave) - POOL_STEPS + 1;
+    int octave = 63 - __builtin_clzl(least / POOL_STEPS),
+        class = octave * POOL_STEPS + (int)(least >> octave) - POOL_STEPS + 1;
     if (kind != BUFFER_LASTING && kind != BUFFER_MARKED) class = (class + POOL_STEPS - 1) / POOL_STEPS * POOL_STEPS;
     return class < POOL_CLASSES ? class : -1;
 }
@@ -164,8 +165,9 @@ static struct buffer *make(struct device *d, enum buffer_kind kind, int class, s
     }
     if (r == CUDA_SUCCESS) return b;
     free(b);
-    if (!driver_lost(r)) log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device",
-                                    bytes, driver_error(r));
+    if (!driver_lost(r))
+        log_write(LOG_ERROR, "no %s buffer of %zu bytes: %s", kind == BUFFER_PINNED ? "pinned" : "device", bytes,
+                  driver_error(r));
     return NULL;
 }
 

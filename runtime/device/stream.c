@@ -48,7 +48,9 @@ static struct stream *create(struct device *d)
     struct stream *s = calloc(1, sizeof *s);
     bool ranked = s && driver->cuCtxGetStreamPriorityRange(&least, &greatest) == CUDA_SUCCESS &&
                   driver->cuStreamCreateWithPriority(&s->handle, CU_STREAM_DEFAULT, greatest) == CUDA_SUCCESS;
-    CUresult r = ranked ? CUDA_SUCCESS : s ? driver->cuStreamCreate(&s->handle, CU_STREAM_DEFAULT) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = ranked ? CUDA_SUCCESS
+                 : s    ? driver->cuStreamCreate(&s->handle, CU_STREAM_DEFAULT)
+                        : CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS) {
         s->priority = ranked ? greatest : 0;
         s->number = number_take(place_of(d));

@@ -143,7 +143,8 @@ static bool compiled(struct load *l)
 {
     struct reason why;
     if (!cc_path(&why)) {
-        log_once(env_get()->cc ? LOG_WARN : LOG_INFO, "no cc", "data in host memory is packed without code of its own: %s", why.text);
+        log_once(env_get()->cc ? LOG_WARN : LOG_INFO, "no cc",
+                 "data in host memory is packed without code of its own: %s", why.text);
         return false;
     }
     if (asprintf(&l->key, "%s %s %s cc-%s", cc_machine(), gen_version(), l->signature, cc_identity()) < 0) {

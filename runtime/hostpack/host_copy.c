@@ -13,8 +13,8 @@ static bool alike(struct layout *from, const void *source, struct layout *to, vo
     return native_by_code(from, GEN_HOST_COPY, &a);
 }
 
-bool native_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count, void *target,
-                 int64_t bytes)
+bool native_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count,
+                 void *target, int64_t bytes)
 {
     _Alignas(64) char piece[PIECE];
     if (alike(from, source, to, target, bytes)) return true;

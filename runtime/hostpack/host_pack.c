@@ -47,7 +47,8 @@ const struct stridec_host_list *native_lists(struct kernel *k)
 /* A single block needs none. */
 static struct module *module_in_host(struct kernel *k)
 {
-    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL : module_elsewhere(kernel_code(k), &host_target);
+    return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL
+                                                                   : module_elsewhere(kernel_code(k), &host_target);
 }
 
 /* Code is made for layouts that come again, by whichever types of one form. */

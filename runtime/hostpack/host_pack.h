@@ -25,8 +25,8 @@
 bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
 bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
 /* Packed bytes [0, bytes) of one buffer into another, at the same place in that one's. As both of these. */
-bool native_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count, void *target,
-                 int64_t bytes);
+bool native_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count,
+                 void *target, int64_t bytes);
 /* Nanoseconds that native_pack saves beside MPI_Pack on so many elements at `user`, in host memory: found out by
  * turns that are taken here and now, once for each layout and power of two of bytes; `packed` has room for them.
  * INT64_MIN where there is no code yet, or nothing to be saved; INT64_MAX where STRIDEC_HOST is on. */
@@ -58,8 +58,8 @@ HOST_INLINE void native_count(struct layout *l)
     atomic_store_explicit(&l->host_served, n + 1, memory_order_relaxed);
 }
 /* By code that is known to be there, packed bytes [0, bytes) of count elements. */
-HOST_INLINE void native_run(const struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed,
-                            int64_t bytes)
+HOST_INLINE void native_run(const struct layout *l, enum kernel_direction d, const void *user, int64_t count,
+                            const void *packed, int64_t bytes)
 {
     const struct native_quick *q = &l->quick;
     q->code[d](&(struct stridec_host){.packed = (char *)(uintptr_t)packed,

@@ -150,8 +150,8 @@ void native_end(struct native_call *c, int rc)
 }
 
 /* One turn of a race, on bytes that nobody waits for. False: another thread is at it. */
-static bool run_turn(struct native_race *r, struct layout *l, MPI_Datatype type, int64_t count, const void *user, void *packed,
-                     MPI_Comm comm)
+static bool run_turn(struct native_race *r, struct layout *l, MPI_Datatype type, int64_t count, const void *user,
+                     void *packed, MPI_Comm comm)
 {
     struct native_call c = {.layout = l, .bytes = layout_bytes(l, count)};
     int at = 0;

@@ -60,7 +60,8 @@ static void start(void)
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     count_neighbors(rank);
     native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least(), host_rules);
+    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least(),
+               host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -104,7 +105,8 @@ static void finish(void)
     record_finish();
     descriptors_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
-    edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(), team_finish();
+    edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(),
+        team_finish();
     layout_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();

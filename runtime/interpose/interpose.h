@@ -13,7 +13,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum when { WHEN_ALWAYS, WHEN_DEVICE, WHEN_HOST, WHEN_RECEIVE, WHEN_NODE, WHEN_PENDING, WHEN_START, WHEN_KEPT, WHEN_WINDOW };
+enum when {
+    WHEN_ALWAYS,
+    WHEN_DEVICE,
+    WHEN_HOST,
+    WHEN_RECEIVE,
+    WHEN_NODE,
+    WHEN_PENDING,
+    WHEN_START,
+    WHEN_KEPT,
+    WHEN_WINDOW
+};
 
 /* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program
  * makes then are served like all others: in what the MPI calls back (error handlers, attributes, generalized

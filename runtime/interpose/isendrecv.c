@@ -26,7 +26,8 @@ struct half {
 static bool plain(MPI_Datatype type, int source, MPI_Comm comm)
 {
     if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
-    return !descriptors_armed() || (!pull_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
+    return !descriptors_armed() ||
+           (!pull_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
 }
 
 /* The MPI refuses it. */
@@ -39,7 +40,8 @@ static struct parcel *copy_host(const struct half *h, struct layout *l)
 {
     struct parcel *p = host_block(l, h->buf, h->count);
     if (p && !l->tree) p->datatype = type_like(h->type);
-    if (p && (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
+    if (p &&
+        (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
         return p;
     parcel_close(p);
     return NULL;

@@ -42,7 +42,8 @@ static struct road road_of(int source, int tag, MPI_Comm comm)
 }
 
 /* The end of posting a nonblocking one. */
-static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request, MPI_Comm comm, const struct road *road)
+static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request, MPI_Comm comm,
+                  const struct road *road)
 {
     if (w) wire_done(w);
     if (rc != MPI_SUCCESS) parcel_close(p);
@@ -52,8 +53,8 @@ static int posted(struct parcel *p, struct wire *w, int rc, MPI_Request *request
 }
 
 /* Of a receive that the MPI makes itself: what was put aside has a status to be mended. */
-static int watched(struct parcel **p, const void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
-                   const struct road *road)
+static int watched(struct parcel **p, const void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+                   MPI_Comm comm, const struct road *road)
 {
     int rc = pull_watch(p, buf, count, datatype, source, comm, false);
     struct layout *l = *p || !road->led || rc != MPI_SUCCESS ? NULL : layout_of(datatype);
@@ -62,8 +63,8 @@ static int watched(struct parcel **p, const void *buf, MPI_Count count, MPI_Data
 }
 
 /* Of what the MPI receives into the buffer itself, in a process without a driver. */
-static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                           MPI_Comm comm, MPI_Status *status)
+static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+                           int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct watch w = watch_of(buf, count, datatype, comm);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
@@ -74,8 +75,8 @@ static int receive_watched(struct recv_forms next, void *buf, MPI_Count count, M
     return rc;
 }
 
-static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MPI_Count count, int64_t bytes, int source,
-                         int tag, MPI_Comm comm, MPI_Status *status)
+static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MPI_Count count, int64_t bytes,
+                         int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     _Alignas(64) char packed[HOST_BRIEF_MOST];
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
@@ -87,7 +88,8 @@ static int receive_brief(struct recv_forms next, struct layout *l, void *buf, MP
 }
 
 /* The layout of one of these, and its bytes; else NULL. */
-static struct layout *brief_of(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm, int64_t *bytes)
+static struct layout *brief_of(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
+                               int64_t *bytes)
 {
     if (!buf || source == MPI_PROC_NULL || aside_any()) return NULL;
     struct layout *l = host_brief(buf, count, datatype, source, bytes);
@@ -104,10 +106,12 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
                    MPI_Comm comm, MPI_Status *status)
 {
     int64_t bytes;
-    if (message_ignored(buf, count, datatype)) return left(gate_close(DOWN(next, buf, count, datatype, source, tag, comm, status)));
+    if (message_ignored(buf, count, datatype))
+        return left(gate_close(DOWN(next, buf, count, datatype, source, tag, comm, status)));
     struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     if (brief) return receive_brief(next, brief, buf, count, bytes, source, tag, comm, status);
-    if (watch_wants(count, datatype, source)) return receive_watched(next, buf, count, datatype, source, tag, comm, status);
+    if (watch_wants(count, datatype, source))
+        return receive_watched(next, buf, count, datatype, source, tag, comm, status);
     struct parcel *p;
     struct wire w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
@@ -130,8 +134,8 @@ static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datat
 }
 
 /* As receive_watched and receive_brief. */
-static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                            MPI_Comm comm, MPI_Request *request)
+static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source,
+                            int tag, MPI_Comm comm, MPI_Request *request)
 {
     attach_poll();
     int rc = gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
@@ -143,8 +147,8 @@ static int ireceive_watched(struct irecv_forms next, void *buf, MPI_Count count,
     return rc;
 }
 
-static int ireceive_brief(struct irecv_forms next, struct layout *l, void *buf, MPI_Count count, struct block *b, int64_t bytes,
-                          int source, int tag, MPI_Comm comm, MPI_Request *request)
+static int ireceive_brief(struct irecv_forms next, struct layout *l, void *buf, MPI_Count count, struct block *b,
+                          int64_t bytes, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
     attach_poll();
     int rc = gate_close(DOWN(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request));
@@ -160,11 +164,13 @@ static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Dat
     struct wire w;
     int rc;
     int64_t bytes;
-    if (message_ignored(buf, count, datatype)) return gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
+    if (message_ignored(buf, count, datatype))
+        return gate_close(DOWN(next, buf, count, datatype, source, tag, comm, request));
     struct layout *brief = brief_of(buf, count, datatype, source, comm, &bytes);
     struct block *b = brief && !reserve_low() ? block_get(bytes) : NULL;
     if (b) return ireceive_brief(next, brief, buf, count, b, bytes, source, tag, comm, request);
-    if (!reserve_low() && watch_wants(count, datatype, source)) return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
+    if (!reserve_low() && watch_wants(count, datatype, source))
+        return ireceive_watched(next, buf, count, datatype, source, tag, comm, request);
     bool packed = message_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
     if (rc != MPI_SUCCESS) return rc;
     struct road road = road_of(source, tag, comm);

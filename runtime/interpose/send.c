@@ -31,16 +31,16 @@ static int flowed(struct outflow *o, int rc, MPI_Comm comm)
     return rc;
 }
 
-static int send_brief(struct send_forms next, const struct layout *l, const void *buf, int64_t count, int64_t bytes, int dest,
-                      int tag, MPI_Comm comm)
+static int send_brief(struct send_forms next, const struct layout *l, const void *buf, int64_t count, int64_t bytes,
+                      int dest, int tag, MPI_Comm comm)
 {
     _Alignas(64) char packed[HOST_BRIEF_MOST];
     host_brief_leaves(l, buf, count, packed, bytes);
     return DOWN(next, packed, bytes, MPI_BYTE, dest, tag, comm);
 }
 
-static int send(struct send_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                MPI_Comm comm)
+static int send(struct send_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype,
+                int dest, int tag, MPI_Comm comm)
 {
     struct leaving l;
     int rc;
@@ -76,8 +76,8 @@ static int flowing(struct outflow *o, int rc, MPI_Comm comm, MPI_Request request
     return rc;
 }
 
-static int isend_brief(struct isend_forms next, struct layout *l, const void *buf, int64_t count, struct block *b, int64_t bytes,
-                       int dest, int tag, MPI_Comm comm, MPI_Request *request)
+static int isend_brief(struct isend_forms next, struct layout *l, const void *buf, int64_t count, struct block *b,
+                       int64_t bytes, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
     host_brief_leaves(l, buf, count, b->memory, bytes);
     int rc = DOWN(next, b->memory, bytes, MPI_BYTE, dest, tag, comm, request);
@@ -86,8 +86,8 @@ static int isend_brief(struct isend_forms next, struct layout *l, const void *bu
     return rc;
 }
 
-static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                 int tag, MPI_Comm comm, MPI_Request *request)
+static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_Count count, MPI_Datatype datatype,
+                 int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct leaving l;
     int rc;
@@ -101,7 +101,8 @@ static int isend(struct isend_forms next, enum leaves how, const void *buf, MPI_
         count = offer_descriptor_count(l.offer, &datatype);
         rc = DOWN(next, offer_descriptor(l.offer), count, datatype, dest, tag, comm, request);
         if (rc != MPI_SUCCESS) offer_withdraw(l.offer);
-        else if (record_add_offer(request, l.offer)) rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
+        else if (record_add_offer(request, l.offer))
+            rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
         return rc;
     }
     if (l.outflow) {

@@ -52,7 +52,8 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
     int rc;
     struct leaving l;
     if (h->parcel) return MPI_SUCCESS;
-    if (!message_leaves(&l, h->offers ? LEAVES_LATER : LEAVES_BUFFERED, h->buf, h->count, h->type, dest, comm, &rc)) return rc;
+    if (!message_leaves(&l, h->offers ? LEAVES_LATER : LEAVES_BUFFERED, h->buf, h->count, h->type, dest, comm, &rc))
+        return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
     if (!h->offer) return rc;
@@ -82,7 +83,8 @@ static bool half_copies(struct half *h, MPI_Comm comm)
     if (size > 0 && h->count > INT_MAX / 2 / size) return false;   /* whatever the MPI adds */
     if (h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
     h->copy = malloc((size_t)room + 1);
-    if (!h->copy || PMPI_Pack(h->buf, (int)h->count, h->type, h->copy, room, &position, comm) != MPI_SUCCESS) return false;
+    if (!h->copy || PMPI_Pack(h->buf, (int)h->count, h->type, h->copy, room, &position, comm) != MPI_SUCCESS)
+        return false;
     h->buf = h->copy, h->count = position, h->type = MPI_PACKED;
     return true;
 }
@@ -160,12 +162,13 @@ static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r,
     return rc == MPI_SUCCESS ? ended : rc;
 }
 
-static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
-                         MPI_Comm comm, MPI_Status *st)
+static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source,
+                         int recvtag, MPI_Comm comm, MPI_Status *st)
 {
     if (gate_on()) return exchange_apart(s, dest, sendtag, r, source, recvtag, NULL, comm, st);
     if (next.large)
-        return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm, st);
+        return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm,
+                          st);
     return next.small(s->buf, (int)s->count, s->type, dest, sendtag, r->buf, (int)r->count, r->type, source, recvtag,
                       comm, st);
 }
@@ -190,13 +193,14 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
 }
 
 /* Brief messages both. */
-static int sendrecv_brief(struct forms next, struct half *s, const struct layout *packs, int64_t out, int dest, int sendtag,
-                          struct half *r, struct layout *unpacks, int64_t in, int source, int recvtag, MPI_Comm comm,
-                          MPI_Status *status)
+static int sendrecv_brief(struct forms next, struct half *s, const struct layout *packs, int64_t out, int dest,
+                          int sendtag, struct half *r, struct layout *unpacks, int64_t in, int source, int recvtag,
+                          MPI_Comm comm, MPI_Status *status)
 {
     _Alignas(64) char leaves[HOST_BRIEF_MOST], comes[HOST_BRIEF_MOST];
     MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
-    struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE}, from = {.buf = comes, .count = in, .type = MPI_BYTE};
+    struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE},
+                from = {.buf = comes, .count = in, .type = MPI_BYTE};
     host_brief_leaves(packs, s->buf, s->count, leaves, out);
     attach_poll();
     int rc = exchange_down(next, &to, dest, sendtag, &from, source, recvtag, comm, st);
@@ -210,8 +214,10 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
 {
     int64_t out, in;
     struct layout *packs = s->offers ? host_brief(s->buf, s->count, s->type, dest, &out) : NULL;
-    struct layout *unpacks = packs && !aside_any() && !gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
-    if (unpacks) return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
+    struct layout *unpacks =
+        packs && !aside_any() && !gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
+    if (unpacks)
+        return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
     int rc = half_send(s, dest, comm);
     if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);
     if (rc == MPI_SUCCESS) rc = half_flow(s, &dest, sendtag, comm);
@@ -245,7 +251,8 @@ static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datat
 }
 
 /* or of any. */
-static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm, MPI_Status *status)
+static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
+                    MPI_Status *status)
 {
     if (watch_wants(count, datatype, source)) return watched(rc, buf, count, datatype, comm, status);
     struct parcel *p = NULL;

@@ -147,7 +147,8 @@ static int held_some(int count, const MPI_Request requests[], int indices[])
     return n;
 }
 
-static int wait_some(const struct next *next, const struct finder *f, MPI_Request requests[], int *outcount, int indices[])
+static int wait_some(const struct next *next, const struct finder *f, MPI_Request requests[], int *outcount,
+                     int indices[])
 {
     int rc = MPI_SUCCESS;
     for (*outcount = 0; rc == MPI_SUCCESS && !*outcount;) {

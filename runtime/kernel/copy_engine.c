@@ -96,7 +96,8 @@ static int flush_box(struct copier *c)
     if (c->many >= 0) return c->copies > c->many;
     CUresult r = copy_planes(c, &b, c->job->user + (uint64_t)b.user, c->job->packed + (uint64_t)b.packed);
     if (r == CUDA_SUCCESS) return 0;
-    if (!driver_lost(r)) log_write(LOG_ERROR, "a copy on device %d was refused: %s", c->device->ordinal, driver_error(r));
+    if (!driver_lost(r))
+        log_write(LOG_ERROR, "a copy on device %d was refused: %s", c->device->ordinal, driver_error(r));
     return -1;
 }
 
@@ -282,6 +283,7 @@ int copies_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, i
     ++*launches;
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
-        log_write(LOG_ERROR, "a copy of %lld bytes on device %d was refused: %s", (long long)bytes, d->ordinal, driver_error(r));
+        log_write(LOG_ERROR, "a copy of %lld bytes on device %d was refused: %s", (long long)bytes, d->ordinal,
+                  driver_error(r));
     return -1;
 }

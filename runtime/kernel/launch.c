@@ -101,8 +101,12 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
     void *arguments[] = {argument};
     CUDA_KERNEL_NODE_PARAMS p = {
         .func = m->entry[direction][entry],
-        .gridDimX = (unsigned)blocks, .gridDimY = 1, .gridDimZ = 1,
-        .blockDimX = (unsigned)(entry == ENTRY_MARKED ? m->plan.marked.threads : m->plan.way[direction].threads), .blockDimY = 1, .blockDimZ = 1,
+        .gridDimX = (unsigned)blocks,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = (unsigned)(entry == ENTRY_MARKED ? m->plan.marked.threads : m->plan.way[direction].threads),
+        .blockDimY = 1,
+        .blockDimZ = 1,
         .kernelParams = arguments,
     };
     CUresult r = CUDA_SUCCESS;

@@ -46,7 +46,8 @@
 static struct module *marked(struct kernel *k, struct device *d)
 {
     const struct env *env = env_get();
-    if (k->family == GEN_GENERIC || k->family == GEN_CONTIGUOUS || env->engine != ENV_ENGINE_AUTO || env->sm_limit) return NULL;
+    if (k->family == GEN_GENERIC || k->family == GEN_CONTIGUOUS || env->engine != ENV_ENGINE_AUTO || env->sm_limit)
+        return NULL;
     struct module *m = module_of(kernel_code(k), d);
     return m && module_request(m) == STAGE_READY && m->plan.marked.threads ? m : NULL;
 }

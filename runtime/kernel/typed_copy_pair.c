@@ -161,7 +161,8 @@ static bool get_lists(struct move *v, struct device *d)
 static int move_ready(struct module *m, struct device *d, struct stream *s, const struct link_job *job, int *launches)
 {
     struct move v = {.module = m, .side = {&job->from, &job->to}};
-    v.wrap = launch_wraps(job->from.tree, job->from.extent, job->bytes) || launch_wraps(job->to.tree, job->to.extent, job->bytes);
+    v.wrap = launch_wraps(job->from.tree, job->from.extent, job->bytes) ||
+             launch_wraps(job->to.tree, job->to.extent, job->bytes);
     v.alike = job->from.kernel == job->to.kernel && job->from.extent == job->to.extent;
     if (!get_lists(&v, d)) return 1;
     for (int64_t at = 0, bytes; at < job->bytes; at += bytes)

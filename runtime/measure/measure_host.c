@@ -23,7 +23,10 @@ static const struct {
     int runs, lengths;
     int64_t run[7], length[LENGTHS];
 } points[2] = {
-    {7, 9, {8, 64, 256, 1024, 2048, 8192, 65536}, {1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}},
+    {7,
+     9,
+     {8, 64, 256, 1024, 2048, 8192, 65536},
+     {1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}},
     {2, 2, {8, 1024}, {1 << 13, 1 << 16}},
 };
 
@@ -156,14 +159,16 @@ static bool thresholds(struct column *c, int64_t run, const int64_t length[], in
         factor[i] = mapped[i] ? us[i][PLACE] / us[i][ROOM] : 1;
     }
     *maps = threshold(factor + first, length + first, n - first);
-    for (int i = first; i < n; i++) factor[i] = (us[i][mapped[i] && length[i] >= *maps ? PLACE : ROOM] + CALLS_US) / us[i][OWN];
+    for (int i = first; i < n; i++)
+        factor[i] = (us[i][mapped[i] && length[i] >= *maps ? PLACE : ROOM] + CALLS_US) / us[i][OWN];
     *offers = threshold(factor + first, length + first, n - first);
     return true;
 }
 
 bool tune_host(struct tune_table *t, bool quick, int rank)
 {
-    struct column c = {.rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
+    struct column c = {
+        .rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
     t->offers.rows = t->maps.rows = 0;
     attach_measure();
     mallopt(M_MMAP_MAX, 0);   /* what lies in the heap XPMEM can map whatever drivers are there */

@@ -31,7 +31,8 @@ static struct parcel *parcel(struct link *l)
     struct parcel *p = NULL;
     struct where w = {.device = l->device};
     void *user = (void *)(uintptr_t)l->user->address;
-    return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p : NULL;
+    return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p
+                                                                                                                 : NULL;
 }
 
 /* The other rank is told also where nothing can be sent. */
@@ -108,7 +109,8 @@ static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline 
     if (p) pipeline_try(p);
     l->layout = tune_layout(tune_column(BLOCK, bytes, &why));
     if (l->layout) atomic_store(&l->layout->committed, true);
-    l->user = l->layout && !device_enter(l->device) ? buffer_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
+    l->user =
+        l->layout && !device_enter(l->device) ? buffer_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
     if (l->user) device_leave(l->device);
     double us = tune_both(l->rank, l->user != NULL) ? exchange(l) : -1;
     buffer_put(l->user);
@@ -118,7 +120,8 @@ static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline 
 }
 
 /* The best of some values of a setting. False where none can be had. */
-static bool choose(struct link *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[], int n)
+static bool choose(struct link *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[],
+                   int n)
 {
     double best = -1;
     int64_t chosen = *field;

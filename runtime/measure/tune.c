@@ -76,7 +76,8 @@ static int measure_curves(struct tune_table *t, struct device *d, bool quick, in
     if (rank == 0) fprintf(stderr, "stridec tune: messages\n");
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank < 2 && measure_messages(t, d, points, BUFFER_PINNED, TUNE_MESSAGE_HOST, rank)) rc = -1;
-    if (rank < 2 && mpi_cuda_aware() && measure_messages(t, d, points, BUFFER_DEVICE, TUNE_MESSAGE_DEVICE, rank)) rc = -1;
+    if (rank < 2 && mpi_cuda_aware() && measure_messages(t, d, points, BUFFER_DEVICE, TUNE_MESSAGE_DEVICE, rank))
+        rc = -1;
     if (rank < 2 && tune_zerocopy(t, d, points, rank)) rc = -1;
     return rc;
 }
@@ -210,7 +211,8 @@ static int measure_host(const struct tune_request *want, int rank)
         if (rank == 0) free(t);
         return 1;
     }
-    int rc = rank < 2 && !tune_host(t, want->quick, rank) ? say(rank, "ranks 0 and 1 have no host memory in common") : 0;
+    int rc =
+        rank < 2 && !tune_host(t, want->quick, rank) ? say(rank, "ranks 0 and 1 have no host memory in common") : 0;
     if (rank == 0 && rc == 0) rc = store(t, want->file);
     if (rank == 0) free(t);
     return rc;
@@ -230,7 +232,8 @@ static int measure(const struct tune_request *want, int rank, int ranks)
     if (rank == 0 && rc == 0 && !want->no_kernels) rc = tune_kernels(&t, d, want->quick);
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
     if (rank < 2) measure_chunks(want, &t, d, rank);
-    if (rank < 2 && !tune_host(&t, want->quick, rank)) say(rank, "ranks 0 and 1 have no host memory in common: its messages are left out");
+    if (rank < 2 && !tune_host(&t, want->quick, rank))
+        say(rank, "ranks 0 and 1 have no host memory in common: its messages are left out");
     return rank == 0 ? store(&t, want->file) : 0;
 }
 

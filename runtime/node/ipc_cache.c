@@ -309,7 +309,8 @@ static bool probe_reads(const struct peer *p, uint32_t number, struct device *d)
 {
     unsigned char found[sizeof p->file->probe[0].content];
     CUdeviceptr at;
-    CUresult r = driver_get()->cuIpcOpenMemHandle(&at, p->file->probe[number].handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    CUresult r =
+        driver_get()->cuIpcOpenMemHandle(&at, p->file->probe[number].handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     if (r != CUDA_SUCCESS) {
         log_write(LOG_INFO, "device memory of rank %d is out of reach: %s", p->rank, driver_error(r));
         return false;

@@ -38,7 +38,8 @@ static void name(struct export *e, const struct allocation *a)
 bool export_stands(const struct export *e)
 {
     unsigned long long id = 0;
-    return e->span && driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
+    return e->span &&
+           driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
            id == e->id;
 }
 
@@ -55,7 +56,8 @@ static bool drained(void)
 static bool make_synchronous(uint64_t start)
 {
     unsigned yes = 1;
-    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS && drained();
+    return driver_get()->cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, start) == CUDA_SUCCESS &&
+           drained();
 }
 
 /* With the lock held. The entry of what e names; NULL where memory is out. */

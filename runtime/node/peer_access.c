@@ -55,7 +55,8 @@ static bool reads(const struct peer *p)
     struct iovec to = {found, sizeof found}, from = {(void *)(uintptr_t)p->file->proof, sizeof found};
     ssize_t n = process_vm_readv(p->file->pid, &to, 1, &from, 1, 0);
     if (n == (ssize_t)sizeof found && !memcmp(found, &p->file->cookie, sizeof found)) return true;
-    log_write(LOG_INFO, "host memory of rank %d is out of reach: %s", p->rank, n < 0 ? strerror(errno) : "another process");
+    log_write(LOG_INFO, "host memory of rank %d is out of reach: %s", p->rank,
+              n < 0 ? strerror(errno) : "another process");
     return false;
 }
 

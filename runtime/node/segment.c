@@ -307,10 +307,12 @@ static bool due(uint32_t *left, uint32_t *next)
 /* What was missed while they came is looked for once more. */
 bool node_awaits(void)
 {
-    if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire)) return false;
+    if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire))
+        return false;
     if (neighbors < 0) return true;
     pthread_mutex_lock(&lock);
-    bool await = !due(&all_patience[0], &all_patience[1]) || count_files(false) < neighbors || count_files(true) < neighbors;
+    bool await =
+        !due(&all_patience[0], &all_patience[1]) || count_files(false) < neighbors || count_files(true) < neighbors;
     if (!await) {
         memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
         atomic_store_explicit(&settled, true, memory_order_release);

@@ -41,8 +41,9 @@ static const struct transport *forced(void)
     switch (env_get()->transport) {
     case ENV_DEVICE:
         if (mpi_cuda_aware()) return &transport_device;
-        log_once(LOG_WARN, "device", "STRIDEC_TRANSPORT=device needs a CUDA-aware MPI, and this one is not: choosing by "
-                                     "the table");
+        log_once(LOG_WARN, "device",
+                 "STRIDEC_TRANSPORT=device needs a CUDA-aware MPI, and this one is not: choosing by "
+                 "the table");
         return NULL;
     case ENV_ONESHOT: return &transport_oneshot;
     case ENV_STAGED: return &transport_staged;

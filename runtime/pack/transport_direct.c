@@ -37,4 +37,5 @@ static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
 }
 
 const struct transport transport_device = {"device", acquire_device, pack, unpack, true, NULL, pack_part, unpack_part};
-const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack, unpack, true, NULL, pack_part, unpack_part};
+const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack,      unpack,
+                                            true,      NULL,           pack_part, unpack_part};

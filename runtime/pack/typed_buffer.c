@@ -129,8 +129,8 @@ const struct transport *parcel_transport(struct layout *l, struct where w, int64
     return choose(&p);
 }
 
-int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                bool on_host, MPI_Comm comm)
+int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                MPI_Datatype datatype, bool on_host, MPI_Comm comm)
 {
     int rc = parcel_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;

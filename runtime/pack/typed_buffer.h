@@ -31,8 +31,8 @@ const struct transport *parcel_transport(struct layout *l, struct where w, int64
 /* Makes *p of a buffer that lies at w, not on the host alone, and gets its transport's buffers. on_host: the packed
  * bytes are not to lie in device memory on their way. The caller closes it. Returns MPI_SUCCESS, or an error raised
  * on comm. */
-int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                bool on_host, MPI_Comm comm);
+int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                MPI_Datatype datatype, bool on_host, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
 int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);

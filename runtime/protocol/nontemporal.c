@@ -64,7 +64,8 @@ struct bypass_turn bypass_next(struct bypass *b)
 {
     int way = BYPASS_THERE ? atomic_load_explicit(&forced, memory_order_relaxed) : 0;
     struct bypass_turn t = way < 0 ? turn(b) : (struct bypass_turn){b, way, false};
-    if (t.past) atomic_store_explicit(&count, atomic_load_explicit(&count, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (t.past)
+        atomic_store_explicit(&count, atomic_load_explicit(&count, memory_order_relaxed) + 1, memory_order_relaxed);
     return t;
 }
 

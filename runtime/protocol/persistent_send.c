@@ -116,7 +116,8 @@ static bool spilled(struct standing *s)
 {
     uint32_t number = spill_apart(s->parcel, s->peer);
     if (number) descriptor_mark(&s->descriptor, &node_own()->cookie);
-    s->descriptor.rank = (uint32_t)node_own()->rank, s->descriptor.slot = number, s->descriptor.bytes = s->parcel->bytes;
+    s->descriptor.rank = (uint32_t)node_own()->rank, s->descriptor.slot = number,
+    s->descriptor.bytes = s->parcel->bytes;
     return number != 0;
 }
 

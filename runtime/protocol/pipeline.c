@@ -101,7 +101,8 @@ bool pipeline_start(bool able)
 {
     if (!env_get()->pipeline_named) {
         if (able && env_get()->transport == ENV_PIPELINED)
-            log_once(LOG_WARN, "pipelined", "STRIDEC_TRANSPORT=pipelined needs STRIDEC_PIPELINE=1: choosing by the table");
+            log_once(LOG_WARN, "pipelined",
+                     "STRIDEC_TRANSPORT=pipelined needs STRIDEC_PIPELINE=1: choosing by the table");
         return false;
     }
     PMPI_Comm_rank(MPI_COMM_WORLD, &own.rank), PMPI_Comm_size(MPI_COMM_WORLD, &own.size);
@@ -128,7 +129,8 @@ static bool take_one(void)
     int there = 0, bytes = 0;
     MPI_Message message;
     MPI_Status status;
-    if (PMPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, own.comm, &there, &message, &status) != MPI_SUCCESS || !there) return false;
+    if (PMPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, own.comm, &there, &message, &status) != MPI_SUCCESS || !there)
+        return false;
     PMPI_Get_count(&status, MPI_BYTE, &bytes);
     void *nowhere = malloc((size_t)bytes + 1);
     PMPI_Mrecv(nowhere, nowhere ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);   /* truncated, it is gone too */

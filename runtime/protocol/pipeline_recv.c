@@ -67,8 +67,8 @@ static void post(struct inflow *f)
     const struct pipeline *l = pipeline_get();
     while (!f->failed && f->posted < f->chunks && f->posted - f->arrived < (f->dropped ? 1 : AWAITED)) {
         int64_t at = f->posted * d->chunk, bytes = pipeline_end(d, f->posted) - at;
-        f->failed = PMPI_Irecv(f->land + (f->dropped ? 0 : at), (int)bytes, MPI_BYTE, (int)d->rank, (int)d->slot, l->comm,
-                               &f->request[f->posted]) != MPI_SUCCESS;
+        f->failed = PMPI_Irecv(f->land + (f->dropped ? 0 : at), (int)bytes, MPI_BYTE, (int)d->rank, (int)d->slot,
+                               l->comm, &f->request[f->posted]) != MPI_SUCCESS;
         if (!f->failed) f->posted++;
     }
 }

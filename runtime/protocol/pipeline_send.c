@@ -136,8 +136,9 @@ static struct outflow *cut(struct parcel *p, int to)
 {
     struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
     if (!o) return parcel_close(p), NULL;
-    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes, p->layout->signature,
-              p->transport->name, pipeline_chunks(&o->descriptor), (long long)o->descriptor.chunk);
+    log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes,
+              p->layout->signature, p->transport->name, pipeline_chunks(&o->descriptor),
+              (long long)o->descriptor.chunk);
     return o;
 }
 
@@ -157,7 +158,8 @@ struct outflow *outflow_to(int way, struct layout *y, struct where w, const void
 {
     struct parcel *p = NULL;
     outflow_poll();
-    return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way) : NULL;
+    return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way)
+                                                                                                       : NULL;
 }
 
 /*

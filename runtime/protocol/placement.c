@@ -15,7 +15,8 @@ static atomic_bool came;   /* the last long message into device memory was an RT
 /* The flags are written only where they change: receives of other threads read them. */
 static void note(atomic_bool *flag, bool header)
 {
-    if (atomic_load_explicit(flag, memory_order_relaxed) != header) atomic_store_explicit(flag, header, memory_order_relaxed);
+    if (atomic_load_explicit(flag, memory_order_relaxed) != header)
+        atomic_store_explicit(flag, header, memory_order_relaxed);
 }
 
 void placement_note(struct peer *from, const struct parcel *p, bool header)
@@ -54,8 +55,8 @@ bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
     return p || placement_on_host(bytes, dest, comm);
 }
 
-int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                   int peer, MPI_Comm comm)
+int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                   MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
     return parcel_open(p, l, w, buf, count, datatype, placement_on_host(layout_bytes(l, count), peer, comm), comm);
 }
@@ -75,7 +76,8 @@ int placement_open_receive(struct parcel **p, struct layout *l, struct where w, 
 int placement_open_send(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
                         MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    return parcel_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm), comm);
+    return parcel_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm),
+                       comm);
 }
 
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
@@ -83,5 +85,6 @@ bool placement_packs(const struct layout *l, int64_t count, struct device *d, in
     struct peer *p = node_zerocopy() ? node_peer(comm, dest) : NULL;
     if (!p || p->self) return false;
     int64_t bytes = layout_bytes(l, count);
-    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) && atomic_fetch_add(&p->untried, 1) < UNTRIED;
+    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) &&
+           atomic_fetch_add(&p->untried, 1) < UNTRIED;
 }

@@ -14,8 +14,8 @@ bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm);
 bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm);
 
 /* Opens a parcel (parcel_open), placed by placement_on_host. */
-int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                   int peer, MPI_Comm comm);
+int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+                   MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* Opens a parcel for what `source` sends into such a buffer, if it is better received into memory of stridec's: the
  * MPI can't take the buffer itself, or an RTS header is likely to come. Else leaves *p alone. */
 int placement_open_receive(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,

@@ -12,10 +12,12 @@
                                              its receiver begins soon, */
 #define PIECES_MOST 16                    /* or such a part of the message: 64 MiB of 16 B blocks 231 us, with 1 MiB first 239;
                                              each other one has as many as have gone before, */
-#define PIECE_MOST ((int64_t)4 << 20)     /* but no more than these: 64 MiB of 8 B blocks 300 us, by 16 MiB 329, by 2 MiB 334; of
+#define PIECE_MOST                                                                                                     \
+    ((int64_t)4 << 20) /* but no more than these: 64 MiB of 8 B blocks 300 us, by 16 MiB 329, by 2 MiB 334; of
                                              4 B 490, 510, 509; of 16 B 234, 240, 271. On one GPU, where each piece is a turn, */
 #define TURN_MOST ((int64_t)16 << 20)     /* these */
-#define MARKED_MOST ((int64_t)8 << 20)    /* bytes of a marked message with blocks shorter than a quarter of a sector, and twice as
+#define MARKED_MOST                                                                                                    \
+    ((int64_t)8 << 20) /* bytes of a marked message with blocks shorter than a quarter of a sector, and twice as
                                              many from there on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks:
                                              300 us, with marks 590, and 16 MiB of these 166, 136; of 16 B: 240, 526, and 100, 82; of
                                              4 B 16 MiB 256, 298; of 32 B 64 MiB 223, 207) */
@@ -40,7 +42,8 @@ static int64_t marked_most(int64_t block)
 /* Kernels of different processes take turns on one GPU. */
 static bool takes_turns(const struct offer *o)
 {
-    return o->peer->self || atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(o->parcel->device);
+    return o->peer->self ||
+           atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(o->parcel->device);
 }
 
 static bool goes_in_step(const struct offer *o)
@@ -53,7 +56,8 @@ static bool goes_in_step(const struct offer *o)
 
 void offer_followed(const struct offer *o)
 {
-    if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed)) atomic_store(&o->peer->unfollowed, UNFOLLOWED);
+    if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed))
+        atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
 /* Readies a wire to be filled while the receiver reads; with `in_step` only where marks can say how far it is. */

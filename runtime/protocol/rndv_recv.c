@@ -42,8 +42,9 @@ struct pull {
 static bool take(const struct peer *p, struct slot *s)
 {
     uint32_t offered = SLOT_OFFERED;   /* else the owner holds it for a moment */
-    for (unsigned spins = 1; !atomic_compare_exchange_weak_explicit(&s->state, &offered, SLOT_TAKEN, memory_order_acquire,
-                                                                    memory_order_relaxed); spins++) {
+    for (unsigned spins = 1; !atomic_compare_exchange_weak_explicit(&s->state, &offered, SLOT_TAKEN,
+                                                                    memory_order_acquire, memory_order_relaxed);
+         spins++) {
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return false;
         offered = SLOT_OFFERED;
         spin(spins);
@@ -62,7 +63,8 @@ int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, s
     return pull_add_told(ps, d, packed, p, status);
 }
 
-int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
+int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p,
+                  MPI_Status *status)
 {
     if (d->bytes == PULL_UNREAD) return MPI_ERR_OTHER;
     if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
@@ -182,7 +184,8 @@ static bool follow_pieces(struct pull *p, struct stream *s, const struct link_jo
 }
 
 /* Where the parcel's own kernel doesn't write, all must be there. */
-static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job, int *launches)
+static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job,
+                   int *launches)
 {
     int64_t ready = 0;
     if (p->parcel->device && !by_wire(p->parcel)) return follow_pieces(p, s, job);
@@ -215,7 +218,8 @@ static void run_on(struct pulls *ps, struct device *d)
     struct opened last = {0};
     int n = 0, launches = 0;
     for (struct pull *p = ps->first; s && p; p = p->next)
-        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n]))) n++;
+        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n])))
+            n++;
     bool moved = s && !link_move(&batch, d, s, jobs, n, &launches);
     for (struct pull *p = ps->first; moved && p; p = p->next) {
         struct link_job job;
@@ -288,7 +292,8 @@ static bool pull_spilled(struct pull *p)
     uint32_t state;
     tell(p->slot, SLOT_REFUSED);
     attend_call(p->peer);
-    for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_SPILLED; spins++) {
+    for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_SPILLED;
+         spins++) {
         if (state == SLOT_LOST) return false;
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return false;
         if (spins % SPINS_A_TURN == 0) take_turn();
@@ -313,7 +318,9 @@ static bool pull_rest(struct pull *p)
 {
     struct parcel *to = p->parcel;
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
-    bool host = !p->slot || p->slot->memory != SLOT_DEVICE, ok = !p->slot ? read_file(p) : host ? from_host(p) : p->done;
+    bool host = !p->slot || p->slot->memory != SLOT_DEVICE, ok = !p->slot ? read_file(p)
+                                                                 : host   ? from_host(p)
+                                                                          : p->done;
     p->done = ok && p->slot;
     if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;

@@ -37,7 +37,8 @@ const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t 
 int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status);
 /* Adds what did not come by a descriptor: no brief one (rts_short.h) is under way for it, however short it is. Else
  * as pull_add. */
-int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status);
+int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p,
+                  MPI_Status *status);
 /* Moves all, waits, and tells the senders. 0 or -1 (logged): a sender has ended, too. */
 int pulls_run(struct pulls *ps);
 

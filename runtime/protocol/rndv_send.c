@@ -126,7 +126,8 @@ struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, co
     if (!o) return NULL;
     o->peer = peer, o->promise = site->promise;
     bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
-    bool there = begun && !site->moves && fill(o, site), may = there || (begun && (o->promise || export_reaches(d, peer)));
+    bool there = begun && !site->moves && fill(o, site),
+         may = there || (begun && (o->promise || export_reaches(d, peer)));
     bool packs = may && offer_packs_first(o, (there || site->moves) && site->feeds);
     if (may) {
         offer_publish(o);
@@ -140,12 +141,13 @@ struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Dat
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
     struct peer *peer = bytes >= BRIEF_MIN && node_zerocopy() ? node_peer(comm, dest) : NULL;
-    if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed))) return NULL;
+    if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed)))
+        return NULL;
     return transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
 }
 
-struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                         MPI_Comm comm)
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                         int dest, MPI_Comm comm)
 {
     struct offer_site site = {.feeds = true};
     struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
@@ -236,7 +238,10 @@ static void leave(struct offer *o)
 /* False where the peer's process has ended, or can't be told any more. */
 static bool pulse(const struct offer *o)
 {
-    if (node_lost()) return log_once(LOG_ERROR, "node lost", "a file of this process in /dev/shm was cut: what it had under way is lost"), false;
+    if (node_lost())
+        return log_once(LOG_ERROR, "node lost",
+                        "a file of this process in /dev/shm was cut: what it had under way is lost"),
+               false;
     if (!node_gone(o->peer)) return true;
     log_write(LOG_ERROR, "rank %d ended before it received a message", o->peer->rank);
     return false;

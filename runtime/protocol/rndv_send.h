@@ -16,10 +16,11 @@ struct offer;
  * right: the peer is not on this node, has no stridec or can't read the memory; the memory is not to be shared
  * (virtual-memory mappings, pools, managed, host); the type is too long to describe; STRIDEC_TRANSPORT forbids;
  * payloads below BRIEF_MIN, and those below OFFER_MIN to ranks that take no brief descriptors (rts_short.h). */
-struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                         MPI_Comm comm);
+struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+                         int dest, MPI_Comm comm);
 /* The peer that it would be offered to, as far as is known without looking at the memory; else NULL. */
-struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest,
+                        MPI_Comm comm);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default
  * stream was waited for. Begins zeroed. */
 struct offer_site {

@@ -49,12 +49,14 @@ static inline void descriptor_mark(struct descriptor *d, const struct cookie *c)
 }
 static inline bool descriptor_marked(const struct descriptor *d, const struct cookie *c, bool brief)
 {
-    return !memcmp(d->cookie, c->half[0], sizeof d->cookie) && (brief || !memcmp(d->other, c->half[1], sizeof d->other));
+    return !memcmp(d->cookie, c->half[0], sizeof d->cookie) &&
+           (brief || !memcmp(d->other, c->half[1], sizeof d->other));
 }
 /* True of as many bytes as a descriptor that may come has. */
 static inline bool descriptor_fits(int64_t bytes)
 {
-    return bytes == DESCRIPTOR_BYTES || bytes == HOST_OFFER_MIN || (bytes == BRIEF_BYTES && descriptor_least() <= BRIEF_MIN);
+    return bytes == DESCRIPTOR_BYTES || bytes == HOST_OFFER_MIN ||
+           (bytes == BRIEF_BYTES && descriptor_least() <= BRIEF_MIN);
 }
 
 #endif

@@ -48,9 +48,10 @@ static bool head_on(struct device *on, struct parcel *p, const void *packed, cha
     if (device_enter(on)) return false;
     struct stream *s = stream_get(on);
     struct buffer *to = buffer_get(on, BUFFER_PINNED, (size_t)bytes);
-    bool read = s && to && (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
-                                                                      stream_use(s))
-                                   : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
+    bool read = s && to &&
+                (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
+                                                           stream_use(s))
+                        : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
     if (s && stream_wait(on, s)) read = false;
     if (read) memcpy(room, to->host, (size_t)bytes);
     buffer_put(to);

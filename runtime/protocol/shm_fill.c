@@ -115,10 +115,12 @@ void host_fill_rest(struct offer *o)
 
 void host_fill_read(const struct offer *o)
 {
-    int64_t spent = o->turn.timed ? atomic_load_explicit(&o->slot->spent, memory_order_relaxed) : 0, bytes = o->descriptor.bytes;
+    int64_t spent = o->turn.timed ? atomic_load_explicit(&o->slot->spent, memory_order_relaxed) : 0,
+            bytes = o->descriptor.bytes;
     if (spent <= 0) return;
     bypass_learn(o->turn, o->spent + spent, bytes - HEAD_BYTES);
-    uint32_t bit = (uint32_t)1 << native_class(bytes), past = atomic_load_explicit(&o->peer->past, memory_order_relaxed);
+    uint32_t bit = (uint32_t)1 << native_class(bytes),
+             past = atomic_load_explicit(&o->peer->past, memory_order_relaxed);
     past = bypass_stays(o->turn.of) ? past | bit : past & ~bit;
     atomic_store_explicit(&o->peer->past, past, memory_order_relaxed);
 }

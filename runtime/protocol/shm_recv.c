@@ -50,10 +50,12 @@ static bool follow(const struct peer *peer, struct slot *s, const struct host_si
     if (s->head > HEAD_BYTES || !write_head(to, s->head)) return false;
     for (int64_t at = s->head; at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
-        int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed), end = at + PIECE < ready ? at + PIECE : ready;
+        int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed),
+                end = at + PIECE < ready ? at + PIECE : ready;
         int64_t place = room_place(at, turn, end, &run);
         if (s->timed) start = stats_now();
-        if (!(room ? write_out(to, room + place, at, at + run) : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
+        if (!(room ? write_out(to, room + place, at, at + run)
+                   : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
             return false;
         if (s->timed) spent += stats_now() - start;
         atomic_store_explicit(&s->eaten, at + run, memory_order_release);
@@ -63,8 +65,8 @@ static bool follow(const struct peer *peer, struct slot *s, const struct host_si
     return !atomic_load_explicit(&peer->lost, memory_order_relaxed) || !node_gone(peer);
 }
 
-static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct parcel *p,
-                          char *packed, int64_t bytes)
+static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l,
+                          struct parcel *p, char *packed, int64_t bytes)
 {
     struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
     struct layout *own = p->layout;
@@ -108,7 +110,8 @@ static bool copy_mapped(const struct peer *peer, const struct slot *s, const str
     uint64_t shift;
     if (s->memory != SLOT_MAPPED) return false;
     if (l->tree) {
-        from.tree = l->tree, from.kernel = l->kernel, from.size = l->tree->size, from.low = l->tree->low, from.high = l->tree->high;
+        from.tree = l->tree, from.kernel = l->kernel, from.size = l->tree->size, from.low = l->tree->low,
+        from.high = l->tree->high;
         layout_span(&from, s->count, &first, &past);
         r->from = &from;
     }

@@ -114,7 +114,8 @@ static bool gap_make(void)
     if (t != MPI_DATATYPE_NULL) return true;
     pthread_mutex_lock(&lock);
     t = atomic_load(&with_gap);
-    if (t == MPI_DATATYPE_NULL && PMPI_Type_indexed(2, length, at, MPI_BYTE, &t) == MPI_SUCCESS && !PMPI_Type_commit(&t))
+    if (t == MPI_DATATYPE_NULL && PMPI_Type_indexed(2, length, at, MPI_BYTE, &t) == MPI_SUCCESS &&
+        !PMPI_Type_commit(&t))
         atomic_store(&with_gap, t);
     pthread_mutex_unlock(&lock);
     return atomic_load(&with_gap) != MPI_DATATYPE_NULL;
@@ -213,7 +214,8 @@ bool host_offer_sure(struct peer *peer)
     return peer->self ? gap_make() : attach_reached(peer) & REACH_MEMORY;
 }
 
-struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise)
+struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                            bool *promise)
 {
     unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
@@ -236,7 +238,8 @@ bool host_offer_move(struct offer *o)
     p->block = block_get(p->bytes);
     if (!p->block) return false;
     native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
-    describe(o, attach_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
+    describe(o, attach_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS,
+             (uint64_t)(uintptr_t)p->block->memory, 0);
     if (env_get()->transport != ENV_ZEROCOPY) atomic_store(&o->peer->moved, MOVED);
     return true;
 }

@@ -17,8 +17,10 @@ bool host_offer_allowed(void);
 enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };
 /* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
  * message goes another way. promise: as offer_site.promise. */
-struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise);
-static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise)
+struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                            bool *promise);
+static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                                          bool *promise)
 {
     return host_offer_by(HOST_ANY, peer, l, buf, count, promise);
 }

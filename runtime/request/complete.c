@@ -41,7 +41,8 @@ static struct parcel *awaited(const struct record *r, const void **packed)
 /* What a descriptor stands for can't be received: each call that sees it tells so. */
 static void refuse(struct completion *c, const struct record *r, MPI_Status *status)
 {
-    const char *why = r->refused == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
+    const char *why =
+        r->refused == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
     c->rc = status->MPI_ERROR = raise_error(home_comm(r->home), r->refused, why);
 }
 

@@ -37,7 +37,8 @@ bool watch_wants(int64_t count, MPI_Datatype type, int source)
 
 struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
 {
-    return (struct watch){.buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = home_of(comm)};
+    return (struct watch){
+        .buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = home_of(comm)};
 }
 
 /* False where there is no room, or another message of this handle. */
@@ -151,7 +152,8 @@ int watch_arrived(struct watch *w, MPI_Status *status)
     if (cancelled) return MPI_SUCCESS;
     if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
     struct parcel *p = parcel_of(w);
-    int rc = p ? message_arrived(p, status, comm) : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
+    int rc = p ? message_arrived(p, status, comm)
+               : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     parcel_close(p);
     return rc;
 }

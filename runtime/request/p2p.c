@@ -27,8 +27,8 @@ static int no_record(MPI_Comm comm)
 }
 
 /* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
-static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                        MPI_Comm comm, int *rc)
+static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype,
+                        int dest, MPI_Comm comm, int *rc)
 {
     bool packs = how != LEAVES_BUFFERED && !reserve_low(), offers = how >= LEAVES_BLOCKING;
     struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
@@ -40,8 +40,8 @@ static bool host_leaves(struct leaving *to, enum leaves how, const void *buf, in
     return settled(&to->parcel, *rc);
 }
 
-bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                    MPI_Comm comm, int *rc)
+bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype,
+                    int dest, MPI_Comm comm, int *rc)
 {
     struct where w;
     bool offers = how >= LEAVES_BLOCKING;
@@ -52,7 +52,8 @@ bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_
     if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
     if (reserve_low()) return *rc = no_record(comm), false;
     if (offers && (to->offer = offer_open(l, w, buf, count, datatype, dest, comm))) return true;
-    if (parcel_native(l, buf, count, w) && (how == LEAVES_BUFFERED || !placement_packs(l, count, w.device, dest, comm))) {
+    if (parcel_native(l, buf, count, w) &&
+        (how == LEAVES_BUFFERED || !placement_packs(l, count, w.device, dest, comm))) {
         if (node_zerocopy() && node_peer(comm, dest)) export_passes((const char *)buf + l->low, &w.around);
         return false;
     }
@@ -108,7 +109,8 @@ int message_arrived(struct parcel *p, MPI_Status *status, MPI_Comm comm)
 int message_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
 {
     int64_t bytes = watch_bytes(status);
-    if (!descriptor_fits(bytes) || !descriptor_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
+    if (!descriptor_fits(bytes) || !descriptor_begins(packed))
+        return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
     struct parcel *p = host_block(l, buf, count);
     if (!p) return raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     memcpy((void *)(uintptr_t)p->address, packed, (size_t)bytes);

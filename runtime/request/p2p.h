@@ -20,8 +20,8 @@ struct leaving {
 enum leaves { LEAVES_BUFFERED, LEAVES_SYNCHRONOUS, LEAVES_BLOCKING, LEAVES_LATER };
 /* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it
  * goes down as it came. */
-bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                    MPI_Comm comm, int *rc);
+bool message_leaves(struct leaving *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype,
+                    int dest, MPI_Comm comm, int *rc);
 /* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered)
  * gives its buffers back at once and needs no record. */
 void message_sent(MPI_Request request, struct parcel *p);

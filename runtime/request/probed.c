@@ -212,7 +212,8 @@ static int send_to_self(struct entry *e, int64_t length)
 }
 
 /* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
-static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status,
+                         MPI_Message *message)
 {
     struct entry *e = reserve_get(sizeof *e);
     struct parcel whole = {.address = e->bytes, .bytes = length};

@@ -83,7 +83,8 @@ static bool awaits(const struct gate *g, int source, int tag, MPI_Comm comm)
 {
     if (!atomic_load(&g->open)) return false;
     MPI_Comm of = atomic_load_explicit(&g->comm, memory_order_relaxed);
-    int from = atomic_load_explicit(&g->source, memory_order_relaxed), by = atomic_load_explicit(&g->tag, memory_order_relaxed);
+    int from = atomic_load_explicit(&g->source, memory_order_relaxed),
+        by = atomic_load_explicit(&g->tag, memory_order_relaxed);
     if (of == MPI_COMM_NULL) return true;
     return of == comm && (from == MPI_ANY_SOURCE || from == source) && (by == MPI_ANY_TAG || by == tag);
 }

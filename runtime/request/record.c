@@ -144,7 +144,8 @@ void record_add_of(MPI_Request request, const struct request_ops *ops, void *of,
 
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
-    add((struct record){.request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = home_of(comm)});
+    add((struct record){
+        .request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = home_of(comm)});
 }
 
 void record_add_outflow(MPI_Request request, struct outflow *o)

@@ -161,7 +161,8 @@ static bool read_pipeline(struct parser *p, const char *rest)
 static bool read_host(struct parser *p, const char *rest)
 {
     double least[TUNE_POINTS_MAX];
-    if (numbers(rest, least) != 1 || least[0] < 1 || least[0] > 1e15) return fail(p, "`host` needs a number of bytes", "");
+    if (numbers(rest, least) != 1 || least[0] < 1 || least[0] > 1e15)
+        return fail(p, "`host` needs a number of bytes", "");
     p->table->host_least = (int64_t)least[0];
     return true;
 }
@@ -290,7 +291,8 @@ void tune_write(const struct tune_table *t, FILE *f)
     if (*t->stridec) fprintf(f, "stridec %s\n", t->stridec);
     if (*t->cuda) fprintf(f, "cuda %s\n", t->cuda);
     fprintf(f, "date %s\n", t->date);
-    if (!t->borrowed) fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
+    if (!t->borrowed)
+        fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks && !t->borrowed) write_grid(t, (enum tune_curve)c, f);
     tune_pipeline_write(&t->pipeline, f);

@@ -126,7 +126,8 @@ static void uncommitted(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int send[2] = {send_uncommitted(100), send_uncommitted(2)}, pack[2] = {pack_uncommitted(100), pack_uncommitted(2)};
     expect(send[0] == send[1], "MPI_Send: error class %d, by a known layout %d", send[0], send[1]);
-    expect(pack[0] == pack[1] || pack[1] == MPI_ERR_TYPE, "MPI_Pack: error class %d, by a known layout %d", pack[0], pack[1]);
+    expect(pack[0] == pack[1] || pack[1] == MPI_ERR_TYPE, "MPI_Pack: error class %d, by a known layout %d", pack[0],
+           pack[1]);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     report("types that were not committed");
 }

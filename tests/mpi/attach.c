@@ -124,7 +124,8 @@ static void all_ways(struct layout layouts[])
 {
     for (int way = 0; way < WAYS; way++) {
         for (int i = 0; i < ROUNDS; i++)
-            try((enum way)way, &layouts[1 + (i + way) % 5], &layouts[i % LAYOUT_FAMILY_B], MPI_COMM_WORLD, (uint64_t)(20 * i + way));
+            try((enum way)way, &layouts[1 + (i + way) % 5], &layouts[i % LAYOUT_FAMILY_B], MPI_COMM_WORLD,
+                (uint64_t)(20 * i + way));
         report("way %d", way);
     }
 }
@@ -138,7 +139,8 @@ static void long_blocks(void)
     MPI_Type_vector(20, 1 << 13, 10001, MPI_BYTE, &type[1]);
     MPI_Type_vector(5 << 9, 1 << 6, 100, MPI_BYTE, &type[2]);
     for (int i = 0; i < 3; i++) type_commit(&type[i]), layout_of(&l[i], type[i], 1, "a vector");
-    for (int i = 0; i < 18; i++) try(i % 2 ? BLOCKING : EXCHANGE, &l[i % 3], &l[i / 3 % 3], MPI_COMM_WORLD, (uint64_t)i);
+    for (int i = 0; i < 18; i++)
+        try(i % 2 ? BLOCKING : EXCHANGE, &l[i % 3], &l[i / 3 % 3], MPI_COMM_WORLD, (uint64_t)i);
     for (int i = 0; i < 3; i++) layout_free(&l[i]);
     report("long blocks");
 }
@@ -186,7 +188,8 @@ static void too_short(const struct layout *l)
             int rc = i < 3 ? MPI_Recv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
                            : MPI_Irecv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &r);
             if (i >= 3) rc = MPI_Wait(&r, MPI_STATUS_IGNORE);
-            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3], error_name(error_class(rc)));
+            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3],
+                   error_name(error_class(rc)));
             buf_check_but(&in, 0, (size_t)room[i % 3], "beside a receive that is too short");
         }
         buf_free(&out), buf_free(&in);
@@ -282,7 +285,8 @@ static void short_runs(void)
     long packed = packings() - before;
     buf_expect_from(&b, &l, &l, 60 + (uint64_t)peer);
     buf_check(&b, "what was exchanged");
-    if (before >= 0) expect(is("apart") || (is("ordinary") ? !packed : packed >= 2), "packed and unpacked %ld times", packed);
+    if (before >= 0)
+        expect(is("apart") || (is("ordinary") ? !packed : packed >= 2), "packed and unpacked %ld times", packed);
     buf_free(&b);
     layout_free(&l);
     report("short runs in a call that doesn't offer");
@@ -335,7 +339,8 @@ static void brief_runs(void)
         buf_expect_from(&in, &l, &l, 80 + (uint64_t)peer);
         buf_check(&in, "what was received"), buf_check(&out, "what was sent");
         bool all = code && runs[i] >= 32 && !is("ordinary");
-        if (before >= 0 && !is("apart")) expect(packed == (all ? 2 : 0), "%d doubles were packed and unpacked %ld times", runs[i], packed);
+        if (before >= 0 && !is("apart"))
+            expect(packed == (all ? 2 : 0), "%d doubles were packed and unpacked %ld times", runs[i], packed);
         buf_free(&out), buf_free(&in), layout_free(&l);
     }
     report("brief messages of short runs");
@@ -438,7 +443,8 @@ static long number(const char *name)
 static void took_the_way(void)
 {
     long shared = offers ? offers(0) : 0, placed = offers ? offers(1) : 0;
-    bool hidden = number("attach_calls") == 0 && (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init"));
+    bool hidden =
+        number("attach_calls") == 0 && (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init"));
     if (!offers || is("apart") || hidden) {
         note("stridec is not there, a rank may be apart, or calls can't be counted");
         return;
@@ -451,12 +457,16 @@ static void took_the_way(void)
     if (is("mapped")) expect(windows < maps, "%ld windows", windows);
     if (is("mapped") && my_rank == 1) expect(number("xpmem_sim_detached"), "no window was given up");
     if (is("chosen")) expect(maps > 5 && placed > 5 && shared > 0, "%ld mapped, %ld shared", maps, shared);
-    if (is("driver")) expect(!maps && !placed && shared > 50, "%ld mapped, %ld placed, %ld shared", maps, placed, shared);
+    if (is("driver"))
+        expect(!maps && !placed && shared > 50, "%ld mapped, %ld placed, %ld shared", maps, placed, shared);
     if (is("broken") && my_rank == 1) expect(maps > 50 && reads >= maps, "%ld mapped, %ld read", maps, reads);
     if (is("both") && my_rank == 1) expect(maps > 10 && reads > 20, "%ld mapped, %ld read", maps, reads);
     if (is("placed")) expect(!maps, "%ld messages were mapped", maps);
-    if (is("refused")) expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
-    if (is("failing")) expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures", shared, placed, number("attach_failures"));
+    if (is("refused"))
+        expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
+    if (is("failing"))
+        expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures",
+               shared, placed, number("attach_failures"));
     if (is("ordinary")) expect(!placed && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
     report("they went the way that they should: %s", what);
 }

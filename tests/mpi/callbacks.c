@@ -293,7 +293,8 @@ int main(int argc, char **argv)
     MPI_Type_vector(N / 2, 1, 2, MPI_DOUBLE, &other);
     type_commit(&other);
     for (int i = 0; i < KNOWN; i++)
-        MPI_Sendrecv(out[0].origin, 1, other, peer, 1, in[0].origin, 1, other, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out[0].origin, 1, other, peer, 1, in[0].origin, 1, other, peer, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
     if (my_rank == 0) {
         MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, type_goes, &key, NULL);
         MPI_Type_set_attr(other, key, &key);

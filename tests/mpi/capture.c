@@ -32,8 +32,8 @@ static void exchange(int number)
     int position = 0;
     layout_number(&l, number, MOST + number);   /* commits, and what was compiled for the last ones may go */
     buf_make(&out, MEM_HOST, &l, 0, salt + (uint64_t)my_rank), buf_make(&in, MEM_HOST, &l, 0, 1);
-    MPI_Sendrecv(out.origin, l.count, l.type, 1 - my_rank, 1, in.origin, l.count, l.type, 1 - my_rank, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.origin, l.count, l.type, 1 - my_rank, 1, in.origin, l.count, l.type, 1 - my_rank, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     buf_expect_from(&in, &l, &l, salt + (uint64_t)(1 - my_rank)), buf_check(&in, "in host memory");
     if (l.bytes <= 1 << 20) MPI_Pack(out.origin, l.count, l.type, packed, 1 << 20, &position, MPI_COMM_WORLD);
     buf_free(&in), buf_free(&out), layout_free(&l);
@@ -67,8 +67,8 @@ static void capture(size_t way)
     cudaMemsetAsync(memory, 1, BYTES, stream);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &r[i].l;
-        MPI_Sendrecv(r[i].out.origin, l->count, l->type, 1 - my_rank, 2, r[i].in.origin, l->count, l->type, 1 - my_rank, 2,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(r[i].out.origin, l->count, l->type, 1 - my_rank, 2, r[i].in.origin, l->count, l->type, 1 - my_rank,
+                     2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     for (int i = 0; i < LAYOUTS; i++) exchange(i);
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);

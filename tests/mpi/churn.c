@@ -121,7 +121,8 @@ static void look_until_settled(struct resources *end, const struct resources *ha
 {
     time_t until = time(NULL) + PATIENCE_S;
     for (resources_now(end); time(NULL) < until; resources_now(end)) {
-        bool small = !end->heap || (end->heap <= heap_allowed(half, end) && end->resident <= resident_allowed(half, end));
+        bool small =
+            !end->heap || (end->heap <= heap_allowed(half, end) && end->resident <= resident_allowed(half, end));
         if (small && end->descriptors <= descriptors_allowed(half, end)) return;
         sched_yield();
     }
@@ -176,7 +177,8 @@ static void again(const char *when)
     pack_familiar(t);
     MPI_Type_free(&t);
     resources_now(&after);
-    expect_equal(resources_compiled_again(familiar_compiles, before.compiles), 0, "compiles for a type that came before");
+    expect_equal(resources_compiled_again(familiar_compiles, before.compiles), 0,
+                 "compiles for a type that came before");
     if (after.simulated) expect_equal(after.launches - before.launches, 1, "launches");
     report("a type committed again, %s", when);
 }

@@ -25,7 +25,8 @@ static void check_hosted(const struct call *c, const struct round *r, enum form 
 {
     bool packs = hosted_operands() > before, wanted = is("packed") || (is("some") && my_rank % 2 == 0);
     if (!*what || getenv("MPI_TEST_HOST") || (r->in_place && wanted)) return;
-    expect(packs == wanted, "%s, %s: %s", c->name, form_name[form], packs ? "packed by stridec" : "not packed by stridec");
+    expect(packs == wanted, "%s, %s: %s", c->name, form_name[form],
+           packs ? "packed by stridec" : "not packed by stridec");
 }
 
 static void check_call(const struct call *c, struct round *r, const char *where)

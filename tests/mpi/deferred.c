@@ -254,7 +254,8 @@ static void absent_types(void)
 #ifdef MPICH_VERSION   /* others refuse it */
     struct op o;
     op_make(&o, MEM_DEVICE, 3000, 8);
-    MPI_Datatype none = my_rank ? o.type : MPI_DATATYPE_NULL, out[] = {none, o.type}, in[] = {o.type, MPI_DATATYPE_NULL};
+    MPI_Datatype none = my_rank ? o.type : MPI_DATATYPE_NULL, out[] = {none, o.type},
+                 in[] = {o.type, MPI_DATATYPE_NULL};
     int sent[] = {0, 1}, taken[] = {1, 0};
     MPI_Aint at[] = {0, (MPI_Aint)bytes_of(&o) / 2};
     for (int form = 0; form < 2; form++) {

@@ -101,7 +101,8 @@ static void by_isendrecv(void)
             send(5 + way, TAG);
             MPI_Recv(dense[1], N, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
-            if (way == 0) MPI_Isendrecv(dense[0], N, MPI_DOUBLE, 1, TAG, dense[1], N, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &q);
+            if (way == 0)
+                MPI_Isendrecv(dense[0], N, MPI_DOUBLE, 1, TAG, dense[1], N, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &q);
             else MPI_Isendrecv_replace(dense[0], N, MPI_DOUBLE, 1, TAG, 1, TAG, MPI_COMM_WORLD, &q);
             MPI_Wait(&q, &status);
             check(dense[1 - way], 5 + way, way ? "MPI_Isendrecv_replace" : "MPI_Isendrecv");

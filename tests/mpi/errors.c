@@ -347,8 +347,8 @@ static void handlers(void)
             expect(class == (way == 6 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE) || (handled_gives_success && !class),
                    "way %d gives %s", way, error_name(class));
 #ifdef OPEN_MPI
-            expect(way == 2 || (raised_here == 1 && !raised_elsewhere), "way %d: raised %d times, and %d times elsewhere", way,
-                   raised_here, raised_elsewhere);
+            expect(way == 2 || (raised_here == 1 && !raised_elsewhere),
+                   "way %d: raised %d times, and %d times elsewhere", way, raised_here, raised_elsewhere);
 #endif
             expect(raised_here + raised_elsewhere > 0, "way %d: raised nowhere", way);
             MPI_Wait(&r, MPI_STATUS_IGNORE);

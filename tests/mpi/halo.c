@@ -115,8 +115,8 @@ static int call(enum form form, float *block)
     }
 #endif
     if (form == BLOCKING)
-        return MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
-                                      halo.graph);
+        return MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs,
+                                      halo.recv, halo.graph);
     rc = MPI_Ineighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
                                  halo.graph, &q);
     return rc != MPI_SUCCESS ? rc : MPI_Wait(&q, MPI_STATUS_IGNORE);

@@ -64,7 +64,9 @@ int main(int argc, char **argv)
     for (int i = SETTLED; i < TYPES; i += TOGETHER) exchange(i);
     resources_now(&end);
     /* Beside CUDA on an H100 it grows by 23 MB without stridec too. */
-    if (host_mode) expect(end.heap <= half.heap + SLACK_BYTES, "the heap has grown by %lld bytes", (long long)(end.heap - half.heap));
+    if (host_mode)
+        expect(end.heap <= half.heap + SLACK_BYTES, "the heap has grown by %lld bytes",
+               (long long)(end.heap - half.heap));
     report("%d types", TYPES);
     exchange(0);
     report("the first of them again");

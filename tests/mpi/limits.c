@@ -85,9 +85,10 @@ static char mine[4096];
 static void leave_job(void)
 {
     extern char **environ;
-    static const char *const job[] = {"OMPI_COMM", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_UNIVERSE", "OMPI_APP",
-                                      "OMPI_FILE", "OMPI_FIRST", "OMPI_NUM", "OMPI_ARGV", "OMPI_COMMAND", "PMI", "PRTE", "HYDI",
-                                      "HYDRA", "ORTE", "OMPI_MCA_mca_base"};
+    static const char *const job[] = {
+        "OMPI_COMM", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_UNIVERSE",    "OMPI_APP",
+        "OMPI_FILE", "OMPI_FIRST",   "OMPI_NUM",      "OMPI_ARGV",     "OMPI_COMMAND",     "PMI",
+        "PRTE",      "HYDI",         "HYDRA",         "ORTE",          "OMPI_MCA_mca_base"};
     char *keep[4096];
     int n = 0;
     for (char **e = environ; *e && n < 4095; e++) {

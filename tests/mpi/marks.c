@@ -221,7 +221,8 @@ int main(int argc, char **argv)
     if (r.simulated && launches) {
         takes(1, apart ? 1 : 3, every_other, every_other, 5 << 17,
               apart ? "one launch goes in step with the sender" : "three pieces on one GPU");
-        takes(0, apart, sectors, sectors, 9 << 18, apart ? "whole sectors are packed to go in step" : "or are read in place");
+        takes(0, apart, sectors, sectors, 9 << 18,
+              apart ? "whole sectors are packed to go in step" : "or are read in place");
         takes(0, 0, sectors, sectors, 7 << 18, "fewer sectors are read in place");
         if (apart) {
             takes(0, 1, halves, halves, 10 << 18, "halves of sectors go in step to 16 MiB ...");

@@ -176,7 +176,8 @@ static void all_at_once(const char *name)
     pthread_t id[THREADS], looker;
     memset(came, 0, sizeof came);
     if (my_rank == 1) pthread_create(&looker, NULL, looks, NULL);
-    for (int i = 0; my_rank < 2 && i < THREADS; i++) pthread_create(&id[i], NULL, my_rank ? receives : sends, (void *)(intptr_t)i);
+    for (int i = 0; my_rank < 2 && i < THREADS; i++)
+        pthread_create(&id[i], NULL, my_rank ? receives : sends, (void *)(intptr_t)i);
     for (int i = 0; my_rank < 2 && i < THREADS; i++) pthread_join(id[i], NULL);
     MPI_Barrier(check_comm);
     if (my_rank == 0) MPI_Send(NULL, 0, MPI_INT, 1, LATE, comm);
@@ -191,7 +192,8 @@ static void *exchanges(void *at)
     MPI_Request r;
     buf_make(&b, kind, &room[1], 0, 3);
     MPI_Isend(NULL, 0, MPI_INT, 0, GO, check_comm, &r);
-    MPI_Sendrecv(at, 1 << 20, MPI_DOUBLE, 0, OTHER, b.origin, room[1].count, room[1].type, 0, TAG, comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(at, 1 << 20, MPI_DOUBLE, 0, OTHER, b.origin, room[1].count, room[1].type, 0, TAG, comm,
+                 MPI_STATUS_IGNORE);
     MPI_Wait(&r, MPI_STATUS_IGNORE);
     buf_free(&b);
     return NULL;

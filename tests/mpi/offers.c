@@ -283,12 +283,14 @@ static const struct { const char *name; way *go; } RECEIVES[] = {
     {"Mprobe and Mrecv", by_mprobe_mrecv},
     {"Probe, Improbe and Imrecv", by_improbe_imrecv}};
 
-static void arrived(struct message *m, struct buf *b, const struct layout *to, const struct layout *from, const char *how)
+static void arrived(struct message *m, struct buf *b, const struct layout *to, const struct layout *from,
+                    const char *how)
 {
     int n = -1;
     MPI_Get_count(m->s, m->type, &n);
     expect_equal(n, COUNT, how);
-    expect(m->s->MPI_SOURCE == peer && m->s->MPI_TAG == m->tag, "%s: source %d, tag %d", how, m->s->MPI_SOURCE, m->s->MPI_TAG);
+    expect(m->s->MPI_SOURCE == peer && m->s->MPI_TAG == m->tag, "%s: source %d, tag %d", how, m->s->MPI_SOURCE,
+           m->s->MPI_TAG);
     buf_expect_from(b, to, from, salt);
     buf_check(b, how);
 }

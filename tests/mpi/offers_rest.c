@@ -355,7 +355,8 @@ static void too_long(const struct buf *b, enum mem_kind kind, int bytes)
             expect(error_class(rc) == MPI_ERR_IN_STATUS, "MPI_Waitall says %s", error_name(error_class(rc)));
             rc = s[1].MPI_ERROR;
         }
-        expect(error_class(rc) == MPI_ERR_TRUNCATE, "%s memory, %d bytes: %s", mem_name[kind], bytes, error_name(error_class(rc)));
+        expect(error_class(rc) == MPI_ERR_TRUNCATE, "%s memory, %d bytes: %s", mem_name[kind], bytes,
+               error_name(error_class(rc)));
         buf_check_but(&short_one, 0, (size_t)bytes, "beside a receive that is too short");
     }
     buf_free(&short_one);

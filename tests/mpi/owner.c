@@ -72,7 +72,8 @@ static void persistent(const struct message *m, int peer)
 }
 
 static void (*const forms[])(const struct message *, int) = {send_recv, ssend_any, isend_probe, exchange, persistent};
-static const char *const form_name[] = {"MPI_Send", "MPI_Ssend and any source", "MPI_Mprobe", "MPI_Sendrecv", "persistent"};
+static const char *const form_name[] = {"MPI_Send", "MPI_Ssend and any source", "MPI_Mprobe", "MPI_Sendrecv",
+                                        "persistent"};
 
 static void plain(struct layout *l, int bytes)
 {
@@ -154,7 +155,8 @@ int main(int argc, char **argv)
     vector(&l[PLAIN + 1], 100, 600);
     for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
         for (int i = 0; i < ROUNDS * (PLAIN + 2); i++)
-            one(&(struct message){&l[(i + i / (PLAIN + 2)) % (PLAIN + 2)], i % 100}, form, (uint64_t)i * 16 + 1000 * form);
+            one(&(struct message){&l[(i + i / (PLAIN + 2)) % (PLAIN + 2)], i % 100}, form,
+                (uint64_t)i * 16 + 1000 * form);
         report("contiguous and derived messages by turns, %s", form_name[form]);
     }
     for (int i = 0; i < PLAIN && !passed; i++)

@@ -313,7 +313,8 @@ static void receive_from_bytes(struct work *w, enum mem_kind kind, int bytes)
     }
     MPI_Request_free(&r);
     expect_packed(w, b.shadow + b.lead, bytes);
-    check_all(w, bytes < w->bytes ? "a short message to a persistent receive" : "sent bytes, parts received again and again");
+    check_all(w, bytes < w->bytes ? "a short message to a persistent receive"
+                                  : "sent bytes, parts received again and again");
     buf_free(&b);
 }
 

@@ -36,7 +36,8 @@ int main(int argc, char **argv)
         struct buf in, out;
         layout_number(&l, 0, 4);
         buf_make(&out, MEM_DEVICE, &l, 0, 1), buf_make(&in, MEM_DEVICE, &l, 0, 2);
-        MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         buf_expect_from(&in, &l, &l, 1);
         buf_check(&in, "a contiguous message");
         buf_free(&in), buf_free(&out);

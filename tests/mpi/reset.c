@@ -27,7 +27,8 @@ static void exchange(int i, uint64_t salt)
     buf_make(&out, MEM_DEVICE, l, 0, salt + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, l, 0, 1);
     for (int k = 0; k < TIMES; k++) {
         buf_fill(&in, 1);
-        MPI_Sendrecv(out.origin, 1, l->type, peer, TAG, in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out.origin, 1, l->type, peer, TAG, in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         buf_expect_from(&in, l, l, salt + (uint64_t)peer);
         buf_check(&in, "a message");
     }
@@ -93,7 +94,8 @@ static void in_own_context(void)
 {
     int (*create)(void **context, unsigned flags, int device) = NULL, (*destroy)(void *context) = NULL;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
+    if (driver)
+        *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
     bool made = create && destroy && !create(&context, 0, 0);
     expect(made, "no context");
     if (made) exchanges("in a context of the program's");

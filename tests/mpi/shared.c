@@ -344,7 +344,8 @@ static void space(void)
     expect_equal(failed, 0, "calls that failed");
     int64_t mapped = mapped_of_others();
     expect(offered() > 0, "nothing was offered");
-    expect(mapped > 0 && mapped <= (num_ranks - 1) * PEER_BYTES, "%" PRId64 " bytes of %d peers are mapped", mapped, num_ranks - 1);
+    expect(mapped > 0 && mapped <= (num_ranks - 1) * PEER_BYTES, "%" PRId64 " bytes of %d peers are mapped", mapped,
+           num_ranks - 1);
     report("address space that peers take");
 }
 

@@ -252,7 +252,8 @@ static void circle_begin(struct round *r)
     uint64_t salt = r->messages[0].salt;
     buf_make(&c->out, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + (uint64_t)my_rank);
     buf_make(&c->in, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + 1000);
-    MPI_Ineighbor_alltoall(c->out.origin, l->count / 2, l->type, c->in.origin, l->count / 2, l->type, r->ring, &c->request);
+    MPI_Ineighbor_alltoall(c->out.origin, l->count / 2, l->type, c->in.origin, l->count / 2, l->type, r->ring,
+                           &c->request);
 }
 
 /* What goes down at the one rank comes from above at the other. */

@@ -104,7 +104,8 @@ static bool cheap(const struct resources *c, int n)
 {
     if (offered) return c->calls == 1 && c->questions == 1 && c->launches == 0;
     int wait = copies || n > 1 ? WAIT : 0;
-    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) && c->calls == LAUNCH + c->copies + wait;
+    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) &&
+           c->calls == LAUNCH + c->copies + wait;
 }
 
 /* Kernels are compiled in the background, and peers learn of each other, meanwhile. */
@@ -120,7 +121,8 @@ static void costs(int n, const char *what)
         done = everywhere(!cost.simulated || cheap(&cost, n));
         give_back(send, recv);
     } while (!done && everywhere(within(&begun, SECONDS)));
-    expect(done && (!cost.simulated || cheap(&cost, n)), "%lld calls of the driver, %lld questions, %lld launches, %lld copies", (long long)cost.calls,
+    expect(done && (!cost.simulated || cheap(&cost, n)),
+           "%lld calls of the driver, %lld questions, %lld launches, %lld copies", (long long)cost.calls,
            (long long)cost.questions, (long long)cost.launches, (long long)cost.copies);
     report("%s", what);
 }
@@ -145,8 +147,8 @@ static void isends(void)
         expect_face(0), buf_check(&in, "by MPI_Isend");
         done = !cost.simulated || (cost.questions == 1 && cost.launches == 1 && cost.calls == 1 + LAUNCH);
     } while (!everywhere(done) && everywhere(within(&begun, SECONDS)));
-    expect(done, "%lld calls of the driver, %lld questions, %lld launches", (long long)cost.calls, (long long)cost.questions,
-           (long long)cost.launches);
+    expect(done, "%lld calls of the driver, %lld questions, %lld launches", (long long)cost.calls,
+           (long long)cost.questions, (long long)cost.launches);
     report("MPI_Isend");
 }
 
@@ -299,7 +301,8 @@ static void sends_first(void)
         buf_fill(&theirs, salt + (uint64_t)(i / BOTH));
         const unsigned char *sent = theirs.shadow + theirs.lead + l->low;
         for (int b = 0; b < l->bytes; b++)
-            expect(got[(size_t)i * bytes + (size_t)b] == sent[l->map[b]], "byte %d of message %d of send %d", b, i / BOTH, i % BOTH);
+            expect(got[(size_t)i * bytes + (size_t)b] == sent[l->map[b]], "byte %d of message %d of send %d", b,
+                   i / BOTH, i % BOTH);
     }
     for (int i = 0; i < BOTH; i++) MPI_Request_free(&send[i]);
     mem_free(host_mode ? MEM_HOST : MEM_DEVICE, to), free(got);

@@ -187,8 +187,8 @@ static void look_packing(const struct calls *program, const struct calls *mpi)
         settle(program);
         long pack = steps_of(call_pack, program) - steps_of(call_pack, mpi);
         long unpack = steps_of(call_unpack, program) - steps_of(call_unpack, mpi), most = types[i].most;
-        expect(pack <= most && unpack <= most, "%s: MPI_Pack takes %ld instructions more, MPI_Unpack %ld", types[i].name,
-               pack, unpack);
+        expect(pack <= most && unpack <= most, "%s: MPI_Pack takes %ld instructions more, MPI_Unpack %ld",
+               types[i].name, pack, unpack);
         if (getenv("STEPS_SHOW")) note("%s: %ld, %ld", types[i].name, pack, unpack);
         MPI_Type_free(&packs);
     }

@@ -180,7 +180,8 @@ static void flushes(void)
         for (int k = 0; k < AT_ONCE; k++)
             MPI_Get(in[k].origin, READ_COUNT, l.type, peer, 0, READ_COUNT, plain.type, window);
         MPI_Win_flush(peer, window);
-        for (int k = AT_ONCE - 1; k >= 0; k--) buf_check(&in[k], "flushed while another thread flushes"), buf_free(&in[k]);
+        for (int k = AT_ONCE - 1; k >= 0; k--)
+            buf_check(&in[k], "flushed while another thread flushes"), buf_free(&in[k]);
     }
     atomic_store(&flushing, false);
     pthread_join(id, NULL);

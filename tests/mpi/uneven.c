@@ -78,7 +78,8 @@ static void by_imrecv(void)
 }
 static void by_sendrecv(void)
 {
-    MPI_Sendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
 }
 #if MPI_VERSION >= 4
 static void by_isendrecv(void)

@@ -454,9 +454,11 @@ static void waited_one_by_one(void)
             MPI_Get(want[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win);
         }
         MPI_Win_flush_all(device.win);
-        for (int i = 0; i < 2; i++) MPI_Rget(b[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win, &r[i]);
+        for (int i = 0; i < 2; i++)
+            MPI_Rget(b[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win, &r[i]);
         buf_make(&out, MEM_DEVICE, of[0], 0, 9);
-        MPI_Rput(out.origin, of[0]->count, of[0]->type, to, WIN_BYTES / 2 + 1024 * my_rank, INTS, MPI_INT, device.win, &r[2]);
+        MPI_Rput(out.origin, of[0]->count, of[0]->type, to, WIN_BYTES / 2 + 1024 * my_rank, INTS, MPI_INT, device.win,
+                 &r[2]);
         for (int i = 0; i < 3; i++) {
             MPI_Wait(&r[i], MPI_STATUS_IGNORE);
             if (i < 2 && !host_mode) same(&b[i], &want[i], "after MPI_Wait");   /* host_mode: as above */
@@ -473,14 +475,16 @@ static void waited_one_by_one(void)
 }
 
 /* What comes is less than the buffer has room for: the rest stays. `r` is not NULL: of the forms with a request. */
-static void read_ints(bool accumulate, const struct buf *b, const struct layout *l, int ints, MPI_Win win, MPI_Request *r)
+static void read_ints(bool accumulate, const struct buf *b, const struct layout *l, int ints, MPI_Win win,
+                      MPI_Request *r)
 {
     if (!accumulate && !r) MPI_Get(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win);
     if (!accumulate && r) MPI_Rget(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win, r);
     if (accumulate && !r)
         MPI_Get_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win);
     if (accumulate && r)
-        MPI_Rget_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win, r);
+        MPI_Rget_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win,
+                            r);
 }
 
 #ifdef OPEN_MPI
@@ -580,7 +584,8 @@ static void flush_nobody(void)
     MPI_Win shared;
     struct buf b, want;
     int *step, unit;
-    MPI_Win_allocate_shared(my_rank == 0 ? (MPI_Aint)sizeof *step : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &step, &shared);
+    MPI_Win_allocate_shared(my_rank == 0 ? (MPI_Aint)sizeof *step : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &step,
+                            &shared);
     MPI_Win_shared_query(shared, 0, &size, &unit, &step);
     if (my_rank == 0) __atomic_store_n(step, 0, __ATOMIC_SEQ_CST);
     for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 11 + my_rank);

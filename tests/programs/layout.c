@@ -109,7 +109,8 @@ static bool large(struct chance *c)
 static struct made contiguous(struct chance *c, struct made *child, int n)
 {
     struct made m = {.type = MPI_DATATYPE_NULL};
-    EITHER(m.wide = large(c), MPI_Type_contiguous(n, child->type, &m.type), MPI_Type_contiguous_c(n, child->type, &m.type));
+    EITHER(m.wide = large(c), MPI_Type_contiguous(n, child->type, &m.type),
+           MPI_Type_contiguous_c(n, child->type, &m.type));
     map_repeat(&m.map, &child->map, 0, n, child->extent);
     say(&m, "contiguous(%d", n);
     close_made(&m, child);

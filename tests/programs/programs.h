@@ -183,7 +183,8 @@ struct end {
 };
 /* Opens an end of one block: at most `reps` units in elements of `each`. May lie in several memories where
  * `absolute`. */
-void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap, bool absolute);
+void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap,
+              bool absolute);
 /* Opens the memory of an end whose layouts and blocks are set. */
 void end_place(struct end *e, int strand, struct chance *c, enum memory memory);
 void end_clear(struct end *e, uint64_t salt);                 /* fills all of it with bytes of no message */
@@ -247,8 +248,8 @@ struct op_row {
     void (*done)(struct op *, const struct event *, const MPI_Status *status, int code);   /* status may be NULL */
     void (*finish)(struct op *);                     /* after a barrier: checks and frees */
 };
-extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
-    window_row, file_row, partitioned_row;   /* the last one where MPI_VERSION >= 4 */
+extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row,
+    pack_row, window_row, file_row, partitioned_row; /* the last one where MPI_VERSION >= 4 */
 static inline bool planted(const struct op *o)
 {
     return setup.plant && o;

@@ -17,8 +17,14 @@ static const struct {
     const char *call;
     enum what what;
 } RULES[] = {
-    {"cuMemAlloc", UNSAFE},          {"cuMemFree", UNSAFE},      {"cuMemHostAlloc", UNSAFE},      {"cuMemFreeHost", UNSAFE},
-    {"cuModuleUnload", UNSAFE},      {"cuMemsetD8", LEGACY},     {"cuPointerSetAttribute", UNSAFE}, {"cuCtxSynchronize", NEVER},
+    {"cuMemAlloc", UNSAFE},
+    {"cuMemFree", UNSAFE},
+    {"cuMemHostAlloc", UNSAFE},
+    {"cuMemFreeHost", UNSAFE},
+    {"cuModuleUnload", UNSAFE},
+    {"cuMemsetD8", LEGACY},
+    {"cuPointerSetAttribute", UNSAFE},
+    {"cuCtxSynchronize", NEVER},
     {"cuStreamSynchronize", UNSAFE},
 };
 

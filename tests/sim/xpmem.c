@@ -75,8 +75,8 @@ void *xpmem_sim_alloc(size_t bytes)
 void xpmem_sim_free(void *p)
 {
     struct head *piece = p ? (struct head *)p - 1 : NULL;
-    if (piece && fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)((uint64_t)(uintptr_t)piece - arena->base),
-                           (off_t)piece->bytes))
+    if (piece && fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                           (off_t)((uint64_t)(uintptr_t)piece - arena->base), (off_t)piece->bytes))
         abort();
 }
 

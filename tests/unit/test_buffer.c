@@ -19,8 +19,8 @@ static bool begin(void)
 {
     CUcontext context;
     driver = driver_load();
-    return driver && !driver->cuInit(0) && !driver->cuDevicePrimaryCtxRetain(&context, 0) && !driver->cuCtxPushCurrent(context) &&
-           (device = device_default());
+    return driver && !driver->cuInit(0) && !driver->cuDevicePrimaryCtxRetain(&context, 0) &&
+           !driver->cuCtxPushCurrent(context) && (device = device_default());
 }
 
 /* In whole MiB: the simulated GPU leaves a page behind each allocation. */

@@ -91,7 +91,8 @@ static void test_types(void **state)
     layout_of(MPI_DOUBLE_INT), layout_of(vector), layout_of(MPI_DATATYPE_NULL);
     assert_false(host_type_plain(MPI_DOUBLE_INT) || host_type_plain(vector) || host_type_plain(MPI_DATATYPE_NULL));
     assert_true(host_buffer(&variable, MPI_DOUBLE));
-    assert_false(host_buffer(MPI_BOTTOM, MPI_DOUBLE) || host_message(NULL, MPI_DOUBLE) || host_buffer(&variable, vector));
+    assert_false(host_buffer(MPI_BOTTOM, MPI_DOUBLE) || host_message(NULL, MPI_DOUBLE) ||
+                 host_buffer(&variable, vector));
     MPI_Type_free(&vector);
     layout_finish();
 }

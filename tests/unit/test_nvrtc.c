@@ -273,7 +273,8 @@ static void test_irregular_code(void **state)
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
         assert_null(strstr(ptx, ".local"));
-        if (longest_batch(ptx) < codes[i].batch) fail_msg("%s: %d loads in flight", codes[i].signature, longest_batch(ptx));
+        if (longest_batch(ptx) < codes[i].batch)
+            fail_msg("%s: %d loads in flight", codes[i].signature, longest_batch(ptx));
         free(ptx);
     }
     (void)state;
@@ -286,7 +287,8 @@ static void test_setting_code(void **state)
     for (size_t i = 0; i < COUNT(settings); i++) {
         char *ptx = entry_ptx(settings[i].signature, settings[i].knobs, settings[i].entry);
         bool known = major >= 12 || strncmp(settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
-        if (known != !!strstr(ptx, settings[i].holds)) fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
+        if (known != !!strstr(ptx, settings[i].holds))
+            fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));

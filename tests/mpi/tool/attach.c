@@ -27,7 +27,8 @@ static int is_stridec(const void *caller)
 ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long n_own, const struct iovec *theirs,
                          unsigned long n_theirs, unsigned long flags)
 {
-    static ssize_t (*real)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+    static ssize_t (*real)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                           unsigned long);
     const char *when = getenv("ATTACH_FAIL");
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "process_vm_readv");
     if (!is_stridec(__builtin_return_address(0))) return real(pid, own, n_own, theirs, n_theirs, flags);
