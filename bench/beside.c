@@ -1,11 +1,10 @@
-/* beside.c: MPI_Pack and MPI_Unpack beside a kernel that fills the GPU (Jenkins section 4.4, Wu section 5.4), both
- * ways round: what the computation costs the packing, and what the packing costs the computation.
+/* beside.c: MPI_Pack and MPI_Unpack beside a kernel that fills the GPU (Jenkins section 4.4, Wu section 5.4), both ways
+ * round: what the computation costs the packing, and what the packing costs the computation.
  *
  * usage: mpirun -n 1 stridec run -- beside [OUT.json]
  *
- * The computation is many waves of blocks of some 20 us each in a stream of its own, as a solver's kernels are.
- * STRIDEC_SM_LIMIT and STRIDEC_ENGINE, where set, are noted in the results: bench/run.sh runs it with several
- * settings. */
+ * The computation is many waves of blocks of some 20 us each in a stream of its own, as a solver's kernels are. STRIDEC_SM_LIMIT
+ * and STRIDEC_ENGINE, where set, are noted in the results: bench/run.sh runs it with several settings. */
 #include "common.h"
 #include <cuda.h>
 #include <stdlib.h>
@@ -125,11 +124,9 @@ static void measure(struct beside *b, const struct call *c, const char *head, co
         beside[i] = calls_us(c, COMPUTE_US * 0.6, &calls);
         computing[i] = compute_us(b);
     }
-    printf(
-        "%s{\"case\": \"%s\", \"way\": \"%s\", \"bytes\": %d, \"calls\": %d, \"alone_us\": %.2f, \"beside_us\": %.2f, "
-        "\"compute_alone_us\": %.1f, \"compute_beside_us\": %.1f}",
-        head, name, c->pack ? "pack" : "unpack", c->bytes, calls, median_of(alone, SAMPLES), median_of(beside, SAMPLES),
-        alone_compute, median_of(computing, SAMPLES));
+    printf("%s{\"case\": \"%s\", \"way\": \"%s\", \"bytes\": %d, \"calls\": %d, \"alone_us\": %.2f, \"beside_us\": %.2f, "
+           "\"compute_alone_us\": %.1f, \"compute_beside_us\": %.1f}", head, name, c->pack ? "pack" : "unpack", c->bytes,
+           calls, median_of(alone, SAMPLES), median_of(beside, SAMPLES), alone_compute, median_of(computing, SAMPLES));
 }
 
 static void measure_layout(struct beside *b, size_t i, const char *head)

@@ -1,6 +1,5 @@
-/* best.c: every kernel that the generator can make of a layout (runtime/api/bench_hooks.h), verified, and timed in
- * turns with the one that serves it. All take part in a few short rounds; the quickest ones and the serving one in
- * many more.
+/* best.c: every kernel that the generator can make of a layout (runtime/api/bench_hooks.h), verified, and timed in turns with
+ * the one that serves it. All take part in a few short rounds; the quickest ones and the serving one in many more.
  *
  * Variants are checked against the serving kernel, whose bytes were all compared with the host MPI's: they must pack
  * the same bytes, and unpack them over others so that packing gives the same again; and of the span, gaps included,

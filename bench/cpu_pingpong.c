@@ -21,8 +21,7 @@ static const double TURN_US = 100;
 static struct {
     int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
     int (*recv)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
-    int (*sendrecv)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm,
-                    MPI_Status *);
+    int (*sendrecv)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
     int (*irecv)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
     int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
     int (*waitall)(int, MPI_Request *, MPI_Status *);
@@ -35,8 +34,7 @@ struct work {
     char *target;   /* of messages to itself, and both ways at once: where they go */
 };
 
-static struct run run = {.benchmark = "cpu-pingpong",
-                         .wish = {.form = FORM_TRIP, .least = 1 << 10, .most = 16 << 20, .us = 30e3}};
+static struct run run = { .benchmark = "cpu-pingpong", .wish = { .form = FORM_TRIP, .least = 1 << 10, .most = 16 << 20, .us = 30e3 } };
 
 static void find_calls(void)
 {
@@ -85,8 +83,8 @@ static void exchange(const struct work *w, int way)
     if (hand)
         w->k->hand(w->k, false, w->packed, w->user);
     if (run.wish.form == FORM_SELF) {
-        (own ? MPI_Sendrecv : mpi.sendrecv)(from, count, type, run.rank, TAG, to, count, type, run.rank, TAG,
-                                            MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        (own ? MPI_Sendrecv : mpi.sendrecv)(from, count, type, run.rank, TAG, to, count, type, run.rank, TAG, MPI_COMM_WORLD,
+                                            MPI_STATUS_IGNORE);
     } else {
         (own ? MPI_Irecv : mpi.irecv)(to, count, type, !run.rank, TAG, MPI_COMM_WORLD, &r[0]);
         (own ? MPI_Isend : mpi.isend)(from, count, type, !run.rank, TAG, MPI_COMM_WORLD, &r[1]);

@@ -86,11 +86,9 @@ static void write_row(FILE *f, const struct halo *h, const struct way *w, size_t
     const char *alone = stridec_loaded() ? "" : ", the MPI alone";
     static bool any;
 
-    fprintf(f,
-            "%s{\"how\": \"%s%s\", \"gpus\": %d, \"ranks\": %d, \"n\": %d, \"radius\": %d, \"ok\": %s, "
-            "\"us\": %.2f, \"leaving_bytes\": %zu}",
-            any ? ",\n" : "", w->name, alone, h->gpus, h->ranks, h->n, h->radius, ok ? "true" : "false", us,
-            leaving_bytes);
+    fprintf(f, "%s{\"how\": \"%s%s\", \"gpus\": %d, \"ranks\": %d, \"n\": %d, \"radius\": %d, \"ok\": %s, "
+            "\"us\": %.2f, \"leaving_bytes\": %zu}", any ? ",\n" : "", w->name, alone, h->gpus, h->ranks, h->n, h->radius,
+            ok ? "true" : "false", us, leaving_bytes);
     fprintf(stderr, "halo: %s%s, %d ranks, %d^3: %.1f us%s\n", w->name, alone, h->ranks, h->n, us,
             ok ? "" : ", wrong bytes");
     any = true;

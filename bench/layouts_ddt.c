@@ -18,9 +18,8 @@ static void join(int n, const MPI_Aint at[], MPI_Datatype types[], MPI_Datatype 
         MPI_Type_free(&types[i]);
 }
 
-/* WRF: halos of several arrays in one message, floats, i fastest, then k (levels), then j. {ni, nk, nj, direction: 0
- * for x, 1 for y}: a halo 3 wide of two 2-D arrays (i, j) and four 3-D ones (i, k, j), one after the other in
- * memory. */
+/* WRF: halos of several arrays in one message, floats, i fastest, then k (levels), then j. {ni, nk, nj, direction: 0 for
+ * x, 1 for y}: a halo 3 wide of two 2-D arrays (i, j) and four 3-D ones (i, k, j), one after the other in memory. */
 enum { WRF_FLAT = 2, WRF_DEEP = 4, WRF_WIDTH = 3 };
 
 static int wrf(const int a[6], MPI_Datatype *type, void (*face)(const int size[3], const int part[3], MPI_Datatype *t))
@@ -67,8 +66,8 @@ int wrf_sa(const int a[6], MPI_Datatype *type)
     return wrf(a, type, face_subarray);
 }
 
-/* MILC su3_zdown: {x, y, z, t}: the z face of a 4-D lattice of su3 vectors (6 floats), of even and odd sites, which
- * lie in two halves. */
+/* MILC su3_zdown: {x, y, z, t}: the z face of a 4-D lattice of su3 vectors (6 floats), of even and odd sites, which lie in
+ * two halves. */
 int milc(const int a[6], MPI_Datatype *type)
 {
     int plane = a[0] * a[1] / 2;
@@ -127,8 +126,7 @@ int specfem_oc(const int a[6], MPI_Datatype *type)
     return 1;
 }
 
-/* SPECFEM3D, crust and mantle with inner core: {points, mean gap}: three floats a point, of two meshes of different
- * size. */
+/* SPECFEM3D, crust and mantle with inner core: {points, mean gap}: three floats a point, of two meshes of different size. */
 int specfem_cm(const int a[6], MPI_Datatype *type)
 {
     MPI_Datatype types[2];
@@ -147,8 +145,8 @@ int specfem_mt(const int a[6], MPI_Datatype *type)
     return 1;
 }
 
-/* LAMMPS: {atoms, mean gap, full}: of the same scattered atoms the position (3 doubles), tag, type and mask (ints);
- * with `full` also the charge (double) and the molecule (int). Each property is an array of its own. */
+/* LAMMPS: {atoms, mean gap, full}: of the same scattered atoms the position (3 doubles), tag, type and mask (ints); with
+ * `full` also the charge (double) and the molecule (int). Each property is an array of its own. */
 int lammps(const int a[6], MPI_Datatype *type)
 {
     MPI_Datatype types[6];

@@ -77,8 +77,7 @@ int records(const int a[6], MPI_Datatype *type)
     return a[0];
 }
 
-/* {n, width}: the `width` planes at the low end of the fastest axis of two n^3 blocks of floats, one after the
- * other. */
+/* {n, width}: the `width` planes at the low end of the fastest axis of two n^3 blocks of floats, one after the other. */
 int two_subarrays(const int a[6], MPI_Datatype *type)
 {
     int sizes[] = { a[0], a[0], a[0] }, subsizes[] = { a[0], a[0], a[1] }, starts[] = { 0, 0, 0 };

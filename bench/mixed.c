@@ -1,9 +1,9 @@
 /* mixed.c: contiguous and derived messages of the same device memory, by turns in one process.
  *
- * An MPI and stridec that both open memory of the other rank stand in each other's way where one keeps open what was
- * freed. So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows
- * named "fresh" have a new pair at each visit, and count the first message alone. Compare a run with stridec and one
- * of the MPI alone (bench/mixed.py). */
+ * An MPI and stridec that both open memory of the other rank stand in each other's way where one keeps open what was freed.
+ * So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows named
+ * "fresh" have a new pair at each visit, and count the first message alone. Compare a run with stridec and one of the MPI
+ * alone (bench/mixed.py). */
 #include "mixed.h"
 #include "common.h"
 #include "together.h"

@@ -3,8 +3,8 @@
 #define STRIDEC_BENCH_MIXED_H
 #include <stdio.h>
 
-/* Checks and times all rows between ranks 0 and 1; rank 0 writes them to f as members of a JSON array, where f is
- * not NULL. Without f it only checks. Returns how many rows had wrong bytes. Collective. */
+/* Checks and times all rows between ranks 0 and 1; rank 0 writes them to f as members of a JSON array, where f is not NULL.
+ * Without f it only checks. Returns how many rows had wrong bytes. Collective. */
 int mixed_run(FILE *f, int rank);
 
 #endif

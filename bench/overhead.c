@@ -2,12 +2,11 @@
  *
  * usage: mpirun -n 2 [stridec run --] overhead [--gpu] [--rounds N] [RESULTS.json]
  *
- * Round trips of 8 bytes, and windows of 64 of them sent at once, from the program's data, the heap, the stack and a
- * block that malloc maps. In turns, a thousand messages each, the calls go as the program's own do (through stridec
- * where that is preloaded) and straight to the MPI's library; so the two share a process, its memory and the
- * machine's mood. --gpu makes a GPU context first, and measures what the driver takes to tell where a pointer
- * points; without it libcuda.so.1 is not loaded. Threads and memory of rank 0 are those at the end, from /proc.
- * Without preloading, the ratios show the noise. */
+ * Round trips of 8 bytes, and windows of 64 of them sent at once, from the program's data, the heap, the stack and a block
+ * that malloc maps. In turns, a thousand messages each, the calls go as the program's own do (through stridec where that is
+ * preloaded) and straight to the MPI's library; so the two share a process, its memory and the machine's mood. --gpu makes
+ * a GPU context first, and measures what the driver takes to tell where a pointer points; without it libcuda.so.1 is not
+ * loaded. Threads and memory of rank 0 are those at the end, from /proc. Without preloading, the ratios show the noise. */
 #include "common.h"
 #include "library.h"
 #include <cuda.h>
@@ -77,8 +76,8 @@ static double windows(const struct calls *c, char *buf)
     return (now_us() - start) / (TRIPS / WINDOW * WINDOW);
 }
 
-static void measure(FILE *f, const char *memory, const char *test, double (*run)(const struct calls *, char *),
-                    char *buf, int rounds)
+static void measure(FILE *f, const char *memory, const char *test, double (*run)(const struct calls *, char *), char *buf,
+                    int rounds)
 {
     static double with[ROUNDS_MAX], alone[ROUNDS_MAX], ratio[ROUNDS_MAX];
     static bool any;
@@ -94,8 +93,7 @@ static void measure(FILE *f, const char *memory, const char *test, double (*run)
     }
     if (f)
         fprintf(f, "%s{\"memory\": \"%s\", \"test\": \"%s\", \"program_us\": %.4f, \"mpi_us\": %.4f, \"ratio\": %.4f}",
-                any ? ",\n" : "", memory, test, median_of(with, rounds), median_of(alone, rounds),
-                median_of(ratio, rounds));
+                any ? ",\n" : "", memory, test, median_of(with, rounds), median_of(alone, rounds), median_of(ratio, rounds));
     any = true;
 }
 

@@ -66,8 +66,8 @@ static bool measure_limits(struct limits *m)
 
 static void table_head(const struct limits *m)
 {
-    fprintf(stderr, "%s, %d SMs; launch + synchronise %.2f us; copy %.0f GB/s; empty kernel in a graph %.2f us\n",
-            m->gpu, m->multiprocessors, m->launch_us, m->bytes_per_us / 1000, m->graph_us);
+    fprintf(stderr, "%s, %d SMs; launch + synchronise %.2f us; copy %.0f GB/s; empty kernel in a graph %.2f us\n", m->gpu,
+            m->multiprocessors, m->launch_us, m->bytes_per_us / 1000, m->graph_us);
     fprintf(stderr, "%-41s %-6s %8s %8s %6s %8s %6s | %8s %8s | %7s %7s %7s | %4s %2s | %s\n", "case", "way", "prod.us",
             "best.us", "ratio", "floor", "b/fl", "prodcold", "bestcold", "pr.call", "be.call", "fl.call", "n", "x",
             "best variant");

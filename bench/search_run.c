@@ -157,8 +157,7 @@ static bool right(struct search *w, const struct subject *s)
 static void make_checkers(struct search *w)
 {
     char *constants = layout_source(&w->l), *text;
-    if (asprintf(&text, "%s%s#define CHECKERS\n%s", constants, w->plain ? "#define PLAIN\n" : "", search_kernels) < 0)
-        abort();
+    if (asprintf(&text, "%s%s#define CHECKERS\n%s", constants, w->plain ? "#define PLAIN\n" : "", search_kernels) < 0) abort();
     compile_all(1, &text, &w->checkers);
     if (!w->checkers) exit(1);
     CU(cuModuleGetFunction(&w->span_words, w->checkers, "span_words"));
@@ -240,8 +239,7 @@ static void try_variants(struct search *w, const struct variants *list, int firs
         char name[24], text[200];
         snprintf(name, sizeof name, "v%d", i);
         if (now_us() > w->deadline_us) break;
-        if (!module[(i - first) / PER_FILE] ||
-            cu.cuModuleGetFunction(&s.kernel, module[(i - first) / PER_FILE], name)) {
+        if (!module[(i - first) / PER_FILE] || cu.cuModuleGetFunction(&s.kernel, module[(i - first) / PER_FILE], name)) {
             w->failed++;
             continue;
         }
@@ -283,8 +281,7 @@ static void measure(struct search *w, struct subject *s)
     int launches = w->production.warm_us > 60 ? 8 : 40;
     size_t before = 0;
     s->warm_us = gpu_us(w, s, 1, launches, 15);
-    s->cold_us =
-        w->buffers > 1 ? gpu_us(w, s, w->buffers, launches > w->buffers ? launches : w->buffers, 5) : s->warm_us;
+    s->cold_us = w->buffers > 1 ? gpu_us(w, s, w->buffers, launches > w->buffers ? launches : w->buffers, 5) : s->warm_us;
     s->call_us = call_us(w, s);
     if (!cu.cuCtxSetLimit || !cu.cuCtxGetLimit || cu.cuCtxGetLimit(&before, CU_LIMIT_MAX_L2_FETCH_GRANULARITY)) return;
     for (int i = 0; i < 3; i++)
@@ -314,9 +311,9 @@ static void report(struct search *w, const struct subject *unfit)
     struct subject *call = w->s, *cold = w->s;
     int top = 0;
     printf("%s{\"case\": \"%s\", \"way\": \"%s\", \"bytes\": %lld, \"tried\": %d, \"wrong\": %d, \"not_compiled\": %d, "
-           "\"floor_kernel_us\": %.3f, \"floor_call_us\": %.3f, \"buffers_cold\": %d,\n  \"production\": ",
-           w->pack ? "" : ",\n", w->l.name, w->pack ? "pack" : "unpack", (long long)layout_bytes(&w->l), w->n,
-           w->wrong_bytes, w->failed, floor, w->launch_us + floor, w->buffers);
+           "\"floor_kernel_us\": %.3f, \"floor_call_us\": %.3f, \"buffers_cold\": %d,\n  \"production\": ", w->pack ? "" : ",\n", w->l.name,
+           w->pack ? "pack" : "unpack", (long long)layout_bytes(&w->l), w->n, w->wrong_bytes, w->failed, floor,
+           w->launch_us + floor, w->buffers);
     print_subject(&w->production, "production");
     if (unfit) {
         printf(",\n  \"rewriting_gaps\": ");

@@ -143,8 +143,7 @@ char *variant_source(const struct variant *v, bool pack, int number)
     int n = -1;
     switch (v->family) {
     case LINEAR:
-        n = asprintf(&text,
-                     "#define B%d linear<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d>\nSEARCH_KERNEL(v%d, %d, B%d)\n",
+        n = asprintf(&text, "#define B%d linear<%s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d>\nSEARCH_KERNEL(v%d, %d, B%d)\n",
                      number, way, v->word, v->item, v->flight, v->threads, v->map, v->load, v->store, v->fetch, v->grid,
                      v->bands ? v->bands : 1, number, v->threads, number);
         break;
@@ -184,8 +183,7 @@ static bool fits(const struct variant *v, const struct search_layout *l, bool pa
 {
     int64_t align = l->length | l->offset, bytes = (int64_t)v->item * v->flight * v->threads;
     for (int d = 0; d < l->dims; d++) align |= l->step[d];
-    bool wide = v->family == BULK_ROWS ? v->word == l->length && align % 16 == 0
-                                       : l->length % v->word == 0 && align % v->word == 0;
+    bool wide = v->family == BULK_ROWS ? v->word == l->length && align % 16 == 0 : l->length % v->word == 0 && align % v->word == 0;
     if (v->grid && variant_chunks(v, l) <= (int64_t)v->ctas * 132) return false;
     if (v->fetch && (pack || v->family != LINEAR)) return false;
     if (v->fetch == 3 && (v->word != l->length || l->length >= 32)) return false;
@@ -195,11 +193,9 @@ static bool fits(const struct variant *v, const struct search_layout *l, bool pa
     if (v->bands && (v->family != LINEAR || v->grid == 2 || variant_chunks(v, l) % v->bands)) return false;
     if (v->family == LINEAR && (v->item < v->word || layout_bytes(l) % v->item)) return false;
     if (v->family == LINEAR && v->flight * v->item > 256) return false;
-    if (v->family == STAGED && (v->flight * v->word % 16 || v->flight * v->word > 64 ||
-                                1LL * v->threads * v->flight * v->word > 49152 || layout_bytes(l) % 16))
-        return false;
-    if ((v->family == BULK || v->family == BULK_ROWS) && (bytes > 48000 || bytes % 16 || layout_bytes(l) % 16))
-        return false;
+    if (v->family == STAGED && (v->flight * v->word % 16 || v->flight * v->word > 64 || 1LL * v->threads * v->flight * v->word > 49152 ||
+                                layout_bytes(l) % 16)) return false;
+    if ((v->family == BULK || v->family == BULK_ROWS) && (bytes > 48000 || bytes % 16 || layout_bytes(l) % 16)) return false;
     if (v->family == TILE && (l->step[0] != 8 || v->threads > 1024)) return false;
     return wide;
 }
@@ -251,8 +247,7 @@ void variants_cores(struct variants *to, const struct search_layout *l, bool pac
     for (int threads = 32; threads <= 1024 && !plain; threads *= 2) {
         if (l->length <= 4096)
             for (int flight = 1; flight <= 4; flight *= 2)
-                add(to, l, pack,
-                    (struct variant){BULK_ROWS, (int)l->length, (int)l->length, flight, threads, 0, 0, 0, 0, 0, 0, 0});
+                add(to, l, pack, (struct variant){ BULK_ROWS, (int)l->length, (int)l->length, flight, threads, 0, 0, 0, 0, 0, 0, 0 });
         if (threads >= 128)
             add(to, l, pack, (struct variant){ TILE, 8, 8, 1, threads, 0, 0, 0, 0, 0, 0, 0 });
     }
@@ -283,7 +278,7 @@ void variants_hints(struct variants *to, const struct search_layout *l, bool pac
 /* The hints of the fastest variants, crossed on the fastest cores. */
 void variants_mixes(struct variants *to, const struct search_layout *l, bool pack, const struct variant *best, int n)
 {
-    int load[3] = {0}, store[3] = {0}, fetch[2] = {0}, band[2] = {0}, loads = 1, stores = 1, fetches = 1, banded = 1;
+    int load[3] = { 0 }, store[3] = { 0 }, fetch[2] = { 0 }, band[2] = { 0 }, loads = 1, stores = 1, fetches = 1, banded = 1;
     for (int i = 0; i < n; i++) {
         if (best[i].load && loads < 3 && best[i].load != load[loads - 1]) load[loads++] = best[i].load;
         if (best[i].store && stores < 3 && best[i].store != store[stores - 1]) store[stores++] = best[i].store;

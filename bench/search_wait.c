@@ -247,15 +247,14 @@ int search_wait_main(int flags)
         for (size_t g = 0; g < sizeof grids / sizeof *grids; g++)
             for (size_t m = 0; m < METHODS; m++) {
                     bool written = methods[m].run == by_write_value;
-                    if ((written && !cu.cuStreamWriteValue32) || (takes_graph(m) && !cu.cuGraphExecKernelNodeSetParams))
-                        continue;
-                    w.grid = grids[g];
-                    w.told = flags == 0 && grids[g] <= 128;
-                    time_method(&w, m, head);
-                    printf(", \"stream\": \"%s\", \"context_flags\": %d}", streams[s].name, flags);
-                    fflush(stdout);
-                    if (w.told) fprintf(stderr, "  %s stream\n", streams[s].name);
-                    head = ",\n";
+                if ((written && !cu.cuStreamWriteValue32) || (takes_graph(m) && !cu.cuGraphExecKernelNodeSetParams)) continue;
+                w.grid = grids[g];
+                w.told = flags == 0 && grids[g] <= 128;
+                time_method(&w, m, head);
+                printf(", \"stream\": \"%s\", \"context_flags\": %d}", streams[s].name, flags);
+                fflush(stdout);
+                if (w.told) fprintf(stderr, "  %s stream\n", streams[s].name);
+                head = ",\n";
             }
         CU(cuStreamDestroy(w.stream));
     }

@@ -1,11 +1,11 @@
-/* columns.c: a field in GPU memory, cut into strips of columns, one a rank; halo columns go to both neighbours, and
- * some columns are written out as the field changes. Uses stridec.h, and runs without stridec as well.
+/* columns.c: a field in GPU memory, cut into strips of columns, one a rank; halo columns go to both neighbours, and some
+ * columns are written out as the field changes. Uses stridec.h, and runs without stridec as well.
  *
  * usage: mpirun -n RANKS [stridec run --] columns [rows [columns [steps]]]      (512 64 4)
  *
- * With stridec: the halo's datatype is registered, the query tells how it will travel, MPI takes device memory, and
- * the columns to be written are packed on the stream that computes the field, without waiting for it. Without:
- * everything goes by way of a copy in host memory. Every halo cell and every written byte is checked either way. */
+ * With stridec: the halo's datatype is registered, the query tells how it will travel, MPI takes device memory, and the
+ * columns to be written are packed on the stream that computes the field, without waiting for it. Without: everything
+ * goes by way of a copy in host memory. Every halo cell and every written byte is checked either way. */
 #include <cuda_runtime_api.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -130,8 +130,7 @@ static void share(const struct stridec_host_list *first, struct stridec_host_lis
 }
 
 /* Fills a list from `room` on; what follows it. */
-static char *fill_one(const struct plan *p, const struct stridec_host_list *first, struct stridec_host_list *list,
-                      char *room)
+static char *fill_one(const struct plan *p, const struct stridec_host_list *first, struct stridec_host_list *list, char *room)
 {
     size_t at = array_bytes(p, p->at), start = array_bytes(p, p->start);
     char *cuts = room + at + start;

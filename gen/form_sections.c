@@ -39,8 +39,7 @@ struct stridec_host_section *form_section_new(struct form_cut *c)
 {
     int64_t n = c->sections;
     /* At powers of two there is no room left. */
-    struct stridec_host_section *more =
-        n & (n - 1) ? c->section : realloc(c->section, (size_t)(2 * n + 1) * sizeof *more);
+    struct stridec_host_section *more = n & (n - 1) ? c->section : realloc(c->section, (size_t)(2 * n + 1) * sizeof *more);
     if (!more) return NULL;
     c->section = more, c->sections++;
     return &more[n];

@@ -1,8 +1,7 @@
-/* form_sections.h: blocks that are short, and multiples of one length, are cut into pieces of that for code in host
- * memory: then every copy is of a constant length. What that length is may change on the way, where a list goes on
- * with other blocks: a section is of pieces of one length. Where it goes on with another property of the same atoms,
- * say, the sections share their entries, which count pieces: what was read is near when it is read again
- * (form_share.c). */
+/* form_sections.h: blocks that are short, and multiples of one length, are cut into pieces of that for code in host memory: then
+ * every copy is of a constant length. What that length is may change on the way, where a list goes on with other blocks:
+ * a section is of pieces of one length. Where it goes on with another property of the same atoms, say, the sections share
+ * their entries, which count pieces: what was read is near when it is read again (form_share.c). */
 #ifndef STRIDEC_GEN_FORM_SECTIONS_H
 #define STRIDEC_GEN_FORM_SECTIONS_H
 #include "form.h"
@@ -26,8 +25,8 @@ int64_t form_piece(int64_t common, int unit);
 
 /* Another section, for the caller to fill in; NULL without memory. */
 struct stridec_host_section *form_section_new(struct form_cut *c);
-/* Those of the list's first blocks that repeat the very first ones at other places, each in a length of its own;
- * none where less than half of the list is such. *c is empty before. */
+/* Those of the list's first blocks that repeat the very first ones at other places, each in a length of its own; none where
+ * less than half of the list is such. *c is empty before. */
 void form_share(const struct form_node *n, bool narrow, struct form_cut *c);
 
 #endif

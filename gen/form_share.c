@@ -1,7 +1,6 @@
 /* form_share.c: lists that go through the same scattered places several times, in an array of its own each time: the
- * properties of atoms, say. Block k of every time lies and is long as block k of the first time, times a factor: the
- * length of an atom in that array by its length in the first. One list of atoms serves all of them. See
- * form_sections.h. */
+ * properties of atoms, say. Block k of every time lies and is long as block k of the first time, times a factor: the length of
+ * an atom in that array by its length in the first. One list of atoms serves all of them. See form_sections.h. */
 #include "form_sections.h"
 #include <stdlib.h>
 
@@ -94,8 +93,8 @@ static bool fit(const struct blocks *b, int64_t each, int64_t length)
     return true;
 }
 
-/* As many times as there is code for, if they make up half of the list, by pieces that are not much shorter than it
- * would be cut into otherwise. */
+/* As many times as there is code for, if they make up half of the list, by pieces that are not much shorter than it would be cut
+ * into otherwise. */
 static bool share(const struct blocks *b, int64_t each, int64_t times, bool narrow, struct form_cut *c)
 {
     int64_t bytes = 0, common = 0;

@@ -101,10 +101,11 @@ struct gen *gen_open(struct reason *why);
 void gen_close(struct gen *g);
 
 /*
- * The host target: C for data in host memory. A source has three functions, stridec_host_pack, stridec_host_unpack
- * and stridec_host_copy, each of a pointer to a struct stridec_host. The last copies whole elements, `end` bytes of
- * them, to where element 0 of others of the same tree and extent lies, the root's offset included: `packed`. Of
- * their plan the family counts; GEN_GENERIC has none: pack.h serves it. */
+ * The host target: C for data in host memory. A source has three functions, stridec_host_pack, stridec_host_unpack and
+ * stridec_host_copy, each of a pointer to a struct stridec_host. The last copies whole elements, `end` bytes of them, to where
+ * element 0 of others of the same tree and extent lies, the root's offset included: `packed`. Of their plan the family counts;
+ * GEN_GENERIC has none: pack.h serves it.
+ */
 
 /* A list of the tree, in the order of the form's nodes, padded so that entries may be fetched ahead (form_host.c). */
 struct stridec_host_list {
@@ -114,8 +115,8 @@ struct stridec_host_list {
     int64_t sections;
     int64_t entry;      /* bytes of an entry of `at` */
 };
-/* Blocks that are cut into pieces of one length. Piece k lies at origin + at[first + k] * step. A list's only
- * section has no origin, and the list's units are its steps. */
+/* Blocks that are cut into pieces of one length. Piece k lies at origin + at[first + k] * step. A list's only section has no
+ * origin, and the list's units are its steps. */
 struct stridec_host_section {
     int64_t piece;      /* bytes */
     int64_t first, count; /* pieces; others may have the same entries */

@@ -4,8 +4,8 @@
 #include "gen.h"
 #include <lua.h>
 
-/* Pushes a form's tree, as push_node says, with what is known of the whole: family, word, bytes (which lists make a
- * class), numbers. */
+/* Pushes a form's tree, as push_node says, with what is known of the whole: family, word, bytes (which lists make a class),
+ * numbers. */
 void gen_push_form(lua_State *L, const struct form *f);
 /* By enum gen_direction. */
 extern const char *const gen_directions[];

@@ -130,8 +130,7 @@ struct type *type_named(int64_t size, int align, struct reason *why)
     return type_new(tree_dense(0, size, why), 0, size, align, false, why);
 }
 
-struct type *type_pair(int64_t value_size, int64_t at, int64_t index_size, int64_t extent, int align,
-                       struct reason *why)
+struct type *type_pair(int64_t value_size, int64_t at, int64_t index_size, int64_t extent, int align, struct reason *why)
 {
     if (!type_check("pair", "value_size", value_size, why) || !type_check("pair", "at", at, why) ||
         !type_check("pair", "index_size", index_size, why) || !type_check("pair", "extent", extent, why) ||

@@ -25,13 +25,10 @@ enum type_distribution { TYPE_DISTRIBUTE_NONE, TYPE_DISTRIBUTE_BLOCK, TYPE_DISTR
 /* A named type: size contiguous bytes (extent == size). */
 struct type *type_named(int64_t size, int align, struct reason *why);
 /* A predefined value-index pair such as MPI_DOUBLE_INT: value, then an int at `at`, of the C struct's extent. */
-struct type *type_pair(int64_t value_size, int64_t at, int64_t index_size, int64_t extent, int align,
-                       struct reason *why);
+struct type *type_pair(int64_t value_size, int64_t at, int64_t index_size, int64_t extent, int align, struct reason *why);
 struct type *type_contiguous(int64_t count, const struct type *old, struct reason *why);
-struct type *type_vector(int64_t count, int64_t blocklength, int64_t stride, const struct type *old,
-                         struct reason *why);
-struct type *type_hvector(int64_t count, int64_t blocklength, int64_t stride_bytes, const struct type *old,
-                          struct reason *why);
+struct type *type_vector(int64_t count, int64_t blocklength, int64_t stride, const struct type *old, struct reason *why);
+struct type *type_hvector(int64_t count, int64_t blocklength, int64_t stride_bytes, const struct type *old, struct reason *why);
 struct type *type_indexed(int64_t count, const int64_t blocklengths[], const int64_t displacements[],
                           const struct type *old, struct reason *why);
 struct type *type_hindexed(int64_t count, const int64_t blocklengths[], const int64_t displacements[],

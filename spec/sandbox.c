@@ -245,13 +245,11 @@ static void string_library(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* Of a name that is neither Lua's, nor a type or a constructor, nor the spec's own: it would else be nil, and
- * vanish. */
+/* Of a name that is neither Lua's, nor a type or a constructor, nor the spec's own: it would else be nil, and vanish. */
 static int unknown_name(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);
-    return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: README lists the types and constructors",
-                         name ? name : "?");
+    return sandbox_raise(L, sandbox_line(L), "there is no `%.100s`: README lists the types and constructors", name ? name : "?");
 }
 
 void sandbox_environment(lua_State *L)

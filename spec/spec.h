@@ -18,8 +18,7 @@ struct spec {
 #define SPEC_INSTRUCTIONS_MAX 50000000L
 #define SPEC_MEMORY_MAX ((size_t)256 << 20)
 
-/* Returns NULL with "FILE:LINE: message" in *why on failure, "FILE: message" where no line is to blame. Free with
- * spec_free. */
+/* Returns NULL with "FILE:LINE: message" in *why on failure, "FILE: message" where no line is to blame. Free with spec_free. */
 struct spec *spec_load(const char *path, struct reason *why);
 void spec_free(struct spec *s);
 

@@ -1,8 +1,11 @@
-/* again.c: types in host memory that are made, committed, used once and freed, again and again: the layout is known
- * by then, and served as that of a type that is kept. Layouts that never come again are left to the MPI. A type that
- * was not committed is refused, though its layout is known. Every byte is compared.
+/* again.c: types in host memory that are made, committed, used once and freed, again and again: the layout is known by then,
+ * and served as that of a type that is kept. Layouts that never come again are left to the MPI. A type that was not committed is
+ * refused, though its layout is known. Every byte is compared.
  *
- * run: MPI_TEST_SIM=0 -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: -n 2 --host */
+ * run: MPI_TEST_SIM=0 -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: -n 2 --host
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -30,8 +33,7 @@ static float *filled(int step, float first)
     return all;
 }
 
-/* From rank 0 to rank 1, where it is received as plain floats, or by a type that is as fresh. Returns what of it was
- * offered. */
+/* From rank 0 to rank 1, where it is received as plain floats, or by a type that is as fresh. Returns what of it was offered. */
 static long message(int step, int number, bool typed)
 {
     MPI_Datatype t = rows_type(step);
@@ -126,8 +128,7 @@ static void uncommitted(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int send[2] = {send_uncommitted(100), send_uncommitted(2)}, pack[2] = {pack_uncommitted(100), pack_uncommitted(2)};
     expect(send[0] == send[1], "MPI_Send: error class %d, by a known layout %d", send[0], send[1]);
-    expect(pack[0] == pack[1] || pack[1] == MPI_ERR_TYPE, "MPI_Pack: error class %d, by a known layout %d", pack[0],
-           pack[1]);
+    expect(pack[0] == pack[1] || pack[1] == MPI_ERR_TYPE, "MPI_Pack: error class %d, by a known layout %d", pack[0], pack[1]);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     report("types that were not committed");
 }

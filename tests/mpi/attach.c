@@ -1,21 +1,25 @@
-/* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in
- * place, by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
+/* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in place,
+ * by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
  *
- * usage: attach [shared | placed | mapped | chosen | driver | both | broken | refused | failing | ordinary | apart]:
- * what becomes of them What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on
- * what is quicker here.
+ * usage: attach [shared | placed | mapped | chosen | driver | both | broken | refused | failing | ordinary | apart]: what
+ * becomes of them
+ * What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on what is quicker here.
  *
- * run: STRIDEC_HOST=on -n 2 --host shared run: STRIDEC_HOST=on -n 2 shared run: STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed run: MPI_TEST_SIM=0 STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped run: MPI_TEST_SIM=0 STRIDEC_HOST=on
- * LD_PRELOAD=@XPMEM -n 2 --host chosen run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@XPMEM XPMEM_FAIL=bus -n 2 --host broken run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@XPMEM -n 2 placed run: STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 driver run: STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused run: STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing run: STRIDEC_HOST=off -n 2 --host
- * ordinary run: STRIDEC_HOST=on -n 2 --host apart */
+ * run: STRIDEC_HOST=on -n 2 --host shared
+ * run: STRIDEC_HOST=on -n 2 shared
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 --host chosen
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=bus -n 2 --host broken
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 placed
+ * run: STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 driver
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing
+ * run: STRIDEC_HOST=off -n 2 --host ordinary
+ * run: STRIDEC_HOST=on -n 2 --host apart
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -124,8 +128,7 @@ static void all_ways(struct layout layouts[])
 {
     for (int way = 0; way < WAYS; way++) {
         for (int i = 0; i < ROUNDS; i++)
-            try((enum way)way, &layouts[1 + (i + way) % 5], &layouts[i % LAYOUT_FAMILY_B], MPI_COMM_WORLD,
-                (uint64_t)(20 * i + way));
+            try((enum way)way, &layouts[1 + (i + way) % 5], &layouts[i % LAYOUT_FAMILY_B], MPI_COMM_WORLD, (uint64_t)(20 * i + way));
         report("way %d", way);
     }
 }
@@ -139,14 +142,13 @@ static void long_blocks(void)
     MPI_Type_vector(20, 1 << 13, 10001, MPI_BYTE, &type[1]);
     MPI_Type_vector(5 << 9, 1 << 6, 100, MPI_BYTE, &type[2]);
     for (int i = 0; i < 3; i++) type_commit(&type[i]), layout_of(&l[i], type[i], 1, "a vector");
-    for (int i = 0; i < 18; i++)
-        try(i % 2 ? BLOCKING : EXCHANGE, &l[i % 3], &l[i / 3 % 3], MPI_COMM_WORLD, (uint64_t)i);
+    for (int i = 0; i < 18; i++) try(i % 2 ? BLOCKING : EXCHANGE, &l[i % 3], &l[i / 3 % 3], MPI_COMM_WORLD, (uint64_t)i);
     for (int i = 0; i < 3; i++) layout_free(&l[i]);
     report("long blocks");
 }
 
-/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of
- * a room, several, and what goes no way round (runtime/protocol/shm_fill.c). */
+/* Blocks of 72 bytes, which lie across the lines of a room: hardly more than comes with the descriptor, one piece of a room,
+ * several, and what goes no way round (runtime/protocol/shm_fill.c). */
 static void across_lines(void)
 {
     static const int blocks[] = {57, 60, 200, 2000, 9000};
@@ -188,8 +190,7 @@ static void too_short(const struct layout *l)
             int rc = i < 3 ? MPI_Recv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
                            : MPI_Irecv(in.origin, room[i % 3], MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &r);
             if (i >= 3) rc = MPI_Wait(&r, MPI_STATUS_IGNORE);
-            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3],
-                   error_name(error_class(rc)));
+            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3], error_name(error_class(rc)));
             buf_check_but(&in, 0, (size_t)room[i % 3], "beside a receive that is too short");
         }
         buf_free(&out), buf_free(&in);
@@ -285,15 +286,13 @@ static void short_runs(void)
     long packed = packings() - before;
     buf_expect_from(&b, &l, &l, 60 + (uint64_t)peer);
     buf_check(&b, "what was exchanged");
-    if (before >= 0)
-        expect(is("apart") || (is("ordinary") ? !packed : packed >= 2), "packed and unpacked %ld times", packed);
+    if (before >= 0) expect(is("apart") || (is("ordinary") ? !packed : packed >= 2), "packed and unpacked %ld times", packed);
     buf_free(&b);
     layout_free(&l);
     report("short runs in a call that doesn't offer");
 }
 
-/* Longer than the ring of a room (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not
- * begun. */
+/* Longer than the ring of a room (runtime/node/shm_pool.h): to a receiver who keeps up, and to one who has not begun. */
 static void past_the_ring(void)
 {
     MPI_Request sent;
@@ -339,8 +338,7 @@ static void brief_runs(void)
         buf_expect_from(&in, &l, &l, 80 + (uint64_t)peer);
         buf_check(&in, "what was received"), buf_check(&out, "what was sent");
         bool all = code && runs[i] >= 32 && !is("ordinary");
-        if (before >= 0 && !is("apart"))
-            expect(packed == (all ? 2 : 0), "%d doubles were packed and unpacked %ld times", runs[i], packed);
+        if (before >= 0 && !is("apart")) expect(packed == (all ? 2 : 0), "%d doubles were packed and unpacked %ld times", runs[i], packed);
         buf_free(&out), buf_free(&in), layout_free(&l);
     }
     report("brief messages of short runs");
@@ -443,8 +441,7 @@ static long number(const char *name)
 static void took_the_way(void)
 {
     long shared = offers ? offers(0) : 0, placed = offers ? offers(1) : 0;
-    bool hidden =
-        number("attach_calls") == 0 && (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init"));
+    bool hidden = number("attach_calls") == 0 && (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init"));
     if (!offers || is("apart") || hidden) {
         note("stridec is not there, a rank may be apart, or calls can't be counted");
         return;
@@ -457,22 +454,18 @@ static void took_the_way(void)
     if (is("mapped")) expect(windows < maps, "%ld windows", windows);
     if (is("mapped") && my_rank == 1) expect(number("xpmem_sim_detached"), "no window was given up");
     if (is("chosen")) expect(maps > 5 && placed > 5 && shared > 0, "%ld mapped, %ld shared", maps, shared);
-    if (is("driver"))
-        expect(!maps && !placed && shared > 50, "%ld mapped, %ld placed, %ld shared", maps, placed, shared);
+    if (is("driver")) expect(!maps && !placed && shared > 50, "%ld mapped, %ld placed, %ld shared", maps, placed, shared);
     if (is("broken") && my_rank == 1) expect(maps > 50 && reads >= maps, "%ld mapped, %ld read", maps, reads);
     if (is("both") && my_rank == 1) expect(maps > 10 && reads > 20, "%ld mapped, %ld read", maps, reads);
     if (is("placed")) expect(!maps, "%ld messages were mapped", maps);
-    if (is("refused"))
-        expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
-    if (is("failing"))
-        expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures",
-               shared, placed, number("attach_failures"));
+    if (is("refused")) expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
+    if (is("failing")) expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures", shared, placed, number("attach_failures"));
     if (is("ordinary")) expect(!placed && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
     report("they went the way that they should: %s", what);
 }
 
-/* Rank 1 as the launcher has it, before MPI_Init, begins anew in a namespace of process numbers of its own. Of Open
- * MPI alone: MPICH does not start there (UCX opens the other's /proc/PID/fd). */
+/* Rank 1 as the launcher has it, before MPI_Init, begins anew in a namespace of process numbers of its own. Of Open MPI alone:
+ * MPICH does not start there (UCX opens the other's /proc/PID/fd). */
 static void go_apart(char **argv)
 {
     char *in[16] = {"unshare", "-pf"}, exe[4096];

@@ -58,8 +58,8 @@ static void told(const struct message *m, const MPI_Status *status, const char *
 {
     int n = -1;
     MPI_Get_count(status, m->l->type, &n);
-    expect(n == 1 && status->MPI_SOURCE == 0 && status->MPI_TAG == m->tag, "%s tells of %d elements of rank %d, tag %d",
-           by, n, status->MPI_SOURCE, status->MPI_TAG);
+    expect(n == 1 && status->MPI_SOURCE == 0 && status->MPI_TAG == m->tag, "%s tells of %d elements of rank %d, tag %d", by,
+           n, status->MPI_SOURCE, status->MPI_TAG);
 }
 
 static void probed(const struct message *m)
@@ -146,8 +146,7 @@ static void offers_brief(void)
     for (int i = 0; i < 5; i++) {
         small(&l, floats[i]);
         for (int w = 0; w < WAYS; w++) carry(ways[w], &l, MEM_DEVICE, "a short message");
-        if (my_rank == 0)
-            expect(offers_sized(l.bytes) == (!packed && l.bytes >= 32), "%d bytes went the other way", l.bytes);
+        if (my_rank == 0) expect(offers_sized(l.bytes) == (!packed && l.bytes >= 32), "%d bytes went the other way", l.bytes);
         layout_free(&l);
     }
     report("short messages in device memory");
@@ -161,9 +160,8 @@ static void truncates(void)
     buf_make(&b, MEM_DEVICE, my_rank ? &few : &l, 0, 3);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (my_rank == 0) MPI_Send(b.origin, 1, l.type, 1, 8, MPI_COMM_WORLD);
-    else
-        expect_equal(error_class(MPI_Recv(b.origin, 1, few.type, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE)),
-                     MPI_ERR_TRUNCATE, "the error class");
+    else expect_equal(error_class(MPI_Recv(b.origin, 1, few.type, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE)), MPI_ERR_TRUNCATE,
+                      "the error class");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     buf_free(&b);
     layout_free(&l), layout_free(&few);
@@ -207,8 +205,7 @@ static void refuses(void)
     else memset(word, 0, sizeof word), MPI_Recv(word, sizeof word, MPI_CHAR, 0, 30, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     expect(!strcmp(word, "0123456789abcdef"), "the word is %s", word);
     for (int i = SENDS - 1; my_rank && i >= 0; i--) {
-        if (i / 2)
-            MPI_Irecv(b[i].origin, 1, l.type, 0, 20 + i, MPI_COMM_WORLD, &r[i]), MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+        if (i / 2) MPI_Irecv(b[i].origin, 1, l.type, 0, 20 + i, MPI_COMM_WORLD, &r[i]), MPI_Wait(&r[i], MPI_STATUS_IGNORE);
         else MPI_Recv(b[i].origin, 1, l.type, 0, 20 + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         buf_expect_from(&b[i], &l, &l, 70 + (uint64_t)i);
         buf_check(&b[i], "what was under way");

@@ -1,16 +1,19 @@
-/* callbacks.c: messages in callbacks: of attributes of MPI_COMM_SELF, which MPI_Finalize calls before all else,
- * while other ranks are not in MPI_Finalize yet, of attributes of a datatype, and of those of a communicator that is
- * duplicated; in error handlers, and after one that left the call by longjmp; and in the functions of a generalized
- * request. What comes from a rank that goes on as usual arrives, in host memory and on the device, and what lies on
- * the device is sent.
+/* callbacks.c: messages in callbacks: of attributes of MPI_COMM_SELF, which MPI_Finalize calls before all else, while other ranks
+ * are not in MPI_Finalize yet, of attributes of a datatype, and of those of a communicator that is duplicated; in error handlers,
+ * and after one that left the call by longjmp; and in the functions of a generalized request. What comes from a rank that goes
+ * on as usual arrives, in host memory and on the device, and what lies on the device is sent.
  *
  * usage: callbacks [threads | jumps]: what a call held that was left by longjmp is lost
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads run:
- * STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=staged -n 2 run:
- * STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 run: MPI_TEST_SIM=0 STRIDEC_HOST=on
- * LSAN_OPTIONS=detect_leaks=0 -n 2 --host jumps run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy
- * LSAN_OPTIONS=detect_leaks=0 -n 2 jumps run: STRIDEC_TRANSPORT=staged LSAN_OPTIONS=detect_leaks=0 -n 2 jumps */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LSAN_OPTIONS=detect_leaks=0 -n 2 --host jumps
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LSAN_OPTIONS=detect_leaks=0 -n 2 jumps
+ * run: STRIDEC_TRANSPORT=staged LSAN_OPTIONS=detect_leaks=0 -n 2 jumps
+ */
 #include "check.h"
 #include "persistent.h"
 #include <setjmp.h>
@@ -75,8 +78,8 @@ static int self_goes(MPI_Comm of, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Wrong calls of rank 0's: one that the MPI refuses, and a receive that is too short, for what the MPI sends itself
- * and for what does not go as it stands. */
+/* Wrong calls of rank 0's: one that the MPI refuses, and a receive that is too short, for what the MPI sends itself and for
+ * what does not go as it stands. */
 static void refused(MPI_Comm comm, int way)
 {
     MPI_Status s;
@@ -293,8 +296,7 @@ int main(int argc, char **argv)
     MPI_Type_vector(N / 2, 1, 2, MPI_DOUBLE, &other);
     type_commit(&other);
     for (int i = 0; i < KNOWN; i++)
-        MPI_Sendrecv(out[0].origin, 1, other, peer, 1, in[0].origin, 1, other, peer, 1, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out[0].origin, 1, other, peer, 1, in[0].origin, 1, other, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (my_rank == 0) {
         MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, type_goes, &key, NULL);
         MPI_Type_set_attr(other, key, &key);

@@ -1,10 +1,12 @@
-/* capture.c: MPI calls, and what stridec does in the background (compiling and loading kernels, lists of irregular
- * types, giving modules and memory back), while the program captures streams into graphs: the graphs come about, and
- * the bytes are right. Not above a CUDA-aware MPI, which itself waits for streams of device messages (Open MPI 4.1.4
- * then aborts).
+/* capture.c: MPI calls, and what stridec does in the background (compiling and loading kernels, lists of irregular types, giving
+ * modules and memory back), while the program captures streams into graphs: the graphs come about, and the bytes are right. Not
+ * above a CUDA-aware MPI, which itself waits for streams of device messages (Open MPI 4.1.4 then aborts).
  *
- * run: STRIDEC_CACHE_DIR=@NEW -n 2 run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 run:
- * STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 apart run: STRIDEC_TRANSPORT=oneshot -n 2 */
+ * run: STRIDEC_CACHE_DIR=@NEW -n 2
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_CACHE_DIR=@NEW STRIDEC_TRANSPORT=zerocopy -n 2 apart
+ * run: STRIDEC_TRANSPORT=oneshot -n 2
+ */
 #include "check.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -32,8 +34,8 @@ static void exchange(int number)
     int position = 0;
     layout_number(&l, number, MOST + number);   /* commits, and what was compiled for the last ones may go */
     buf_make(&out, MEM_HOST, &l, 0, salt + (uint64_t)my_rank), buf_make(&in, MEM_HOST, &l, 0, 1);
-    MPI_Sendrecv(out.origin, l.count, l.type, 1 - my_rank, 1, in.origin, l.count, l.type, 1 - my_rank, 1,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.origin, l.count, l.type, 1 - my_rank, 1, in.origin, l.count, l.type, 1 - my_rank, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     buf_expect_from(&in, &l, &l, salt + (uint64_t)(1 - my_rank)), buf_check(&in, "in host memory");
     if (l.bytes <= 1 << 20) MPI_Pack(out.origin, l.count, l.type, packed, 1 << 20, &position, MPI_COMM_WORLD);
     buf_free(&in), buf_free(&out), layout_free(&l);
@@ -67,8 +69,8 @@ static void capture(size_t way)
     cudaMemsetAsync(memory, 1, BYTES, stream);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &r[i].l;
-        MPI_Sendrecv(r[i].out.origin, l->count, l->type, 1 - my_rank, 2, r[i].in.origin, l->count, l->type, 1 - my_rank,
-                     2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(r[i].out.origin, l->count, l->type, 1 - my_rank, 2, r[i].in.origin, l->count, l->type, 1 - my_rank, 2,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     for (int i = 0; i < LAYOUTS; i++) exchange(i);
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);

@@ -105,8 +105,7 @@ void mem_free(enum mem_kind kind, void *p);
 void mem_write(enum mem_kind kind, void *to, const void *from, size_t bytes);
 void mem_read(enum mem_kind kind, void *to, const void *from, size_t bytes);
 
-/* The byte at offset `at` of what is filled with a salt; of a buffer below, of its span: negative in the guard
- * before it. */
+/* The byte at offset `at` of what is filled with a salt; of a buffer below, of its span: negative in the guard before it. */
 unsigned char pattern_at(uint64_t salt, int64_t at);
 
 /* A buffer of any kind for a layout, with guard bytes on both sides, and `shadow`, a host copy of what it
@@ -132,8 +131,8 @@ bool buf_check(const struct buf *b, const char *what);
 bool buf_check_but(const struct buf *b, size_t from, size_t to, const char *what);
 /* A receive that nobody answers can be cancelled, and leaves its buffer as it is. */
 void expect_cancelled(enum mem_kind kind, const struct layout *l, int source, int tag, MPI_Comm comm);
-/* Between two ranks: so many messages each way of `doubles` doubles, every second one, in host memory. `before` (may
- * be NULL) comes before each. */
+/* Between two ranks: so many messages each way of `doubles` doubles, every second one, in host memory. `before` (may be NULL) comes
+ * before each. */
 void expect_exchange(int doubles, int messages, void (*before)(void), const char *what);
 /* The packed bytes of a buffer filled with pattern_at(salt), malloc'd. */
 unsigned char *layout_packed(const struct layout *l, uint64_t salt);

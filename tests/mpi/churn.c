@@ -15,8 +15,8 @@
 
 #define USED_EVERY 500   /* of so many types, one packs */
 #define FIRST_TYPES 6000 /* more than are kept unused: from here on, one goes for each that comes */
-/* Kernels that no type uses are kept, 4096 of them: which ones, and so their size, depends on the worker's pace. The
- * full run of a million types finds leaks of 9 bytes a type. */
+/* Kernels that no type uses are kept, 4096 of them: which ones, and so their size, depends on the worker's pace. The full
+ * run of a million types finds leaks of 9 bytes a type. */
 #define SLACK_BYTES (4 << 20)
 #define PATIENCE_S 20
 
@@ -121,8 +121,7 @@ static void look_until_settled(struct resources *end, const struct resources *ha
 {
     time_t until = time(NULL) + PATIENCE_S;
     for (resources_now(end); time(NULL) < until; resources_now(end)) {
-        bool small =
-            !end->heap || (end->heap <= heap_allowed(half, end) && end->resident <= resident_allowed(half, end));
+        bool small = !end->heap || (end->heap <= heap_allowed(half, end) && end->resident <= resident_allowed(half, end));
         if (small && end->descriptors <= descriptors_allowed(half, end)) return;
         sched_yield();
     }
@@ -167,8 +166,8 @@ static void pack_familiar(MPI_Datatype t)
     buf_free(&out);
 }
 
-/* One launch, no copy, and its own kernel, which is not compiled once more, served at once. The compiler may still
- * be at another type's. */
+/* One launch, no copy, and its own kernel, which is not compiled once more, served at once. The compiler may still be at another
+ * type's. */
 static void again(const char *when)
 {
     struct resources before, after;
@@ -177,8 +176,7 @@ static void again(const char *when)
     pack_familiar(t);
     MPI_Type_free(&t);
     resources_now(&after);
-    expect_equal(resources_compiled_again(familiar_compiles, before.compiles), 0,
-                 "compiles for a type that came before");
+    expect_equal(resources_compiled_again(familiar_compiles, before.compiles), 0, "compiles for a type that came before");
     if (after.simulated) expect_equal(after.launches - before.launches, 1, "launches");
     report("a type committed again, %s", when);
 }

@@ -1,12 +1,19 @@
-/* collectives.c: the collectives that move data, in every form, with typed device buffers on all or some ranks, and
- * in host memory, where stridec packs them on all ranks or on some.
+/* collectives.c: the collectives that move data, in every form, with typed device buffers on all or some ranks, and in host
+ * memory, where stridec packs them on all ranks or on some.
  *
  * usage: collectives [packed | some | due]: in host memory on all ranks or on the even ones; where it is worth it
  *
- * run: -n 1 run: -n 3 run: -n 4 run: STRIDEC_TRANSPORT=staged -n 2 run: STRIDEC_TRANSPORT=oneshot -n 2 run:
- * STRIDEC_HOST=on -n 2 run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed run: STRIDEC_HOST=on -n 3 --host some
- * run: MPI_TEST_SIM=0 -n 2 --host due run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device
- * -n 2 */
+ * run: -n 1
+ * run: -n 3
+ * run: -n 4
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_TRANSPORT=oneshot -n 2
+ * run: STRIDEC_HOST=on -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host packed
+ * run: STRIDEC_HOST=on -n 3 --host some
+ * run: MPI_TEST_SIM=0 -n 2 --host due
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
+ */
 #include "jobs.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +32,7 @@ static void check_hosted(const struct call *c, const struct round *r, enum form 
 {
     bool packs = hosted_operands() > before, wanted = is("packed") || (is("some") && my_rank % 2 == 0);
     if (!*what || getenv("MPI_TEST_HOST") || (r->in_place && wanted)) return;
-    expect(packs == wanted, "%s, %s: %s", c->name, form_name[form],
-           packs ? "packed by stridec" : "not packed by stridec");
+    expect(packs == wanted, "%s, %s: %s", c->name, form_name[form], packs ? "packed by stridec" : "not packed by stridec");
 }
 
 static void check_call(const struct call *c, struct round *r, const char *where)
@@ -115,8 +121,7 @@ static int packed_calls(MPI_Datatype column, int count, int calls)
     return packed;
 }
 
-/* Of short runs, and enough bytes for any MPI: from the second call on, as no type is read in its first. Few bytes
- * never. */
+/* Of short runs, and enough bytes for any MPI: from the second call on, as no type is read in its first. Few bytes never. */
 static void when_due(void)
 {
     MPI_Datatype t, column, few;
@@ -145,8 +150,7 @@ static void litter(void)
     for (size_t i = 0; i < 8; i++) free(p[i]);
 }
 
-/* A grid of three dimensions has six neighbours, more than there are ranks; of a rank's types Open MPI looks at as
- * many. */
+/* A grid of three dimensions has six neighbours, more than there are ranks; of a rank's types Open MPI looks at as many. */
 static void on_a_grid(void)
 {
     enum { MOST = 8, INTS = 100, BLOCK = 2 * INTS * (int)sizeof(int) };

@@ -1,10 +1,13 @@
-/* deferred.c: neighbourhood collectives that go on after their call, as MPI orders them: several at a time beside
- * other requests, completed by every call there is; ranks that wait although others have only started; what is freed
- * before the end; persistent ones that each rank starts in an order of its own.
+/* deferred.c: neighbourhood collectives that go on after their call, as MPI orders them: several at a time beside other
+ * requests, completed by every call there is; ranks that wait although others have only started; what is freed before the
+ * end; persistent ones that each rank starts in an order of its own.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=zerocopy -n 3 threads run: STRIDEC_TRANSPORT=staged -n
- * 3 run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 run: STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 threads
+ * run: STRIDEC_TRANSPORT=staged -n 3
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ */
 #include "check.h"
 #include "persistent.h"
 #include <stdlib.h>
@@ -254,8 +257,7 @@ static void absent_types(void)
 #ifdef MPICH_VERSION   /* others refuse it */
     struct op o;
     op_make(&o, MEM_DEVICE, 3000, 8);
-    MPI_Datatype none = my_rank ? o.type : MPI_DATATYPE_NULL, out[] = {none, o.type},
-                 in[] = {o.type, MPI_DATATYPE_NULL};
+    MPI_Datatype none = my_rank ? o.type : MPI_DATATYPE_NULL, out[] = {none, o.type}, in[] = {o.type, MPI_DATATYPE_NULL};
     int sent[] = {0, 1}, taken[] = {1, 0};
     MPI_Aint at[] = {0, (MPI_Aint)bytes_of(&o) / 2};
     for (int form = 0; form < 2; form++) {
@@ -310,8 +312,8 @@ int main(int argc, char **argv)
 {
     bool threads = argc > 1 && !strcmp(argv[argc - 1], "threads");
     check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
-    /* Where no rank has loaded a driver when a communicator is made, its nonblocking collectives stay the MPI's; and
-     * Open MPI 4.1 itself swaps the neighbours of a ring of two. */
+    /* Where no rank has loaded a driver when a communicator is made, its nonblocking collectives stay the MPI's; and Open
+     * MPI 4.1 itself swaps the neighbours of a ring of two. */
     mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     ring = ring_new();
     MPI_Cart_shift(ring, 0, 1, &beside[0], &beside[1]);

@@ -1,8 +1,11 @@
-/* devices.c: GPUs chosen after MPI_Init, several of them in one rank, pushed contexts; nothing current changes, and
- * none is used that the program does not use.
+/* devices.c: GPUs chosen after MPI_Init, several of them in one rank, pushed contexts; nothing current changes, and none is used
+ * that the program does not use.
  *
- * run: -n 2 run: STRIDEC_TRANSPORT=zerocopy -n 2 run: SIMGPU_DEVICES=1 -n 2 run: SIMGPU_DEVICES=4
- * STRIDEC_TRANSPORT=oneshot -n 2 */
+ * run: -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: SIMGPU_DEVICES=1 -n 2
+ * run: SIMGPU_DEVICES=4 STRIDEC_TRANSPORT=oneshot -n 2
+ */
 #include "check.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -243,8 +246,8 @@ static void unused(int device)
     report("a device that is not the program's");
 }
 
-/* A persistent send of a rank to itself, started when the process has used one device, and again when it has used
- * two, of which the one does not read the other's memory. */
+/* A persistent send of a rank to itself, started when the process has used one device, and again when it has used two, of which the
+ * one does not read the other's memory. */
 static struct {
     struct layout l;
     struct buf out, in;

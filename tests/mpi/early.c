@@ -1,10 +1,12 @@
-/* early.c: receives that are posted while the sender is still on its way through MPI_Init (tool/late.c), into host
- * memory as it is: descriptors that come to them later are looked at. And receives of MPI_Isendrecv and its like,
- * whose requests may tell nothing. The number of ranks on this machine is not taken from another launcher's
- * variable, which a job inherits that is started from within another MPI's.
+/* early.c: receives that are posted while the sender is still on its way through MPI_Init (tool/late.c), into host memory as
+ * it is: descriptors that come to them later are looked at. And receives of MPI_Isendrecv and its like, whose requests may
+ * tell nothing. The number of ranks on this machine is not taken from another launcher's variable, which a job inherits that
+ * is started from within another MPI's.
  *
- * run: LD_PRELOAD=@LATE LATE=@FILE -n 2 run: OMPI_COMM_WORLD_LOCAL_SIZE=1 MPI_LOCALNRANKS=1 LD_PRELOAD=@LATE
- * LATE=@FILE -n 2 run: -n 2 */
+ * run: LD_PRELOAD=@LATE LATE=@FILE -n 2
+ * run: OMPI_COMM_WORLD_LOCAL_SIZE=1 MPI_LOCALNRANKS=1 LD_PRELOAD=@LATE LATE=@FILE -n 2
+ * run: -n 2
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -101,8 +103,7 @@ static void by_isendrecv(void)
             send(5 + way, TAG);
             MPI_Recv(dense[1], N, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
-            if (way == 0)
-                MPI_Isendrecv(dense[0], N, MPI_DOUBLE, 1, TAG, dense[1], N, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &q);
+            if (way == 0) MPI_Isendrecv(dense[0], N, MPI_DOUBLE, 1, TAG, dense[1], N, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &q);
             else MPI_Isendrecv_replace(dense[0], N, MPI_DOUBLE, 1, TAG, 1, TAG, MPI_COMM_WORLD, &q);
             MPI_Wait(&q, &status);
             check(dense[1 - way], 5 + way, way ? "MPI_Isendrecv_replace" : "MPI_Isendrecv");

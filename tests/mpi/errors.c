@@ -201,8 +201,7 @@ static void free_none(void)
     report("freeing no type");
 }
 
-/* A named type with a gap; what stridec makes for it goes with it: MPICH tells at its end of types that were not
- * freed. */
+/* A named type with a gap; what stridec makes for it goes with it: MPICH tells at its end of types that were not freed. */
 static void pairs(void)
 {
     struct {
@@ -279,8 +278,7 @@ static void truncation(void)
     report("truncated receives give MPI_ERR_TRUNCATE");
 }
 
-/* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on
- * MPI_COMM_WORLD. */
+/* Errors that stridec finds are raised where those of the MPI are: MPICH 4.0 raises those of some calls on MPI_COMM_WORLD. */
 static int raised_here, raised_elsewhere;
 
 /* MPICH 5.0's calls return MPI_SUCCESS after a handler of the program's, some of them. */
@@ -347,8 +345,8 @@ static void handlers(void)
             expect(class == (way == 6 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE) || (handled_gives_success && !class),
                    "way %d gives %s", way, error_name(class));
 #ifdef OPEN_MPI
-            expect(way == 2 || (raised_here == 1 && !raised_elsewhere),
-                   "way %d: raised %d times, and %d times elsewhere", way, raised_here, raised_elsewhere);
+            expect(way == 2 || (raised_here == 1 && !raised_elsewhere), "way %d: raised %d times, and %d times elsewhere", way,
+                   raised_here, raised_elsewhere);
 #endif
             expect(raised_here + raised_elsewhere > 0, "way %d: raised nowhere", way);
             MPI_Wait(&r, MPI_STATUS_IGNORE);

@@ -42,8 +42,7 @@ static enum stridec_path asked(const void *buf, int count, MPI_Datatype type, in
 {
     enum stridec_path path = STRIDEC_PATH_PARTS;
     char why[200] = "";
-    expect_result(stridec_query(buf, count, type, dest, MPI_COMM_WORLD, &path, why, sizeof why), STRIDEC_OK,
-                  "stridec_query");
+    expect_result(stridec_query(buf, count, type, dest, MPI_COMM_WORLD, &path, why, sizeof why), STRIDEC_OK, "stridec_query");
     expect(why[0], "no reason is told for %s", stridec_path_name(path));
     return path;
 }
@@ -63,8 +62,7 @@ static int (*kernel_ready)(MPI_Datatype, const void *);
 static void wrong_registrations(void)
 {
     MPI_Datatype types[2] = {layouts[1].type, MPI_DATATYPE_NULL};
-    expect_result(stridec_register(MPI_COMM_WORLD, 1 + my_rank, types, NULL, 0), STRIDEC_INVALID,
-                  "another n on each rank");
+    expect_result(stridec_register(MPI_COMM_WORLD, 1 + my_rank, types, NULL, 0), STRIDEC_INVALID, "another n on each rank");
     expect_result(stridec_register(MPI_COMM_WORLD, -1, types, NULL, 0), STRIDEC_INVALID, "n = -1");
     expect_result(stridec_register(MPI_COMM_NULL, 1, types, NULL, 0), STRIDEC_INVALID, "no communicator");
     expect_result(stridec_register(MPI_COMM_WORLD, 2, types, NULL, 0), STRIDEC_INVALID, "a null type");
@@ -101,8 +99,7 @@ static enum stridec_path forced(enum stridec_path otherwise)
 {
     const char *transport = getenv("STRIDEC_TRANSPORT"), *host = getenv("STRIDEC_HOST");
     if (host_mode && host && !strcmp(host, "off")) return STRIDEC_PATH_MPI;
-    if (host_mode)
-        return otherwise == STRIDEC_PATH_MPI ? otherwise : transport ? STRIDEC_PATH_PACKED : STRIDEC_PATH_SHARED;
+    if (host_mode) return otherwise == STRIDEC_PATH_MPI ? otherwise : transport ? STRIDEC_PATH_PACKED : STRIDEC_PATH_SHARED;
     if (transport && !strcmp(transport, "zerocopy")) return STRIDEC_PATH_ZEROCOPY;
     return transport && !strcmp(transport, "staged") ? STRIDEC_PATH_STAGED : otherwise;
 }
@@ -118,18 +115,15 @@ static void registered(void)
         types[i] = layouts[i].type;
     }
     if (forced(STRIDEC_PATH_MPI) == STRIDEC_PATH_ZEROCOPY)
-        expect(asked(from[1].origin, COUNT, types[1], peer) != STRIDEC_PATH_ZEROCOPY,
-               "offered to a rank that has tried nothing");
+        expect(asked(from[1].origin, COUNT, types[1], peer) != STRIDEC_PATH_ZEROCOPY, "offered to a rank that has tried nothing");
     for (int i = 2; i < USED && host_mode; i++) expect_path(&from[i], &layouts[i], STRIDEC_PATH_MPI, "not sent before");
     MPI_Barrier(MPI_COMM_WORLD);
     expect_result(stridec_register(MPI_COMM_WORLD, USED, types, from[0].origin, 1), STRIDEC_OK, "stridec_register");
     for (int i = 1; i < USED; i++) {
         /* Of the runs of the others some are no shorter than what is left to the MPI. */
-        if (forced(STRIDEC_PATH_PARTS) != STRIDEC_PATH_PARTS &&
-            (i == 1 || forced(STRIDEC_PATH_PARTS) != STRIDEC_PATH_PACKED))
+        if (forced(STRIDEC_PATH_PARTS) != STRIDEC_PATH_PARTS && (i == 1 || forced(STRIDEC_PATH_PARTS) != STRIDEC_PATH_PACKED))
             expect_path(&from[i], &layouts[i], forced(STRIDEC_PATH_PARTS), "registered");
-        if (!host_mode && kernel_ready)
-            expect(kernel_ready(types[i], from[i].origin) == 1, "%s has no kernel", layouts[i].text);
+        if (!host_mode && kernel_ready) expect(kernel_ready(types[i], from[i].origin) == 1, "%s has no kernel", layouts[i].text);
     }
     for (int i = 0; i < USED; i++) exchange(&layouts[i], &from[i], &to[i]);
     for (int i = 0; i < USED; i++) buf_free(&from[i]), buf_free(&to[i]);
@@ -150,18 +144,12 @@ static void queries(void)
     expect(asked(b.origin, COUNT, layouts[2].type, MPI_PROC_NULL) == STRIDEC_PATH_MPI, "to nobody");
     expect(asked(b.origin, 0, layouts[2].type, peer) == STRIDEC_PATH_MPI, "nothing");
     expect(asked(&byte, 1, MPI_CHAR, peer) == STRIDEC_PATH_MPI, "host memory");
-    expect_result(stridec_query(&byte, -1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID,
-                  "a negative count");
-    expect_result(stridec_query(&byte, 1, MPI_CHAR, 99, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID,
-                  "no such rank");
-    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_ANY_SOURCE, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID,
-                  "any rank");
-    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_PROC_NULL, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_OK,
-                  "no rank");
-    expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, NULL, NULL, 0), STRIDEC_INVALID,
-                  "no answer wanted");
-    expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, why, sizeof why), STRIDEC_OK,
-                  "a short text");
+    expect_result(stridec_query(&byte, -1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "a negative count");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, 99, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "no such rank");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_ANY_SOURCE, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_INVALID, "any rank");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, MPI_PROC_NULL, MPI_COMM_WORLD, &path, NULL, 0), STRIDEC_OK, "no rank");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, NULL, NULL, 0), STRIDEC_INVALID, "no answer wanted");
+    expect_result(stridec_query(&byte, 1, MPI_CHAR, peer, MPI_COMM_WORLD, &path, why, sizeof why), STRIDEC_OK, "a short text");
     expect(strlen(why) == 3, "\"%s\" does not fill its room", why);
     buf_free(&b);
     report("queries");
@@ -178,8 +166,7 @@ static void in_order(const struct layout *l, enum mem_kind packed_kind, cudaStre
     size_t lead = 24, bytes = lead + (size_t)l->bytes;
     struct buf b;
     MPI_Count position = (MPI_Count)lead;
-    unsigned char *want = layout_packed(l, 51), *packed = mem_alloc(packed_kind, bytes),
-                  *got = mem_alloc(MEM_PINNED, bytes);
+    unsigned char *want = layout_packed(l, 51), *packed = mem_alloc(packed_kind, bytes), *got = mem_alloc(MEM_PINNED, bytes);
     buf_make(&b, MEM_DEVICE, l, 3, 50);
     unsigned char *fresh = mem_alloc(MEM_PINNED, b.bytes), *dirt = mem_alloc(MEM_PINNED, b.bytes);
     memset(dirt, 0x5a, b.bytes);

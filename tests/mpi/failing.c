@@ -1,14 +1,16 @@
 /* failing.c: what one rank can't do, its peers hear of or do without: no wrong byte, and nobody waits for ever.
  *
- * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error.
- * "alone": one rank has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI
- * a descriptor may come into device memory: "head": it can't be read from there: an error; "deep": into a type that
- * stridec can't read; in host memory too.
+ * "packs": a rank can't pack what a neighbourhood collective sends: all that its peers get of it is an error. "alone": one rank
+ * has loaded a CUDA driver before MPI_Init: such collectives are the MPI's. With a CUDA-aware MPI a descriptor may come into device
+ * memory: "head": it can't be read from there: an error; "deep": into a type that stridec can't read; in host memory too.
  *
- * run: STRIDEC_TRANSPORT=oneshot -n 2 packs run: STRIDEC_TRANSPORT=staged -n 3 packs run: MPI_TEST_SIM=0 -n 2 --host
- * alone run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head run:
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep run: MPI_TEST_SIM=0
- * STRIDEC_HOST=on -n 2 --host deep */
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 packs
+ * run: STRIDEC_TRANSPORT=staged -n 3 packs
+ * run: MPI_TEST_SIM=0 -n 2 --host alone
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 head
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 deep
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host deep
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -35,14 +37,12 @@ static int exchange(const struct layout *l, const struct buf *out, const struct 
     return rc == MPI_SUCCESS ? MPI_Wait(&r, MPI_STATUS_IGNORE) : rc;
 }
 
-/* The last rank's calls fail. In a ring of two or three all are its neighbours, and hear of it, where it did need
- * them. */
+/* The last rank's calls fail. In a ring of two or three all are its neighbours, and hear of it, where it did need them. */
 static void one_round(MPI_Comm ring, const char *calls, bool needed, bool later)
 {
     struct layout l;
     struct buf in, out;
-    int breaks = num_ranks - 1, beside[2] = {(my_rank + num_ranks - 1) % num_ranks, (my_rank + 1) % num_ranks}, failed,
-        all_failed;
+    int breaks = num_ranks - 1, beside[2] = {(my_rank + num_ranks - 1) % num_ranks, (my_rank + 1) % num_ranks}, failed, all_failed;
     layout_number(&l, 1, 2);
     salt += 10;
     buf_make(&in, MEM_DEVICE, &l, 0, salt + 9), buf_make(&out, MEM_DEVICE, &l, 0, salt + (uint64_t)my_rank);
@@ -51,8 +51,8 @@ static void one_round(MPI_Comm ring, const char *calls, bool needed, bool later)
     driver_fails(NULL);
     failed = rc != MPI_SUCCESS;
     MPI_Allreduce(&failed, &all_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    expect(all_failed == num_ranks * failed && (calls || !failed) && (failed || !needed),
-           "%s: %s here, %d ranks failed", calls ? calls : "nothing fails", error_name(error_class(rc)), all_failed);
+    expect(all_failed == num_ranks * failed && (calls || !failed) && (failed || !needed), "%s: %s here, %d ranks failed",
+           calls ? calls : "nothing fails", error_name(error_class(rc)), all_failed);
     unsigned char *all = malloc((size_t)l.bytes);
     for (int side = 0; side < 2; side++) {
         unsigned char *theirs = layout_packed(&l, salt + (uint64_t)beside[side]);
@@ -103,8 +103,8 @@ static void alone(void)
     MPI_Request r;
     MPI_Cart_create(MPI_COMM_WORLD, 1, &num_ranks, &period, 0, &ring);
     MPI_Neighbor_allgather(&own, 1, MPI_INT, got, 1, MPI_INT, ring);
-    expect(got[0] == (my_rank + num_ranks - 1) % num_ranks + 10 && got[1] == (my_rank + 1) % num_ranks + 10,
-           "%d and %d", got[0], got[1]);
+    expect(got[0] == (my_rank + num_ranks - 1) % num_ranks + 10 && got[1] == (my_rank + 1) % num_ranks + 10, "%d and %d", got[0],
+           got[1]);
     MPI_Ineighbor_allgather(&own, 1, MPI_INT, got, 1, MPI_INT, ring, &r);
     MPI_Wait(&r, MPI_STATUS_IGNORE);
     MPI_Comm_free(&ring);
@@ -144,8 +144,7 @@ static void once(const struct layout *sent, const struct layout *l, int way, con
         driver_fails(calls);
         int rc = receive_once(l, &in, way, 3);
         driver_fails(NULL);
-        expect(!calls == (rc == MPI_SUCCESS), "%s, %s: %s", what, calls ? calls : "nothing fails",
-               error_name(error_class(rc)));
+        expect(!calls == (rc == MPI_SUCCESS), "%s, %s: %s", what, calls ? calls : "nothing fails", error_name(error_class(rc)));
         if (rc == MPI_SUCCESS) buf_expect_from(&in, l, sent, salt), buf_check(&in, what);
         buf_free(&in);
     }
@@ -167,8 +166,7 @@ static void head(void)
     for (int way = 0; way < 3; way++) {
         once(&strided, &plain, way, NULL, "to contiguous memory");
         once(&strided, &plain, way, "cuStreamSynchronize", "to contiguous memory");
-        once(&strided, &plain, way, "cuStreamCreateWithPriority,cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync",
-             "to contiguous memory");
+        once(&strided, &plain, way, "cuStreamCreateWithPriority,cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync", "to contiguous memory");
         once(&strided, &plain, way, NULL, "to contiguous memory, again");
     }
     layout_free(&strided), layout_free(&plain);

@@ -336,8 +336,7 @@ static void together(void)
     report("two files at once");
 }
 
-/* A type by absolute addresses, with a part on the host and one on a device: most of the address space lies between
- * them. */
+/* A type by absolute addresses, with a part on the host and one on a device: most of the address space lies between them. */
 static void far_apart(void)
 {
     enum { EACH = 100, BYTES_EACH = EACH * (int)sizeof(int) };

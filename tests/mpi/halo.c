@@ -1,13 +1,20 @@
-/* halo.c: the 26 faces, edges and corners of a periodic block by MPI_Neighbor_alltoallw in its blocking, nonblocking
- * and persistent forms, in device memory, host memory and both: every cell by its global position; and, with the
- * argument "one", each in one launch. Ranks on both sides of a dimension, and their own neighbours, are part of it.
+/* halo.c: the 26 faces, edges and corners of a periodic block by MPI_Neighbor_alltoallw in its blocking, nonblocking and
+ * persistent forms, in device memory, host memory and both: every cell by its global position; and, with the argument
+ * "one", each in one launch. Ranks on both sides
+ * of a dimension, and their own neighbours, are part of it.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 1 one run: STRIDEC_TRANSPORT=zerocopy -n 2 one run: STRIDEC_TRANSPORT=zerocopy
- * -n 3 one run: STRIDEC_TRANSPORT=zerocopy -n 4 one run: STRIDEC_TRANSPORT=staged -n 2 run: STRIDEC_DISABLE=1
- * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE
- * SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 one run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcGetMemHandle -n 2 run:
- * STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3 run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_FAIL=cuIpcOpenMemHandle:2 -n 2 run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 -n 2 */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 1 one
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 one
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 one
+ * run: STRIDEC_TRANSPORT=zerocopy -n 4 one
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_DISABLE=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 one
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcGetMemHandle -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 -n 2
+ */
 #include "check.h"
 #include "persistent.h"
 #include "resources.h"
@@ -115,8 +122,8 @@ static int call(enum form form, float *block)
     }
 #endif
     if (form == BLOCKING)
-        return MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs,
-                                      halo.recv, halo.graph);
+        return MPI_Neighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
+                                      halo.graph);
     rc = MPI_Ineighbor_alltoallw(block, halo.counts, halo.displs, halo.send, block, halo.counts, halo.displs, halo.recv,
                                  halo.graph, &q);
     return rc != MPI_SUCCESS ? rc : MPI_Wait(&q, MPI_STATUS_IGNORE);

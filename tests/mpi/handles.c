@@ -217,8 +217,7 @@ static void named_no_more(void)
             MPI_Sendrecv(pair, 1, MPI_DOUBLE, my_rank, 2, pair + 1, 1, MPI_DOUBLE, my_rank, 2, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE);
             MPI_Type_dup(MPI_DOUBLE, &same[k]);
-            MPI_Sendrecv(pair, 1, same[k], my_rank, 2, pair + 1, 1, same[k], my_rank, 2, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(pair, 1, same[k], my_rank, 2, pair + 1, 1, same[k], my_rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
         for (int k = 0; k < HELD; k++) MPI_Type_free(&same[k]);
         for (int k = 0; k < HELD; k++) MPI_Type_vector(100, 1, 3, MPI_DOUBLE, &wide[k]), MPI_Type_commit(&wide[k]);

@@ -1,8 +1,10 @@
-/* host.c: contiguous messages in host memory, beside a GPU in use: they arrive, and of what is surely the host's
- * (the program's data, the heap, the stacks) the driver is not asked once. Device buffers are seen all the same,
- * wherever the program's memory was before.
+/* host.c: contiguous messages in host memory, beside a GPU in use: they arrive, and of what is surely the host's (the
+ * program's data, the heap, the stacks) the driver is not asked once. Device buffers are seen all the same, wherever the
+ * program's memory was before.
  *
- * run: -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 */
+ * run: -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ */
 #include "check.h"
 #include "../sim/simgpu.h"
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
-/* hurried.c: MPI_Finalize, and then the process's exit, while NVRTC is at a compile that does not end: neither waits
- * for it. A type that waits for its own is used before, and freed after.
+/* hurried.c: MPI_Finalize, and then the process's exit, while NVRTC is at a compile that does not end: neither waits for it. A type
+ * that waits for its own is used before, and freed after.
  *
- * run: SIMGPU_NVRTC_DELAY_MS=1000000 STRIDEC_CACHE_DIR=@NEW -n 2 */
+ * run: SIMGPU_NVRTC_DELAY_MS=1000000 STRIDEC_CACHE_DIR=@NEW -n 2
+ */
 #include "check.h"
 #include "resources.h"
 #include <sched.h>

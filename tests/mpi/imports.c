@@ -1,7 +1,8 @@
-/* imports.c: types without end, each sent once and read in the sender's memory: of the layouts that the receiver has
- * read it keeps some thousands, and what comes again is read again.
+/* imports.c: types without end, each sent once and read in the sender's memory: of the layouts that the receiver has read it
+ * keeps some thousands, and what comes again is read again.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy STRIDEC_CC=false -n 2 --host */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy STRIDEC_CC=false -n 2 --host
+ */
 #include "check.h"
 #include "resources.h"
 #include <stdlib.h>
@@ -64,9 +65,7 @@ int main(int argc, char **argv)
     for (int i = SETTLED; i < TYPES; i += TOGETHER) exchange(i);
     resources_now(&end);
     /* Beside CUDA on an H100 it grows by 23 MB without stridec too. */
-    if (host_mode)
-        expect(end.heap <= half.heap + SLACK_BYTES, "the heap has grown by %lld bytes",
-               (long long)(end.heap - half.heap));
+    if (host_mode) expect(end.heap <= half.heap + SLACK_BYTES, "the heap has grown by %lld bytes", (long long)(end.heap - half.heap));
     report("%d types", TYPES);
     exchange(0);
     report("the first of them again");

@@ -249,9 +249,9 @@ static enum form mpi_form(const struct round *r, enum form form)
 }
 
 #ifdef MPICH_VERSION
-/* Several edges between two ranks meet in their order, and in a grid as the directions do (MPI-4.1 section 8.6).
- * MPICH 4.0's MPI_Neighbor_alltoall takes them all the other way round (pmodels/mpich#7945), which is right in a
- * grid where one dimension alone has them; its others take them in order everywhere. */
+/* Several edges between two ranks meet in their order, and in a grid as the directions do (MPI-4.1 section 8.6). MPICH 4.0's
+ * MPI_Neighbor_alltoall takes them all the other way round (pmodels/mpich#7945), which is right in a grid where one
+ * dimension alone has them; its others take them in order everywhere. */
 static bool mpi_matches(const struct call *c, const struct round *r)
 {
     int topology = MPI_UNDEFINED, twice = 0, across = 0;
@@ -269,10 +269,9 @@ static bool mpi_matches(const struct call *c, const struct round *r)
 }
 #endif
 
-/* MPICH 4.0's persistent MPI_Gather and MPI_Allgather copy the own block once, when the request is made, its
- * MPI_Scatter ends in an error, and MPI_Ibcast between two groups brings something else than MPI_Bcast. Open MPI
- * 4.1's MPI_Ialltoallv and MPI_Ialltoallw in place, and 5.0's persistent ones, don't end on four ranks some of whose
- * blocks are empty. */
+/* MPICH 4.0's persistent MPI_Gather and MPI_Allgather copy the own block once, when the request is made, its MPI_Scatter ends in
+ * an error, and MPI_Ibcast between two groups brings something else than MPI_Bcast. Open MPI 4.1's
+ * MPI_Ialltoallv and MPI_Ialltoallw in place, and 5.0's persistent ones, don't end on four ranks some of whose blocks are empty. */
 bool mpi_can(const struct call *c, const struct round *r, enum form form)
 {
     bool later = form != BLOCKING && form != LARGE;

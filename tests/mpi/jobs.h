@@ -50,18 +50,8 @@ struct job {
 };
 
 /* How a call's counts depend on who sends and who receives, and where MPI_IN_PLACE stands. */
-enum {
-    BY_SENDER = 1,
-    BY_RECEIVER = 2,
-    IN_PLACE_ROOT = 4,
-    IN_PLACE_ALL = 8,
-    IN_PLACE_OUT = 16,
-    ROOTED = 32,
-    SCATTERS = 64,
-    FIRST_NOTHING = 128,
-    BLOCKING_ONLY = 256,
-    MPICH_CANT_PERSIST = 512
-};
+enum { BY_SENDER = 1, BY_RECEIVER = 2, IN_PLACE_ROOT = 4, IN_PLACE_ALL = 8, IN_PLACE_OUT = 16, ROOTED = 32, SCATTERS = 64,
+       FIRST_NOTHING = 128, BLOCKING_ONLY = 256, MPICH_CANT_PERSIST = 512 };
 
 struct call {
     const char *name;

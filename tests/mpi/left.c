@@ -253,8 +253,8 @@ int main(int argc, char **argv)
     MPI_Comm_free(&comm);
     int status = check_finish();
 #ifdef MPICH_VERSION
-    /* MPICH keeps some of these types for good, without stridec twice as many (yaksa tells how many): a sanitizer
-     * that looks for leaks at the end would find what hangs on them. */
+    /* MPICH keeps some of these types for good, without stridec twice as many (yaksa tells how many): a sanitizer that looks for
+     * leaks at the end would find what hangs on them. */
     fflush(stdout);
     _exit(status);
 #endif

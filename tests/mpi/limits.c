@@ -1,15 +1,18 @@
-/* limits.c: what the system may refuse, where the MPI alone goes on: files of more than a few MiB (RLIMIT_FSIZE),
- * address space (RLIMIT_AS), room in /dev/shm, or that once, for a signal; that a program writes to standard files
- * that it has closed; and what processes that start find in /dev/shm of others: of those that live nothing is taken
- * away, and nothing is left of those that are gone.
+/* limits.c: what the system may refuse, where the MPI alone goes on: files of more than a few MiB (RLIMIT_FSIZE), address space
+ * (RLIMIT_AS), room in /dev/shm, or that once, for a signal; that a program writes to standard files that it has closed; and
+ * what processes that start find in /dev/shm of others: of those that live nothing is taken away, and nothing is left of those
+ * that are gone.
  *
  * usage: limits [file | space | full | left | interrupted | closed]
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on FILES_INTERRUPTED=1 LD_PRELOAD=@ATTACH -n 2 --host interrupted run: MPI_TEST_SIM=0
- * STRIDEC_HOST=on -n 2 --host closed run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host
- * closed */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host file
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host space
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host full
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host left
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on FILES_INTERRUPTED=1 LD_PRELOAD=@ATTACH -n 2 --host interrupted
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host closed
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host closed
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -77,18 +80,17 @@ static void close_standard(void)
 }
 
 /*
- * A process that starts the MPI by itself, as nobody of this job. Its launcher is the job's, so that stridec starts
- * too. */
+ * A process that starts the MPI by itself, as nobody of this job. Its launcher is the job's, so that stridec starts too.
+ */
 
 static char mine[4096];
 
 static void leave_job(void)
 {
     extern char **environ;
-    static const char *const job[] = {
-        "OMPI_COMM", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_UNIVERSE",    "OMPI_APP",
-        "OMPI_FILE", "OMPI_FIRST",   "OMPI_NUM",      "OMPI_ARGV",     "OMPI_COMMAND",     "PMI",
-        "PRTE",      "HYDI",         "HYDRA",         "ORTE",          "OMPI_MCA_mca_base"};
+    static const char *const job[] = {"OMPI_COMM", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_UNIVERSE", "OMPI_APP",
+                                      "OMPI_FILE", "OMPI_FIRST", "OMPI_NUM", "OMPI_ARGV", "OMPI_COMMAND", "PMI", "PRTE", "HYDI",
+                                      "HYDRA", "ORTE", "OMPI_MCA_mca_base"};
     char *keep[4096];
     int n = 0;
     for (char **e = environ; *e && n < 4095; e++) {

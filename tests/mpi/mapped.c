@@ -1,9 +1,10 @@
-/* mapped.c: buffers in virtual-memory mappings (cuMemMap), as frameworks grow theirs: one range of addresses that
- * several pieces of memory lie behind, some of which are given back and others put in their place. No CUDA IPC
- * shares them.
+/* mapped.c: buffers in virtual-memory mappings (cuMemMap), as frameworks grow theirs: one range of addresses that several pieces of
+ * memory lie behind, some of which are given back and others put in their place. No CUDA IPC shares them.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=staged -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
+ */
 #include "check.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -45,8 +46,7 @@ static CUmemAllocationProp of_device(void)
 {
     int device = 0;
     cudaGetDevice(&device);
-    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
 }
 
 static void measure_piece(void)
@@ -147,12 +147,10 @@ static const char *const kind_name[KINDS] = {"short blocks", "long blocks", "a l
 static MPI_Datatype make(int kind)
 {
     MPI_Datatype t, wide = MPI_DATATYPE_NULL;
-    int n = (int)(bytes / 1024),
-        at[5] = {3, (int)piece - 7, (int)piece + 900, (int)(2 * piece) - 80000, (int)(2 * piece) - 1001};
+    int n = (int)(bytes / 1024), at[5] = {3, (int)piece - 7, (int)piece + 900, (int)(2 * piece) - 80000, (int)(2 * piece) - 1001};
     int length[5] = {17, 300, 4, 70000, 1001};
     if (kind == 0) MPI_Type_vector(n, 2, 128, MPI_DOUBLE, &t);
-    else if (kind == 1)
-        MPI_Type_contiguous(160000, MPI_BYTE, &wide), MPI_Type_create_hvector(n / 256 - 1, 1, 262000, wide, &t);
+    else if (kind == 1) MPI_Type_contiguous(160000, MPI_BYTE, &wide), MPI_Type_create_hvector(n / 256 - 1, 1, 262000, wide, &t);
     else if (kind == 2) MPI_Type_indexed(5, length, at, MPI_BYTE, &t);
     else if (kind == 3) MPI_Type_contiguous((int)bytes, MPI_BYTE, &t);
     else MPI_Type_create_hvector(2, 8, (MPI_Aint)piece - 4, MPI_BYTE, &t);   /* the second begins before a piece's end */

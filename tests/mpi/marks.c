@@ -1,11 +1,14 @@
-/* marks.c: long messages of short blocks, which their sender packs while the receiver reads: between two GPUs one
- * kernel of the receiver's goes in step with the sender's; on one GPU, and behind a sender that comes late, pieces
- * do.
+/* marks.c: long messages of short blocks, which their sender packs while the receiver reads: between two GPUs one kernel of
+ * the receiver's goes in step with the sender's; on one GPU, and behind a sender that comes late, pieces do.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart launches run: STRIDEC_TRANSPORT=zerocopy -n 2 apart run:
- * STRIDEC_TRANSPORT=zerocopy -n 2 launches run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_CLOCK=0 -n 2 apart run: STRIDEC_TRANSPORT=zerocopy -n 2 apart broken run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart launches
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 launches
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_CLOCK=0 -n 2 apart
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart broken
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart
+ */
 #include "check.h"
 #include "resources.h"
 #include <cuda_runtime.h>
@@ -154,8 +157,8 @@ static void pass_all(size_t i)
     report("%s", cases[i].name);
 }
 
-/* So many launches of one rank's, and where that receives and has one it waits for it once. The kernels may still be
- * compiled, the ranks not have met, and a receiver may come when all is packed: once is enough. */
+/* So many launches of one rank's, and where that receives and has one it waits for it once. The kernels may still be compiled,
+ * the ranks not have met, and a receiver may come when all is packed: once is enough. */
 static void takes(int rank, int want, maker *sent, maker *received, int blocks, const char *what)
 {
     struct layout from, to;
@@ -175,8 +178,7 @@ static void takes(int rank, int want, maker *sent, maker *received, int blocks, 
     report("%s", what);
 }
 
-/* The sender has no second stream, which it packs in turn with: what it does not pack never arrives as if it were
- * right. */
+/* The sender has no second stream, which it packs in turn with: what it does not pack never arrives as if it were right. */
 static void broken_sender(void)
 {
     struct layout l;
@@ -221,8 +223,7 @@ int main(int argc, char **argv)
     if (r.simulated && launches) {
         takes(1, apart ? 1 : 3, every_other, every_other, 5 << 17,
               apart ? "one launch goes in step with the sender" : "three pieces on one GPU");
-        takes(0, apart, sectors, sectors, 9 << 18,
-              apart ? "whole sectors are packed to go in step" : "or are read in place");
+        takes(0, apart, sectors, sectors, 9 << 18, apart ? "whole sectors are packed to go in step" : "or are read in place");
         takes(0, 0, sectors, sectors, 7 << 18, "fewer sectors are read in place");
         if (apart) {
             takes(0, 1, halves, halves, 10 << 18, "halves of sectors go in step to 16 MiB ...");

@@ -11,16 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    BLOCK = 16,
-    STEP = 32,
-    LEAST = 1 << 10,
-    MOST = 8 << 20,
-    SMALL = 256 << 10,
-    UNTOUCHED = -1,
-    ONCE = 16,
-    LARGE = 3 << 20
-};
+enum { BLOCK = 16, STEP = 32, LEAST = 1 << 10, MOST = 8 << 20, SMALL = 256 << 10, UNTOUCHED = -1, ONCE = 16, LARGE = 3 << 20 };
 /* The ways of a message: each side's type, and an alltoall of contiguous ones between the messages. */
 enum way { BOTH_CONTIGUOUS, BOTH_DERIVED, PACKING, UNPACKING, ALLTOALL, WAYS };
 static const char *const way_name[WAYS] = {"contiguous", "derived", "derived to contiguous", "contiguous to derived",
@@ -146,8 +137,8 @@ static void churn(int allocations)
     mem_free(MEM_DEVICE, beside);
 }
 
-/* Memory that is sent from once is opened by nobody: stridec moves it first. That has memory of stridec's own
- * opened, at most once a peer and buffer. */
+/* Memory that is sent from once is opened by nobody: stridec moves it first. That has memory of stridec's own opened, at most
+ * once a peer and buffer. */
 static void sent_once(void)
 {
     struct resources before, after;

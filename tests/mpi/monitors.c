@@ -1,11 +1,13 @@
-/* monitors.c: MPI_THREAD_MULTIPLE: several threads of a rank probe for messages of one communicator, source and tag,
- * and receive them, by all kinds of calls and wildcards, while another thread only looks at what is there. All
- * messages have one length, which each probe has to tell. Each message arrives once and whole, those of one thread
- * in their order. What one thread does not receive any more, another one finds.
+/* monitors.c: MPI_THREAD_MULTIPLE: several threads of a rank probe for messages of one communicator, source and tag, and receive
+ * them, by all kinds of calls and wildcards, while another thread only looks at what is there. All messages have one length, which
+ * each probe has to tell. Each message arrives once and whole, those of one thread in their order. What one thread does not receive
+ * any more, another one finds.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n
- * 2 --host run: STRIDEC_HOST=on -n 2 run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
- * -n 2 */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host
+ * run: STRIDEC_HOST=on -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ */
 #include "check.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -176,8 +178,7 @@ static void all_at_once(const char *name)
     pthread_t id[THREADS], looker;
     memset(came, 0, sizeof came);
     if (my_rank == 1) pthread_create(&looker, NULL, looks, NULL);
-    for (int i = 0; my_rank < 2 && i < THREADS; i++)
-        pthread_create(&id[i], NULL, my_rank ? receives : sends, (void *)(intptr_t)i);
+    for (int i = 0; my_rank < 2 && i < THREADS; i++) pthread_create(&id[i], NULL, my_rank ? receives : sends, (void *)(intptr_t)i);
     for (int i = 0; my_rank < 2 && i < THREADS; i++) pthread_join(id[i], NULL);
     MPI_Barrier(check_comm);
     if (my_rank == 0) MPI_Send(NULL, 0, MPI_INT, 1, LATE, comm);
@@ -192,8 +193,7 @@ static void *exchanges(void *at)
     MPI_Request r;
     buf_make(&b, kind, &room[1], 0, 3);
     MPI_Isend(NULL, 0, MPI_INT, 0, GO, check_comm, &r);
-    MPI_Sendrecv(at, 1 << 20, MPI_DOUBLE, 0, OTHER, b.origin, room[1].count, room[1].type, 0, TAG, comm,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(at, 1 << 20, MPI_DOUBLE, 0, OTHER, b.origin, room[1].count, room[1].type, 0, TAG, comm, MPI_STATUS_IGNORE);
     MPI_Wait(&r, MPI_STATUS_IGNORE);
     buf_free(&b);
     return NULL;

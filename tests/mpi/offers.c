@@ -1,16 +1,18 @@
 /* offers.c: messages that go from memory to memory: the sender's bytes arrive whatever call sends and whatever call
  * receives them, in one launch where they come together, and not at all from memory that is no longer the sender's.
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * SIMGPU_EAGER=1 -n 2 run: STRIDEC_TRANSPORT=zerocopy -n 2 apart run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=2500,depth=2 -n 2 packed run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=1000,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 packed run:
- * STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcGetMemHandle -n 2 packed run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 packed run: STRIDEC_TRANSPORT=zerocopy SIMGPU_PEERS=0 -n 2 packed apart run:
- * STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_FAIL=cuIpcOpenMemHandle:2,cuIpcOpenMemHandle:3,cuIpcOpenMemHandle:5,cuIpcOpenMemHandle:8 -n 2 run:
- * STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:4+ -n 2 refused run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_MEMORY=64 -n 2 full */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 apart
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=2500,depth=2 -n 2 packed
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=1000,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 packed
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcGetMemHandle -n 2 packed
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 packed
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_PEERS=0 -n 2 packed apart
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2,cuIpcOpenMemHandle:3,cuIpcOpenMemHandle:5,cuIpcOpenMemHandle:8 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:4+ -n 2 refused
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 full
+ */
 #include "check.h"
 #include "offers.h"
 #include "resources.h"
@@ -283,14 +285,12 @@ static const struct { const char *name; way *go; } RECEIVES[] = {
     {"Mprobe and Mrecv", by_mprobe_mrecv},
     {"Probe, Improbe and Imrecv", by_improbe_imrecv}};
 
-static void arrived(struct message *m, struct buf *b, const struct layout *to, const struct layout *from,
-                    const char *how)
+static void arrived(struct message *m, struct buf *b, const struct layout *to, const struct layout *from, const char *how)
 {
     int n = -1;
     MPI_Get_count(m->s, m->type, &n);
     expect_equal(n, COUNT, how);
-    expect(m->s->MPI_SOURCE == peer && m->s->MPI_TAG == m->tag, "%s: source %d, tag %d", how, m->s->MPI_SOURCE,
-           m->s->MPI_TAG);
+    expect(m->s->MPI_SOURCE == peer && m->s->MPI_TAG == m->tag, "%s: source %d, tag %d", how, m->s->MPI_SOURCE, m->s->MPI_TAG);
     buf_expect_from(b, to, from, salt);
     buf_check(b, how);
 }

@@ -4,8 +4,7 @@
 #include "check.h"
 
 struct node_file;
-/* The file of a rank in shared memory as this process has it mapped (runtime/node/segment.h); NULL where it has
- * none. */
+/* The file of a rank in shared memory as this process has it mapped (runtime/node/segment.h); NULL where it has none. */
 struct node_file *offers_file(int rank);
 /* True if this file's owner reads the rank's memory. */
 bool offers_accepted(const struct node_file *own, int rank);

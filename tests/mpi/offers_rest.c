@@ -1,5 +1,5 @@
-/* offers_rest.c: what offers.c tests beside single messages: faces together, order, lateness, errors, memory that is
- * not shared. */
+/* offers_rest.c: what offers.c tests beside single messages: faces together, order, lateness, errors, memory that is not
+ * shared. */
 #include "offers.h"
 #include "../../runtime/node/segment.h"
 #include "resources.h"
@@ -155,8 +155,8 @@ static int64_t exchange(struct cuboid *c, bool sends, bool receives, bool works)
     return after.launches - before.launches + after.copies - before.copies;
 }
 
-/* The kernels may still be compiled, and a receiver that the system keeps waiting finds the faces packed: once is
- * enough, but never fewer than can be. Writes every round the same bytes. */
+/* The kernels may still be compiled, and a receiver that the system keeps waiting finds the faces packed: once is enough,
+ * but never fewer than can be. Writes every round the same bytes. */
 static void faces(const char *what, bool sends, bool receives, bool works)
 {
     struct cuboid c;
@@ -355,8 +355,7 @@ static void too_long(const struct buf *b, enum mem_kind kind, int bytes)
             expect(error_class(rc) == MPI_ERR_IN_STATUS, "MPI_Waitall says %s", error_name(error_class(rc)));
             rc = s[1].MPI_ERROR;
         }
-        expect(error_class(rc) == MPI_ERR_TRUNCATE, "%s memory, %d bytes: %s", mem_name[kind], bytes,
-               error_name(error_class(rc)));
+        expect(error_class(rc) == MPI_ERR_TRUNCATE, "%s memory, %d bytes: %s", mem_name[kind], bytes, error_name(error_class(rc)));
         buf_check_but(&short_one, 0, (size_t)bytes, "beside a receive that is too short");
     }
     buf_free(&short_one);
@@ -379,8 +378,7 @@ static void half_exchange(struct buf *b)
     }
 }
 
-/* What an exchange receives may be sent only when what it sends has arrived: short blocks, packed in pieces on the
- * way. */
+/* What an exchange receives may be sent only when what it sends has arrived: short blocks, packed in pieces on the way. */
 static void relayed(void)
 {
     MPI_Datatype t;
@@ -513,8 +511,8 @@ static void memory_anew(void)
     report("from %d allocations, one after another", ROUNDS);
 }
 
-/* The driver opens no more of the peer's memory: what one allocation sends is refused once, and so is each buffer
- * that it was packed into where the receiver was late. */
+/* The driver opens no more of the peer's memory: what one allocation sends is refused once, and so is each buffer that it was
+ * packed into where the receiver was late. */
 static void refused_once(bool persistent)
 {
     enum { N = 20, MOST = 5 };

@@ -1,11 +1,12 @@
-/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do:
- * what one of the two keeps open of freed memory would be in the other's way. Contiguous and derived messages of the
- * same allocations take turns, in each form of sending and receiving; lengths too short for a header pass through
- * the host.
+/* owner.c: contiguous messages of device memory are stridec's between ranks of a node, whatever the MPI could do: what one of the
+ * two keeps open of freed memory would be in the other's way. Contiguous and derived messages of the same allocations take
+ * turns, in each form of sending and receiving; lengths too short for a header pass through the host.
  *
- * run: -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * SIMGPU_EAGER=1 SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 passed run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
- * STRIDEC_TRANSPORT=device -n 2 passed */
+ * run: -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 passed
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 passed
+ */
 #include "check.h"
 #include "offers.h"
 #include <stdio.h>
@@ -72,8 +73,7 @@ static void persistent(const struct message *m, int peer)
 }
 
 static void (*const forms[])(const struct message *, int) = {send_recv, ssend_any, isend_probe, exchange, persistent};
-static const char *const form_name[] = {"MPI_Send", "MPI_Ssend and any source", "MPI_Mprobe", "MPI_Sendrecv",
-                                        "persistent"};
+static const char *const form_name[] = {"MPI_Send", "MPI_Ssend and any source", "MPI_Mprobe", "MPI_Sendrecv", "persistent"};
 
 static void plain(struct layout *l, int bytes)
 {
@@ -155,8 +155,7 @@ int main(int argc, char **argv)
     vector(&l[PLAIN + 1], 100, 600);
     for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
         for (int i = 0; i < ROUNDS * (PLAIN + 2); i++)
-            one(&(struct message){&l[(i + i / (PLAIN + 2)) % (PLAIN + 2)], i % 100}, form,
-                (uint64_t)i * 16 + 1000 * form);
+            one(&(struct message){&l[(i + i / (PLAIN + 2)) % (PLAIN + 2)], i % 100}, form, (uint64_t)i * 16 + 1000 * form);
         report("contiguous and derived messages by turns, %s", form_name[form]);
     }
     for (int i = 0; i < PLAIN && !passed; i++)

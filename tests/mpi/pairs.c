@@ -1,10 +1,11 @@
-/* pairs.c: types of a predefined pair that has no name (MPI_COMBINER_VALUE_INDEX, MPI-4.1): it is not freed, as what
- * contents hand out else is, and what holds it is right. No MPI yet makes one: here MPI_DOUBLE_INT is said to be,
- * where there is that combiner.
+/* pairs.c: types of a predefined pair that has no name (MPI_COMBINER_VALUE_INDEX, MPI-4.1): it is not freed, as what contents hand
+ * out else is, and what holds it is right. No MPI yet makes one: here MPI_DOUBLE_INT is said to be, where
+ * there is that combiner.
  *
  * usage: pairs
  *
- * run: -n 2 */
+ * run: -n 2
+ */
 #include "check.h"
 #include <dlfcn.h>
 
@@ -12,8 +13,7 @@
 typedef int envelope(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *, int *);
 static int asked;
 
-int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *ints, MPI_Count *addresses, MPI_Count *large,
-                             MPI_Count *types, int *combiner)
+int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *ints, MPI_Count *addresses, MPI_Count *large, MPI_Count *types, int *combiner)
 {
     envelope *next;
     *(void **)&next = dlsym(RTLD_NEXT, "PMPI_Type_get_envelope_c");
@@ -33,8 +33,7 @@ static void exchange(void)
     MPI_Type_vector(5, 1, 3, MPI_DOUBLE_INT, &column), type_commit(&column);
     layout_of(&l, column, 4, "a vector of pairs");
     buf_make(&out, MEM_DEVICE, &l, 0, 1), buf_make(&in, MEM_DEVICE, &l, 0, 2);
-    MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     buf_expect_from(&in, &l, &l, 1);
     buf_check(&in, "a vector of pairs");
     buf_free(&in), buf_free(&out);

@@ -1,9 +1,10 @@
-/* parting.c: messages that are received only when their sender, whose sends have ended, is in MPI_Finalize: in host
- * memory, of short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than
- * a room's ring too.
+/* parting.c: messages that are received only when their sender, whose sends have ended, is in MPI_Finalize: in host memory, of
+ * short runs, each kind often enough that it is known; blocking, nonblocking and persistent, longer than a room's ring too.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: STRIDEC_HOST=on -n 2 --host run: STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy -n 2 --host */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: STRIDEC_HOST=on -n 2 --host
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 2 --host
+ */
 #include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 enum { TAG = 7, LAST = 5, KNOWN = 3, WAIT_MS = 300 };
-/* Doubles, each second of which is sent. The first go in a block of memory, which MPI_Finalize waits for by itself:
- * they are received before the others, which lie in rooms, are left alone with it. */
+/* Doubles, each second of which is sent. The first go in a block of memory, which MPI_Finalize waits for by itself: they are
+ * received before the others, which lie in rooms, are left alone with it. */
 static const int counts[LAST] = {400000, 600, 5000, 9000, 40000};
 static MPI_Datatype types[LAST];
 static double *memory[LAST];
@@ -56,8 +57,8 @@ static bool maps_rooms(int pid)
     return found;
 }
 
-/* Until the sender has given up what it had to give, which it must not, for so long. Its blocking sends may end
- * meanwhile only if the MPI looks for messages here. */
+/* Until the sender has given up what it had to give, which it must not, for so long. Its blocking sends may end meanwhile only
+ * if the MPI looks for messages here. */
 static void sender_goes(int pid)
 {
     struct timeval start, now;

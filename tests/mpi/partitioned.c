@@ -95,8 +95,7 @@ static void exchange(struct buf *s, struct buf *t, const struct layout *from, co
     free(mine), free(other);
 }
 
-static void try_buffers(struct buf *s, const struct layout *from, struct buf *t, const struct layout *to,
-                        enum ready how)
+static void try_buffers(struct buf *s, const struct layout *from, struct buf *t, const struct layout *to, enum ready how)
 {
     MPI_Request r[2];
     MPI_Psend_init(s->origin, PARTITIONS, COUNT, from->type, peer, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &r[0]);

@@ -313,8 +313,7 @@ static void receive_from_bytes(struct work *w, enum mem_kind kind, int bytes)
     }
     MPI_Request_free(&r);
     expect_packed(w, b.shadow + b.lead, bytes);
-    check_all(w, bytes < w->bytes ? "a short message to a persistent receive"
-                                  : "sent bytes, parts received again and again");
+    check_all(w, bytes < w->bytes ? "a short message to a persistent receive" : "sent bytes, parts received again and again");
     buf_free(&b);
 }
 
@@ -422,8 +421,8 @@ static void all_of(const struct given *g)
 
 /* ---- random ones ---- */
 
-/* MPICH counts where empty pieces are to a type's true extent. Where all bytes are in host memory and the call goes
- * down as it is, @ADDRESS would take one on a device for the type's first byte. */
+/* MPICH counts where empty pieces are to a type's true extent. Where all bytes are in host memory and the call goes down as
+ * it is, @ADDRESS would take one on a device for the type's first byte. */
 static void bring_empty_home(struct given *g)
 {
     for (int i = 0; i < g->npieces; i++)

@@ -1,8 +1,12 @@
-/* pending.c: many collectives under way at a time, completed in any order beside messages and collectives of the
- * MPI's own; absolute addresses; types of nothing; errors; and that nothing is left behind.
+/* pending.c: many collectives under way at a time, completed in any order beside messages and collectives of the MPI's own;
+ * absolute addresses; types of nothing; errors; and that nothing is left behind.
  *
- * run: -n 1 run: -n 2 run: -n 4 run: STRIDEC_TRANSPORT=staged -n 3 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 */
+ * run: -n 1
+ * run: -n 2
+ * run: -n 4
+ * run: STRIDEC_TRANSPORT=staged -n 3
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
+ */
 #include "jobs.h"
 #include "resources.h"
 #include <stdlib.h>
@@ -164,8 +168,7 @@ static void check_bottom(bool mixed)
     pair_make(&a, MEM_DEVICE, 1), pair_make(&b, mixed ? MEM_HOST : MEM_DEVICE, 1), pair_make(&flat, MEM_DEVICE, 1);
     pair_fill(&a, (uint64_t)my_rank), pair_fill(&b, 20 + (uint64_t)my_rank), pair_fill(&flat, 40 + (uint64_t)my_rank);
     for (int host = 1; host >= 0; host--) {
-        MPI_Datatype t =
-            absolute(pair_origin(host ? &a.host : &a.tested, 1), pair_origin(host ? &b.host : &b.tested, 1));
+        MPI_Datatype t = absolute(pair_origin(host ? &a.host : &a.tested, 1), pair_origin(host ? &b.host : &b.tested, 1));
         MPI_Request r;
         MPI_Allgather(MPI_BOTTOM, 1, t, pair_origin(host ? &flat.host : &flat.tested, 1), 1, vector, MPI_COMM_WORLD);
         MPI_Ibcast(MPI_BOTTOM, 1, t, num_ranks - 1, MPI_COMM_WORLD, &r);
@@ -221,8 +224,8 @@ static void check_null_types(void)
 static void check_class(int host, int tested, const char *what)
 {
     expect(host != MPI_SUCCESS, "%s is no error", what);
-    expect(error_class(host) == error_class(tested), "%s: %s, and on the device %s", what,
-           error_name(error_class(host)), error_name(error_class(tested)));
+    expect(error_class(host) == error_class(tested), "%s: %s, and on the device %s", what, error_name(error_class(host)),
+           error_name(error_class(tested)));
 }
 
 static void check_errors(void)
@@ -238,8 +241,7 @@ static void check_errors(void)
                 "a root that is none");
     check_class(MPI_Ibcast(host, 1, vector, -7, errors, &r), MPI_Ibcast(tested, 1, vector, -7, errors, &r),
                 "a root below zero");
-    check_class(MPI_Bcast(host, 1, raw, 0, errors), MPI_Bcast(tested, 1, raw, 0, errors),
-                "a type that is not committed");
+    check_class(MPI_Bcast(host, 1, raw, 0, errors), MPI_Bcast(tested, 1, raw, 0, errors), "a type that is not committed");
     check_class(MPI_Bcast(host, -1, vector, 0, errors), MPI_Bcast(tested, -1, vector, 0, errors), "a count below zero");
     check_class(MPI_Allreduce(MPI_IN_PLACE, host, 1, MPI_INT, MPI_OP_NULL, errors),
                 MPI_Allreduce(MPI_IN_PLACE, tested, 1, MPI_INT, MPI_OP_NULL, errors), "no operation");

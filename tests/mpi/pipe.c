@@ -1,15 +1,16 @@
-/* pipe.c: messages that go in chunks: every byte arrives, both ends' memory is free when MPI says so, and nobody
- * waits for a call that another rank makes only later. offers.c and soak.c send them in all ways as well.
+/* pipe.c: messages that go in chunks: every byte arrives, both ends' memory is free when MPI says so, and nobody waits for a
+ * call that another rank makes only later. offers.c and soak.c send them in all ways as well.
  *
- * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4 run:
- * STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2 run:
- * STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * -n 2 run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3 run:
- * STRIDEC_PIPELINE=1 SIMGPU_FAIL=cuIpcGetMemHandle SIMGPU_EAGER=1 -n 2 staged run: STRIDEC_TRANSPORT=pipelined
- * STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2
- * unasked => warns */
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,depth=3 -n 4
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=40000,depth=1 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096,device=1 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=least=4096,chunk=5000 SIMGPU_FAIL=cuIpcGetMemHandle -n 3
+ * run: STRIDEC_PIPELINE=1 SIMGPU_FAIL=cuIpcGetMemHandle SIMGPU_EAGER=1 -n 2 staged
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 2 broken
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2 unasked => warns
+ */
 #include "check.h"
 #include "resources.h"
 #include <stdio.h>
@@ -29,13 +30,11 @@ static bool chunked = true;
 /* A tuned table by which all goes staged, in chunks that it names. */
 static void write_table(char *path)
 {
-    static const char *const curves[] = {"pack_mapped", "unpack_mapped", "pack_staged", "unpack_staged",
-                                         "message_host"};
+    static const char *const curves[] = {"pack_mapped", "unpack_mapped", "pack_staged", "unpack_staged", "message_host"};
     int fd = mkstemp(path);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) exit(2);
-    fprintf(f,
-            "stridec tune 1\nmachine Simulated GPU\nmpi any\ndate 2026-01-01\npipeline chunk=5000 depth=2 least=600\n");
+    fprintf(f, "stridec tune 1\nmachine Simulated GPU\nmpi any\ndate 2026-01-01\npipeline chunk=5000 depth=2 least=600\n");
     for (int i = 0; i < 5; i++) fprintf(f, "curve %s\nbytes 1\nany %d\n", curves[i], i < 2 ? 9 : 1);
     if (fclose(f)) exit(2);
     setenv("STRIDEC_TUNE", path, 1);
@@ -222,8 +221,7 @@ static void relay(void)
     report("an exchange whose two messages need each other");
 }
 
-/* One rank is inside the MPI, where nothing of stridec's is called, while the other needs its message, or its
- * receive. */
+/* One rank is inside the MPI, where nothing of stridec's is called, while the other needs its message, or its receive. */
 static void inside(void)
 {
     struct pair p;
@@ -342,9 +340,7 @@ static void counts(void)
         few = most <= 2;
         if (chunked && most < 3) break;
     } while (!chunked && !few && within(&since, SECONDS));
-    if (my_rank < 2)
-        expect(few != chunked, "%d launches and copies for a message that goes %s", most,
-               chunked ? "in chunks" : "whole");
+    if (my_rank < 2) expect(few != chunked, "%d launches and copies for a message that goes %s", most, chunked ? "in chunks" : "whole");
     buf_free(&b);
     report("messages go %s", chunked ? "in chunks" : "whole");
 }
@@ -400,8 +396,7 @@ static void too_short(void)
         if (my_rank == 0) MPI_Isend(b.origin, ELEMENTS, l->type, 1, TAG, comm, &r);
         if (my_rank == 1) {
             int rc = MPI_Recv(room, bytes, MPI_BYTE, 0, TAG, comm, MPI_STATUS_IGNORE);
-            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", bytes,
-                   error_name(error_class(rc)));
+            expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", bytes, error_name(error_class(rc)));
         }
         MPI_Barrier(comm);
         if (my_rank == 0) MPI_Wait(&r, MPI_STATUS_IGNORE);

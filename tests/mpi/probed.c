@@ -1,13 +1,17 @@
-/* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a
- * receive names, and receives that are too short for one find it all the same. All ranks know what is sent; each
- * receive and each probe has to find the first message of its source that it matches. Synchronous sends do not end
- * by being probed. What was probed and is not received goes with its communicator, and MPI_Finalize ends whatever
- * was matched. All that is so, too, where several threads might call the MPI (`multiple`).
+/* probed.c: messages that were probed are not received before those that their sender sent earlier, whatever tags a receive
+ * names, and receives that are too short for one find it all the same. All ranks know what is sent; each receive and each probe
+ * has to find the first message of its source that it matches. Synchronous sends do not end by being probed. What was probed and
+ * is not received goes with its communicator, and MPI_Finalize ends whatever was matched. All that is so, too, where several threads
+ * might call the MPI (`multiple`).
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n
- * 3 --host run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=staged -n 2 run: MPI_TEST_SIM=0
- * STRIDEC_HOST=on -n 3 --host multiple run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple run: STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2 */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 --host
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host multiple
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 multiple
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ */
 #include "check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -189,23 +193,19 @@ static void too_short(void)
                 if (way == 0) rc = MPI_Recv(one.origin, 1, MPI_DOUBLE, 0, 5, comm, &s);
                 if (way == 1) MPI_Irecv(one.origin, 1, MPI_DOUBLE, 0, 5, comm, &r), rc = MPI_Wait(&r, &s);
                 if (way == 2) MPI_Mprobe(0, 5, comm, &m, &s), rc = MPI_Mrecv(one.origin, 1, MPI_DOUBLE, &m, &s);
-                if (way == 3)
-                    rc = MPI_Sendrecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, one.origin, 1, MPI_DOUBLE, 0, 5, comm, &s);
+                if (way == 3) rc = MPI_Sendrecv(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, one.origin, 1, MPI_DOUBLE, 0, 5, comm, &s);
                 if (way == 4) rc = MPI_Recv(NULL, 0, MPI_DOUBLE, 0, 5, comm, &s);
                 if (way >= 5) {
                     int n, index;
                     MPI_Recv_init(one.origin, 1, MPI_DOUBLE, 0, 5, comm, &r);
                     MPI_Start(&r);
-                    rc = way == 5   ? MPI_Wait(&r, &s)
-                         : way == 6 ? MPI_Waitall(1, &r, &s)
-                                    : MPI_Waitsome(1, &r, &n, &index, &s);
-                    expect(way == 5 || error_class(rc) == MPI_ERR_IN_STATUS, "way %d gives %s", way,
-                           error_name(error_class(rc)));
+                    rc = way == 5 ? MPI_Wait(&r, &s) : way == 6 ? MPI_Waitall(1, &r, &s) : MPI_Waitsome(1, &r, &n, &index, &s);
+                    expect(way == 5 || error_class(rc) == MPI_ERR_IN_STATUS, "way %d gives %s", way, error_name(error_class(rc)));
                     if (way > 5) rc = s.MPI_ERROR;
                     if (r != MPI_REQUEST_NULL) MPI_Request_free(&r);   /* Open MPI frees it where it failed */
                 }
-                expect(error_class(rc) == MPI_ERR_TRUNCATE, "way %d: a receive of 8 bytes of %d gives %s", way,
-                       l->bytes, error_name(error_class(rc)));
+                expect(error_class(rc) == MPI_ERR_TRUNCATE, "way %d: a receive of 8 bytes of %d gives %s", way, l->bytes,
+                       error_name(error_class(rc)));
                 buf_expect_from(&one, &sent[0], &sent[0], 2);
                 buf_check_but(&one, 0, sizeof(double), "what is around it");
                 rc = MPI_Recv(got, 1, MPI_DOUBLE, 0, 5, comm, &s);

@@ -1,9 +1,12 @@
-/* query.c: what programs are told that ask whether the MPI takes device memory, before MPI_Init and after it: that
- * it does, where stridec sees to that. Then contiguous messages of device memory are right.
+/* query.c: what programs are told that ask whether the MPI takes device memory, before MPI_Init and after it: that it does, where
+ * stridec sees to that. Then contiguous messages of device memory are right.
  *
  * usage: query [disabled]
  *
- * run: -n 2 run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 run: STRIDEC_DISABLE=1 -n 2 disabled */
+ * run: -n 2
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: STRIDEC_DISABLE=1 -n 2 disabled
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -36,8 +39,7 @@ int main(int argc, char **argv)
         struct buf in, out;
         layout_number(&l, 0, 4);
         buf_make(&out, MEM_DEVICE, &l, 0, 1), buf_make(&in, MEM_DEVICE, &l, 0, 2);
-        MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out.origin, 4, l.type, my_rank ^ 1, 0, in.origin, 4, l.type, my_rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         buf_expect_from(&in, &l, &l, 1);
         buf_check(&in, "a contiguous message");
         buf_free(&in), buf_free(&out);

@@ -1,8 +1,13 @@
-/* reductions.c: the reductions, in every form, on device buffers: predefined operations on ints, and an operation of
- * the application's, which is not commutative, on derived types.
+/* reductions.c: the reductions, in every form, on device buffers: predefined operations on ints, and an operation of the
+ * application's, which is not commutative, on derived types.
  *
- * run: -n 1 run: -n 3 run: -n 4 run: STRIDEC_TRANSPORT=staged -n 2 run: STRIDEC_TRANSPORT=oneshot -n 2 run:
- * LD_PRELOAD=@ADDRESS SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 */
+ * run: -n 1
+ * run: -n 3
+ * run: -n 4
+ * run: STRIDEC_TRANSPORT=staged -n 2
+ * run: STRIDEC_TRANSPORT=oneshot -n 2
+ * run: LD_PRELOAD=@ADDRESS SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
+ */
 #include "jobs.h"
 #include <stdio.h>
 #include <string.h>
@@ -75,8 +80,8 @@ static void place(const struct call *c, const struct round *r, struct job *j)
     if (r->in_place && (c->flags & IN_PLACE_ALL || j->root == r->rank)) j->s.buf = MPI_IN_PLACE;
 }
 
-/* MPICH steps from block to block of MPI_Reduce_scatter_block by a type's true extent where the operation does not
- * commute: with types whose extent is another it reads and writes elsewhere. Of the first shapes they are the same. */
+/* MPICH steps from block to block of MPI_Reduce_scatter_block by a type's true extent where the operation does not commute:
+ * with types whose extent is another it reads and writes elsewhere. Of the first shapes they are the same. */
 static int mpi_shapes(const struct call *c)
 {
 #ifdef MPICH_VERSION

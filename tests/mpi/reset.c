@@ -1,14 +1,18 @@
-/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context
- * of their own: what stridec has there is gone. The program ends well; and messages of memory that it takes
- * afterwards are right, by the types that there were. Not on a real device above a CUDA-aware MPI, whose own state
- * is gone too.
+/* reset.c: programs that reset their device (cudaDeviceReset), as many do before MPI_Finalize, or destroy a context of their
+ * own: what stridec has there is gone.
+ * The program ends well; and messages of memory that it takes afterwards are right, by the types that there were. Not on a real
+ * device above a CUDA-aware MPI, whose own state is gone too.
  *
  * usage: reset [again | own]
  *
- * run: STRIDEC_TRANSPORT=zerocopy -n 2 run: STRIDEC_TRANSPORT=zerocopy -n 2 again run: STRIDEC_TRANSPORT=staged -n 2
- * again run: STRIDEC_TRANSPORT=oneshot -n 2 again run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1
- * STRIDEC_TRANSPORT=device -n 2 again run: STRIDEC_TRANSPORT=zerocopy -n 2 own run: STRIDEC_TRANSPORT=staged -n 2
- * own */
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 again
+ * run: STRIDEC_TRANSPORT=staged -n 2 again
+ * run: STRIDEC_TRANSPORT=oneshot -n 2 again
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2 again
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 own
+ * run: STRIDEC_TRANSPORT=staged -n 2 own
+ */
 #include "check.h"
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -27,8 +31,7 @@ static void exchange(int i, uint64_t salt)
     buf_make(&out, MEM_DEVICE, l, 0, salt + (uint64_t)my_rank), buf_make(&in, MEM_DEVICE, l, 0, 1);
     for (int k = 0; k < TIMES; k++) {
         buf_fill(&in, 1);
-        MPI_Sendrecv(out.origin, 1, l->type, peer, TAG, in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out.origin, 1, l->type, peer, TAG, in.origin, 1, l->type, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         buf_expect_from(&in, l, l, salt + (uint64_t)peer);
         buf_check(&in, "a message");
     }
@@ -94,8 +97,7 @@ static void in_own_context(void)
 {
     int (*create)(void **context, unsigned flags, int device) = NULL, (*destroy)(void *context) = NULL;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    if (driver)
-        *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
+    if (driver) *(void **)&create = dlsym(driver, "cuCtxCreate_v2"), *(void **)&destroy = dlsym(driver, "cuCtxDestroy_v2");
     bool made = create && destroy && !create(&context, 0, 0);
     expect(made, "no context");
     if (made) exchanges("in a context of the program's");

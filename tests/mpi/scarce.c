@@ -1,17 +1,18 @@
-/* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does
- * otherwise, or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
+/* scarce.c: fails what stridec asks for in each call in turn, once and from there on. Each call does what it does otherwise,
+ * or returns an error; its peer gets the right bytes or an error; nobody waits for ever.
  *
- * "memory": allocations ("every" before: of every pair of ways to send and receive). "driver": calls of the driver,
- * all or those named. "lost": the driver does not tell where device memory lies, or a kernel has failed: one line
- * says so, calls on device memory return MPI_ERR_OTHER, host memory goes on. "once": fails nothing itself
- * (tests/failures.sh).
+ * "memory": allocations ("every" before: of every pair of ways to send and receive). "driver": calls of the driver, all or those named. "lost": the driver does not tell where device
+ * memory lies, or a kernel has failed: one line says so, calls on device memory return MPI_ERR_OTHER, host memory goes on. "once":
+ * fails nothing itself (tests/failures.sh).
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory run: STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@SCARCE -n 2 memory run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver
- * cuPointerGetAttributes cuStreamSynchronize run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver
- * cuLaunchKernel cuCtxGetCurrent run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost run: MPI_TEST_SIM=0
- * STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once run:
- * SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@SCARCE -n 2 --host memory
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 memory
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 driver cuPointerGetAttributes cuStreamSynchronize
+ * run: STRIDEC_TRANSPORT=oneshot LD_PRELOAD=@SCARCE -n 2 driver cuLaunchKernel cuCtxGetCurrent
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@SCARCE -n 2 lost
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MEMORY_FAIL=1+ LD_PRELOAD=@SCARCE -n 2 --host once
+ * run: SIMGPU_FAIL=cuCtxGetStreamPriorityRange,cuStreamCreateWithPriority LD_PRELOAD=@SCARCE -n 2 once
+ */
 #include "../../runtime/device/driver.h"
 #include "../sim/simgpu.h"
 #include "jobs.h"
@@ -111,8 +112,8 @@ static bool fails_here(void)
 /* Only who has a fault may fail, and whom it was to hear from. */
 static void expect_rc(int rc, bool may, const char *what)
 {
-    expect(rc == MPI_SUCCESS || may, "%s, fault %ld%s of rank %d: %s", what, fault.n, fault.later ? "+" : "",
-           fault.rank, error_name(error_class(rc)));
+    expect(rc == MPI_SUCCESS || may, "%s, fault %ld%s of rank %d: %s", what, fault.n, fault.later ? "+" : "", fault.rank,
+           error_name(error_class(rc)));
 }
 
 /* ---- types, MPI_Pack and MPI_Unpack ---- */
@@ -219,8 +220,8 @@ static void check_received(const MPI_Status *s, const char *what)
 {
     int bytes = -1;
     MPI_Get_count(s, MPI_BYTE, &bytes);
-    expect(bytes == from.bytes, "%s to %s, fault %ld%s of rank %d: %d bytes received, not %d", send_name[send_by],
-           recv_name[recv_by], fault.n, fault.later ? "+" : "", fault.rank, bytes, from.bytes);
+    expect(bytes == from.bytes, "%s to %s, fault %ld%s of rank %d: %d bytes received, not %d", send_name[send_by], recv_name[recv_by],
+           fault.n, fault.later ? "+" : "", fault.rank, bytes, from.bytes);
     expect(s->MPI_SOURCE == peer && s->MPI_TAG == TAG, "%s: source %d, tag %d", what, s->MPI_SOURCE, s->MPI_TAG);
     buf_expect_from(&in, &to, &from, salt), buf_check(&in, what);
 }
@@ -241,8 +242,7 @@ static void take_left(MPI_Message *m, int failed)
         MPI_Iprobe(peer, TOLD, control, &done, MPI_STATUS_IGNORE);
         MPI_Iprobe(peer, TAG, comm, &there, MPI_STATUS_IGNORE);
     }
-    expect(there || error_class(failed) != MPI_ERR_NO_MEM, "%s, fault %ld: the message is gone", recv_name[recv_by],
-           fault.n);
+    expect(there || error_class(failed) != MPI_ERR_NO_MEM, "%s, fault %ld: the message is gone", recv_name[recv_by], fault.n);
     if (!there) return;
     int rc = MPI_Recv(in.origin, to.count, to.type, peer, TAG, comm, &s);
     expect(rc == MPI_SUCCESS, "MPI_Recv again: %s", error_name(error_class(rc)));
@@ -263,8 +263,7 @@ static void receive_or_hear(void)
         if (came || told) continue;
         MPI_Iprobe(peer, TOLD, control, &told, MPI_STATUS_IGNORE);
         if (told) MPI_Recv(&theirs, 1, MPI_INT, peer, TOLD, control, MPI_STATUS_IGNORE);
-        if (!within(&since, 20))
-            fprintf(stderr, "%s, fault %ld: no message\n", send_name[send_by], fault.n), MPI_Abort(comm, 3);
+        if (!within(&since, 20)) fprintf(stderr, "%s, fault %ld: no message\n", send_name[send_by], fault.n), MPI_Abort(comm, 3);
     }
     if (!came && rc == MPI_SUCCESS) {
         MPI_Cancel(&r);
@@ -296,8 +295,8 @@ static void expect_nothing_left(void)
     MPI_Status s;
     MPI_Barrier(control);
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &s);
-    expect(!there, "%s to %s, fault %ld%s of rank %d: a message is left", send_name[send_by], recv_name[recv_by],
-           fault.n, fault.later ? "+" : "", fault.rank);
+    expect(!there, "%s to %s, fault %ld%s of rank %d: a message is left", send_name[send_by], recv_name[recv_by], fault.n,
+           fault.later ? "+" : "", fault.rank);
     if (there) MPI_Recv(in.origin, to.count, to.type, s.MPI_SOURCE, s.MPI_TAG, comm, MPI_STATUS_IGNORE);
 }
 
@@ -338,8 +337,8 @@ static void messages(int number_from, int number_to, int count)
 /* ---- collectives ---- */
 
 enum { BCAST, IBCAST, GATHER, ALLGATHER, IALLGATHER, ALLTOALL, ALLTOALLW, ALLREDUCE, COLLECTIVES };
-static const char *const collective_name[] = {"Bcast",      "Ibcast",   "Gather",    "Allgather",
-                                              "Iallgather", "Alltoall", "Alltoallw", "Allreduce"};
+static const char *const collective_name[] = {"Bcast", "Ibcast", "Gather", "Allgather", "Iallgather", "Alltoall", "Alltoallw",
+                                              "Allreduce"};
 static int collective;
 
 /* Every rank gives two elements of each layout, and gets two. */

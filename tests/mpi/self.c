@@ -1,10 +1,13 @@
-/* self.c: messages of derived types in host memory from a rank to itself: copied from layout to layout, by code for
- * both or through a small buffer, and packed where a send ends before its receive. Every byte is compared.
+/* self.c: messages of derived types in host memory from a rank to itself: copied from layout to layout, by code for both or
+ * through a small buffer, and packed where a send ends before its receive. Every byte is compared.
  *
  * usage: self [ordinary]: the MPI does it
  *
- * run: STRIDEC_HOST=on -n 1 --host run: STRIDEC_HOST=on -n 2 run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 1
- * run: STRIDEC_HOST=off -n 1 --host ordinary */
+ * run: STRIDEC_HOST=on -n 1 --host
+ * run: STRIDEC_HOST=on -n 2
+ * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 1
+ * run: STRIDEC_HOST=off -n 1 --host ordinary
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,31 +15,10 @@
 #include <string.h>
 
 enum { TAG = 5, COUNT = 80, RANDOM_TYPES = 120, COMPILED = 6, THREADS = 3 };
-enum way {
-    PERSISTENT,
-    EXCHANGE,
-    REPLACED,
-    POSTED,
-    SYNCHRONOUS,
-    SENT_FIRST,
-    ALL,
-    SEND_ENDS_FIRST,
-    TESTED,
-    PROBED,
-    MATCHED,
-    WAYS
-};
-static const char *const names[WAYS] = {"persistent requests",
-                                        "Sendrecv",
-                                        "Sendrecv_replace",
-                                        "Irecv, Send",
-                                        "Irecv, Ssend",
-                                        "Isend, Recv",
-                                        "Irecv, Isend, Waitall",
-                                        "Irecv, Isend, the send's Wait first",
-                                        "Testall",
-                                        "Probe",
-                                        "Mprobe"};
+enum way { PERSISTENT, EXCHANGE, REPLACED, POSTED, SYNCHRONOUS, SENT_FIRST, ALL, SEND_ENDS_FIRST, TESTED, PROBED, MATCHED, WAYS };
+static const char *const names[WAYS] = {"persistent requests", "Sendrecv", "Sendrecv_replace", "Irecv, Send", "Irecv, Ssend", "Isend, Recv",
+                                        "Irecv, Isend, Waitall", "Irecv, Isend, the send's Wait first", "Testall",
+                                        "Probe", "Mprobe"};
 
 static long (*offers)(int in_place);
 static int (*ready)(MPI_Datatype, int);
@@ -118,14 +100,12 @@ static void try(enum way way, const struct layout *l, const struct layout *m, MP
     buf_free(&out), buf_free(&in);
 }
 
-/* Types of 120 doubles, COUNT of them: 75 KiB; into others of the signature, those with and without code, and into
- * more. */
+/* Types of 120 doubles, COUNT of them: 75 KiB; into others of the signature, those with and without code, and into more. */
 static void all_ways(struct layout layouts[], struct layout longer[])
 {
     for (int way = 0; way < WAYS; way++) {
         for (int i = 0; i < LAYOUTS * LAYOUT_FAMILY_B; i++) {
-            const struct layout *from = &layouts[i / LAYOUT_FAMILY_B],
-                                *to = &(i % 5 ? layouts : longer)[i % LAYOUT_FAMILY_B];
+            const struct layout *from = &layouts[i / LAYOUT_FAMILY_B], *to = &(i % 5 ? layouts : longer)[i % LAYOUT_FAMILY_B];
             if (!to->overlaps) try((enum way)way, from, to, MPI_COMM_WORLD, (uint64_t)(50 * way + i));
         }
         report("%s", names[way]);
@@ -139,11 +119,7 @@ static void alike(void)
         struct layout l;
         layout_random(&l, FAMILY_A, 1 + (int)roll(4), true);
         if (ready && !ordinary && i < COMPILED) ready(l.type, 1);
-        for (int k = 0; k < 3; k++)
-            try(k == 1   ? POSTED
-                : k == 2 ? PERSISTENT
-                         : EXCHANGE,
-                &l, &l, k % 2 ? MPI_COMM_SELF : MPI_COMM_WORLD, (uint64_t)(9 * i + k));
+        for (int k = 0; k < 3; k++) try(k == 1 ? POSTED : k == 2 ? PERSISTENT : EXCHANGE, &l, &l, k % 2 ? MPI_COMM_SELF : MPI_COMM_WORLD, (uint64_t)(9 * i + k));
         layout_free(&l);
     }
     report("random types into the same");
@@ -183,8 +159,7 @@ static void too_short(const struct layout *l)
         MPI_Isend(out.origin, l->count, l->type, my_rank, TAG, MPI_COMM_WORLD, &r[1]);
         if (i < 3) rc = MPI_Wait(&r[0], &s), MPI_Wait(&r[1], MPI_STATUS_IGNORE);
         else MPI_Wait(&r[1], MPI_STATUS_IGNORE), rc = MPI_Wait(&r[0], &s);
-        expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3],
-               error_name(error_class(rc)));
+        expect(error_class(rc) == MPI_ERR_TRUNCATE, "a receive of %d bytes: %s", room[i % 3], error_name(error_class(rc)));
         buf_check_but(&in, 0, (size_t)room[i % 3], "beside a receive that is too short");
         buf_free(&out), buf_free(&in);
     }
@@ -216,8 +191,7 @@ static void took_the_way(void)
         note("stridec is not there");
         return;
     }
-    expect(!shared && (ordinary ? !placed : placed > 300), "%ld messages were shared, %ld offered in place", shared,
-           placed);
+    expect(!shared && (ordinary ? !placed : placed > 300), "%ld messages were shared, %ld offered in place", shared, placed);
     report("they went the way that they should");
 }
 

@@ -1,11 +1,13 @@
 /* settings.c: ranks whose settings differ, and a second copy of the library: messages arrive, and the job ends.
  *
- * usage: settings [disabled N | twice]: rank N has STRIDEC_DISABLE=1 and, as all, STRIDEC_STATS=1, whose table all
- * ranks make; of two copies the first serves
+ * usage: settings [disabled N | twice]: rank N has STRIDEC_DISABLE=1 and, as all, STRIDEC_STATS=1, whose table all ranks make;
+ * of two copies the first serves
  *
- * run: MPI_TEST_SIM=0 STRIDEC_STATS=1 -n 2 --host disabled 0 run: MPI_TEST_SIM=0 STRIDEC_STATS=1 -n 2 --host
- * disabled 1 run: MPI_TEST_SIM=0 STRIDEC_STATS=1 STRIDEC_DISABLE=1 -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on
- * LD_PRELOAD=@TWICE -n 2 --host twice => warns */
+ * run: MPI_TEST_SIM=0 STRIDEC_STATS=1 -n 2 --host disabled 0
+ * run: MPI_TEST_SIM=0 STRIDEC_STATS=1 -n 2 --host disabled 1
+ * run: MPI_TEST_SIM=0 STRIDEC_STATS=1 STRIDEC_DISABLE=1 -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@TWICE -n 2 --host twice => warns
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdlib.h>

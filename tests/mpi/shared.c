@@ -1,12 +1,17 @@
-/* shared.c: files of ranks in /dev/shm: those that another user has made under a rank's name, those that are cut
- * while they are mapped, and how much address space a peer's take. Files of another user take root to make; `taken`
- * is run by tests/cli/trust.sh, as root may take any name back.
+/* shared.c: files of ranks in /dev/shm: those that another user has made under a rank's name, those that are cut while they are
+ * mapped, and how much address space a peer's take. Files of another user take root to make; `taken` is run by
+ * tests/cli/trust.sh, as root may take any name back.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host forged run: STRIDEC_TRANSPORT=zerocopy -n 2 forged run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut rooms run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut meanwhile run: STRIDEC_TRANSPORT=zerocopy -n 2 cut run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host space run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host limits run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host sweeps */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host forged
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 forged
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut rooms
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host cut meanwhile
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 cut
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host space
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host limits
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 --host sweeps
+ */
 #include "check.h"
 #include "offers.h"
 #include "../../runtime/node/segment.h"
@@ -174,8 +179,7 @@ static int said(const char *text)
  * Another user's files.
  */
 
-/* Makes rank 1's file as another user: a copy of this rank's, which accepts all that rank 0 may offer, and that all
- * may write to. */
+/* Makes rank 1's file as another user: a copy of this rank's, which accepts all that rank 0 may offer, and that all may write to. */
 static void forge(void)
 {
     char name[256];
@@ -227,8 +231,8 @@ static void forged(void)
     report("a file of another user stands for a rank on another node");
 }
 
-/* While rank 1 is kept in MPI_Init (tool/late.c), its file's name is told, by a file that TAKE names, to who then
- * makes that one as another user, and the file LATE. */
+/* While rank 1 is kept in MPI_Init (tool/late.c), its file's name is told, by a file that TAKE names, to who then makes that one
+ * as another user, and the file LATE. */
 static void tell(void)
 {
     char name[256];
@@ -278,8 +282,7 @@ static void *cut_meanwhile(void *arg)
     return NULL;
 }
 
-/* Rank 0 cuts the other's file. No process ends; a call that succeeds has moved the right bytes; in the end all
- * succeed. */
+/* Rank 0 cuts the other's file. No process ends; a call that succeeds has moved the right bytes; in the end all succeed. */
 static void cut(const char *what)
 {
     int number = 0, failed = 0, meanwhile = !strcmp(what, "meanwhile"), rooms = !strcmp(what, "rooms") || meanwhile;
@@ -344,8 +347,7 @@ static void space(void)
     expect_equal(failed, 0, "calls that failed");
     int64_t mapped = mapped_of_others();
     expect(offered() > 0, "nothing was offered");
-    expect(mapped > 0 && mapped <= (num_ranks - 1) * PEER_BYTES, "%" PRId64 " bytes of %d peers are mapped", mapped,
-           num_ranks - 1);
+    expect(mapped > 0 && mapped <= (num_ranks - 1) * PEER_BYTES, "%" PRId64 " bytes of %d peers are mapped", mapped, num_ranks - 1);
     report("address space that peers take");
 }
 

@@ -1,22 +1,25 @@
-/* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels,
- * persistent and freed requests, and threads; in some rounds a neighbourhood collective goes on meanwhile. Before
- * some rounds a type and a communicator are made, used once and freed, the type as one that was there before or as
- * one that comes again seldom.
+/* soak.c: messages at random: sizes from nothing to 4 MiB, layouts, memory, tags, wildcards, probes, cancels, persistent and
+ * freed requests, and threads; in some rounds a neighbourhood collective goes on meanwhile. Before some rounds a type and a
+ * communicator are made, used once and freed, the type as one that was there before or as one that comes again seldom.
  *
- * usage: soak [MESSAGES [THREADS]] Each thread has a communicator and goes through rounds whose messages all ranks
- * know beforehand; what a rank does with its part of them is left to its own chance. Every byte of every buffer is
- * compared, and the second half of the messages may not leave more in use than the first: of the heap, of memory
- * that is resident, of the device's, of files. SOAK_MESSAGES in the environment counts in place of MESSAGES; with
- * SOAK_LARGE=1 some messages are up to 64 MiB long. `make soak` runs a million.
+ * usage: soak [MESSAGES [THREADS]]
+ * Each thread has a communicator and goes through rounds whose messages all ranks know beforehand; what a rank does with
+ * its part of them is left to its own chance. Every byte of every buffer is compared, and the second half of the messages
+ * may not leave more in use than the first: of the heap, of memory that is resident, of the device's, of files.
+ * SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1 some messages are up to 64 MiB long. `make soak` runs a million.
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on
- * STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 480 2 --host run: STRIDEC_TRANSPORT=zerocopy -n 2 360 1 run:
- * STRIDEC_TRANSPORT=zerocopy -n 3 300 2 run: STRIDEC_TRANSPORT=zerocopy -n 4 300 1 run: STRIDEC_TRANSPORT=zerocopy
- * SIMGPU_EAGER=1 -n 2 150 2 run: STRIDEC_TRANSPORT=staged -n 2 150 2 run: STRIDEC_TRANSPORT=pipelined
- * STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 180 2 run: STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=20000,least=600 -n 3 180 1 run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1
- * STRIDEC_CHUNKS=chunk=20000 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 150 1 run: STRIDEC_TRANSPORT=zerocopy
- * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 180 1 */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 480 2 --host
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2 360 1
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3 300 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 4 300 1
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_EAGER=1 -n 2 150 2
+ * run: STRIDEC_TRANSPORT=staged -n 2 150 2
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 -n 3 180 2
+ * run: STRIDEC_TRANSPORT=zerocopy STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000,least=600 -n 3 180 1
+ * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=20000 LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 150 1
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 180 1
+ */
 #include "check.h"
 #include "resources.h"
 #include <malloc.h>
@@ -252,8 +255,7 @@ static void circle_begin(struct round *r)
     uint64_t salt = r->messages[0].salt;
     buf_make(&c->out, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + (uint64_t)my_rank);
     buf_make(&c->in, below(&r->own, 4) ? MEM_DEVICE : MEM_HOST, l, 0, salt + 1000);
-    MPI_Ineighbor_alltoall(c->out.origin, l->count / 2, l->type, c->in.origin, l->count / 2, l->type, r->ring,
-                           &c->request);
+    MPI_Ineighbor_alltoall(c->out.origin, l->count / 2, l->type, c->in.origin, l->count / 2, l->type, r->ring, &c->request);
 }
 
 /* What goes down at the one rank comes from above at the other. */
@@ -411,9 +413,8 @@ int main(int argc, char **argv)
     int level = threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     if (check_start(&argc, &argv, level) < level) MPI_Abort(MPI_COMM_WORLD, 4);
     layouts_make();
-    /* Around a ring of two ranks Open MPI's own nonblocking collectives deliver to the wrong side
-     * (open-mpi/ompi#14416): stridec's serve communicators that are made when a driver is there. Without one there
-     * are none. */
+    /* Around a ring of two ranks Open MPI's own nonblocking collectives deliver to the wrong side (open-mpi/ompi#14416):
+     * stridec's serve communicators that are made when a driver is there. Without one there are none. */
     circles = !host_mode || num_ranks > 2;
     mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     for (int i = 0; i < threads; i++) job_open(&jobs[i], i, (half / threads + ROUND - 1) / ROUND);

@@ -1,11 +1,13 @@
-/* starts.c: what starting persistent requests costs: all is looked up when they are made. An offered send asks the
- * driver one thing, whether the memory is still the same, and a packed one nothing: one launch, however many are
- * started together. Other sends and receives ask one thing each: what lies at their address.
+/* starts.c: what starting persistent requests costs: all is looked up when they are made. An offered send asks the driver one
+ * thing, whether the memory is still the same, and a packed one nothing: one launch, however many are started together. Other
+ * sends and receives ask one thing each: what lies at their address.
  *
- * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64
- * SIMGPU_EAGER=1 -n 2 run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle SIMGPU_MEMORY=64 SIMGPU_EAGER=1
- * -n 2 run: STRIDEC_TRANSPORT=staged SIMGPU_MEMORY=64 -n 2 copies run: STRIDEC_TRANSPORT=device LD_PRELOAD=@AWARE
- * SIMGPU_OPEN=1 SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2 */
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 offered
+ * run: STRIDEC_TRANSPORT=oneshot SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
+ * run: STRIDEC_TRANSPORT=staged SIMGPU_MEMORY=64 -n 2 copies
+ * run: STRIDEC_TRANSPORT=device LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_MEMORY=64 SIMGPU_EAGER=1 -n 2
+ */
 #include "check.h"
 #include "offers.h"
 #include "resources.h"
@@ -97,15 +99,14 @@ static bool everywhere(bool here)
     return all;
 }
 
-/* A packed send's launch: the context is asked for, a graph's arguments are set, and it is launched. Where no kernel
- * of one block tells its own end, the context is asked for once more and the stream is waited for. */
+/* A packed send's launch: the context is asked for, a graph's arguments are set, and it is launched. Where no kernel of one
+ * block tells its own end, the context is asked for once more and the stream is waited for. */
 enum { LAUNCH = 5, WAIT = 4 };   /* two of each are the thread's mode of capture and back */
 static bool cheap(const struct resources *c, int n)
 {
     if (offered) return c->calls == 1 && c->questions == 1 && c->launches == 0;
     int wait = copies || n > 1 ? WAIT : 0;
-    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) &&
-           c->calls == LAUNCH + c->copies + wait;
+    return c->launches == 1 && c->questions == 0 && c->copies == (copies ? n : 0) && c->calls == LAUNCH + c->copies + wait;
 }
 
 /* Kernels are compiled in the background, and peers learn of each other, meanwhile. */
@@ -121,14 +122,13 @@ static void costs(int n, const char *what)
         done = everywhere(!cost.simulated || cheap(&cost, n));
         give_back(send, recv);
     } while (!done && everywhere(within(&begun, SECONDS)));
-    expect(done && (!cost.simulated || cheap(&cost, n)),
-           "%lld calls of the driver, %lld questions, %lld launches, %lld copies", (long long)cost.calls,
+    expect(done && (!cost.simulated || cheap(&cost, n)), "%lld calls of the driver, %lld questions, %lld launches, %lld copies", (long long)cost.calls,
            (long long)cost.questions, (long long)cost.launches, (long long)cost.copies);
     report("%s", what);
 }
 
-/* Counts the calls of the driver that a packed MPI_Isend makes: a question where its buffer lies, then those of a
- * start. There are no more where it might be offered, but for a peer that can't read the memory. */
+/* Counts the calls of the driver that a packed MPI_Isend makes: a question where its buffer lies, then those of a start. There are no
+ * more where it might be offered, but for a peer that can't read the memory. */
 static void isends(void)
 {
     MPI_Request r[2];
@@ -147,8 +147,8 @@ static void isends(void)
         expect_face(0), buf_check(&in, "by MPI_Isend");
         done = !cost.simulated || (cost.questions == 1 && cost.launches == 1 && cost.calls == 1 + LAUNCH);
     } while (!everywhere(done) && everywhere(within(&begun, SECONDS)));
-    expect(done, "%lld calls of the driver, %lld questions, %lld launches", (long long)cost.calls,
-           (long long)cost.questions, (long long)cost.launches);
+    expect(done, "%lld calls of the driver, %lld questions, %lld launches", (long long)cost.calls, (long long)cost.questions,
+           (long long)cost.launches);
     report("MPI_Isend");
 }
 
@@ -183,8 +183,8 @@ static void questions(void)
     report("offered MPI_Isends and MPI_Irecvs ask one thing each");
 }
 
-/* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all
- * that it has. False where it comes back elsewhere. */
+/* Memory that is given back and had anew at the same address is other memory: the simulated GPU goes once round all that it
+ * has. False where it comes back elsewhere. */
 static bool have_anew(void)
 {
     enum { TRIES = 20000 };
@@ -216,8 +216,8 @@ static void memory_anew(void)
     report("memory had anew between starts");
 }
 
-/* All starts come before the first receive: what is offered has few slots, and no start may fail or wait for another
- * one's receive. */
+/* All starts come before the first receive: what is offered has few slots, and no start may fail or wait for another one's
+ * receive. */
 static void many(void)
 {
     static MPI_Request r[MANY];
@@ -281,8 +281,8 @@ static void start_each(MPI_Request send[BOTH])
     }
 }
 
-/* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each
- * send, so that no send may wait for its receiver to do more. More are under way than there are slots. */
+/* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each send, so that no
+ * send may wait for its receiver to do more. More are under way than there are slots. */
 static void sends_first(void)
 {
     static MPI_Request send[BOTH];
@@ -301,8 +301,7 @@ static void sends_first(void)
         buf_fill(&theirs, salt + (uint64_t)(i / BOTH));
         const unsigned char *sent = theirs.shadow + theirs.lead + l->low;
         for (int b = 0; b < l->bytes; b++)
-            expect(got[(size_t)i * bytes + (size_t)b] == sent[l->map[b]], "byte %d of message %d of send %d", b,
-                   i / BOTH, i % BOTH);
+            expect(got[(size_t)i * bytes + (size_t)b] == sent[l->map[b]], "byte %d of message %d of send %d", b, i / BOTH, i % BOTH);
     }
     for (int i = 0; i < BOTH; i++) MPI_Request_free(&send[i]);
     mem_free(host_mode ? MEM_HOST : MEM_DEVICE, to), free(got);

@@ -1,11 +1,15 @@
-/* steps.c: how many instructions stridec adds to calls on contiguous messages in host memory, beside a GPU in use:
- * counted one at a time by the parent process, through stridec and straight to the MPI's library. The messages go to
- * MPI_PROC_NULL, so that the MPI does the same in both. With "packing", and no GPU: to MPI_Pack and MPI_Unpack that
- * stridec leaves to the MPI, and that it saves of those that it serves. Under a sanitizer, or where a process may
- * not trace its child, nothing is counted.
+/* steps.c: how many instructions stridec adds to calls on contiguous messages in host memory, beside a GPU in use: counted
+ * one at a time by the parent process, through stridec and straight to the MPI's library. The messages go to
+ * MPI_PROC_NULL, so that the MPI does the same in both. With "packing", and no GPU: to MPI_Pack and MPI_Unpack that stridec
+ * leaves to the MPI, and that it saves of those that it serves. Under a sanitizer, or where a process may not trace its
+ * child, nothing is counted.
  *
- * run: -n 1 run: -n 1 --host packing run: STRIDEC_HOST=on -n 1 --host packing run: MPI_TEST_SIM=0 -n 1 --host
- * packing run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 1 --host packing */
+ * run: -n 1
+ * run: -n 1 --host packing
+ * run: STRIDEC_HOST=on -n 1 --host packing
+ * run: MPI_TEST_SIM=0 -n 1 --host packing
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 1 --host packing
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -187,8 +191,8 @@ static void look_packing(const struct calls *program, const struct calls *mpi)
         settle(program);
         long pack = steps_of(call_pack, program) - steps_of(call_pack, mpi);
         long unpack = steps_of(call_unpack, program) - steps_of(call_unpack, mpi), most = types[i].most;
-        expect(pack <= most && unpack <= most, "%s: MPI_Pack takes %ld instructions more, MPI_Unpack %ld",
-               types[i].name, pack, unpack);
+        expect(pack <= most && unpack <= most, "%s: MPI_Pack takes %ld instructions more, MPI_Unpack %ld", types[i].name,
+               pack, unpack);
         if (getenv("STEPS_SHOW")) note("%s: %ld, %ld", types[i].name, pack, unpack);
         MPI_Type_free(&packs);
     }

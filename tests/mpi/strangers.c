@@ -41,8 +41,7 @@ static void become(const char *what, char **argv)
     for (int i = 1; argv[i] && i < 11; i++) in[3 + i] = argv[i];
     setenv("STRANGER", "1", 1);
     if (!strcmp(what, "alone") && !unsetenv("LD_PRELOAD")) execv(exe, argv);
-    if (!strcmp(what, "container") && SURVIVES && !system("unshare -pf --mount-proc true 2>/dev/null"))
-        execvp(in[0], in);
+    if (!strcmp(what, "container") && SURVIVES && !system("unshare -pf --mount-proc true 2>/dev/null")) execvp(in[0], in);
     unsetenv("STRANGER");
 }
 
@@ -112,11 +111,8 @@ static int ended(bool killed)
 
 static void die_at_work(void)
 {
-    if (my_rank == 1)
-        setenv("SIMGPU_KILL",
-               "cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync,cuMemcpy2DAsync,cuMemcpy3DAsync,"
-               "cuMemcpyDtoHAsync,cuMemcpyHtoDAsync",
-               1);
+    if (my_rank == 1) setenv("SIMGPU_KILL", "cuLaunchKernel,cuGraphLaunch,cuMemcpyAsync,cuMemcpy2DAsync,cuMemcpy3DAsync,"
+                                            "cuMemcpyDtoHAsync,cuMemcpyHtoDAsync", 1);
 }
 
 static MPI_Comm ring;
@@ -189,8 +185,7 @@ static int in_the_middle(const char *name)
     buf_bytes(&from, MEM_DEVICE, (size_t)4 << 20, 0, 1), buf_bytes(&to, MEM_DEVICE, (size_t)8 << 20, 0, 2);
     for (uint64_t i = 0; i < 10 || (!offers_used() && within(&since, SECONDS) && i < 100); i++) exchange(10 * i);
     /* The first message of an allocation is moved at once. */
-    MPI_Sendrecv(from.origin, 200, MPI_INT, peer, TAG, first, 200, MPI_INT, peer, TAG, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(from.origin, 200, MPI_INT, peer, TAG, first, 200, MPI_INT, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (size_t i = 0; i < sizeof MIDDLE / sizeof *MIDDLE; i++)
         if (!strcmp(MIDDLE[i].name, name)) rc = MIDDLE[i].go(), must = MIDDLE[i].must;
     bool right = my_rank == 0 && (rc != MPI_SUCCESS || !must);

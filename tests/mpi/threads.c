@@ -138,8 +138,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* One thread reads from a window and flushes it, while another does nothing but flush: what it reads is there when
- * its own call returns, whichever of the two has it to unpack. */
+/* One thread reads from a window and flushes it, while another does nothing but flush: what it reads is there when its own
+ * call returns, whichever of the two has it to unpack. */
 #define READS 40      /* rounds of so many: */
 #define AT_ONCE 24
 #define READ_COUNT 60
@@ -180,8 +180,7 @@ static void flushes(void)
         for (int k = 0; k < AT_ONCE; k++)
             MPI_Get(in[k].origin, READ_COUNT, l.type, peer, 0, READ_COUNT, plain.type, window);
         MPI_Win_flush(peer, window);
-        for (int k = AT_ONCE - 1; k >= 0; k--)
-            buf_check(&in[k], "flushed while another thread flushes"), buf_free(&in[k]);
+        for (int k = AT_ONCE - 1; k >= 0; k--) buf_check(&in[k], "flushed while another thread flushes"), buf_free(&in[k]);
     }
     atomic_store(&flushing, false);
     pthread_join(id, NULL);

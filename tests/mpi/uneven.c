@@ -1,9 +1,13 @@
-/* uneven.c: elements of several sizes, sent packed from a device to where they lie apart in host memory. An MPI may
- * cut a long message anywhere on its way, and refuse a part that ends within an element (MPICH before 5 does).
- * "bare": the ranks that have them in host memory load no CUDA driver. "touching": they have no gaps, which the MPI
- * does not see.
+/* uneven.c: elements of several sizes, sent packed from a device to where they lie apart in host memory. An MPI may cut a long
+ * message anywhere on its way, and refuse a part that ends within an element (MPICH before 5 does). "bare": the ranks that have
+ * them in host memory load no CUDA driver. "touching": they have no gaps, which the MPI does not see.
  *
- * run: -n 2 run: -n 3 run: -n 2 bare run: STRIDEC_HOST=off -n 2 bare run: -n 2 touching */
+ * run: -n 2
+ * run: -n 3
+ * run: -n 2 bare
+ * run: STRIDEC_HOST=off -n 2 bare
+ * run: -n 2 touching
+ */
 #include "check.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -78,8 +82,7 @@ static void by_imrecv(void)
 }
 static void by_sendrecv(void)
 {
-    MPI_Sendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.origin, COUNT, l.type, to, 0, in.origin, COUNT, l.type, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 #if MPI_VERSION >= 4
 static void by_isendrecv(void)
@@ -162,8 +165,7 @@ static void gather(bool all)
     report("uneven elements by %s", all ? "Allgather" : "Gather");
 }
 
-/* With a count for each: all shares, which MPICH cuts by the extent of each rank's type where they go round; and
- * rank 0's. */
+/* With a count for each: all shares, which MPICH cuts by the extent of each rank's type where they go round; and rank 0's. */
 static void lists(void)
 {
     int counts[16], displs[16];
@@ -209,8 +211,8 @@ static void alltoallw(bool later)
     report("uneven elements by %s", later ? "Ialltoallw" : "Alltoallw");
 }
 
-/* This rank begins anew without what `stridec run --sim` has put first in the search for libraries: the simulated
- * CUDA runtime loads a driver at once, the real one at its first call. */
+/* This rank begins anew without what `stridec run --sim` has put first in the search for libraries: the simulated CUDA runtime
+ * loads a driver at once, the real one at its first call. */
 static void without_driver(char **argv)
 {
     const char *folders = getenv("LD_LIBRARY_PATH");

@@ -1,13 +1,16 @@
-/* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec
- * leaves to the MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief
- * messages, which are sent and received packed. By every call that completes them, with the type freed before, many
- * at once, shorter than the receive and too long for it; to nobody, and without a buffer. Every byte is compared.
+/* watched.c: messages in host memory of which little is kept until they complete. Receives by types that stridec leaves to the
+ * MPI (long runs): what comes is an offer all the same where the sender's type has short ones. Brief messages, which are sent
+ * and received packed. By every call that completes them, with the type freed before, many at once, shorter than the receive
+ * and too long for it; to nobody, and without a buffer. Every byte is compared.
  *
  * usage: watched [ordinary | threads]: nothing is stridec's
  *
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on MPIR_CVAR_REQUEST_BATCH_SIZE=4
- * -n 2 --host run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads run: STRIDEC_HOST=on -n 2 --host run:
- * MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary */
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on MPIR_CVAR_REQUEST_BATCH_SIZE=4 -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 2 --host threads
+ * run: STRIDEC_HOST=on -n 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=off -n 2 --host ordinary
+ */
 #include "check.h"
 #include "../../runtime/api/stridec.h"
 #include <dlfcn.h>
@@ -31,10 +34,8 @@ static const struct { int runs, run, pitch; } shapes[KINDS] = {
     [WINDOW] = {4032 / 8, 8, 24},
 };
 /* What is sent into what. */
-static const struct pair {
-    enum layouts from, to;
-} pairs[] = {{CELLS, ROWS},    {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}, {BITS, HALVES},
-             {HALVES, PIECES}, {BITS, WINDOW}, {WINDOW, WINDOW},   {MIXED, MIXED}};
+static const struct pair { enum layouts from, to; } pairs[] = {{CELLS, ROWS}, {BITS, PIECES}, {FEW_BITS, PIECES}, {PIECES, BITS}, {BITS, HALVES}, {HALVES, PIECES},
+                                                              {BITS, WINDOW}, {WINDOW, WINDOW}, {MIXED, MIXED}};
 static int peer;
 static bool ordinary, threads;
 static long (*offers)(int in_place), (*packed)(void);
@@ -135,8 +136,7 @@ static void each(enum way way, const struct pair *p, bool frees, MPI_Comm comm)
 static void all_ways(void)
 {
     for (int way = 0; way < WAYS; way++) {
-        for (size_t i = 0; i < 2 * sizeof pairs / sizeof *pairs; i++)
-            each((enum way)way, &pairs[i / 2], i % 2, MPI_COMM_WORLD);
+        for (size_t i = 0; i < 2 * sizeof pairs / sizeof *pairs; i++) each((enum way)way, &pairs[i / 2], i % 2, MPI_COMM_WORLD);
         report("%s", names[way]);
     }
 }
@@ -158,8 +158,7 @@ static void exchanged(const struct pair *p)
 }
 
 /* More than one call takes to its stack, every fifth of them too short; both ranks send. Not with threads: under
- * MPI_THREAD_MULTIPLE Open MPI 4.1 waits for ever in MPI_Waitall where a receive has failed before, without stridec
- * too. */
+ * MPI_THREAD_MULTIPLE Open MPI 4.1 waits for ever in MPI_Waitall where a receive has failed before, without stridec too. */
 static void at_once(int n, enum layouts sent, enum layouts received, enum layouts fewer)
 {
     MPI_Request r[2 * AT_ONCE];
@@ -203,8 +202,7 @@ static void refused(const struct pair *p)
     MPI_Status s[2];
     buf_make(&out, MEM_HOST, from, 0, 80 + (uint64_t)my_rank);
     buf_make(&in, MEM_HOST, to, 0, 90);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
-        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Irecv(in.origin, 1, to->type, peer, TAG, MPI_COMM_WORLD, &r[0]);
     int class = error_class(MPI_Waitall(2, r, s));
     expect(class == MPI_ERR_REQUEST, "Waitall gives %s", error_name(class));
@@ -217,8 +215,7 @@ static void refused(const struct pair *p)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Send(out.origin, 1, from->type, peer, TAG, MPI_COMM_WORLD);
     MPI_Wait(&r[0], s);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL),
-        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL), MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     buf_expect_from(&in, to, from, 80 + (uint64_t)peer);
     buf_check(&in, "what was received after a call that was refused");
     buf_free(&out), buf_free(&in);
@@ -231,8 +228,7 @@ static void no_memory(const struct layout *l)
     char *there = calloc(1, 1 << 20);
     MPI_Request r;
     MPI_Status s;
-    MPI_Send(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD),
-        MPI_Ssend(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD);
+    MPI_Send(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD), MPI_Ssend(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD);
     MPI_Isend(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &r), MPI_Wait(&r, &s);
     MPI_Recv(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &s);
     MPI_Irecv(gone, 1, l->type, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &r), MPI_Wait(&r, &s);
@@ -253,8 +249,7 @@ static void no_memory(const struct layout *l)
 #endif
     };
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    for (size_t i = 0; i < sizeof class / sizeof *class; i++)
-        expect(class[i] == MPI_ERR_BUFFER, "call %zu gives %s", i, error_name(class[i]));
+    for (size_t i = 0; i < sizeof class / sizeof *class; i++) expect(class[i] == MPI_ERR_BUFFER, "call %zu gives %s", i, error_name(class[i]));
     munmap(gone, 1 << 20), free(there);
 }
 
@@ -268,12 +263,10 @@ static void to_itself(int thread, MPI_Comm comm)
     int wrong = 0;
     for (int round = 0; round < ROUNDS && !wrong; round++) {
         for (int m = 0; m < BURST; m++) {
-            memset(out + (size_t)m * span, 1 + (round * BURST + m + 100 * thread) % 250, span),
-                memset(in + (size_t)m * span, 0, span);
+            memset(out + (size_t)m * span, 1 + (round * BURST + m + 100 * thread) % 250, span), memset(in + (size_t)m * span, 0, span);
             MPI_Irecv(in + (size_t)m * span - l->low, 1, l->type, my_rank, m, comm, &received[m]);
         }
-        for (int m = 0; m < BURST; m++)
-            MPI_Isend(out + (size_t)m * span - l->low, 1, l->type, my_rank, m, comm, &sent[m]);
+        for (int m = 0; m < BURST; m++) MPI_Isend(out + (size_t)m * span - l->low, 1, l->type, my_rank, m, comm, &sent[m]);
         for (int m = 0; m < BURST; m++) MPI_Wait(&sent[m], MPI_STATUS_IGNORE);
         for (int m = 0; m < BURST; m++) {
             MPI_Wait(&received[m], MPI_STATUS_IGNORE);
@@ -304,16 +297,15 @@ static void took_the_way(void)
     }
     expect(my_rank || (ordinary ? !offered : offered > WAYS * TURNS), "%ld messages were offered", offered);
     expect(ordinary ? !brief : brief > WAYS * TURNS, "%ld messages were packed", brief);
-    /* Where stridec is told to pack, not where it finds out what pays. Under the simulated GPU all processes have a
-     * driver, and brief messages records. */
+    /* Where stridec is told to pack, not where it finds out what pays. Under the simulated GPU all processes have a driver, and
+     * brief messages records. */
     const char *host = getenv("STRIDEC_HOST");
     if (host && !strcmp(host, "on") && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
         static char memory[3 * BRIEF];
         enum stridec_path path;
         char why[200];
         int rc = stridec_query(memory, 1, layouts[BITS].type, peer, MPI_COMM_WORLD, &path, why, sizeof why);
-        expect(rc == STRIDEC_OK && path == STRIDEC_PATH_PACKED, "a brief message goes %s: %s",
-               rc ? "?" : stridec_path_name(path), why);
+        expect(rc == STRIDEC_OK && path == STRIDEC_PATH_PACKED, "a brief message goes %s: %s", rc ? "?" : stridec_path_name(path), why);
     }
     report("they went the way that they should");
 }
@@ -335,10 +327,8 @@ int main(int argc, char **argv)
     all_ways();
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) exchanged(&pairs[i]), exchanged(&pairs[i]);
     report("exchanged");
-    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12)
-        at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
-    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12)
-        at_once(n, CELLS, CELLS, WINDOW), at_once(n, WINDOW, WINDOW, BITS);
+    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, ROWS, FEW_ROWS), at_once(n, BITS, PIECES, FEW_PIECES);
+    for (int n = 4; n <= (threads ? 4 : AT_ONCE); n += 12) at_once(n, CELLS, CELLS, WINDOW), at_once(n, WINDOW, WINDOW, BITS);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) refused(&pairs[i]), refused(&pairs[i]);
     report("refused");
     for (int i = 0; i < KINDS; i++) no_memory(&layouts[i]);

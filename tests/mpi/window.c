@@ -1,12 +1,15 @@
 /* window.c: one-sided calls whose origin buffers are derived and on a device: every call, in every kind of epoch,
- * against the same call with host buffers on a window of its own; windows and MPI_Bsend buffers that are themselves
- * on a device.
+ * against the same call with host buffers on a window of its own; windows and MPI_Bsend buffers that are themselves on a
+ * device.
  *
  * Open MPI's first choice among its components needs a kernel that lets processes read each other's memory.
  *
- * run: OMPI_MCA_osc=pt2pt -n 2 run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2 run: OMPI_MCA_osc=pt2pt
- * LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1
- * STRIDEC_TRANSPORT=device -n 2 run: OMPI_MCA_osc=pt2pt -n 3 few */
+ * run: OMPI_MCA_osc=pt2pt -n 2
+ * run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2
+ * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2
+ * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 STRIDEC_TRANSPORT=device -n 2
+ * run: OMPI_MCA_osc=pt2pt -n 3 few
+ */
 #include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -454,11 +457,9 @@ static void waited_one_by_one(void)
             MPI_Get(want[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win);
         }
         MPI_Win_flush_all(device.win);
-        for (int i = 0; i < 2; i++)
-            MPI_Rget(b[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win, &r[i]);
+        for (int i = 0; i < 2; i++) MPI_Rget(b[i].origin, of[i]->count, of[i]->type, to, AT, INTS, MPI_INT, device.win, &r[i]);
         buf_make(&out, MEM_DEVICE, of[0], 0, 9);
-        MPI_Rput(out.origin, of[0]->count, of[0]->type, to, WIN_BYTES / 2 + 1024 * my_rank, INTS, MPI_INT, device.win,
-                 &r[2]);
+        MPI_Rput(out.origin, of[0]->count, of[0]->type, to, WIN_BYTES / 2 + 1024 * my_rank, INTS, MPI_INT, device.win, &r[2]);
         for (int i = 0; i < 3; i++) {
             MPI_Wait(&r[i], MPI_STATUS_IGNORE);
             if (i < 2 && !host_mode) same(&b[i], &want[i], "after MPI_Wait");   /* host_mode: as above */
@@ -475,16 +476,14 @@ static void waited_one_by_one(void)
 }
 
 /* What comes is less than the buffer has room for: the rest stays. `r` is not NULL: of the forms with a request. */
-static void read_ints(bool accumulate, const struct buf *b, const struct layout *l, int ints, MPI_Win win,
-                      MPI_Request *r)
+static void read_ints(bool accumulate, const struct buf *b, const struct layout *l, int ints, MPI_Win win, MPI_Request *r)
 {
     if (!accumulate && !r) MPI_Get(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win);
     if (!accumulate && r) MPI_Rget(b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, win, r);
     if (accumulate && !r)
         MPI_Get_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win);
     if (accumulate && r)
-        MPI_Rget_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win,
-                            r);
+        MPI_Rget_accumulate(NULL, 0, MPI_INT, b->origin, l->count, l->type, my_rank, AT, ints, MPI_INT, MPI_NO_OP, win, r);
 }
 
 #ifdef OPEN_MPI
@@ -575,8 +574,7 @@ static void to_nobody(void)
 /* 4.1 has this as an error. */
 static void flush_nobody(void) {}
 #else
-/* Flushing MPI_PROC_NULL completes nothing of what other ranks are still to send: rank 1 is away from the MPI
- * meanwhile. */
+/* Flushing MPI_PROC_NULL completes nothing of what other ranks are still to send: rank 1 is away from the MPI meanwhile. */
 static void flush_nobody(void)
 {
     const struct layout *l = &lists[0], *there = &lists[1];
@@ -584,8 +582,7 @@ static void flush_nobody(void)
     MPI_Win shared;
     struct buf b, want;
     int *step, unit;
-    MPI_Win_allocate_shared(my_rank == 0 ? (MPI_Aint)sizeof *step : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &step,
-                            &shared);
+    MPI_Win_allocate_shared(my_rank == 0 ? (MPI_Aint)sizeof *step : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &step, &shared);
     MPI_Win_shared_query(shared, 0, &size, &unit, &step);
     if (my_rank == 0) __atomic_store_n(step, 0, __ATOMIC_SEQ_CST);
     for (int i = 0; i < WIN_BYTES; i++) device.memory[i] = (unsigned char)(i * 11 + my_rank);

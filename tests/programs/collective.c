@@ -1,8 +1,7 @@
-/* collective.c: collectives that move data: blocking, nonblocking and persistent, in place or not, among a group,
- * between two, and among neighbours.
+/* collective.c: collectives that move data: blocking, nonblocking and persistent, in place or not, among a group, between two, and
+ * among neighbours.
  *
- * Between ranks i and j travel n(i, j) units. A rank's send buffer has a block for each rank that it sends to, or
- * one for all. */
+ * Between ranks i and j travel n(i, j) units. A rank's send buffer has a block for each rank that it sends to, or one for all. */
 #include "known.h"
 #include "../mpi/persistent.h"
 #include "programs.h"
@@ -12,22 +11,9 @@
 
 enum call { BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, BARRIER,
             NEAR_ALLGATHER, NEAR_ALLGATHERV, NEAR_ALLTOALL, NEAR_ALLTOALLV, NEAR_ALLTOALLW, CALLS };
-static const char *const call_name[CALLS] = {"Bcast",
-                                             "Gather",
-                                             "Gatherv",
-                                             "Scatter",
-                                             "Scatterv",
-                                             "Allgather",
-                                             "Allgatherv",
-                                             "Alltoall",
-                                             "Alltoallv",
-                                             "Alltoallw",
-                                             "Barrier",
-                                             "Neighbor_allgather",
-                                             "Neighbor_allgatherv",
-                                             "Neighbor_alltoall",
-                                             "Neighbor_alltoallv",
-                                             "Neighbor_alltoallw"};
+static const char *const call_name[CALLS] = {
+    "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw", "Barrier",
+    "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"};
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static const char *const form_name[FORMS] = {"blocking", "nonblocking", "persistent"};
 enum { ROUNDS = 3 };
@@ -75,8 +61,7 @@ static void plan_numbers(struct collective *k, struct chance *c)
     bool pairs = unit_pairs(&k->unit) || k->unit.n > 1;
     k->base = bases[draw(c, once_in(c, 4) ? 6 : 5)];
     int most = once_in(c, 6) && !(KNOWN_STRUCTS && pairs) ? 200 : once_in(c, 2) ? 12 : 4, all = draw(c, most + 1);
-    if (setup.most)
-        k->base = 1, all = all > setup.most ? setup.most : all, most = most > setup.most ? setup.most : most;
+    if (setup.most) k->base = 1, all = all > setup.most ? setup.most : all, most = most > setup.most ? setup.most : most;
     for (int i = 0; i < RANKS; i++)
         for (int j = 0; j < RANKS; j++) {
             int a = draw(c, most + 1);
@@ -90,14 +75,13 @@ static void plan_numbers(struct collective *k, struct chance *c)
         }
 }
 
-/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in
- * place, and some others between two groups, don't end. MPICH 4.0: the persistent Gather, Allgather and Scatter copy
- * the own block once, MPI_Ibcast between two groups brings something else, and the small forms of
- * MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
+/* Forms that the MPIs alone do wrong: blocking ones come instead. Open MPI 4.1: MPI_Ialltoallv and MPI_Ialltoallw in place, and some
+ * others between two groups, don't end. MPICH 4.0: the persistent
+ * Gather, Allgather and Scatter copy the own block once, MPI_Ibcast between two groups brings something else, and the small forms
+ * of MPI_Neighbor_alltoallw on a graph mix up their counts (pmodels/mpich#6233). */
 static bool meets_known(const struct collective *k, bool inter)
 {
-    if (OPEN_MPI_HAS)
-        return inter || (k->in_place && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL));
+    if (OPEN_MPI_HAS) return inter || (k->in_place && (k->call == ALLTOALLV || k->call == ALLTOALLW || k->call == ALLTOALL));
     return (k->form == PERSISTENT && k->call >= GATHER && k->call <= ALLGATHERV) || (k->call == BCAST && inter);
 }
 
@@ -130,8 +114,7 @@ static void plan(struct op *o, struct chance *c)
             k->seed[i][s] = once_in(c, 3) ? (uint64_t)draw(c, 6) : fresh;
         }
     for (int round = 0; round < k->rounds; round++) {
-        int first = round * TIMES / k->rounds, last = (round + 1) * TIMES / k->rounds - 1,
-            time = draw_in(c, first, last);
+        int first = round * TIMES / k->rounds, last = (round + 1) * TIMES / k->rounds - 1, time = draw_in(c, first, last);
         for (int side = 0; side < (m->inter ? 2 : 1); side++)
             for (int i = 0; i < m->n[side]; i++) {
                 op_event(o, time, m->world[side][i], k->form == BLOCKING ? BLOCK : START, 0, round);
@@ -188,17 +171,14 @@ static void lay(struct op *o, struct collective *k, struct end *e, bool receives
 {
     struct chance c = chance_of(k->seed[my_rank][receives] + o->seed, 17);
     int peers = receives ? k->nsources : k->ntargets, all = 0, order[RANKS];
-    bool wide = types_differ(k->call),
-         placed = counts_differ(k->call) && (receives ? !from_root(k->call) : by_target(k->call));
+    bool wide = types_differ(k->call), placed = counts_differ(k->call) && (receives ? !from_root(k->call) : by_target(k->call));
     int each = draw_divisor(&c, k->base), blocks = !receives && !by_target(k->call) ? peers > 0 : peers, at = 0;
     /* Open MPI 4.1's ranks choose how MPI_Allgatherv goes by the size of the type that they send, each for itself. */
     if (OPEN_MPI_HAS && k->call == ALLGATHERV) each = k->base;
     *e = (struct end){.strand = o->strand->number, .n = blocks};
     for (int i = 0; i < blocks; i++) {
         int peer = receives ? k->sources[i] : k->targets[i];
-        int units = receives             ? units_between(k, peer, k->me)
-                    : by_target(k->call) ? units_between(k, k->me, peer)
-                                         : k->n[k->me][k->me];
+        int units = receives ? units_between(k, peer, k->me) : by_target(k->call) ? units_between(k, k->me, peer) : k->n[k->me][k->me];
         if (k->call == BCAST) units = k->n[0][0];
         k->counts[receives][i] = e->block[i].count = units / each;
         all += e->block[i].count + 1, order[i] = i;
@@ -210,8 +190,8 @@ static void lay(struct op *o, struct collective *k, struct end *e, bool receives
     e->layouts = wide ? blocks : 1;
     if (blocks == 0) e->layouts = 1;
     for (int i = 0; i < e->layouts; i++)
-        layout_draw(&e->layout[i], k->seed[my_rank][receives] + (uint64_t)i, &k->unit, each,
-                    wide && blocks ? e->block[i].count : all + 3 * RANKS, OVERLAP_NEVER);
+        layout_draw(&e->layout[i], k->seed[my_rank][receives] + (uint64_t)i, &k->unit, each, wide && blocks ? e->block[i].count : all + 3 * RANKS,
+                    OVERLAP_NEVER);
     int64_t next = 0;
     for (int i = 0; i < blocks; i++) {
         int b = order[i], gap = placed ? draw(&c, 3) : 0;
@@ -270,14 +250,11 @@ static void fill(struct op *o, struct collective *k, int round)
     end_clear(&k->s, o->seed + 3 + (uint64_t)round);
     end_clear(&k->r, o->seed + 4 + (uint64_t)round);
     for (int i = 0; i < k->s.n; i++)
-        if (k->targets[i] != MPI_PROC_NULL || !by_target(k->call))
-            end_put(&k->s, i, salt_of(o, k, round, k->me, k->targets[i], false));
+        if (k->targets[i] != MPI_PROC_NULL || !by_target(k->call)) end_put(&k->s, i, salt_of(o, k, round, k->me, k->targets[i], false));
     if (!k->in_place) return;
     for (int i = 0; i < k->r.n; i++) {
-        if (k->call >= ALLTOALL && k->call <= ALLTOALLW)
-            end_put(&k->r, i, salt_of(o, k, round, k->me, k->sources[i], false));
-        else if (k->sources[i] == k->me && !from_root(k->call))
-            end_put(&k->r, i, salt_of(o, k, round, k->me, k->me, false));
+        if (k->call >= ALLTOALL && k->call <= ALLTOALLW) end_put(&k->r, i, salt_of(o, k, round, k->me, k->sources[i], false));
+        else if (k->sources[i] == k->me && !from_root(k->call)) end_put(&k->r, i, salt_of(o, k, round, k->me, k->me, false));
     }
 }
 
@@ -290,8 +267,7 @@ static int call(struct op *o, struct collective *k)
     void *s = se->buf, *r = re->buf;
     int at = root_argument(o, k), sn = k->counts[0][0], rn = k->counts[1][0];
     MPI_Datatype st = se->open ? se->layout[0].type : MPI_BYTE, rt = re->open ? re->layout[0].type : MPI_BYTE;
-    int *sc = k->counts[0], *rc = k->counts[1], *sd = k->displs[0], *rd = k->displs[1], *sb = k->bytes[0],
-        *rb = k->bytes[1];
+    int *sc = k->counts[0], *rc = k->counts[1], *sd = k->displs[0], *rd = k->displs[1], *sb = k->bytes[0], *rb = k->bytes[1];
     MPI_Datatype *sts = k->types[0], *rts = k->types[1];
     MPI_Request *q = &k->request;
     if (!se->n) sn = 0;
@@ -306,10 +282,8 @@ static int call(struct op *o, struct collective *k)
 #else
 #define INIT(N, ...) MPI_ERR_OTHER
 #endif
-#define ALL(N, I, ...)                                                                                                 \
-    return k->form == BLOCKING      ? MPI_##N(__VA_ARGS__)                                                             \
-           : k->form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q)                                                          \
-                                    : INIT(N, __VA_ARGS__)
+#define ALL(N, I, ...)                                                                                                       \
+    return k->form == BLOCKING ? MPI_##N(__VA_ARGS__) : k->form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q) : INIT(N, __VA_ARGS__)
     switch (k->call) {
     case BCAST: ALL(Bcast, Ibcast, r, rn, rt, at, comm);
     case GATHER: ALL(Gather, Igather, s, sn, st, r, rn, rt, at, comm);
@@ -349,8 +323,7 @@ static void check(struct op *o, struct collective *k, int round, int code)
         return;
     }
     if (k->call == BARRIER) return;
-    bool root =
-        of_root(k->call) && !o->strand->comms[k->comm].inter && k->me == k->root / 2 % o->strand->comms[k->comm].n[0];
+    bool root = of_root(k->call) && !o->strand->comms[k->comm].inter && k->me == k->root / 2 % o->strand->comms[k->comm].n[0];
     for (int i = 0; i < k->r.n; i++) {
         if (k->sources[i] == MPI_PROC_NULL) continue;
         if (k->in_place && root && from_root(k->call)) continue;   /* the receive buffer is no argument */
@@ -373,8 +346,7 @@ static void act(struct op *o, const struct event *e)
         check(o, k, e->round, code);
         return;
     }
-    if (code != MPI_SUCCESS)
-        differ("op %d: %s begins with error class %d", o->number, call_name[k->call], error_class(code));
+    if (code != MPI_SUCCESS) differ("op %d: %s begins with error class %d", o->number, call_name[k->call], error_class(code));
     else if (k->form == PERSISTENT) op_start(o, &k->request);
 }
 
@@ -399,5 +371,4 @@ static void finish(struct op *o)
     end_close(&k->s), end_close(&k->r);
 }
 
-const struct op_row collective_row = {"collective", 6,     sizeof(struct collective), plan, prepare, act, request,
-                                      done,         finish};
+const struct op_row collective_row = {"collective", 6, sizeof(struct collective), plan, prepare, act, request, done, finish};

@@ -1,7 +1,6 @@
 /* digest.c: a number for all that a program has brought, which another run of it must bring again (--digest).
  *
- * Each part is hashed by itself and the hashes are added up: so neither the order of threads nor that of completions
- * matters. */
+ * Each part is hashed by itself and the hashes are added up: so neither the order of threads nor that of completions matters. */
 #include "known.h"
 #include "programs.h"
 #include <stdatomic.h>

@@ -21,8 +21,7 @@ static void place_absolute(struct end *e, struct chance *c, const struct unit *u
     e->buf = MPI_BOTTOM;
 }
 
-void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap,
-              bool absolute)
+void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap, bool absolute)
 {
     struct chance c = chance_of(seed, 7);
     enum memory memory = memory_draw(&c);
@@ -157,6 +156,6 @@ void end_tell(const struct end *e, const char *what)
     for (int i = 0; i < e->layouts; i++)
         tell("    %s: %d x %s", what, e->n == 1 ? e->block[0].count : -1, e->layout[i].text);
     for (int i = 0; i < e->regions; i++)
-        tell("    %s: in %s memory of device %d, origin %p", what, memory_name[e->region[i].memory],
-             e->region[i].device, (void *)region_origin(&e->region[i]));
+        tell("    %s: in %s memory of device %d, origin %p", what, memory_name[e->region[i].memory], e->region[i].device,
+             (void *)region_origin(&e->region[i]));
 }

@@ -1,5 +1,4 @@
-/* exchange.c: MPI_Sendrecv and its like, of all ranks of a communicator at once, around a permutation; and receives
- * that are cancelled. */
+/* exchange.c: MPI_Sendrecv and its like, of all ranks of a communicator at once, around a permutation; and receives that are cancelled. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>
@@ -63,14 +62,12 @@ static void prepare(struct op *o)
     if (comm_rank(m, my_rank) < 0) return;
     struct chance c = chance_of(o->seed, (uint64_t)my_rank);
     int each = draw_divisor(&c, x->units ? x->units : 1), other = draw_divisor(&c, x->units ? x->units : 1);
-    tell("op %d: %s, communicator %d, time %d, rank %d from %d to %d", o->number, way_name[x->way], x->comm,
-         o->event[0].time, my_rank, x->from[comm_rank(m, my_rank)], x->to[comm_rank(m, my_rank)]);
-    end_open(&x->r, o->strand->number, x->seed[my_rank][1], &x->unit, other, x->units / other, OVERLAP_NEVER,
-             once_in(&c, 8));
+    tell("op %d: %s, communicator %d, time %d, rank %d from %d to %d", o->number, way_name[x->way], x->comm, o->event[0].time, my_rank,
+         x->from[comm_rank(m, my_rank)], x->to[comm_rank(m, my_rank)]);
+    end_open(&x->r, o->strand->number, x->seed[my_rank][1], &x->unit, other, x->units / other, OVERLAP_NEVER, once_in(&c, 8));
     end_tell(&x->r, "received");
     if (replaces(x)) return;
-    end_open(&x->s, o->strand->number, x->seed[my_rank][0], &x->unit, each, x->units / each, OVERLAP_NEVER,
-             once_in(&c, 8));
+    end_open(&x->s, o->strand->number, x->seed[my_rank][0], &x->unit, each, x->units / each, OVERLAP_NEVER, once_in(&c, 8));
     end_tell(&x->s, "sent");
 }
 
@@ -91,8 +88,7 @@ static void check(struct op *o, const MPI_Status *s, int code)
     if (s && x->way < ISENDRECV) digest_status(what, s, x->r.layout[0].type);
     if (s) MPI_Get_count(s, MPI_BYTE, &n);
     /* MPICH 4.0: the requests of these two tell nothing of what came (README, Limits). */
-    if (s && x->way < ISENDRECV &&
-        (n != bytes || s->MPI_SOURCE != from || s->MPI_TAG != (from == MPI_PROC_NULL ? MPI_ANY_TAG : x->tag)))
+    if (s && x->way < ISENDRECV && (n != bytes || s->MPI_SOURCE != from || s->MPI_TAG != (from == MPI_PROC_NULL ? MPI_ANY_TAG : x->tag)))
         differ("%s: status of %d bytes, source %d, tag %d, not %lld bytes from %d", what, n, s->MPI_SOURCE, s->MPI_TAG,
                (long long)bytes, from);
     end_expect(&x->r, 0, o->seed * 8 + (uint64_t)from + (planted(o)), bytes);
@@ -118,20 +114,17 @@ static void act(struct op *o, const struct event *e)
     }
     MPI_Datatype t = r->layout->type;
     if (x->way == SENDRECV)
-        code = MPI_Sendrecv(x->s.buf, s->count, s->layout->type, to, x->tag, x->r.buf, r->count, t, from, x->tag,
-                            m->comm, &status);
+        code = MPI_Sendrecv(x->s.buf, s->count, s->layout->type, to, x->tag, x->r.buf, r->count, t, from, x->tag, m->comm, &status);
     else if (x->way == REPLACE)
         code = MPI_Sendrecv_replace(x->r.buf, r->count, t, to, x->tag, from, x->tag, m->comm, &status);
 #if MPI_VERSION >= 4
     else if (x->way == ISENDRECV)
-        code = MPI_Isendrecv(x->s.buf, s->count, s->layout->type, to, x->tag, x->r.buf, r->count, t, from, x->tag,
-                             m->comm, &x->request);
+        code = MPI_Isendrecv(x->s.buf, s->count, s->layout->type, to, x->tag, x->r.buf, r->count, t, from, x->tag, m->comm, &x->request);
     else
         code = MPI_Isendrecv_replace(x->r.buf, r->count, t, to, x->tag, from, x->tag, m->comm, &x->request);
 #endif
     if (x->way < ISENDRECV) check(o, &status, code);
-    else if (code != MPI_SUCCESS)
-        differ("op %d: %s begins with error class %d", o->number, way_name[x->way], error_class(code));
+    else if (code != MPI_SUCCESS) differ("op %d: %s begins with error class %d", o->number, way_name[x->way], error_class(code));
 }
 
 static MPI_Request *request(struct op *o, const struct event *e)
@@ -149,8 +142,7 @@ static void done(struct op *o, const struct event *e, const MPI_Status *s, int c
 static void finish(struct op *o)
 {
     struct exchange *x = o->own;
-    if (comm_rank(&o->strand->comms[x->comm], my_rank) >= 0 && !x->done)
-        differ("op %d: an exchange is not complete", o->number);
+    if (comm_rank(&o->strand->comms[x->comm], my_rank) >= 0 && !x->done) differ("op %d: an exchange is not complete", o->number);
     end_close(&x->s), end_close(&x->r);
 }
 
@@ -183,8 +175,8 @@ static void cancel_prepare(struct op *o)
     struct cancel *k = o->own;
     if (k->rank != my_rank) return;
     end_open(&k->r, o->strand->number, o->seed, &k->unit, 12, 3, OVERLAP_NEVER, false);
-    tell("op %d: a receive of rank %d that is cancelled, times %d, %d, %d", o->number, my_rank, o->event[0].time,
-         o->event[1].time, o->event[2].time);
+    tell("op %d: a receive of rank %d that is cancelled, times %d, %d, %d", o->number, my_rank, o->event[0].time, o->event[1].time,
+         o->event[2].time);
     end_tell(&k->r, "received");
 }
 
@@ -199,11 +191,8 @@ static void cancel_act(struct op *o, const struct event *e)
     }
     end_clear(&k->r, o->seed);
     end_store(&k->r);
-    if (!k->persistent)
-        MPI_Irecv(k->r.buf, b->count, b->layout->type, (k->rank + 1) % ranks, k->tag, comm, &k->request);
-    else
-        MPI_Recv_init(k->r.buf, b->count, b->layout->type, (k->rank + 1) % ranks, k->tag, comm, &k->request),
-            MPI_Start(&k->request);
+    if (!k->persistent) MPI_Irecv(k->r.buf, b->count, b->layout->type, (k->rank + 1) % ranks, k->tag, comm, &k->request);
+    else MPI_Recv_init(k->r.buf, b->count, b->layout->type, (k->rank + 1) % ranks, k->tag, comm, &k->request), MPI_Start(&k->request);
 }
 
 static MPI_Request *cancel_request(struct op *o, const struct event *e)
@@ -219,8 +208,7 @@ static void cancel_done(struct op *o, const struct event *e, const MPI_Status *s
     (void)e;
     if (s) MPI_Test_cancelled(s, &gone);
     digest_numbers("a cancelled receive", o->number, s ? gone : -1, error_class(code));
-    if (!gone || code != MPI_SUCCESS)
-        differ("op %d: a cancelled receive ends with class %d, cancelled: %d", o->number, error_class(code), gone);
+    if (!gone || code != MPI_SUCCESS) differ("op %d: a cancelled receive ends with class %d, cancelled: %d", o->number, error_class(code), gone);
     end_check(&k->r, "a cancelled receive");
 }
 
@@ -232,6 +220,5 @@ static void cancel_finish(struct op *o)
     end_close(&k->r);
 }
 
-const struct op_row cancel_row = {"cancel",       1,          sizeof(struct cancel), cancel_plan,
-                                  cancel_prepare, cancel_act, cancel_request,        cancel_done,
-                                  cancel_finish};
+const struct op_row cancel_row = {"cancel", 1, sizeof(struct cancel), cancel_plan, cancel_prepare, cancel_act, cancel_request,
+                                  cancel_done, cancel_finish};

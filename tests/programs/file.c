@@ -1,8 +1,7 @@
 /* file.c: a file that the ranks of a communicator write and read again, in a view of theirs.
  *
- * In the same view for all, rank after rank has its part of each round. In views of their own the ranks' parts lie
- * apart, or they take turns. What is read comes into another layout than it was written from; the whole file is
- * looked at last. */
+ * In the same view for all, rank after rank has its part of each round. In views of their own the ranks' parts lie apart, or they take
+ * turns. What is read comes into another layout than it was written from; the whole file is looked at last. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>
@@ -12,33 +11,9 @@
 
 enum view { SAME, APART, TURNS, VIEWS };
 static const char *const view_name[VIEWS] = {"one view for all", "ranges apart", "turns"};
-enum form {
-    PLAIN,
-    AT,
-    ALL,
-    AT_ALL,
-    LATER,
-    LATER_AT,
-    LATER_ALL,
-    LATER_AT_ALL,
-    SPLIT_ALL,
-    SPLIT_AT_ALL,
-    ORDERED,
-    SPLIT_ORDERED,
-    FORMS
-};
-static const char *const form_name[FORMS] = {"",
-                                             "_at",
-                                             "_all",
-                                             "_at_all",
-                                             ", nonblocking",
-                                             "_at, nonblocking",
-                                             "_all, nonblocking",
-                                             "_at_all, nonblocking",
-                                             "_all_begin",
-                                             "_at_all_begin",
-                                             "_ordered",
-                                             "_ordered_begin"};
+enum form { PLAIN, AT, ALL, AT_ALL, LATER, LATER_AT, LATER_ALL, LATER_AT_ALL, SPLIT_ALL, SPLIT_AT_ALL, ORDERED, SPLIT_ORDERED, FORMS };
+static const char *const form_name[FORMS] = {"", "_at", "_all", "_at_all", ", nonblocking", "_at, nonblocking", "_all, nonblocking",
+                                             "_at_all, nonblocking", "_all_begin", "_at_all_begin", "_ordered", "_ordered_begin"};
 enum what { WRITE, WRITE_END, SYNC, READ, READ_END };
 enum { ROUNDS = 2, PATH = 300, HEAD_MOST = 64, ATTEMPTS = 12 };
 
@@ -67,10 +42,7 @@ static bool collective(enum form f) { return f != PLAIN && f != AT && f != LATER
 static bool ends_later(enum form f) { return f >= LATER && f <= LATER_AT_ALL; }
 static bool splits(enum form f) { return f == SPLIT_ALL || f == SPLIT_AT_ALL || f == SPLIT_ORDERED; }
 static bool ordered(enum form f) { return f == ORDERED || f == SPLIT_ORDERED; }
-static bool at_offset(enum form f)
-{
-    return f == AT || f == AT_ALL || f == LATER_AT || f == LATER_AT_ALL || f == SPLIT_AT_ALL;
-}
+static bool at_offset(enum form f) { return f == AT || f == AT_ALL || f == LATER_AT || f == LATER_AT_ALL || f == SPLIT_AT_ALL; }
 
 /* ---- plan ---- */
 
@@ -166,8 +138,7 @@ static void view_turns(struct op *o, struct file *f, int rank)
     MPI_Type_commit(&l->type);
     MPI_Type_free(&turn);
     map_add(&l->map, 0, f->turn, kind, 0);
-    snprintf(l->text, sizeof l->text, "resized(0, %lld, contiguous(%d, %s))", (long long)l->extent, f->turn,
-             kinds[kind].name);
+    snprintf(l->text, sizeof l->text, "resized(0, %lld, contiguous(%d, %s))", (long long)l->extent, f->turn, kinds[kind].name);
 }
 
 static int units_of(const struct file *f, int rank)
@@ -242,13 +213,10 @@ static void open_file(struct op *o, struct file *f)
     int pid = (int)getpid();
     MPI_Datatype etype = f->view == SAME ? MPI_BYTE : kinds[f->unit.part[0].kind].type;
     MPI_Bcast(&pid, 1, MPI_INT, 0, comm);
-    snprintf(f->path, PATH, "%s/programs-%d-%llu-%d", folder ? folder : "/tmp", pid, (unsigned long long)o->seed,
-             o->number);
+    snprintf(f->path, PATH, "%s/programs-%d-%llu-%d", folder ? folder : "/tmp", pid, (unsigned long long)o->seed, o->number);
     op_must(o, MPI_File_open(comm, f->path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f->file), "MPI_File_open");
-    op_must(o,
-            MPI_File_set_view(f->file, f->begin[f->view == SAME ? 0 : f->me], etype, f->view_of[f->me].type, "native",
-                              MPI_INFO_NULL),
-            "MPI_File_set_view");
+    op_must(o, MPI_File_set_view(f->file, f->begin[f->view == SAME ? 0 : f->me], etype, f->view_of[f->me].type, "native", MPI_INFO_NULL),
+         "MPI_File_set_view");
 }
 
 static void prepare(struct op *o)
@@ -257,20 +225,19 @@ static void prepare(struct op *o)
     f->me = comm_rank(&o->strand->comms[f->comm], my_rank), f->request = MPI_REQUEST_NULL;
     if (f->me < 0 || !o->n) return;
     make_views(o, f);
-    tell("op %d: a file, communicator %d, %s from byte %lld on: %s", o->number, f->comm, view_name[f->view],
-         (long long)f->begin[f->me], f->view_of[f->me].text);
+    tell("op %d: a file, communicator %d, %s from byte %lld on: %s", o->number, f->comm, view_name[f->view], (long long)f->begin[f->me],
+         f->view_of[f->me].text);
     for (int r = 0; r < f->rounds; r++) {
         int from = reads_from(o, f, r, f->me);
         open_buffer(o, &f->s[r], o->seed + 5000 + (uint64_t)(r * 20 + f->me), f->round[r].units[f->me]);
         open_buffer(o, &f->r[r], o->seed + 6000 + (uint64_t)(r * 20 + f->me), f->round[r].units[from]);
-        tell("    round %d: write%s %d units at %lld, read%s those of rank %d", r, form_name[f->round[r].form[0]],
-             f->round[r].units[f->me], (long long)place_of(o, f, r, f->me), form_name[f->round[r].form[1]], from);
+        tell("    round %d: write%s %d units at %lld, read%s those of rank %d", r, form_name[f->round[r].form[0]], f->round[r].units[f->me],
+             (long long)place_of(o, f, r, f->me), form_name[f->round[r].form[1]], from);
         end_tell(&f->s[r], "written"), end_tell(&f->r[r], "read");
     }
     for (int i = 0; i < o->n && setup.tell; i++)
         if (o->event[i].rank == my_rank)
-            tell("    time %d, rank %d: event %d of round %d", o->event[i].time, my_rank, o->event[i].what,
-                 o->event[i].round);
+            tell("    time %d, rank %d: event %d of round %d", o->event[i].time, my_rank, o->event[i].what, o->event[i].round);
     open_file(o, f);
 }
 
@@ -296,8 +263,7 @@ static void over(struct op *o, const struct event *e, const MPI_Status *s, int c
     op_must(o, code, what);
     if (code != MPI_SUCCESS) return;
     if (s) check_count(o, s, end_bytes(end, 0), what);
-    if (!writes)
-        end_expect(end, 0, salt_of(o, e->round, reads_from(o, f, e->round, f->me)) + (planted(o)), end_bytes(end, 0));
+    if (!writes) end_expect(end, 0, salt_of(o, e->round, reads_from(o, f, e->round, f->me)) + (planted(o)), end_bytes(end, 0));
     end_check(end, what);
 }
 
@@ -316,8 +282,7 @@ static void begin(struct op *o, const struct event *e, bool writes)
     end_clear(b, o->seed + (uint64_t)e->round + writes);
     if (writes) end_put(b, 0, salt_of(o, e->round, f->me));
     end_store(b);
-    if (ordered(form))
-        op_must(o, MPI_File_seek_shared(file, offset_of(o, f, e->round, 0), MPI_SEEK_SET), "MPI_File_seek_shared");
+    if (ordered(form)) op_must(o, MPI_File_seek_shared(file, offset_of(o, f, e->round, 0), MPI_SEEK_SET), "MPI_File_seek_shared");
     else if (!at_offset(form)) op_must(o, MPI_File_seek(file, at, MPI_SEEK_SET), "MPI_File_seek");
     switch (form) {
     case PLAIN: code = EITHER(, file, BUFFER, &s); break;
@@ -434,8 +399,7 @@ static void check_file(struct op *o, struct file *f)
     fclose(in);
     for (int r = 0; r < f->rounds; r++)
         for (int i = 0; i < o->strand->comms[f->comm].n[0]; i++) draw_part(o, f, &k, r, i);
-    if (got != k.room || k.size != k.room)
-        differ("op %d: a file of %lld bytes, not %lld", o->number, (long long)k.room, (long long)k.size);
+    if (got != k.room || k.size != k.room) differ("op %d: a file of %lld bytes, not %lld", o->number, (long long)k.room, (long long)k.size);
     for (int64_t i = 0; i < k.room && k.size == k.room; i++)
         if (k.written[i] && bytes[i] != k.bytes[i]) {
             differ("op %d: byte %lld of the file is 0x%02x, not 0x%02x", o->number, (long long)i, bytes[i], k.bytes[i]);

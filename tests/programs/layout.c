@@ -1,8 +1,7 @@
 /* layout.c: random datatypes of every combiner, each with its typemap.
  *
- * A type is grown from the outside in: so many repetitions of a unit are divided among the blocks of a combiner, and
- * each block's type is grown in turn. Extents are the MPI's own words; what a combiner does with them is worked out
- * here. */
+ * A type is grown from the outside in: so many repetitions of a unit are divided among the blocks of a combiner, and each block's
+ * type is grown in turn. Extents are the MPI's own words; what a combiner does with them is worked out here. */
 #include "known.h"
 #include "programs.h"
 #include <stdarg.h>
@@ -109,8 +108,7 @@ static bool large(struct chance *c)
 static struct made contiguous(struct chance *c, struct made *child, int n)
 {
     struct made m = {.type = MPI_DATATYPE_NULL};
-    EITHER(m.wide = large(c), MPI_Type_contiguous(n, child->type, &m.type),
-           MPI_Type_contiguous_c(n, child->type, &m.type));
+    EITHER(m.wide = large(c), MPI_Type_contiguous(n, child->type, &m.type), MPI_Type_contiguous_c(n, child->type, &m.type));
     map_repeat(&m.map, &child->map, 0, n, child->extent);
     say(&m, "contiguous(%d", n);
     close_made(&m, child);

@@ -46,8 +46,8 @@ static void pack_prepare(struct op *o)
     struct chance c = chance_of(o->seed, 5);
     int each = draw_divisor(&c, k->units ? k->units : 1), other = draw_divisor(&c, k->units ? k->units : 1);
     k->room = k->units * unit_bytes(&k->unit) + draw(&c, 64);
-    tell("op %d: MPI_Pack%s and MPI_Unpack of %d units, rank %d, time %d", o->number, k->external ? "_external" : "",
-         k->units, my_rank, o->event[0].time);
+    tell("op %d: MPI_Pack%s and MPI_Unpack of %d units, rank %d, time %d", o->number, k->external ? "_external" : "", k->units, my_rank,
+         o->event[0].time);
     open_packed(o, &k->s, o->seed + 1, &k->unit, each, k->units);
     open_packed(o, &k->r, o->seed + 2, &k->unit, other, k->units);
     k->p = (struct end){.strand = o->strand->number, .n = 1, .layouts = 1};
@@ -87,27 +87,23 @@ static void pack_act(struct op *o, const struct event *e)
     end_clear(&k->s, o->seed), end_put(&k->s, 0, o->seed * 8), end_store(&k->s);
     end_clear(&k->p, o->seed + 1), end_store(&k->p);
     end_clear(&k->r, o->seed + 2), end_store(&k->r);
-    if (k->external)
-        code = MPI_Pack_external("external32", k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &wide);
+    if (k->external) code = MPI_Pack_external("external32", k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &wide);
     else code = MPI_Pack(k->s.buf, s->count, s->layout->type, k->p.buf, k->room, &position, comm);
     if (k->external) position = (int)wide;
     digest_numbers("MPI_Pack", o->number, error_class(code), position);
     if (code != MPI_SUCCESS || position != bytes)
-        differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position,
-               (long long)bytes);
+        differ("op %d: MPI_Pack ends with class %d at %d of %lld", o->number, error_class(code), position, (long long)bytes);
     packed = end_packed(&k->s, 0);
     if (planted(o) && bytes) packed[0] ^= 1;
     if (k->external) turn(&k->unit, packed, k->units);
     end_put_bytes(&k->p, 0, packed, bytes);
     end_check(&k->p, "the packed bytes");
-    if (k->external)
-        code = MPI_Unpack_external("external32", k->p.buf, bytes, &wide_back, k->r.buf, r->count, r->layout->type);
+    if (k->external) code = MPI_Unpack_external("external32", k->p.buf, bytes, &wide_back, k->r.buf, r->count, r->layout->type);
     else code = MPI_Unpack(k->p.buf, (int)bytes, &back, k->r.buf, r->count, r->layout->type, comm);
     if (k->external) back = (int)wide_back;
     digest_numbers("MPI_Unpack", o->number, error_class(code), back);
     if (code != MPI_SUCCESS || back != bytes)
-        differ("op %d: MPI_Unpack ends with class %d at %d of %lld", o->number, error_class(code), back,
-               (long long)bytes);
+        differ("op %d: MPI_Unpack ends with class %d at %d of %lld", o->number, error_class(code), back, (long long)bytes);
     end_expect(&k->r, 0, o->seed * 8, bytes);
     end_check(&k->r, "the unpacked buffer");
     end_check(&k->s, "the buffer that was packed");
@@ -120,8 +116,7 @@ static void pack_finish(struct op *o)
     end_close(&k->s), end_close(&k->p), end_close(&k->r);
 }
 
-const struct op_row pack_row = {"pack", 3,    sizeof(struct pack), pack_plan, pack_prepare, pack_act,
-                                NULL,   NULL, pack_finish};
+const struct op_row pack_row = {"pack", 3, sizeof(struct pack), pack_plan, pack_prepare, pack_act, NULL, NULL, pack_finish};
 
 /* ---- reductions ---- */
 
@@ -150,19 +145,16 @@ static void reduce_plan(struct op *o, struct chance *c)
     struct reduce *k = o->own;
     k->call = (enum reduction)draw(c, REDUCTIONS), k->kind = unsigned_kinds[draw(c, 3)], k->op = draw(c, OPS_OF);
     k->n = draw(c, once_in(c, 4) ? 4000 : 60), k->root = draw(c, ranks);
-    /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all
-     * for signed. */
+    /* Open MPI 4.1's sums of short integers stop at the largest one; MPICH 4.0's MPI_MAX and MPI_MIN take them all for signed. */
     if (k->op == 0) k->kind = 9;
     if (MPICH_HAS && (k->op == 1 || k->op == 2)) k->op += 2;
-    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)),
-    k->in_place = once_in(c, 3);
+    k->later = once_in(c, 2) && !(OPEN_MPI_HAS && (setup.threads > 1 || k->call == REDUCE_SCATTER_BLOCK)), k->in_place = once_in(c, 3);
     if (MPICH_HAS && k->call == REDUCE) k->in_place = false;   /* MPICH 4.0 reads MPI_IN_PLACE itself */
     k->persistent = HAVE_PERSISTENT && k->later && once_in(c, 2);
     k->rounds = k->persistent ? draw_in(c, 1, ROUNDS) : 1;
     o->alone = KNOWN_PERSISTENT && k->persistent;
     for (int round = 0; round < k->rounds; round++) {
-        int first = round * TIMES / k->rounds, last = (round + 1) * TIMES / k->rounds - 1,
-            time = draw_in(c, first, last);
+        int first = round * TIMES / k->rounds, last = (round + 1) * TIMES / k->rounds - 1, time = draw_in(c, first, last);
         for (int i = 0; i < ranks; i++) {
             op_event(o, time, i, k->later ? START : BLOCK, 0, round);
             if (k->later) op_event(o, draw_in(c, time, last), i, DONE, 1, round);
@@ -174,10 +166,7 @@ static void open_values(struct op *o, struct end *e, struct chance *c, int n)
 {
     struct reduce *k = o->own;
     *e = (struct end){.strand = o->strand->number, .n = 1, .layouts = 1};
-    e->layout[0] = (struct layout){.type = kinds[k->kind].type,
-                                   .named = true,
-                                   .reps = 1,
-                                   .extent = kinds[k->kind].extent,
+    e->layout[0] = (struct layout){.type = kinds[k->kind].type, .named = true, .reps = 1, .extent = kinds[k->kind].extent,
                                    .size = kinds[k->kind].size};
     strcpy(e->layout[0].text, kinds[k->kind].name);
     map_add(&e->layout[0].map, 0, 1, k->kind, 0);
@@ -277,11 +266,8 @@ static void reduce_act(struct op *o, const struct event *e)
 #else
 #define INIT(N, ...) MPI_ERR_OTHER
 #endif
-#define CALL(N, I, ...)                                                                                                \
-    code = !k->later        ? MPI_##N(__VA_ARGS__)                                                                     \
-           : !k->persistent ? MPI_##I(__VA_ARGS__, q)                                                                  \
-           : e->round       ? MPI_SUCCESS                                                                              \
-                            : INIT(N, __VA_ARGS__)
+#define CALL(N, I, ...)                                                                                                         \
+    code = !k->later ? MPI_##N(__VA_ARGS__) : !k->persistent ? MPI_##I(__VA_ARGS__, q) : e->round ? MPI_SUCCESS : INIT(N, __VA_ARGS__)
     switch (k->call) {
     case REDUCE: CALL(Reduce, Ireduce, s, r, k->n, t, op, k->root, comm); break;
     case ALLREDUCE: CALL(Allreduce, Iallreduce, s, r, k->n, t, op, comm); break;
@@ -290,8 +276,7 @@ static void reduce_act(struct op *o, const struct event *e)
     default: CALL(Reduce_scatter_block, Ireduce_scatter_block, s, r, k->n, t, op, comm);
     }
     if (!k->later) reduce_check(o, e->round, code);
-    else if (code != MPI_SUCCESS)
-        differ("op %d: %s begins with class %d", o->number, reduction_name[k->call], error_class(code));
+    else if (code != MPI_SUCCESS) differ("op %d: %s begins with class %d", o->number, reduction_name[k->call], error_class(code));
     else if (k->persistent) op_start(o, q);
 }
 
@@ -315,6 +300,5 @@ static void reduce_finish(struct op *o)
     end_close(&k->s), end_close(&k->r);
 }
 
-const struct op_row reduction_row = {"reduction",    2,          sizeof(struct reduce), reduce_plan,
-                                     reduce_prepare, reduce_act, reduce_request,        reduce_done,
-                                     reduce_finish};
+const struct op_row reduction_row = {"reduction", 2, sizeof(struct reduce), reduce_plan, reduce_prepare, reduce_act, reduce_request,
+                                     reduce_done, reduce_finish};

@@ -58,8 +58,7 @@ int error_class(int code)
     return class;
 }
 
-/* A program that hangs or crashes says which it was, and where. A fault goes on to the handler that was there
- * before. */
+/* A program that hangs or crashes says which it was, and where. A fault goes on to the handler that was there before. */
 static const int signals[] = {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 static struct sigaction before[NSIG];
 

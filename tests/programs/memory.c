@@ -34,8 +34,7 @@ static void must(int ok, const char *what)
 
 /* ---- mappings of virtual memory; the driver's calls, which nothing links with ---- */
 
-#define CALLS                                                                                                          \
-    X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemSetAccess)
+#define CALLS X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemSetAccess)
 static struct {
 #define X(name) __typeof__(name) *name;
     CALLS
@@ -237,9 +236,8 @@ bool region_check(const struct region *r, const char *what)
         for (size_t i = 0; i < r->bytes; i++)
             if (got[i] != r->shadow[i] && wrong++ == 0) first = i;
     if (wrong)
-        differ("%s: %zu bytes of %zu wrong (%s memory), the first at %lld from the origin: 0x%02x, not 0x%02x", what,
-               wrong, r->bytes, memory_name[r->memory], (long long)first - (long long)r->lead, got[first],
-               r->shadow[first]);
+        differ("%s: %zu bytes of %zu wrong (%s memory), the first at %lld from the origin: 0x%02x, not 0x%02x", what, wrong,
+               r->bytes, memory_name[r->memory], (long long)first - (long long)r->lead, got[first], r->shadow[first]);
     if (!r->any) digest_bytes(what, got, r->bytes);
     if (got != r->base) free(got);
     return wrong == 0;

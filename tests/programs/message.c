@@ -9,17 +9,7 @@
 enum send { SEND, SSEND, RSEND, BSEND, ISEND, ISSEND, IRSEND, IBSEND, SEND_INIT, SSEND_INIT, BSEND_INIT, FREED, SENDS };
 static const char *const send_name[SENDS] = {"Send", "Ssend", "Rsend", "Bsend", "Isend", "Issend", "Irsend", "Ibsend",
                                              "Send_init", "Ssend_init", "Bsend_init", "Isend, Request_free"};
-enum receive {
-    RECV,
-    IRECV,
-    RECV_INIT,
-    MPROBE_MRECV,
-    MPROBE_IMRECV,
-    IMPROBE_IMRECV,
-    PROBE_RECV,
-    IPROBE_IRECV,
-    RECEIVES
-};
+enum receive { RECV, IRECV, RECV_INIT, MPROBE_MRECV, MPROBE_IMRECV, IMPROBE_IMRECV, PROBE_RECV, IPROBE_IRECV, RECEIVES };
 static const char *const receive_name[RECEIVES] = {"Recv", "Irecv", "Recv_init", "Mprobe, Mrecv", "Mprobe, Imrecv",
                                                    "Improbe, Imrecv", "Probe, Recv", "Iprobe, Irecv"};
 enum what { SEND_BEGIN, SEND_END, RECEIVE_BEGIN, RECEIVE_END };
@@ -123,8 +113,7 @@ static void plan_ways(struct message *m, struct chance *c)
     if ((m->send == BSEND || m->send == IBSEND || m->send == BSEND_INIT)
         && (KNOWN_SHORT || m->sent * (int64_t)unit_bytes(&m->unit) > BSEND_MOST)) m->send = ISEND;
     if (KNOWN_BSEND_INIT && m->send == BSEND_INIT) m->rounds = 1;
-    if (((KNOWN_SELF_TRUNCATES && m->from == m->to) || KNOWN_AWARE) && m->truncates)
-        m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
+    if (((KNOWN_SELF_TRUNCATES && m->from == m->to) || KNOWN_AWARE) && m->truncates) m->truncates = false, m->room = m->sent, m->receive_each = m->sent;
     if (m->from == m->to && m->send != BSEND && send_blocks(m->send)) m->send = ISEND;
     /* A message to nobody cannot be probed for. */
     if (m->nobody && m->receive > RECV_INIT) m->receive = IRECV;
@@ -190,12 +179,10 @@ static void prepare(struct op *o)
 {
     struct message *m = o->own;
     m->request[0] = m->request[1] = MPI_REQUEST_NULL;
-    tell("op %d: %s and %s, rank %d to rank %d of MPI_COMM_WORLD%s, communicator %d, tag %d, %d rounds, room for %d of "
-         "%d units%s%s%s",
-         o->number, send_name[m->send], receive_name[m->receive], m->from, m->to,
-         m->nobody ? ", both with MPI_PROC_NULL" : "", m->comm, m->tag, m->rounds, m->room, m->sent,
-         m->any_source ? ", any source" : "", m->free_early[0] ? ", sender frees the type early" : "",
-         m->free_early[1] ? ", receiver frees the type early" : "");
+    tell("op %d: %s and %s, rank %d to rank %d of MPI_COMM_WORLD%s, communicator %d, tag %d, %d rounds, room for %d of %d units%s%s%s",
+         o->number, send_name[m->send], receive_name[m->receive], m->from, m->to, m->nobody ? ", both with MPI_PROC_NULL" : "",
+         m->comm, m->tag, m->rounds, m->room, m->sent, m->any_source ? ", any source" : "",
+         m->free_early[0] ? ", sender frees the type early" : "", m->free_early[1] ? ", receiver frees the type early" : "");
     if (setup.tell)
         for (int i = 0; i < o->n; i++) {
             static const char *const what[] = {"send", "send ends", "receive", "receive ends"};
@@ -203,8 +190,8 @@ static void prepare(struct op *o)
         }
     if (m->from == my_rank || (m->overlaps && m->to == my_rank)) open_sender(o, m, o->strand->number);
     if (m->to == my_rank)
-        end_open(&m->r, o->strand->number, m->receive_seed, &m->unit, m->receive_each,
-                 count_of(m->room, m->receive_each), OVERLAP_NEVER, m->absolute[1]);
+        end_open(&m->r, o->strand->number, m->receive_seed, &m->unit, m->receive_each, count_of(m->room, m->receive_each),
+                 OVERLAP_NEVER, m->absolute[1]);
     if (m->from == my_rank) end_tell(&m->s, "sent");
     if (m->to == my_rank) end_tell(&m->r, "received");
 }
@@ -278,8 +265,7 @@ static void check_status(struct op *o, struct message *m, const MPI_Status *s, c
     const struct layout *l = m->r.block[0].layout;
     int n = -1, elements = -1;
     if (s->MPI_SOURCE != source || s->MPI_TAG != tag) {
-        differ("op %d: %s: status of source %d and tag %d, not %d and %d", o->number, what, s->MPI_SOURCE, s->MPI_TAG,
-               source, tag);
+        differ("op %d: %s: status of source %d and tag %d, not %d and %d", o->number, what, s->MPI_SOURCE, s->MPI_TAG, source, tag);
         return;
     }
     digest_status(what, s, l->type);
@@ -292,8 +278,7 @@ static void check_status(struct op *o, struct message *m, const MPI_Status *s, c
     if (n != whole) differ("op %d: %s: count %d, not %d", o->number, what, n, whole);
     if (KNOWN_ELEMENTS) return;
     MPI_Get_elements(s, l->type, &elements);
-    if (elements != parts && !(KNOWN_PAIRS && unit_pairs(&m->unit)))
-        differ("op %d: %s: %d elements, not %lld", o->number, what, elements, (long long)parts);
+    if (elements != parts && !(KNOWN_PAIRS && unit_pairs(&m->unit))) differ("op %d: %s: %d elements, not %lld", o->number, what, elements, (long long)parts);
 }
 
 /* All is in place. */

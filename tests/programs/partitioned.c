@@ -63,12 +63,10 @@ static void prepare(struct op *o)
     struct partitioned *p = o->own;
     int strand = o->strand->number;
     p->request[0] = p->request[1] = MPI_REQUEST_NULL;
-    tell("op %d: a partitioned message, rank %d to rank %d, tag %d, %d rounds, %d and %d parts of %d units, ready in "
-         "%d calls",
-         o->number, p->from, p->to, p->tag, p->rounds, p->parts[0], p->parts[1], p->units, p->n);
+    tell("op %d: a partitioned message, rank %d to rank %d, tag %d, %d rounds, %d and %d parts of %d units, ready in %d calls", o->number,
+         p->from, p->to, p->tag, p->rounds, p->parts[0], p->parts[1], p->units, p->n);
     for (int i = 0; i < o->n && setup.tell; i++)
-        tell("    time %d, rank %d: event %d of round %d", o->event[i].time, o->event[i].rank, o->event[i].what,
-             o->event[i].round);
+        tell("    time %d, rank %d: event %d of round %d", o->event[i].time, o->event[i].rank, o->event[i].what, o->event[i].round);
     if (p->from == my_rank) {
         end_open(&p->s, strand, o->seed + 1, &p->unit, p->each[0], p->units / p->each[0], OVERLAP_NEVER, false);
         end_tell(&p->s, "sent");
@@ -112,9 +110,7 @@ static void ready(struct op *o, int i, int round)
         p->filled++;
     }
     for (int k = high; k >= low; k--) list[n++] = k;
-    code = p->way[i] == ONE     ? MPI_Pready(low, q)
-           : p->way[i] == RANGE ? MPI_Pready_range(low, high, q)
-                                : MPI_Pready_list(n, list, q);
+    code = p->way[i] == ONE ? MPI_Pready(low, q) : p->way[i] == RANGE ? MPI_Pready_range(low, high, q) : MPI_Pready_list(n, list, q);
     op_must(o, code, "MPI_Pready");
 }
 
@@ -126,8 +122,7 @@ static void arrived(struct op *o)
         int flag = 0, other, code = MPI_SUCCESS;
         while (!flag && code == MPI_SUCCESS) {
             code = MPI_Parrived(p->request[1], i, &flag);
-            if (!flag && KNOWN_PARRIVED)
-                MPI_Iprobe(0, NO_TAG, o->strand->comms[COMM_WORLD].comm, &other, MPI_STATUS_IGNORE);
+            if (!flag && KNOWN_PARRIVED) MPI_Iprobe(0, NO_TAG, o->strand->comms[COMM_WORLD].comm, &other, MPI_STATUS_IGNORE);
             if (!flag) sched_yield();
         }
         op_must(o, code, "MPI_Parrived");
@@ -173,13 +168,11 @@ static void done(struct op *o, const struct event *e, const MPI_Status *s, int c
 static void finish(struct op *o)
 {
     struct partitioned *p = o->own;
-    if (p->to == my_rank && p->done != p->rounds)
-        differ("op %d: %d rounds of %d are complete", o->number, p->done, p->rounds);
+    if (p->to == my_rank && p->done != p->rounds) differ("op %d: %d rounds of %d are complete", o->number, p->done, p->rounds);
     if (p->from == my_rank) end_check(&p->s, "the parts that were sent"), MPI_Request_free(&p->request[0]);
     if (p->to == my_rank) MPI_Request_free(&p->request[1]);
     end_close(&p->s), end_close(&p->r);
 }
 
-const struct op_row partitioned_row = {"partitioned", 2,     sizeof(struct partitioned), plan, prepare, act, request,
-                                       done,          finish};
+const struct op_row partitioned_row = {"partitioned", 2, sizeof(struct partitioned), plan, prepare, act, request, done, finish};
 #endif

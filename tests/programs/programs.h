@@ -1,10 +1,9 @@
 /* programs.h: random MPI programs, drawn from a seed and executed at once, beside an oracle of their own.
  *
- * A program has one to three strands; each runs in a thread of its own, on communicators of its own. A strand is a
- * list of operations. Every rank draws the same list, so each knows what its peers do. An operation is a few events,
- * each at a time, in a phase and on a rank. A rank executes its events in the order of (time, phase, number of the
- * operation). An event waits only for events of other ranks that come earlier in that order, or are the same: so no
- * program can hang by itself. */
+ * A program has one to three strands; each runs in a thread of its own, on communicators of its own. A strand is a list of
+ * operations. Every rank draws the same list, so each knows what its peers do. An operation is a few events, each at a time, in
+ * a phase and on a rank. A rank executes its events in the order of (time, phase, number of the operation). An event waits
+ * only for events of other ranks that come earlier in that order, or are the same: so no program can hang by itself. */
 #ifndef STRIDEC_TESTS_PROGRAMS_H
 #define STRIDEC_TESTS_PROGRAMS_H
 #include <mpi.h>
@@ -181,10 +180,8 @@ struct end {
     struct region region[REGIONS];
     void *buf;
 };
-/* Opens an end of one block: at most `reps` units in elements of `each`. May lie in several memories where
- * `absolute`. */
-void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap,
-              bool absolute);
+/* Opens an end of one block: at most `reps` units in elements of `each`. May lie in several memories where `absolute`. */
+void end_open(struct end *e, int strand, uint64_t seed, const struct unit *u, int each, int count, int overlap, bool absolute);
 /* Opens the memory of an end whose layouts and blocks are set. */
 void end_place(struct end *e, int strand, struct chance *c, enum memory memory);
 void end_clear(struct end *e, uint64_t salt);                 /* fills all of it with bytes of no message */
@@ -248,8 +245,8 @@ struct op_row {
     void (*done)(struct op *, const struct event *, const MPI_Status *status, int code);   /* status may be NULL */
     void (*finish)(struct op *);                     /* after a barrier: checks and frees */
 };
-extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row,
-    pack_row, window_row, file_row, partitioned_row; /* the last one where MPI_VERSION >= 4 */
+extern const struct op_row message_row, wild_row, exchange_row, cancel_row, collective_row, reduction_row, neighbor_row, pack_row,
+    window_row, file_row, partitioned_row;   /* the last one where MPI_VERSION >= 4 */
 static inline bool planted(const struct op *o)
 {
     return setup.plant && o;

@@ -1,5 +1,4 @@
-/* strand.c: what one thread of a program does: plans its operations, goes through their events, and completes what
- * they have begun. */
+/* strand.c: what one thread of a program does: plans its operations, goes through their events, and completes what they have begun. */
 #include "known.h"
 #include "programs.h"
 #include <sched.h>
@@ -58,8 +57,7 @@ static bool wanted(int number)
 void strand_plan(struct strand *s, uint64_t seed, int number, struct comm *comms)
 {
     struct chance c = chance_of(seed, (uint64_t)number);
-    s->number = number, s->comms = comms, s->messages = s->wild_receivers = s->starts = s->files = 0,
-    s->file_alone = false;
+    s->number = number, s->comms = comms, s->messages = s->wild_receivers = s->starts = s->files = 0, s->file_alone = false;
     s->seed = c.state;
     s->n = once_in(&c, 4) ? draw_in(&c, 1, OPS) : draw_in(&c, 1, 8);
     for (int i = 0; i < s->n; i++) {
@@ -259,8 +257,7 @@ static int complete_from(struct strand *s, const struct event *list[], int at, i
     struct chance c = chance_of(s->seed + (uint64_t)my_rank * 977, (uint64_t)list[at]->time + 5000);
     int taken = 0, most = once_in(&c, 3) ? draw_in(&c, 1, 3) : GROUP - 3;
     if (op_of(s, list[at])->alone) most = 1;
-    while (at + taken < n && taken < most && list[at + taken]->phase == DONE &&
-           list[at + taken]->time == list[at]->time) {
+    while (at + taken < n && taken < most && list[at + taken]->phase == DONE && list[at + taken]->time == list[at]->time) {
         if (taken && once_in(&c, 6) && g.n < GROUP - 1) g.request[g.n++] = MPI_REQUEST_NULL;
         if (g.n == GROUP || (taken && op_of(s, list[at + taken])->alone)) break;
         g.event[g.n++] = list[at + taken++];

@@ -1,9 +1,8 @@
 /* wild.c: messages of several ranks to one, which receives them from any source, by any tag, or both.
  *
- * Of the messages that an operation sends, a receive may take one or another. So all receives have room for each;
- * the status says which it was, and those of one source and tag come in the order in which they were sent. No two
- * operations have the same receiver. Receives that ask for more come first: then each finds a message, whatever the
- * others took. */
+ * Of the messages that an operation sends, a receive may take one or another. So all receives have room for each; the status
+ * says which it was, and those of one source and tag come in the order in which they were sent. No two operations have the same
+ * receiver. Receives that ask for more come first: then each finds a message, whatever the others took. */
 #include "known.h"
 #include "programs.h"
 #include <sched.h>
@@ -13,21 +12,10 @@
 
 enum { MESSAGES = 6, ROUNDS = 2 };
 enum send { ISEND, ISSEND, IBSEND, BSEND, SEND_INIT, SEND, SSEND, RSEND, SENDS };
-static const char *const send_name[SENDS] = {"Isend",     "Issend", "Ibsend", "Bsend",
-                                             "Send_init", "Send",   "Ssend",  "Rsend"};
-enum receive {
-    IRECV,
-    RECV_INIT,
-    MPROBE_IMRECV,
-    IMPROBE_IMRECV,
-    IPROBE_IRECV,
-    MPROBE_MRECV,
-    PROBE_RECV,
-    RECV,
-    RECEIVES
-};
-static const char *const receive_name[RECEIVES] = {
-    "Irecv", "Recv_init", "Mprobe, Imrecv", "Improbe, Imrecv", "Iprobe, Irecv", "Mprobe, Mrecv", "Probe, Recv", "Recv"};
+static const char *const send_name[SENDS] = {"Isend", "Issend", "Ibsend", "Bsend", "Send_init", "Send", "Ssend", "Rsend"};
+enum receive { IRECV, RECV_INIT, MPROBE_IMRECV, IMPROBE_IMRECV, IPROBE_IRECV, MPROBE_MRECV, PROBE_RECV, RECV, RECEIVES };
+static const char *const receive_name[RECEIVES] = {"Irecv", "Recv_init", "Mprobe, Imrecv", "Improbe, Imrecv", "Iprobe, Irecv",
+                                                   "Mprobe, Mrecv", "Probe, Recv", "Recv"};
 enum width { EXACT, HALF, FULL };
 enum what { SEND_BEGIN, SEND_END, POST, RECEIVE, RECEIVE_END };
 
@@ -83,8 +71,7 @@ static void plan_round(struct op *o, struct chance *c, int round)
     for (int i = 0; i < w->n; i++) {
         if (send_ends_later(w->message[i].send))
             op_event(o, draw_in(c, all, last), w->message[i].from, DONE, SEND_END * MESSAGES + i, round);
-        if (receive_ends_later(w->receive[i].how))
-            op_event(o, draw_in(c, all, last), w->to, DONE, RECEIVE_END * MESSAGES + i, round);
+        if (receive_ends_later(w->receive[i].how)) op_event(o, draw_in(c, all, last), w->to, DONE, RECEIVE_END * MESSAGES + i, round);
     }
 }
 
@@ -121,8 +108,7 @@ static void plan(struct op *o, struct chance *c)
     for (int i = 0; i < w->n; i++) {
         int units = units_draw(c, &w->unit) / 2;
         enum send send = (enum send)draw(c, !w->posted_first ? SEND : w->rounds > 1 ? RSEND : SENDS);
-        if ((send == BSEND || send == IBSEND) && (KNOWN_SHORT || units * (int64_t)unit_bytes(&w->unit) > 32768))
-            send = ISEND;
+        if ((send == BSEND || send == IBSEND) && (KNOWN_SHORT || units * (int64_t)unit_bytes(&w->unit) > 32768)) send = ISEND;
         w->message[i].from = draw(c, ranks), w->message[i].tag = tags[draw(c, 5)];
         w->message[i].units = units, w->message[i].send = send;
         w->message[i].each = draw_divisor(c, units ? units : 1);
@@ -144,24 +130,22 @@ static void prepare(struct op *o)
          w->posted_first ? "receives at once" : "received when all are sent");
     for (int i = 0; i < w->n; i++) {
         w->message[i].request = w->receive[i].request = MPI_REQUEST_NULL;
-        tell("    %d: rank %d sends %d units by %s, tag %d; %s from %d, tag %d", i, w->message[i].from,
-             w->message[i].units, send_name[w->message[i].send], w->message[i].tag, receive_name[w->receive[i].how],
-             w->receive[i].from, w->receive[i].tag);
+        tell("    %d: rank %d sends %d units by %s, tag %d; %s from %d, tag %d", i, w->message[i].from, w->message[i].units,
+             send_name[w->message[i].send], w->message[i].tag, receive_name[w->receive[i].how], w->receive[i].from, w->receive[i].tag);
         if (w->message[i].from == my_rank) {
-            end_open(&w->message[i].end, o->strand->number, o->seed + 100 + (uint64_t)(10 * i), &w->unit,
-                     w->message[i].each, w->message[i].units / w->message[i].each, OVERLAP_NEVER, false);
+            end_open(&w->message[i].end, o->strand->number, o->seed + 100 + (uint64_t)(10 * i), &w->unit, w->message[i].each,
+                     w->message[i].units / w->message[i].each, OVERLAP_NEVER, false);
             end_tell(&w->message[i].end, "sent");
         }
         if (w->to == my_rank) {
-            end_open(&w->receive[i].end, o->strand->number, o->seed + 200 + (uint64_t)(10 * i), &w->unit,
-                     w->receive[i].each, w->room / w->receive[i].each, OVERLAP_NEVER, false);
+            end_open(&w->receive[i].end, o->strand->number, o->seed + 200 + (uint64_t)(10 * i), &w->unit, w->receive[i].each,
+                     w->room / w->receive[i].each, OVERLAP_NEVER, false);
             end_tell(&w->receive[i].end, "received");
         }
     }
     for (int i = 0; i < o->n && setup.tell; i++) {
         static const char *const what[] = {"sends", "has sent", "posts all", "receives", "has received"};
-        tell("    time %d, rank %d: %s %d", o->event[i].time, o->event[i].rank, what[o->event[i].what / MESSAGES],
-             o->event[i].what % MESSAGES);
+        tell("    time %d, rank %d: %s %d", o->event[i].time, o->event[i].rank, what[o->event[i].what / MESSAGES], o->event[i].what % MESSAGES);
     }
 }
 
@@ -225,8 +209,7 @@ static void check(struct op *o, struct wild *w, int i, int round)
     int k = message_of(w, i, round), n = -1;
     int64_t bytes;
     snprintf(what, sizeof what, "op %d, receive %d of round %d", o->number, i, round);
-    if (k < 0 || (w->receive[i].from >= 0 && w->receive[i].from != s->MPI_SOURCE) ||
-        (w->receive[i].tag >= 0 && w->receive[i].tag != s->MPI_TAG)) {
+    if (k < 0 || (w->receive[i].from >= 0 && w->receive[i].from != s->MPI_SOURCE) || (w->receive[i].tag >= 0 && w->receive[i].tag != s->MPI_TAG)) {
         differ("%s: a message from %d with tag %d, which is none of those", what, s->MPI_SOURCE, s->MPI_TAG);
         return;
     }
@@ -259,8 +242,7 @@ static void check_round(struct op *o, struct wild *w, int round)
 static void clear(struct op *o, struct wild *w, int round)
 {
     if (round) check_round(o, w, round - 1);
-    for (int i = 0; i < w->n; i++)
-        end_clear(&w->receive[i].end, o->seed + (uint64_t)(round * MESSAGES + i)), end_store(&w->receive[i].end);
+    for (int i = 0; i < w->n; i++) end_clear(&w->receive[i].end, o->seed + (uint64_t)(round * MESSAGES + i)), end_store(&w->receive[i].end);
 }
 
 #undef ARGS
@@ -269,8 +251,7 @@ static int receive_init(struct op *o, struct wild *w, int i, int round)
 {
     struct end *e = &w->receive[i].end;
     if (round) return MPI_SUCCESS;
-    return MPI_Recv_init(ARGS, w->receive[i].from, w->receive[i].tag, o->strand->comms[COMM_WILD].comm,
-                         &w->receive[i].request);
+    return MPI_Recv_init(ARGS, w->receive[i].from, w->receive[i].tag, o->strand->comms[COMM_WILD].comm, &w->receive[i].request);
 }
 
 static void receive(struct op *o, struct wild *w, int i, int round)

@@ -1,8 +1,7 @@
 /* window.c: one-sided calls on a window of their own, in epochs of every kind.
  *
- * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or
- * all ranks as origins of the same sum: so no order of accesses matters. Rounds come one after another, each an
- * epoch of its own. */
+ * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or all ranks as
+ * origins of the same sum: so no order of accesses matters. Rounds come one after another, each an epoch of its own. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>
@@ -10,11 +9,9 @@
 #include <string.h>
 
 enum call { PUT, GET, ACCUMULATE, GET_ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, CALLS };
-static const char *const call_name[CALLS] = {
-    "Put", "Get", "Accumulate", "Get_accumulate", "Fetch_and_op", "Compare_and_swap"};
+static const char *const call_name[CALLS] = {"Put", "Get", "Accumulate", "Get_accumulate", "Fetch_and_op", "Compare_and_swap"};
 enum epoch { FENCE, POST_START, LOCK, LOCK_ALL, EXCLUSIVE, EPOCHS };
-static const char *const epoch_name[EPOCHS] = {"Win_fence", "Win_start", "Win_lock", "Win_lock_all",
-                                               "Win_lock, exclusive"};
+static const char *const epoch_name[EPOCHS] = {"Win_fence", "Win_start", "Win_lock", "Win_lock_all", "Win_lock, exclusive"};
 enum flush { NO_FLUSH, FLUSH, FLUSH_ALL, FLUSH_LOCAL, FLUSH_LOCAL_ALL, FLUSHES };
 enum flavor { CREATE, ALLOCATE, DYNAMIC, FLAVORS };
 static const char *const flavor_name[FLAVORS] = {"Win_create", "Win_allocate", "Win_create_dynamic"};
@@ -94,8 +91,7 @@ static bool is_origin(const struct access *a, int rank)
 static bool takes_part(const struct window *w, int round, int rank, bool as_origin)
 {
     for (int i = 0; i < w->n; i++)
-        if (w->access[i].round == round && (as_origin ? is_origin(&w->access[i], rank) : w->access[i].to == rank))
-            return true;
+        if (w->access[i].round == round && (as_origin ? is_origin(&w->access[i], rank) : w->access[i].to == rank)) return true;
     return w->all_take_part[round];
 }
 
@@ -115,8 +111,7 @@ static void plan_round(struct op *o, struct chance *c, int round, int first, int
     for (int k = 0; k < w->n; k++) {
         at[k] = draw_in(c, open, close);
         for (int i = 0; i < n; i++)
-            if (w->access[k].round == round && is_origin(&w->access[k], i))
-                op_event(o, at[k], m->world[0][i], BLOCK, ACCESS, k);
+            if (w->access[k].round == round && is_origin(&w->access[k], i)) op_event(o, at[k], m->world[0][i], BLOCK, ACCESS, k);
     }
     for (int i = 0; i < n && passive(e) && e != EXCLUSIVE && w->flush[round]; i++)
         if (takes_part(w, round, i, true)) op_event(o, close, m->world[0][i], BLOCK, FLUSH_NOW, round);
@@ -145,17 +140,13 @@ static void plan(struct op *o, struct chance *c)
     }
     for (int i = 0; i < w->n; i++) plan_access(&w->access[i], c, w, o->strand->comms[w->comm].n[0]);
     if (KNOWN_WINDOW_THREADS) w->n = 0;
-    for (int i = 0; i < w->rounds && w->n; i++)
-        plan_round(o, c, i, i * TIMES / w->rounds, (i + 1) * TIMES / w->rounds - 1);
+    for (int i = 0; i < w->rounds && w->n; i++) plan_round(o, c, i, i * TIMES / w->rounds, (i + 1) * TIMES / w->rounds - 1);
 }
 
 /* ---- memory ---- */
 
 static uint64_t salt_there(const struct op *o, int access) { return o->seed * 64 + (uint64_t)access; }
-static uint64_t salt_origin(const struct op *o, int access, int rank)
-{
-    return o->seed * 64 + 1000 + (uint64_t)(access * 16 + rank);
-}
+static uint64_t salt_origin(const struct op *o, int access, int rank) { return o->seed * 64 + 1000 + (uint64_t)(access * 16 + rank); }
 
 static void named_layout(struct layout *l, int kind)
 {
@@ -228,8 +219,7 @@ static void open_window(struct op *o, struct window *w)
         code = MPI_Win_create(origin, bytes, w->unit_bytes, MPI_INFO_NULL, comm, &w->win);
     } else if (w->flavor == ALLOCATE) {
         /* Whole lines: with KNOWN_WINDOW_BASE the ranks' parts follow each other. */
-        code = MPI_Win_allocate((MPI_Aint)(r->bytes + 63) / 64 * 64, w->unit_bytes, MPI_INFO_NULL, comm, &memory_of,
-                                &w->win);
+        code = MPI_Win_allocate((MPI_Aint)(r->bytes + 63) / 64 * 64, w->unit_bytes, MPI_INFO_NULL, comm, &memory_of, &w->win);
         if (r->fresh) free(r->base);
         r->fresh = false, r->base = memory_of, at = (MPI_Aint)r->lead;
         while (at % w->unit_bytes) at++, r->lead++;
@@ -239,8 +229,7 @@ static void open_window(struct op *o, struct window *w)
         MPI_Get_address(origin, &at);
         w->unit_bytes = 1;
     }
-    if (code != MPI_SUCCESS)
-        differ("op %d: %s ends with error class %d", o->number, flavor_name[w->flavor], error_class(code));
+    if (code != MPI_SUCCESS) differ("op %d: %s ends with error class %d", o->number, flavor_name[w->flavor], error_class(code));
     MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
     MPI_Allgather(&at, 1, MPI_AINT, w->base, 1, MPI_AINT, comm);
     if (w->flavor != ALLOCATE) return;
@@ -264,11 +253,9 @@ static void open_origin(struct op *o, struct window *w, int i)
             end_place(ends[k], strand, &c, memory_draw(&c));
         }
     } else {
-        if (a->call != GET)
-            end_open(&a->origin, strand, seed, &a->unit, each, elements(a->units, each), OVERLAP_NEVER, a->absolute);
+        if (a->call != GET) end_open(&a->origin, strand, seed, &a->unit, each, elements(a->units, each), OVERLAP_NEVER, a->absolute);
         if (a->call == GET || a->call == GET_ACCUMULATE)
-            end_open(&a->result, strand, seed + 1, &a->unit, each, elements(a->units, each), OVERLAP_NEVER,
-                     a->absolute);
+            end_open(&a->result, strand, seed + 1, &a->unit, each, elements(a->units, each), OVERLAP_NEVER, a->absolute);
     }
     if (a->call != GET) end_tell(&a->origin, "origin");
     if (fetches(a->call)) end_tell(&a->result, "result");
@@ -279,25 +266,21 @@ static void prepare(struct op *o)
     struct window *w = o->own;
     w->me = comm_rank(&o->strand->comms[w->comm], my_rank);
     if (w->me < 0 || !w->n) return;
-    tell("op %d: %s, communicator %d, displacements of %d, %d rounds", o->number, flavor_name[w->flavor], w->comm,
-         w->unit_bytes, w->rounds);
+    tell("op %d: %s, communicator %d, displacements of %d, %d rounds", o->number, flavor_name[w->flavor], w->comm, w->unit_bytes, w->rounds);
     for (int i = 0; i < w->rounds; i++) tell("    round %d: %s, flush %d", i, epoch_name[w->epoch[i]], w->flush[i]);
     for (int i = 0; i < w->n; i++) {
         struct access *a = &w->access[i];
         a->request = MPI_REQUEST_NULL;
         if (single(a->call) || (KNOWN_ACCUMULATE && accumulates(a->call))) named_layout(&a->there, a->kind);
-        else
-            layout_draw(&a->there, o->seed + 300 + (uint64_t)i, &a->unit, a->there_each,
-                        elements(a->units, a->there_each), OVERLAP_NEVER);
-        tell("    access %d, round %d: %s%s%s from %d to %d, operation %d, there: %d x %s", i, a->round,
-             call_name[a->call], a->requests ? ", with a request" : "", a->every ? ", from all" : "", a->from, a->to,
-             a->op, elements(a->units, a->there_each), a->there.text);
+        else layout_draw(&a->there, o->seed + 300 + (uint64_t)i, &a->unit, a->there_each, elements(a->units, a->there_each), OVERLAP_NEVER);
+        tell("    access %d, round %d: %s%s%s from %d to %d, operation %d, there: %d x %s", i, a->round, call_name[a->call],
+             a->requests ? ", with a request" : "", a->every ? ", from all" : "", a->from, a->to, a->op, elements(a->units, a->there_each),
+             a->there.text);
         if (is_origin(a, w->me)) open_origin(o, w, i);
     }
     for (int i = 0; i < o->n && setup.tell; i++)
         if (o->event[i].rank == my_rank)
-            tell("    time %d, rank %d: event %d of %d", o->event[i].time, my_rank, o->event[i].what,
-                 o->event[i].round);
+            tell("    time %d, rank %d: event %d of %d", o->event[i].time, my_rank, o->event[i].what, o->event[i].round);
     open_window(o, w);
     end_tell(&w->memory, "window");
 }
@@ -441,8 +424,7 @@ static void access(struct op *o, struct window *w, int i)
     op_must(o, start(o, w, i), call_name[a->call]);
     a->begun = true;
     if (!exclusive) return;
-    if (flush)
-        op_must(o, flush == FLUSH ? MPI_Win_flush(a->to, w->win) : MPI_Win_flush_local(a->to, w->win), "MPI_Win_flush");
+    if (flush) op_must(o, flush == FLUSH ? MPI_Win_flush(a->to, w->win) : MPI_Win_flush_local(a->to, w->win), "MPI_Win_flush");
     if (flush) check_origin(o, w, i);
     op_must(o, MPI_Win_unlock(a->to, w->win), "MPI_Win_unlock");
     check_origin(o, w, i);
@@ -457,9 +439,7 @@ static MPI_Group peers(struct op *o, struct window *w, int round, bool origins)
         bool in = w->all_take_part[round];
         for (int i = 0; i < w->n; i++) {
             struct access *a = &w->access[i];
-            if (a->round == round &&
-                (origins ? a->to == w->me && is_origin(a, rank) : a->to == rank && is_origin(a, w->me)))
-                in = true;
+            if (a->round == round && (origins ? a->to == w->me && is_origin(a, rank) : a->to == rank && is_origin(a, w->me))) in = true;
         }
         if (in) list[n++] = rank;
     }
@@ -490,8 +470,7 @@ static void open_epoch(struct op *o, struct window *w, int round)
 {
     if (round) apply_rounds(o, w, round - 1);
     MPI_Barrier(o->strand->comms[w->comm].comm);
-    if (w->epoch[round] == FENCE)
-        op_must(o, MPI_Win_fence(o->seed % 2 ? MPI_MODE_NOPRECEDE : 0, w->win), "MPI_Win_fence");
+    if (w->epoch[round] == FENCE) op_must(o, MPI_Win_fence(o->seed % 2 ? MPI_MODE_NOPRECEDE : 0, w->win), "MPI_Win_fence");
 }
 
 static void begin(struct op *o, struct window *w, int round)

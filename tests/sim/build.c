@@ -193,25 +193,10 @@ static bool preprocess(const struct folder *f, const char *compiler, unsigned ar
  * hidden: variables of templates would otherwise be one for all modules, whatever their sizes. */
 static bool compile_unit(const struct folder *f, const char *compiler)
 {
-    char *argv[] = {(char *)compiler,
-                    "-O1",
-                    "-std=c++17",
-                    "-w",
-                    "-fPIC",
-                    "-shared",
-                    "-fno-strict-aliasing",
-                    "-fvisibility=hidden",
-                    "-fno-exceptions",
-                    "-fno-rtti",
-                    "-fno-stack-protector",
-                    "-fsanitize=alignment",
-                    "-fsanitize-undefined-trap-on-error",
-                    "-nostdlib",
-                    "-xc++",
-                    (char *)f->unit,
-                    "-o",
-                    (char *)f->object,
-                    NULL};
+    char *argv[] = {(char *)compiler, "-O1", "-std=c++17", "-w", "-fPIC", "-shared", "-fno-strict-aliasing",
+                    "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector",
+                    "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-nostdlib", "-xc++", (char *)f->unit, "-o",
+                    (char *)f->object, NULL};
     return run(argv, f->log);
 }
 

@@ -1,5 +1,5 @@
-/* capture.c: what a thread may call while a stream is captured into a graph, as CUDA 13.0's driver answers (tried on
- * two H100s). Work that is enqueued on the captured stream is not kept: its graphs are empty. One capture at a time. */
+/* capture.c: what a thread may call while a stream is captured into a graph, as CUDA 13.0's driver answers (tried on two H100s).
+ * Work that is enqueued on the captured stream is not kept: its graphs are empty. One capture at a time. */
 #include "sim.h"
 #include <pthread.h>
 #include <string.h>
@@ -17,14 +17,8 @@ static const struct {
     const char *call;
     enum what what;
 } RULES[] = {
-    {"cuMemAlloc", UNSAFE},
-    {"cuMemFree", UNSAFE},
-    {"cuMemHostAlloc", UNSAFE},
-    {"cuMemFreeHost", UNSAFE},
-    {"cuModuleUnload", UNSAFE},
-    {"cuMemsetD8", LEGACY},
-    {"cuPointerSetAttribute", UNSAFE},
-    {"cuCtxSynchronize", NEVER},
+    {"cuMemAlloc", UNSAFE},          {"cuMemFree", UNSAFE},      {"cuMemHostAlloc", UNSAFE},      {"cuMemFreeHost", UNSAFE},
+    {"cuModuleUnload", UNSAFE},      {"cuMemsetD8", LEGACY},     {"cuPointerSetAttribute", UNSAFE}, {"cuCtxSynchronize", NEVER},
     {"cuStreamSynchronize", UNSAFE},
 };
 

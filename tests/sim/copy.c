@@ -92,8 +92,8 @@ static char *stage(const struct copy *c)
     return staged;
 }
 
-/* Copies in any context reach what is some context's own. A pool's memory, and a mapping's, are in reach of its own
- * device alone, as on two H200s, driver 580. */
+/* Copies in any context reach what is some context's own. A pool's memory, and a mapping's, are in reach of its own device alone,
+ * as on two H200s, driver 580. */
 static bool in_reach(CUcontext c, uintptr_t p)
 {
     const struct alloc *a = memory_find(p);

@@ -122,8 +122,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
     if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
-    if (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE)
-        *value = getenv("SIMGPU_CLOCK") ? atoi(getenv("SIMGPU_CLOCK")) : 1000000;
+    if (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *value = getenv("SIMGPU_CLOCK") ? atoi(getenv("SIMGPU_CLOCK")) : 1000000;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
     return CUDA_SUCCESS;

@@ -1,8 +1,7 @@
 /* event.c: events, and the waits that carry order from one stream to another.
  *
- * An event that processes share is a counter of its records, in a file of the process that made it. Only the process
- * that records it can run the work before, so that work runs at once. The first question after a record finds it
- * unfinished. */
+ * An event that processes share is a counter of its records, in a file of the process that made it. Only the process that
+ * records it can run the work before, so that work runs at once. The first question after a record finds it unfinished. */
 #include "sim.h"
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* ipc.c: handles of memory and of events that another process opens. A handle names a file of the exporter's by
- * process and descriptor; it serves as long as the exporter lives.
+/* ipc.c: handles of memory and of events that another process opens. A handle names a file of the exporter's by process
+ * and descriptor; it serves as long as the exporter lives.
  *
- * Memory behaves as with a driver 580 on an H200. All handles of an allocation are equal. A context that opens one
- * again gets the same address, and has to close it once more. What is open keeps its place, though the exporter has
- * freed it: a small allocation that overlaps it in the same block is refused until it is closed, and one of the same
- * place and length is taken for it. Contexts of other devices open it beside; another one of the same device can't. */
+ * Memory behaves as with a driver 580 on an H200. All handles of an allocation are equal. A context that opens one again
+ * gets the same address, and has to close it once more. What is open keeps its place, though the exporter has freed it: a
+ * small allocation that overlaps it in the same block is refused until it is closed, and one of the same place and length
+ * is taken for it. Contexts of other devices open it beside; another one of the same device can't. */
 #include "sim.h"
 #include <fcntl.h>
 #include <stdio.h>

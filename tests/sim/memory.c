@@ -353,8 +353,7 @@ static void protect_all(CUcontext c, bool open)
     for (size_t i = 0; i < entries; i++) {
         const struct alloc *a = &table[i];
         if (!reaches(c, a)) continue;
-        mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT || a->kind == ALLOC_MAPPED ? 0 : page()),
-                 protection);
+        mprotect((void *)a->base, a->span - (a->kind == ALLOC_IMPORT || a->kind == ALLOC_MAPPED ? 0 : page()), protection);
         if (!open) check_canary(a);
     }
 }

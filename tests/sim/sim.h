@@ -29,8 +29,8 @@ void sim_leave(const CUresult *entered);
     if (!ctx) return CUDA_ERROR_INVALID_CONTEXT; \
     if (ctx->failed) return ctx->failed
 
-/* capture.c: the failure of a call that a capture does not allow, which breaks it, or CUDA_SUCCESS; of what touches
- * the legacy stream. */
+/* capture.c: the failure of a call that a capture does not allow, which breaks it, or CUDA_SUCCESS; of what touches the legacy
+ * stream. */
 CUresult capture_refuses(const char *call, size_t length);
 CUresult capture_legacy(void);
 /* graph.c: an empty one. */
@@ -115,8 +115,7 @@ struct alloc *memory_imported(const struct alloc *wanted);
 /* Returns true if another context of the same device has memory of the same process's device open. */
 bool memory_imported_elsewhere(const struct alloc *wanted);
 
-/* vmm.c: the whole of the range of addresses, with what lies in it or without, that p is reserved in; false where it
- * is in none. */
+/* vmm.c: the whole of the range of addresses, with what lies in it or without, that p is reserved in; false where it is in none. */
 bool memory_reserved(uintptr_t p, uintptr_t *base, size_t *bytes);
 
 /* fault.c */

@@ -1,6 +1,6 @@
-/* vmm.c: virtual-memory mappings: ranges of addresses that are reserved, and memory that is put behind parts of
- * them. A range is there twice, too: where the program sees it, and where the simulator reads and writes. Kernels
- * reach mappings of their own device's memory alone. */
+/* vmm.c: virtual-memory mappings: ranges of addresses that are reserved, and memory that is put behind parts of them. A range
+ * is there twice, too: where the program sees it, and where the simulator reads and writes. Kernels reach mappings of their own
+ * device's memory alone. */
 #include "sim.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -115,8 +115,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, co
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->location.id < 0 || prop->location.id >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     struct memory *m = calloc(1, sizeof *m);
-    CUresult r =
-        m ? memory_device_alloc(prop->location.id, NULL, ALLOC_BEHIND, bytes, &m->at) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = m ? memory_device_alloc(prop->location.id, NULL, ALLOC_BEHIND, bytes, &m->at) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r) return free(m), r;
     m->handle = ++last_handle, m->bytes = bytes, m->uses = 1, m->next = memories;
     memories = m;

@@ -1,7 +1,8 @@
-/* xpmem.c: a simulated XPMEM, as a library to be preloaded. No process can map what is another's alone; so it hands
- * out memory that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and
- * maps that. Of other pages of a process it maps a copy, once. XPMEM_FAIL: version, make or get fails; bus: what is
- * shared can't be read, though it is mapped; or after how many windows no more are mapped. */
+/* xpmem.c: a simulated XPMEM, as a library to be preloaded. No process can map what is another's alone; so it hands out memory
+ * that is shared (xpmem_sim_alloc: no address comes twice), which the tests take for host buffers, and maps that. Of other
+ * pages of a process it maps a copy, once.
+ * XPMEM_FAIL: version, make or get fails; bus: what is shared can't be read, though it is mapped; or after how many windows
+ * no more are mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -75,8 +76,8 @@ void *xpmem_sim_alloc(size_t bytes)
 void xpmem_sim_free(void *p)
 {
     struct head *piece = p ? (struct head *)p - 1 : NULL;
-    if (piece && fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                           (off_t)((uint64_t)(uintptr_t)piece - arena->base), (off_t)piece->bytes))
+    if (piece && fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)((uint64_t)(uintptr_t)piece - arena->base),
+                           (off_t)piece->bytes))
         abort();
 }
 

@@ -1,5 +1,4 @@
-/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept
- * (runtime/node/cma.c). */
+/* test_attach.c: reading typed bytes of a process, this one itself, and which lists of runs are kept (runtime/node/cma.c). */
 #include "../../runtime/node/peer_access.h"
 #include "../../runtime/datatype/layout.h"
 #include "trees.h"
@@ -68,8 +67,7 @@ static int end(void **state)
 static void test_again(void **state)
 {
     (void)state;
-    struct tree *few = parsed("s(60,100,d(40))"), *many = parsed("s(2400,24,d(20))"),
-                *pairs = parsed("s(3000,24,d(8))");
+    struct tree *few = parsed("s(60,100,d(40))"), *many = parsed("s(2400,24,d(20))"), *pairs = parsed("s(3000,24,d(8))");
     struct attach_side a = side(theirs, few, 20, 6000), b = side(own, many, 1, 0), flat = side(own, NULL, 0, 0);
     struct attach_side c = side(theirs + 5, pairs, 2, 80000);
     const struct { struct attach_side from, to; } of[] = {{a, b}, {a, flat}, {c, b}, {c, flat}};
@@ -103,16 +101,14 @@ static void test_others(void **state)
 static void test_bounds(void **state)
 {
     (void)state;
-    struct tree *t = parsed("s(100,20,d(10))"), *long_one = parsed("s(150000,8,d(4))"),
-                *big = parsed("s(100000,8,d(4))");
+    struct tree *t = parsed("s(100,20,d(10))"), *long_one = parsed("s(150000,8,d(4))"), *big = parsed("s(100000,8,d(4))");
     struct attach_side to = side(own, NULL, 0, 0);
     attach_lists_drop();
     for (int i = 0; i < 64; i++) {
         struct attach_side from = side(theirs + i, t, 1, 0);
         assert_int_equal(copies(&from, &to, 1000), 1);
     }
-    struct attach_side first = side(theirs, t, 1, 0), second = side(theirs + 1, t, 1, 0),
-                       more = side(theirs + 64, t, 1, 0);
+    struct attach_side first = side(theirs, t, 1, 0), second = side(theirs + 1, t, 1, 0), more = side(theirs + 64, t, 1, 0);
     assert_int_equal(copies(&first, &to, 1000), 0);
     assert_int_equal(copies(&more, &to, 1000), 1);
     assert_int_equal(copies(&first, &to, 1000), 0);
@@ -126,16 +122,14 @@ static void test_bounds(void **state)
         assert_true(copies(&from, &to, 400000) > 50);
     }
     assert_int_equal(copies(&first, &to, 1000), 1);
-    assert_int_equal(
-        copies(&(struct attach_side){.user = (uint64_t)(uintptr_t)theirs + 15, .tree = big, .count = 1}, &to, 400000),
-        0);
+    assert_int_equal(copies(&(struct attach_side){.user = (uint64_t)(uintptr_t)theirs + 15, .tree = big, .count = 1}, &to, 400000), 0);
     attach_lists_drop();
     assert_true(t->refs == 1 && long_one->refs == 1 && big->refs == 1);
     tree_unref(t), tree_unref(long_one), tree_unref(big);
 }
 
-/* Short runs are read with what lies between them: in far fewer than there are; up to where memory ends, and where a
- * run is longer than what is read at once. Those that lie far apart, or come in another order, go one by one. */
+/* Short runs are read with what lies between them: in far fewer than there are; up to where memory ends, and where a run is longer
+ * than what is read at once. Those that lie far apart, or come in another order, go one by one. */
 static void test_short(void **state)
 {
     (void)state;

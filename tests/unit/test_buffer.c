@@ -1,5 +1,5 @@
-/* test_buffer.c: what of a device's memory is kept from one message for the next. On the simulated GPU (its folder
- * is on LD_LIBRARY_PATH); each test in a process of its own. */
+/* test_buffer.c: what of a device's memory is kept from one message for the next. On the simulated GPU (its folder is on
+ * LD_LIBRARY_PATH); each test in a process of its own. */
 #include "../../runtime/device/device.h"
 #include "../../runtime/device/driver.h"
 #include <setjmp.h>
@@ -19,8 +19,8 @@ static bool begin(void)
 {
     CUcontext context;
     driver = driver_load();
-    return driver && !driver->cuInit(0) && !driver->cuDevicePrimaryCtxRetain(&context, 0) &&
-           !driver->cuCtxPushCurrent(context) && (device = device_default());
+    return driver && !driver->cuInit(0) && !driver->cuDevicePrimaryCtxRetain(&context, 0) && !driver->cuCtxPushCurrent(context) &&
+           (device = device_default());
 }
 
 /* In whole MiB: the simulated GPU leaves a page behind each allocation. */

@@ -317,10 +317,9 @@ static void left_behind(void **state)
 {
     (void)state;
 #define NAME "0123456789abcdef0123456789abcdef"
-    static const char *const left[] = {NAME ".lock", NAME ".cubin.a1B2c3", NAME ".so.a1B2c3", NAME ".ptx.a1B2c3",
-                                       "nvrtc.a1B2c3"};
-    static const char *const kept[] = {NAME ".cubin", "nvrtc",           "notes.a1B2c3",        NAME ".text.a1B2c3",
-                                       "abc.lock",    "my.cubin.a1B2c3", NAME ".cubin.backup-1"};
+    static const char *const left[] = {NAME ".lock", NAME ".cubin.a1B2c3", NAME ".so.a1B2c3", NAME ".ptx.a1B2c3", "nvrtc.a1B2c3"};
+    static const char *const kept[] = {NAME ".cubin", "nvrtc", "notes.a1B2c3", NAME ".text.a1B2c3", "abc.lock", "my.cubin.a1B2c3",
+                                       NAME ".cubin.backup-1"};
     struct stat st;
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         empty_folder();

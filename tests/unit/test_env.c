@@ -34,8 +34,7 @@ static void defaults(void **state)
     (void)state;
     in_child(true, (const char *const[]){NULL}, are_defaults);
     assert_string_equal(said, "");
-    in_child(true, (const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", "STRIDEC_PIPELINE=", NULL},
-             are_defaults);
+    in_child(true, (const char *const[]){"STRIDEC_DUMP=", "STRIDEC_LOG=", "STRIDEC_STATS=", "STRIDEC_PIPELINE=", NULL}, are_defaults);
     assert_string_equal(said, "");
     in_child(true, (const char *const[]){"STRIDEC_PIPELINE=0", NULL}, votes_no);
 }
@@ -87,9 +86,9 @@ static void all_set(void **state)
     (void)state;
     in_child(true,
              (const char *const[]){"STRIDEC_DISABLE=1", "STRIDEC_LOG=debug", "STRIDEC_TRANSPORT=staged",
-                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_KEEP=300",
-                                   "STRIDEC_CACHE_DIR=/c", "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a",
-                                   "STRIDEC_TUNE=/t", "STRIDEC_PIPELINE=1", "STRIDEC_CHUNKS=depth=2", NULL},
+                                   "STRIDEC_ENGINE=copy", "STRIDEC_SM_LIMIT=12", "STRIDEC_KEEP=300", "STRIDEC_CACHE_DIR=/c",
+                                   "STRIDEC_DUMP=/d", "STRIDEC_STATS=1", "STRIDEC_AOT=/a", "STRIDEC_TUNE=/t",
+                                   "STRIDEC_PIPELINE=1", "STRIDEC_CHUNKS=depth=2", NULL},
              are_set);
     assert_string_equal(said, "");
 }
@@ -140,8 +139,7 @@ static bool has_chunks(void)
 static void wrong_chunks(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"STRIDEC_CHUNKS=65536", "STRIDEC_CHUNKS=chunk=1",
-                                      "STRIDEC_CHUNKS=depth=4 size=9"};
+    static const char *const bad[] = {"STRIDEC_CHUNKS=65536", "STRIDEC_CHUNKS=chunk=1", "STRIDEC_CHUNKS=depth=4 size=9"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         in_child(true, (const char *const[]){bad[i], NULL}, has_chunks);
         assert_non_null(strstr(said, bad[i]));

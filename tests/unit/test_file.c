@@ -1,5 +1,5 @@
-/* test_file.c: files that others could have made are not used: links, pipes, other users' files, files and folders
- * that others may write to. Files of other users are tried as root alone. */
+/* test_file.c: files that others could have made are not used: links, pipes, other users' files, files and folders that others
+ * may write to. Files of other users are tried as root alone. */
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/base/file.h"
 #include "../../runtime/node/sigbus_guard.h"
@@ -351,9 +351,7 @@ static bool cut(void)
     int fd[2];
     for (int i = 0; i < 2; i++) {
         fd[i] = file_make(path_of(i ? "one" : "other"), &why);
-        memory[i] = fd[i] >= 0 && !ftruncate(fd[i], BYTES)
-                        ? guard_map(fd[i], BYTES, PROT_READ | PROT_WRITE, 0, &lost[i])
-                        : NULL;
+        memory[i] = fd[i] >= 0 && !ftruncate(fd[i], BYTES) ? guard_map(fd[i], BYTES, PROT_READ | PROT_WRITE, 0, &lost[i]) : NULL;
         if (!memory[i]) return false;
         memset(memory[i], 'x', BYTES);
     }
@@ -412,8 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_files),  cmocka_unit_test(other_kinds), cmocka_unit_test(too_long),
         cmocka_unit_test(made_files), cmocka_unit_test(drafts),      cmocka_unit_test(folders),
-        cmocka_unit_test(no_folders), cmocka_unit_test(cut_files),   cmocka_unit_test(modules),
-        cmocka_unit_test(strangers),
+        cmocka_unit_test(no_folders), cmocka_unit_test(cut_files), cmocka_unit_test(modules),     cmocka_unit_test(strangers),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);

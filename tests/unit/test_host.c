@@ -1,5 +1,5 @@
-/* test_host.c: what is surely the host's, and what is not; how the driver is noticed. On the simulated GPU (its
- * folder is on LD_LIBRARY_PATH). */
+/* test_host.c: what is surely the host's, and what is not; how the driver is noticed. On the simulated GPU (its folder is
+ * on LD_LIBRARY_PATH). */
 #include "../../runtime/device/driver.h"
 #include "../../runtime/device/host_range.h"
 #include "../../runtime/datatype/layout.h"
@@ -91,8 +91,7 @@ static void test_types(void **state)
     layout_of(MPI_DOUBLE_INT), layout_of(vector), layout_of(MPI_DATATYPE_NULL);
     assert_false(host_type_plain(MPI_DOUBLE_INT) || host_type_plain(vector) || host_type_plain(MPI_DATATYPE_NULL));
     assert_true(host_buffer(&variable, MPI_DOUBLE));
-    assert_false(host_buffer(MPI_BOTTOM, MPI_DOUBLE) || host_message(NULL, MPI_DOUBLE) ||
-                 host_buffer(&variable, vector));
+    assert_false(host_buffer(MPI_BOTTOM, MPI_DOUBLE) || host_message(NULL, MPI_DOUBLE) || host_buffer(&variable, vector));
     MPI_Type_free(&vector);
     layout_finish();
 }

@@ -615,8 +615,8 @@ static int64_t since(const struct timespec *start)
     return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
 }
 
-/* One compile never ends. To let go of a kernel takes no longer while many others wait for theirs, nor while many
- * are kept that have been loaded; and the end does not wait for the compile. */
+/* One compile never ends. To let go of a kernel takes no longer while many others wait for theirs, nor while many are kept that
+ * have been loaded; and the end does not wait for the compile. */
 static void stuck(void **state)
 {
     (void)state;

@@ -118,10 +118,8 @@ static void write_kernel(FILE *f, const char *source, int number)
                 "#undef stridec_pack_w%d\n#undef stridec_unpack_w%d\n"
                 "#define stridec_pack_w%d k%d_pack_w%d\n#define stridec_unpack_w%d k%d_unpack_w%d\n",
                 widths[i], widths[i], widths[i], number, widths[i], widths[i], number, widths[i]);
-    fprintf(f,
-            "#undef stridec_pack_marked\n#undef stridec_unpack_marked\n"
-            "#define stridec_pack_marked k%d_pack_marked\n#define stridec_unpack_marked k%d_unpack_marked\n",
-            number, number);
+    fprintf(f, "#undef stridec_pack_marked\n#undef stridec_unpack_marked\n"
+            "#define stridec_pack_marked k%d_pack_marked\n#define stridec_unpack_marked k%d_unpack_marked\n", number, number);
     fprintf(f, "namespace kernel_%d {\n%s}\nusing namespace kernel_%d;\n", number, source, number);
 }
 

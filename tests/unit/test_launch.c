@@ -32,8 +32,7 @@ static bool start(void)
         return false;
     device = device_default();
     for (int i = 0; i < SPACE; i++) user[i] = (unsigned char)(i * 31 + i / 251);
-    return device && !driver->cuMemcpyHtoDAsync(user_memory, user, SPACE, NULL) &&
-           !driver->cuStreamSynchronize(CU_STREAM_LEGACY);
+    return device && !driver->cuMemcpyHtoDAsync(user_memory, user, SPACE, NULL) && !driver->cuStreamSynchronize(CU_STREAM_LEGACY);
 }
 
 /* What one pack did. */

@@ -1,6 +1,6 @@
-/* test_native.c: packing and copying in host memory: the walk over random trees and compiled code for some, both
- * ways, in any range, between guards, against the naive enumerator; and what becomes of it without a compiler, with
- * one that fails or hangs, and with a cache that is damaged or not to be trusted. */
+/* test_native.c: packing and copying in host memory: the walk over random trees and compiled code for some, both ways, in any
+ * range, between guards, against the naive enumerator; and what becomes of it without a compiler, with one that
+ * fails or hangs, and with a cache that is damaged or not to be trusted. */
 #include "../../gen/pack.h"
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/hostpack/host_compiler.h"
@@ -150,8 +150,8 @@ static void check_copy(const struct sample *from, const struct sample *to, int64
     unsigned char *source_want = copy_of(source, from_bytes), *target_want = copy_of(target, to_bytes);
     for (int64_t i = 0; i < bytes; i++)
         target_want[there + to->want.at[i] - to->low] = source[at + from->want.at[i] - from->low];
-    assert_true(native_copy(from->layout, from->count, (void *)((uintptr_t)source + (uintptr_t)(at - from->low)),
-                            to->layout, to->count, (void *)((uintptr_t)target + (uintptr_t)(there - to->low)), bytes));
+    assert_true(native_copy(from->layout, from->count, (void *)((uintptr_t)source + (uintptr_t)(at - from->low)), to->layout,
+                            to->count, (void *)((uintptr_t)target + (uintptr_t)(there - to->low)), bytes));
     assert_memory_equal(source, source_want, (size_t)from_bytes);
     assert_memory_equal(target, target_want, (size_t)to_bytes);
     free(source), free(target), free(source_want), free(target_want);
@@ -279,8 +279,7 @@ static const struct {
     int lengths[8];
     int64_t others;
 } arrays[] = {
-    {70, {24, 4, 4, 4, 8, 4}, 0}, {50, {8, 16, 24}, 0}, {60, {12, 12, 4}, 90},
-    {40, {16, 16, 16}, 30},       {33, {4, 4, 12}, 0},
+    {70, {24, 4, 4, 4, 8, 4}, 0}, {50, {8, 16, 24}, 0}, {60, {12, 12, 4}, 90}, {40, {16, 16, 16}, 30}, {33, {4, 4, 12}, 0},
 };
 
 static void arrays_of_atoms(void)
@@ -493,8 +492,7 @@ static bool used_once(void)
     return good;
 }
 
-/* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some
- * times. */
+/* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some times. */
 static void seldom_used(void **state)
 {
     (void)state;
@@ -704,14 +702,12 @@ static bool words_in_child(void)
     /* Listed ones, in more lines than the first cache holds: their places in the code, or with the call. */
     compiled(parsed("s(150,300,i(d(4);0,12,16,28,40,48,60,72,84,96,104,116,128,140,152,164,176,188,200,212))"), 1, 0);
     compiled(parsed("s(60,500,i(d(24);0,32,64,104,128,160,192,240,288))"), 2, 31000);
-    compiled_ranges(
-        parsed("s(9000,300,i(d(12);0,12,28,40,56,68,84,96,112,124,140,152,168,180,196,208,224,236,252,264))"), 1, 0, 4);
+    compiled_ranges(parsed("s(9000,300,i(d(12);0,12,28,40,56,68,84,96,112,124,140,152,168,180,196,208,224,236,252,264))"), 1, 0, 4);
     compiled(made(tree_stride(0, 30, 6000, list_tree(380, LIST_WORDS, 3), &trees_why)), 2, 180000);
     return lists_in_child();
 }
 
-/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others
- * (templates/host.c). */
+/* The code as processors get it that gather quickly, AMD's, these past the caches, and the others (templates/host.c). */
 static void words(void **state)
 {
     static const char *const as[][2] = {
@@ -741,8 +737,7 @@ static void classes(void **state)
         const int64_t ends[] = {(int64_t)1 << log, (int64_t)(((uint64_t)1 << (log + 1)) - 1)};
         for (int i = 0; i < 2; i++)
             for (int class = 0; class < NATIVE_CLASSES; class++)
-                assert_int_equal(native_class_bits(class) >> native_size_log(ends[i]) & 1,
-                                 native_class(ends[i]) == class);
+                assert_int_equal(native_class_bits(class) >> native_size_log(ends[i]) & 1, native_class(ends[i]) == class);
     }
 }
 

@@ -1,6 +1,5 @@
-/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports and
- * for those that templates single out, and for one of the others in turn. TEST_NVRTC_ALL=1 compiles all for all,
- * which takes minutes. */
+/* test_nvrtc.c: every kind of emitted kernel, compiled by NVRTC: for the oldest architecture that it supports and for those
+ * that templates single out, and for one of the others in turn. TEST_NVRTC_ALL=1 compiles all for all, which takes minutes. */
 #include "../../gen/gen.h"
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -273,8 +272,7 @@ static void test_irregular_code(void **state)
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));
         assert_null(strstr(ptx, ".local"));
-        if (longest_batch(ptx) < codes[i].batch)
-            fail_msg("%s: %d loads in flight", codes[i].signature, longest_batch(ptx));
+        if (longest_batch(ptx) < codes[i].batch) fail_msg("%s: %d loads in flight", codes[i].signature, longest_batch(ptx));
         free(ptx);
     }
     (void)state;
@@ -287,8 +285,7 @@ static void test_setting_code(void **state)
     for (size_t i = 0; i < COUNT(settings); i++) {
         char *ptx = entry_ptx(settings[i].signature, settings[i].knobs, settings[i].entry);
         bool known = major >= 12 || strncmp(settings[i].holds, "cp.async.bulk", 13);   /* by NVRTC */
-        if (known != !!strstr(ptx, settings[i].holds))
-            fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
+        if (known != !!strstr(ptx, settings[i].holds)) fail_msg("%s: %s %s", settings[i].signature, known ? "no" : "a", settings[i].holds);
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, "div."));
         assert_null(strstr(ptx, "rem."));

@@ -1,5 +1,5 @@
-/* test_old.c: the combiners of Fortran's old calls (*_INTEGER), which hold addresses among the integers. No C call
- * makes such types, so the MPI's answers about some types are rewritten here. Runs as a single process. */
+/* test_old.c: the combiners of Fortran's old calls (*_INTEGER), which hold addresses among the integers. No C call makes
+ * such types, so the MPI's answers about some types are rewritten here. Runs as a single process. */
 #include <mpi.h>
 
 #include "../../runtime/datatype/type_reader.h"

@@ -73,8 +73,7 @@ static struct tree *slice(const struct tree *t, int64_t from, int64_t to)
 {
     switch (t->kind) {
     case TREE_DENSE: return made(tree_dense(t->off + from, to - from, &trees_why));
-    case TREE_STRIDE:
-        return made(tree_stride(t->off + from * t->step, to - from, t->step, tree_ref(t->child), &trees_why));
+    case TREE_STRIDE: return made(tree_stride(t->off + from * t->step, to - from, t->step, tree_ref(t->child), &trees_why));
     case TREE_INDEX: return made(tree_index(t->off, to - from, t->at + from, tree_ref(t->child), &trees_why));
     case TREE_SEQ: break;
     }

@@ -176,9 +176,7 @@ static void unsafe_things_are_absent(void **state)
     };
     char text[128];
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        snprintf(text, sizeof text,
-                 "local there, it = pcall(function() return %s end)\nassert(not there or it == nil)\nreturn {t = int}",
-                 absent[i]);
+        snprintf(text, sizeof text, "local there, it = pcall(function() return %s end)\nassert(not there or it == nil)\nreturn {t = int}", absent[i]);
         spec_free(load(text));
     }
 }

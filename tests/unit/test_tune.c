@@ -121,8 +121,7 @@ static void offers(void **state)
     struct reason why;
     char *text = NULL;
     size_t bytes;
-    struct tune_table *t = parse("offer 8 8192\noffer  256\t32768\noffer 4096 never\nmap 64 65536\n", &why),
-                      *none = parse("", &why);
+    struct tune_table *t = parse("offer 8 8192\noffer  256\t32768\noffer 4096 never\nmap 64 65536\n", &why), *none = parse("", &why);
     assert_int_equal(none->offers.rows, 0);
     FILE *f = open_memstream(&text, &bytes);
     tune_write(t, f);
@@ -163,41 +162,16 @@ static void malformed(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "knobs send strided 4 4 word=4",
-        "knobs pack round 4 4 word=4",
-        "knobs pack generic 4 4 word=4",
-        "knobs pack strided x 4 word=4",
-        "knobs pack strided -4 4 word=4",
-        "knobs pack strided 4 word=4",
-        "knobs pack strided 4 4",
-        "knobs pack strided 4 4 word",
-        "knobs pack strided 4 4 word= each=4",
-        "knobs pack strided 99999999999999999999 4 word=4",
-        "knobs",
+        "knobs send strided 4 4 word=4", "knobs pack round 4 4 word=4",    "knobs pack generic 4 4 word=4",
+        "knobs pack strided x 4 word=4", "knobs pack strided -4 4 word=4", "knobs pack strided 4 word=4",
+        "knobs pack strided 4 4",        "knobs pack strided 4 4 word",    "knobs pack strided 4 4 word= each=4",
+        "knobs pack strided 99999999999999999999 4 word=4",                "knobs",
         "knobs pack strided 4 4 word=4\nknobs pack strided 4 4 word=8",
-        "offer",
-        "offer 8",
-        "offer 0 8",
-        "offer 8 0",
-        "offer 8 x",
-        "offer 8 8192 1",
-        "offer 8 -1",
-        "offer 8 nevermore",
+        "offer", "offer 8", "offer 0 8", "offer 8 0", "offer 8 x", "offer 8 8192 1", "offer 8 -1", "offer 8 nevermore",
         "offer 8 8192\noffer 8 4096",
-        "pipeline",
-        "pipeline chunk",
-        "pipeline chunk=",
-        "pipeline chunk=255",
-        "pipeline chunk=1073741825",
-        "pipeline depth=0",
-        "pipeline depth=17",
-        "pipeline device=2",
-        "pipeline least=-1",
-        "pipeline least=1x",
-        "pipeline width=4",
-        "pipeline chunk=99999999999999999999",
-        "pipeline chunk=4096 4",
-        "pipeline depth=2\npipeline depth=2",
+        "pipeline", "pipeline chunk", "pipeline chunk=", "pipeline chunk=255", "pipeline chunk=1073741825",
+        "pipeline depth=0", "pipeline depth=17", "pipeline device=2", "pipeline least=-1", "pipeline least=1x", "pipeline width=4",
+        "pipeline chunk=99999999999999999999", "pipeline chunk=4096 4", "pipeline depth=2\npipeline depth=2",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct reason why = {""};
@@ -231,8 +205,7 @@ static void recorded(void **state)
     free(t);
 }
 
-/* Lists of one class share a row, which a table may have once only: it can be read back, and disputes are the
- * model's. */
+/* Lists of one class share a row, which a table may have once only: it can be read back, and disputes are the model's. */
 static void test_lists_share_rows(void **state)
 {
     (void)state;
@@ -512,12 +485,11 @@ int main(void)
     setenv("HOME", folder, 1);
     unsetenv("XDG_CONFIG_HOME");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chosen),     cmocka_unit_test(test_lists_share_rows),
-        cmocka_unit_test(written),    cmocka_unit_test(pipelines),
-        cmocka_unit_test(offers),     cmocka_unit_test(borrowed),
-        cmocka_unit_test(malformed),  cmocka_unit_test(recorded),
-        cmocka_unit_test(overridden), cmocka_unit_test(warned_once),
-        cmocka_unit_test(trials),     cmocka_unit_test(warm_start),
+        cmocka_unit_test(chosen),
+        cmocka_unit_test(test_lists_share_rows),     cmocka_unit_test(written),     cmocka_unit_test(pipelines), cmocka_unit_test(offers), cmocka_unit_test(borrowed), cmocka_unit_test(malformed),
+        cmocka_unit_test(recorded),
+        cmocka_unit_test(overridden), cmocka_unit_test(warned_once), cmocka_unit_test(trials),
+        cmocka_unit_test(warm_start),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -155,13 +155,9 @@ static void empty_types(void **state)
     struct type *d = named(8), *r = typed(type_resized(-8, 32, d, &why));
     const struct type *both[] = {d, r};
     struct type *t[] = {
-        typed(type_contiguous(0, r, &why)),
-        typed(type_vector(0, 3, 9, r, &why)),
-        typed(type_vector(3, 0, 9, r, &why)),
-        typed(type_indexed(0, NULL, NULL, r, &why)),
-        typed(type_struct(0, NULL, NULL, NULL, &why)),
-        typed(type_indexed(2, list(0, 0, 0), list(5, 6, 0), r, &why)),
-        typed(type_indexed_block(2, 0, list(5, 6, 0), r, &why)),
+        typed(type_contiguous(0, r, &why)), typed(type_vector(0, 3, 9, r, &why)), typed(type_vector(3, 0, 9, r, &why)),
+        typed(type_indexed(0, NULL, NULL, r, &why)), typed(type_struct(0, NULL, NULL, NULL, &why)),
+        typed(type_indexed(2, list(0, 0, 0), list(5, 6, 0), r, &why)), typed(type_indexed_block(2, 0, list(5, 6, 0), r, &why)),
         typed(type_struct(2, list(0, 0, 0), list(64, 128, 0), both, &why)),
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
@@ -213,8 +209,7 @@ static void markers_stay(void **state)
     const struct type *mixed[] = {i, r};
     struct type *s = typed(type_struct(2, list(5, 2, 0), list(100, 10, 0), mixed, &why));
     assert_bounds(s, 28, 7, 25);
-    struct type *v = typed(type_hvector(2, 1, 50, s, &why)),
-                *x = typed(type_indexed(2, list(1, 2, 0), list(3, -1, 0), r, &why));
+    struct type *v = typed(type_hvector(2, 1, 50, s, &why)), *x = typed(type_indexed(2, list(1, 2, 0), list(3, -1, 0), r, &why));
     assert_bounds(v, 56, 7, 75);
     assert_bounds(x, 12, -12, 33);
     struct type *d = typed(type_dup(s, &why));
@@ -390,16 +385,9 @@ static void ten_million_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tempi_constructions),
-        cmocka_unit_test(negative_strides),
-        cmocka_unit_test(empty_types),
-        cmocka_unit_test(struct_padding),
-        cmocka_unit_test(markers_stay),
-        cmocka_unit_test(subarrays),
-        cmocka_unit_test(darrays),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(many_blocks),
+        cmocka_unit_test(tempi_constructions), cmocka_unit_test(negative_strides), cmocka_unit_test(empty_types),
+        cmocka_unit_test(struct_padding), cmocka_unit_test(markers_stay), cmocka_unit_test(subarrays),
+        cmocka_unit_test(darrays), cmocka_unit_test(refusals), cmocka_unit_test(nesting_is_bounded), cmocka_unit_test(many_blocks),
         cmocka_unit_test(ten_million_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,10 +34,9 @@ static void pairs(void **state)
     const struct {
         MPI_Datatype m;
         size_t value, at, extent;
-    } gaps[] = {
-        {MPI_FLOAT_INT, sizeof(float), PAIR(float)}, {MPI_DOUBLE_INT, sizeof(double), PAIR(double)},
-        {MPI_LONG_INT, sizeof(long), PAIR(long)},    {MPI_SHORT_INT, sizeof(short), PAIR(short)},
-        {MPI_2INT, sizeof(int), PAIR(int)},          {MPI_LONG_DOUBLE_INT, sizeof(long double), PAIR(long double)}};
+    } gaps[] = {{MPI_FLOAT_INT, sizeof(float), PAIR(float)},    {MPI_DOUBLE_INT, sizeof(double), PAIR(double)},
+                {MPI_LONG_INT, sizeof(long), PAIR(long)},       {MPI_SHORT_INT, sizeof(short), PAIR(short)},
+                {MPI_2INT, sizeof(int), PAIR(int)},             {MPI_LONG_DOUBLE_INT, sizeof(long double), PAIR(long double)}};
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         char want[64];
         snprintf(want, sizeof want, "q(d(%zu),d(4)@%zu)", gaps[i].value, gaps[i].at);
@@ -142,8 +141,7 @@ static void large(void **state)
     (void)state;
     MPI_Type_vector(1 << 15, 1 << 14, 1 << 15, MPI_DOUBLE, &row);
     MPI_Type_create_hvector(3, 1, (MPI_Aint)1 << 40, row, &m);
-    assert_read(m, "s(3,1099511627776,s(32768,262144,d(131072)))",
-                ((int64_t)1 << 41) + 32767 * INT64_C(262144) + 131072);
+    assert_read(m, "s(3,1099511627776,s(32768,262144,d(131072)))", ((int64_t)1 << 41) + 32767 * INT64_C(262144) + 131072);
     MPI_Type_free(&row), MPI_Type_free(&m);
 }
 

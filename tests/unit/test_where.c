@@ -87,9 +87,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     const struct driver *driver = driver_load();
     if (!driver || driver->cuInit(0) || driver->cuDevicePrimaryCtxRetain(&context, 0) ||
-        driver->cuCtxPushCurrent(context) || !(device = device_default()) || driver->cuMemAlloc(&before, APART) ||
-        driver->cuMemAlloc(&allocated, BYTES) || driver->cuMemAlloc(&after, APART) || driver->cuMemFree(before) ||
-        driver->cuMemFree(after)) {
+        driver->cuCtxPushCurrent(context) || !(device = device_default()) || driver->cuMemAlloc(&before, APART) || driver->cuMemAlloc(&allocated, BYTES) ||
+        driver->cuMemAlloc(&after, APART) || driver->cuMemFree(before) || driver->cuMemFree(after)) {
         printf("not ok no simulated GPU: put its folder on LD_LIBRARY_PATH\n");
         return 1;
     }

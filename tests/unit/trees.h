@@ -130,8 +130,8 @@ static inline struct tree *random_tree(int depth)
     return made(tree_index(off, n, at, child, &trees_why));
 }
 
-/* For each length of a table that ends with 0, an array of atoms of so many bytes: the same runs of one to three,
- * scattered, of each; then blocks of 12 bytes. Sets how many atoms there are. */
+/* For each length of a table that ends with 0, an array of atoms of so many bytes: the same runs of one to three, scattered,
+ * of each; then blocks of 12 bytes. Sets how many atoms there are. */
 static inline struct tree *properties_tree(int64_t runs, const int *lengths, int64_t others, int64_t *atoms)
 {
     struct tree *part[1000];

@@ -1,6 +1,6 @@
-/* address.c: what a CUDA-aware Open MPI does not see, as a library to be preloaded before the MPI: it looks for
- * device memory at a call's address, not at its first byte's, and of MPI_Reduce_scatter_block in place at the part
- * that comes back. Such calls end the job. */
+/* address.c: what a CUDA-aware Open MPI does not see, as a library to be preloaded before the MPI: it looks for device memory
+ * at a call's address, not at its first byte's, and of MPI_Reduce_scatter_block in place at the part that comes back. Such
+ * calls end the job. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -21,8 +21,7 @@ static void look(const char *call, const void *buf, MPI_Aint displacement, int c
     PMPI_Type_get_true_extent(type, &low, &extent);
     const char *at = (const char *)buf + displacement;
     if (!low || on_device(at) || !on_device(at + low)) return;
-    fprintf(stderr, "%s: device memory at %p, but the buffer is %p\n", call, (const void *)(at + low),
-            (const void *)at);
+    fprintf(stderr, "%s: device memory at %p, but the buffer is %p\n", call, (const void *)(at + low), (const void *)at);
     MPI_Abort(MPI_COMM_WORLD, 9);
 }
 
@@ -56,8 +55,8 @@ int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
     return PMPI_Bcast(buf, count, type, root, comm);
 }
 
-int MPI_Alltoallw(const void *out, const int out_counts[], const int out_displs[], const MPI_Datatype out_types[],
-                  void *in, const int in_counts[], const int in_displs[], const MPI_Datatype in_types[], MPI_Comm comm)
+int MPI_Alltoallw(const void *out, const int out_counts[], const int out_displs[], const MPI_Datatype out_types[], void *in,
+                  const int in_counts[], const int in_displs[], const MPI_Datatype in_types[], MPI_Comm comm)
 {
     int ranks;
     PMPI_Comm_size(comm, &ranks);

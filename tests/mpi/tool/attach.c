@@ -1,7 +1,6 @@
-/* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls
- * and lets them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one
- * fails, having read a half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times,
- * where FILES_INTERRUPTED is set. */
+/* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls and lets
+ * them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one fails, having read a
+ * half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times, where FILES_INTERRUPTED is set. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
@@ -12,8 +11,8 @@
 
 int attach_calls, attach_failures;
 
-/* By way of a sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself as
- * the tests set it up. */
+/* By way of a sanitizer, which has a process_vm_readv too, the caller is not seen: Open MPI reads nothing itself as the tests set
+ * it up. */
 static int is_stridec(const void *caller)
 {
     Dl_info in;
@@ -27,8 +26,7 @@ static int is_stridec(const void *caller)
 ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long n_own, const struct iovec *theirs,
                          unsigned long n_theirs, unsigned long flags)
 {
-    static ssize_t (*real)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
-                           unsigned long);
+    static ssize_t (*real)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
     const char *when = getenv("ATTACH_FAIL");
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "process_vm_readv");
     if (!is_stridec(__builtin_return_address(0))) return real(pid, own, n_own, theirs, n_theirs, flags);

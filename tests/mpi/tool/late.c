@@ -1,5 +1,5 @@
-/* late.c: an MPI_Init, as a library to be preloaded, that keeps rank 1 in it until the file of the environment's
- * LATE is there: what comes before it in the chain has begun on the other ranks by then. */
+/* late.c: an MPI_Init, as a library to be preloaded, that keeps rank 1 in it until the file of the environment's LATE is
+ * there: what comes before it in the chain has begun on the other ranks by then. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
