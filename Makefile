@@ -31,7 +31,8 @@ GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedd
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere)
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
-RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
+RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
+            $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
 EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
@@ -62,13 +63,14 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
 	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
-$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: \
+    runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared
 	$(LUA) runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
 # A message reads some fifteen thread-local variables: without calls, like a library that is there from the program's
 # start. One that is opened later needs 256 bytes of what the C library keeps for that.
 TLS = -ftls-model=initial-exec
-# GCC clears structures of 128 bytes and more by `rep stos`: 30 cycles, where stores take 8, and a message has seven of them.
+# GCC clears structures of 128 bytes and more by `rep stos`: 30 cycles, where stores take 8. A message clears seven.
 CLEAR  = -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign
 STORES := $(shell $(MPICC) $(CLEAR) -E -x c /dev/null >/dev/null 2>&1 && echo '$(CLEAR)')
 $(BUILD)/runtime/%.o: runtime/%.c | $(BUILD)/runtime/next.h

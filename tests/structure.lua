@@ -1,6 +1,7 @@
--- structure.lua: `lua5.4 tests/structure.lua BUILD`: whether runtime/ keeps to the order of its rooms, which the table in
--- runtime/README.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing of runtime/.
--- Includes are read from the sources, calls from the objects that BUILD holds. Exit status 1 where something runs against it.
+-- structure.lua: `lua5.4 tests/structure.lua BUILD`: whether runtime/ keeps to the order of its rooms, which the table
+-- in runtime/README.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing
+-- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. Exit status 1 where
+-- something runs against it.
 local build = arg[1] or error("usage: structure.lua BUILD")
 
 local function lines_of(command)
@@ -61,7 +62,8 @@ report("no include runs against the order of the rooms", against)
 
 -- Objects: what each defines, and what it needs of others.
 local defined, needs = {}, {}
-for _, object in ipairs(lines_of("ls " .. build .. "/runtime/*/*.o " .. build .. "/gen/*.o " .. build .. "/spec/*.o 2>/dev/null")) do
+local objects = ("ls B/runtime/*/*.o B/gen/*.o B/spec/*.o 2>/dev/null"):gsub("B/", function() return build .. "/" end)
+for _, object in ipairs(lines_of(objects)) do
   local source = object:sub(#build + 2):gsub("%.o$", ".c")
   for _, line in ipairs(lines_of("nm " .. object)) do
     local kind, symbol = line:match("([A-Za-z]) ([%w_]+)$")

@@ -71,7 +71,7 @@ struct answer {
     const char *why;
 };
 
-/* What place of shm_send.c does; NULL: nothing. */
+/* Returns what shm_send.c would do with such a message; NULL: nothing. */
 static const struct answer *offered(const struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm)
 {
     static const struct answer

@@ -98,7 +98,7 @@ static inline int stridec_present(void)
  * `wait`, it returns when kernels (and code for the host) of these types have been compiled or found in a cache, or
  * that has failed; else they are made in the background. `memory` and `wait` may differ between ranks.
  *
- * What is registered lasts as long as the datatypes; registering again is allowed and costs the collective calls
+ * A registration lasts as long as the datatypes; registering again is allowed and costs the collective calls
  * alone. STRIDEC_OK; STRIDEC_UNABLE: stridec can't read some of this rank's types (the others are registered);
  * STRIDEC_INVALID: n differs between ranks or is negative, comm is not allowed, or one of this rank's types is
  * MPI_DATATYPE_NULL; STRIDEC_FAILED: some rank has no memory left, and nothing is registered. */
@@ -135,8 +135,8 @@ static inline int stridec_pack_on(const void *inbuf, MPI_Count incount, MPI_Data
     return calls ? calls->pack_on(inbuf, incount, datatype, outbuf, outsize, position, stream) : STRIDEC_ABSENT;
 }
 
-/* The same the other way: from inbuf + *position, which holds `insize` bytes in all, to `outcount` elements at
- * outbuf. */
+/* Unpacks as stridec_pack_on packs: from inbuf + *position, which holds `insize` bytes in all, to `outcount`
+ * elements at outbuf. */
 static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
                                     MPI_Count outcount, MPI_Datatype datatype, stridec_stream stream)
 {

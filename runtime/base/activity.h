@@ -21,11 +21,13 @@ extern atomic_int request_dormant;     /* persistent receives with a record that
 extern atomic_int request_watches;     /* receives that are only watched (light_request.c) */
 extern atomic_int request_orphans;     /* freed requests, and sends past their calls, whose buffers are still in use */
 extern atomic_int window_operations;   /* one-sided operations not yet complete (rma.c) */
-extern _Atomic int64_t descriptors_least;   /* bytes: messages to shorter receives never come as descriptors; INT64_MAX: none does */
-extern _Atomic int64_t descriptors_look;    /* bytes: stubs leave shorter receives to the MPI. descriptors_least, or 0 where any
-                                               receive may have to be looked at: a message lies aside, or gate_needed */
+/* Bytes: messages to shorter receives never come as descriptors; INT64_MAX: none does. */
+extern _Atomic int64_t descriptors_least;
+/* Bytes: stubs leave shorter receives to the MPI. It is descriptors_least, or 0 where any receive may have to be looked
+ * at: a message lies aside, or gate_needed. */
+extern _Atomic int64_t descriptors_look;
 extern atomic_int descriptors_aside;        /* messages put aside by probes, or being put aside (probed.c) */
-extern atomic_bool gate_needed;             /* descriptors may come, and several threads may call the MPI (receive_gate.h) */
+extern atomic_bool gate_needed;             /* descriptors may come, and threads may call at once (receive_gate.h) */
 #pragma GCC visibility pop
 
 /* Returns true if a request may be stridec's. */

@@ -36,8 +36,8 @@ int file_draft(const char *path, mode_t mode, char **draft);
 /* Gives a draft the file's name, or removes it where it is not good. Frees the draft's name. Keeps errno on failure. */
 bool file_publish(char *draft, const char *path, bool good);
 
-/* The same file above the standard ones: a program that has closed those may still write there. -1 where that can't
- * be. */
+/* Moves a descriptor above the standard ones: a program that has closed those may still write there. Closes fd if it
+ * moves. Returns -1 where that can't be. */
 static inline int file_above(int fd)
 {
     int above = fd < 0 || fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

@@ -29,7 +29,7 @@ static inline void latch_open(struct latch *l)
 extern bool latch_calls;
 #pragma GCC visibility pop
 
-/* Of what only the MPI's calls touch. */
+/* Locks data that only the MPI's calls touch. */
 static inline void latch_enter(struct latch *l)
 {
     if (latch_calls) latch_close(l);
@@ -40,7 +40,7 @@ static inline void latch_leave(struct latch *l)
     if (latch_calls) latch_open(l);
 }
 
-/* A count that only these calls change, which others may read. */
+/* Adds to a count that only these calls change, and others may read. */
 static inline void latch_count(atomic_int *n, int more)
 {
     if (latch_calls) atomic_fetch_add_explicit(n, more, memory_order_release);

@@ -1,11 +1,11 @@
 /* args_host.c: operands in host memory: which of them stridec's own code packs (host_pack.h), and that.
  *
- * Of types whose runs are short the MPI's engine is the slower part of a collective, and packed bytes are what it is
- * quickest with. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and
+ * For types with short runs the MPI's engine is the slower part of a collective, and it is quickest with packed
+ * bytes. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and
  * where it would end a piece within an element that a typed receive can't take (byte_types.h), nothing is packed.
  *
- * What is in place is left to the MPI: all would be packed, and a part of it read. So is what goes by partitions,
- * which are packed one by one (operand_move_part). */
+ * A call in place is left to the MPI: all would be packed, and a part of it read. So is a partitioned message, whose
+ * partitions are packed one by one (operand_move_part). */
 #include "args_internal.h"
 #include "base/env.h"
 #include "datatype/type_filter.h"
@@ -65,7 +65,7 @@ static bool add(struct gain *s, const struct operands *o, const struct operand *
     return true;
 }
 
-/* Of persistent sends that are not offered, as MPI_Send (host_select.h). */
+/* Returns true of a persistent send that is packed, as MPI_Send packs it, where it is not offered (host_select.h). */
 static bool message_hosted(const struct operands *o, const struct operand *p)
 {
     const struct layout *l = o->sends && p->flags & OPERAND_IN ? host_sends(p->buf, p->count, p->type, o->comm) : NULL;

@@ -10,7 +10,8 @@
 
 #define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
 
-static atomic_bool came;   /* the last long message into device memory was an RTS header; struct peer.offers: of one peer */
+/* The last long message into device memory was an RTS header. struct peer.offers says so of one peer. */
+static atomic_bool came;
 
 /* The flags are written only where they change: receives of other threads read them. */
 static void note(atomic_bool *flag, bool header)

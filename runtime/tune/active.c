@@ -8,7 +8,8 @@
 
 static struct tune_table *table;
 static const char *table_file;   /* NULL: built-in */
-static struct tune_table bare;   /* serves where there is no memory for a table: without figures, messages go by the host */
+/* Serves where there is no memory for a table: without figures, messages go by the host. */
+static struct tune_table bare;
 
 static void check_versions(void)
 {

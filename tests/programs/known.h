@@ -19,8 +19,8 @@
 #define KNOWN_BSEND_INIT OPEN_MPI_HAS
 /* Open MPI 4.1: under MPI_THREAD_MULTIPLE a call on several requests may hang where one of them ends in an error. */
 #define KNOWN_WAITALL_FAILS OPEN_MPI_HAS
-/* Open MPI 4.1: a call on several requests may crash where one is of a file and another one ends in an error: MPI_Waitall of an
- * MPI_File_iread_at_all and a receive that is too short shows it in twenty lines. */
+/* Open MPI 4.1: a call on several requests may crash where one is of a file and another one ends in an error:
+ * MPI_Waitall of an MPI_File_iread_at_all and a receive that is too short shows it in twenty lines. */
 #define KNOWN_FILE_FAILS OPEN_MPI_HAS
 /* Open MPI 4.1: where a receive is too short, MPI_Testany, MPI_Waitany, MPI_Testsome and MPI_Waitsome may free other
  * requests that are under way: all whose status holds an error, and that of a send holds what was in its memory
@@ -36,8 +36,8 @@
 /* Open MPI 4.1, osc/pt2pt: with fetches under shared locks, three of nine jobs of ten programs did not end in 25 s
  * without stridec. Which call hangs is not looked into. */
 #define KNOWN_FETCHES OPEN_MPI_HAS
-/* Both MPIs: an MPI_Get of more may bring wrong bytes in host memory without stridec (MPICH 4,471 and 42,000, Open MPI 100,000).
- * Bytes. */
+/* Both MPIs: an MPI_Get of more may bring wrong bytes in host memory without stridec (MPICH 4,471 and 42,000, Open MPI
+ * 100,000). Bytes. */
 #define KNOWN_ACCESS_MOST (MPICH_HAS ? 2000 : 8000)
 /* Open MPI 4.1, osc/pt2pt: with locks, or MPI_Win_start, three of 13,500 programs hang and one gets wrong bytes in host memory without
  * stridec. Which call it is was not looked into: fences alone are drawn. */
