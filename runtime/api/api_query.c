@@ -1,4 +1,4 @@
-/* api_query.c: which way a message will take: message_leaves (p2p.c) without leaving. */
+/* api_query.c: which way a message will take: p2p_leaves (p2p.c) without leaving. */
 #include "api.h"
 #include "base/env.h"
 #include "datatype/type_filter.h"
@@ -13,19 +13,19 @@
 #include "protocol/shm_send.h"
 #include <stdio.h>
 
-/* What offer_to asks: the peer reads the device, and the allocation is one that it can open. */
-static bool is_offered(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
+/* What rndv_send_to asks: the peer reads the device, and the allocation is one that it can open. */
+static bool is_offered(struct layout *l, struct location w, const void *buf, int64_t count, MPI_Datatype datatype,
                        int dest, MPI_Comm comm)
 {
-    struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
-    struct export e;
+    struct peer *peer = rndv_send_peer(l, w, count, datatype, dest, comm);
+    struct ipc_export e;
     int64_t first, past;
     if (!peer) return false;
-    if (peer->self ? device_first()->next != NULL : !export_tried(w.device, peer)) return false;
-    if (export_reaches(w.device, peer)) return true;   /* packed first, where the allocation itself can't be read */
+    if (peer->self ? device_first()->next != NULL : !ipc_export_tried(w.device, peer)) return false;
+    if (ipc_export_reaches(w.device, peer)) return true;   /* packed first, where the allocation itself can't be read */
     layout_span(l, count, &first, &past);
-    bool shared = export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e);
-    return shared && export_accepted(&e, peer) && (layout_contiguous(l, count) || export_layout(l));
+    bool shared = ipc_export_of(w.device, (uint64_t)(uintptr_t)buf + (uint64_t)first, past - first, &e);
+    return shared && ipc_export_accepted(&e, peer) && (layout_contiguous(l, count) || ipc_export_layout(l));
 }
 
 static enum stridec_path packed_path(const struct transport *t)
@@ -42,12 +42,13 @@ static enum stridec_path packed_path(const struct transport *t)
     return STRIDEC_PATH_SHADOW;
 }
 
-static enum stridec_path path_of(struct layout *l, struct where w, const void *buf, int64_t count,
+static enum stridec_path path_of(struct layout *l, struct location w, const void *buf, int64_t count,
                                  MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     if (is_offered(l, w, buf, count, datatype, dest, comm)) return STRIDEC_PATH_ZEROCOPY;
-    if (outflow_way(l, w, count, dest, comm) >= 0) return STRIDEC_PATH_PIPELINED;
-    return packed_path(parcel_transport(l, w, count, placement_sends_on_host(layout_bytes(l, count), dest, comm)));
+    if (pipeline_send_way(l, w, count, dest, comm) >= 0) return STRIDEC_PATH_PIPELINED;
+    return packed_path(
+        typed_buffer_transport(l, w, count, placement_sends_on_host(layout_bytes(l, count), dest, comm)));
 }
 
 static void explain(const struct layout *l, int64_t count, enum stridec_path path, char why[TUNE_WHY_MAX])
@@ -58,7 +59,7 @@ static void explain(const struct layout *l, int64_t count, enum stridec_path pat
         break;
     case STRIDEC_PATH_PARTS: snprintf(why, TUNE_WHY_MAX, "the buffer lies in several memories"); break;
     case STRIDEC_PATH_SHADOW: snprintf(why, TUNE_WHY_MAX, "stridec can't read the type"); break;
-    default: choose_explain(l, count, layout_bytes(l, count), path == STRIDEC_PATH_ZEROCOPY, why);
+    default: select_explain(l, count, layout_bytes(l, count), path == STRIDEC_PATH_ZEROCOPY, why);
     }
 }
 
@@ -80,10 +81,10 @@ static const struct answer *offered(const struct layout *l, const void *buf, int
         mapped = {STRIDEC_PATH_ZEROCOPY,
                   "host memory that the receiver maps (XPMEM), which was measured to be quicker"},
         shared = {STRIDEC_PATH_SHARED, "host memory, to a rank of the node"};
-    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
+    struct peer *peer = shm_send_wants(l, count) ? node_peer(comm, dest) : NULL;
     if (!peer || peer->self) return peer ? &own : NULL;
-    unsigned reached = attach_known(peer);
-    if (host_offer_memory(l, buf, count, reached) != SLOT_ROOM)
+    unsigned reached = peer_access_known(peer);
+    if (shm_send_memory(l, buf, count, reached) != SLOT_ROOM)
         return env_get()->transport == ENV_ZEROCOPY ? &placed : &mapped;
     return reached & REACH_ROOMS ? &shared : NULL;
 }
@@ -93,10 +94,10 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     const struct layout *l = layout_of(datatype);
     int64_t bytes;
     if (layout_contiguous(l, count)) return (struct answer){STRIDEC_PATH_MPI, "host memory, in one piece"};
-    if (atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX)
+    if (atomic_load_explicit(&filter_least, memory_order_relaxed) == INT64_MAX)
         return (struct answer){STRIDEC_PATH_MPI,
                                "host memory, which is the MPI's here: STRIDEC_HOST, or no file for the node"};
-    if (!seen_again(datatype))
+    if (!filter_again(datatype))
         return (struct answer){STRIDEC_PATH_MPI, "host memory, of a type that was not sent before"};
     if (host_brief(buf, count, datatype, dest, &bytes))
         return (struct answer){STRIDEC_PATH_PACKED, "host memory, a brief message"};
@@ -108,13 +109,13 @@ static struct answer host_answer(const void *buf, MPI_Count count, MPI_Datatype 
     return (struct answer){STRIDEC_PATH_MPI, "host memory, to a rank that does not share any, or in long runs"};
 }
 
-/* What message_leaves leaves to the MPI, or to host_leaves. */
+/* What p2p_leaves leaves to the MPI, or to host_leaves. */
 static struct answer other_answer(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
     const struct layout *l = layout_of(datatype);
     if (dest == MPI_PROC_NULL || !count || !l->size) return (struct answer){STRIDEC_PATH_MPI, "nothing to send"};
     if (layout_bytes(l, count) < 0) return (struct answer){STRIDEC_PATH_MPI, "more bytes than there are"};
-    if (!driver_get() || !where_of(l, buf, count).device) return host_answer(buf, count, datatype, dest, comm);
+    if (!driver_get() || !locate(l, buf, count).device) return host_answer(buf, count, datatype, dest, comm);
     return (struct answer){STRIDEC_PATH_MPI, "the MPI takes device memory, and is given it as it is"};
 }
 
@@ -130,10 +131,11 @@ int extend_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
                  enum stridec_path *path, char *why, size_t why_bytes)
 {
     char text[TUNE_WHY_MAX];
-    struct where w;
+    struct location w;
     if (!path || count < 0 || comm == MPI_COMM_NULL || !is_dest(comm, dest) || !layout_of(datatype))
         return STRIDEC_INVALID;
-    struct layout *l = driver_get() && dest != MPI_PROC_NULL ? parcel_wants(buf, count, datatype, comm, &w) : NULL;
+    struct layout *l =
+        driver_get() && dest != MPI_PROC_NULL ? typed_buffer_wants(buf, count, datatype, comm, &w) : NULL;
     struct answer other = {STRIDEC_PATH_MPI, text};
     if (!l) other = other_answer(buf, count, datatype, dest, comm);
     *path = l ? path_of(l, w, buf, count, datatype, dest, comm) : other.path;

@@ -15,7 +15,7 @@ struct registration {
     MPI_Comm comm;
     int n, rank, ranks;
     struct layout **types;      /* the own ones; NULL: none */
-    uint64_t *published;        /* n for each rank: export_layout's answer */
+    uint64_t *published;   /* n for each rank: ipc_export_layout's answer */
     struct device *device;      /* where messages will lie; NULL: on the host, or not told */
     bool host, wait;
 };
@@ -30,7 +30,7 @@ static void make_kernel(const struct registration *r, struct layout *l)
         if (l->kernel->form && form_has_lists(l->kernel->form)) launch_lists(l->kernel, r->device);
         device_leave(r->device);
     }
-    if (r->host) native_ready(l, r->wait);
+    if (r->host) host_pack_ready(l, r->wait);
 }
 
 /* This rank's part before the others are asked. */
@@ -46,39 +46,39 @@ static int read_types(struct registration *r, const MPI_Datatype types[])
         if (!l->tree && result == STRIDEC_OK) result = STRIDEC_UNABLE;
         if (!l->tree || !l->size) continue;
         r->types[i] = l;
-        if (r->host) native_learn(types[i]), seen_learn(types[i]);
-        if (node_armed()) r->published[r->rank * r->n + i] = export_layout(l);
+        if (r->host) pack_filter_learn(types[i]), filter_learn(types[i]);
+        if (node_armed()) r->published[r->rank * r->n + i] = ipc_export_layout(l);
     }
     return result;
 }
 
 /* A message of a peer's type into one of this rank's. */
-static void prepare_link(const struct registration *r, const struct import_layout *from, const struct layout *to)
+static void prepare_link(const struct registration *r, const struct ipc_cache_layout *from, const struct layout *to)
 {
     int64_t bytes = from->tree->size < to->size ? from->tree->size : to->size;
-    struct link_job job = {
+    struct typed_copy_job job = {
         .from = {.tree = from->tree, .kernel = from->kernel, .count = 1, .extent = from->tree->size},
         .to = {.tree = to->tree, .kernel = to->kernel, .count = 1, .extent = to->extent},
         .bytes = bytes,
     };
-    if (r->wait) link_wait(r->device, &job, 1);
-    else link_prepare(r->device, &job, 1);
+    if (r->wait) typed_copy_wait(r->device, &job, 1);
+    else typed_copy_prepare(r->device, &job, 1);
 }
 
 static void meet(const struct registration *r, int rank)
 {
     struct peer *p = node_armed() ? node_peer(r->comm, rank) : NULL;
-    struct import_layout l;
+    struct ipc_cache_layout l;
     if (!p) return;
-    if (r->device) import_try(p, r->device);
+    if (r->device) ipc_cache_try(p, r->device);
     for (int i = 0; i < r->n; i++) {
         uint64_t at = r->published[rank * r->n + i];
-        if (!at || rank == r->rank || !import_layout(p, at, &l)) continue;
+        if (!at || rank == r->rank || !ipc_cache_layout(p, at, &l)) continue;
         if (r->device && r->types[i] && device_enter(r->device) == 0) {
             prepare_link(r, &l, r->types[i]);
             device_leave(r->device);
         }
-        import_layout_put(&l);
+        ipc_cache_layout_put(&l);
     }
 }
 
@@ -88,7 +88,7 @@ static void show_host(const struct registration *r)
 {
     for (int i = 0; i < r->ranks && r->host; i++) {
         struct peer *p = i == r->rank ? NULL : node_peer(r->comm, i);
-        if (p && !p->self) attach_reached(p);
+        if (p && !p->self) peer_access_reached(p);
     }
 }
 
@@ -105,9 +105,9 @@ static bool make_room(struct registration *r)
 /* What peers are to try: the memory's own allocation is as good as any. */
 static void show_memory(const struct registration *r, const void *memory)
 {
-    struct export e;
+    struct ipc_export e;
     if (r->device && node_armed() && device_enter(r->device) == 0) {
-        export_of(r->device, (uint64_t)(uintptr_t)memory, 1, &e);
+        ipc_export_of(r->device, (uint64_t)(uintptr_t)memory, 1, &e);
         device_leave(r->device);
     }
 }
@@ -121,7 +121,7 @@ static int run(struct registration *r, const MPI_Datatype types[], const void *m
     for (int i = 0; i < r->ranks; i++) meet(r, i);
     for (int i = 0; i < r->n; i++)
         if (r->types[i]) make_kernel(r, r->types[i]);
-    attach_poll();   /* all have asked */
+    peer_access_poll();   /* all have asked */
     PMPI_Barrier(r->comm);   /* all have tried what there is to try */
     return result;
 }

@@ -7,7 +7,7 @@
 static struct device *device_for(const struct layout *l, const void *typed, int64_t count, const void *packed,
                                  int64_t bytes)
 {
-    struct where w = where_of(l, typed, count);
+    struct location w = locate(l, typed, count);
     if (!w.device || w.parts) return NULL;
     struct device *d = device_of(packed);
     bool reaches = d ? d == w.device : device_accessible(packed, (size_t)bytes);
@@ -15,13 +15,13 @@ static struct device *device_for(const struct layout *l, const void *typed, int6
 }
 
 /* No flags, no graphs: nothing that stays with the stream, and nothing that a capture would not take. */
-static int enqueue(struct parcel *p, enum kernel_direction direction, const void *packed, stridec_stream stream)
+static int enqueue(struct typed_buffer *p, enum kernel_direction direction, const void *packed, stridec_stream stream)
 {
     struct stream s = {.handle = (CUstream)stream, .number = FLAGS, .batched = true, .foreign = true};
     if (device_enter(p->device)) return STRIDEC_FAILED;
-    int rc = parcel_move(p, &s, direction, (uint64_t)(uintptr_t)packed, p->bytes);
+    int rc = typed_buffer_move(p, &s, direction, (uint64_t)(uintptr_t)packed, p->bytes);
     device_leave(p->device);
-    parcel_count(p, "stream", p->bytes, 0);
+    typed_buffer_count(p, "stream", p->bytes, 0);
     return rc ? STRIDEC_FAILED : STRIDEC_OK;
 }
 
@@ -37,7 +37,7 @@ int extend_move(enum kernel_direction direction, const void *typed, MPI_Count co
     struct device *d = driver_get() && l->tree ? device_for(l, typed, count, packed, bytes) : NULL;
     if (!d) return STRIDEC_UNABLE;
     if (layout_committed(l, datatype, MPI_COMM_SELF) != MPI_SUCCESS) return STRIDEC_INVALID;
-    struct parcel p = parcel_on(l, d, typed, count);
+    struct typed_buffer p = typed_buffer_on(l, d, typed, count);
     int result = enqueue(&p, direction, packed, stream);
     if (result == STRIDEC_OK) *position += bytes;
     return result;

@@ -106,7 +106,7 @@ const char *stridec_kernel_state(MPI_Datatype type)
 int stridec_host_ready(MPI_Datatype type, int wait)
 {
     struct layout *l = layout_of(type);
-    return l ? native_ready(l, wait) : -1;
+    return l ? host_pack_ready(l, wait) : -1;
 }
 
 long stridec_host_served(MPI_Datatype type)

@@ -22,12 +22,12 @@ extern atomic_int request_watches;     /* receives that are only watched (light_
 extern atomic_int request_orphans;     /* freed requests, and sends past their calls, whose buffers are still in use */
 extern atomic_int window_operations;   /* one-sided operations not yet complete (rma.c) */
 /* Bytes: messages to shorter receives never come as descriptors; INT64_MAX: none does. */
-extern _Atomic int64_t descriptors_least;
-/* Bytes: stubs leave shorter receives to the MPI. It is descriptors_least, or 0 where any receive may have to be looked
- * at: a message lies aside, or gate_needed. */
-extern _Atomic int64_t descriptors_look;
-extern atomic_int descriptors_aside;        /* messages put aside by probes, or being put aside (probed.c) */
-extern atomic_bool gate_needed;             /* descriptors may come, and threads may call at once (receive_gate.h) */
+extern _Atomic int64_t rts_least_now;
+/* Bytes: stubs leave shorter receives to the MPI. It is rts_least_now, or 0 where any receive may have to be looked
+ * at: a message lies aside, or receive_gate_needed. */
+extern _Atomic int64_t rts_look;
+extern atomic_int rts_aside;   /* messages put aside by probes, or being put aside (probed.c) */
+extern atomic_bool receive_gate_needed;   /* descriptors may come, and threads may call at once (receive_gate.h) */
 #pragma GCC visibility pop
 
 /* Returns true if a request may be stridec's. */
@@ -41,31 +41,31 @@ static inline bool interpose_kept(void)
 {
     return interpose_pending() || atomic_load_explicit(&request_dormant, memory_order_acquire) != 0;
 }
-static inline __attribute__((always_inline)) int64_t descriptor_least(void)
+static inline __attribute__((always_inline)) int64_t rts_least(void)
 {
-    return atomic_load_explicit(&descriptors_least, memory_order_relaxed);
+    return atomic_load_explicit(&rts_least_now, memory_order_relaxed);
 }
 /* Returns true if messages may come as descriptors. */
-static inline bool descriptors_armed(void)
+static inline bool rts_armed(void)
 {
-    return descriptor_least() != INT64_MAX;
+    return rts_least() != INT64_MAX;
 }
-/* Returns true while messages lie aside, or are being taken; asked after gate_open. */
-static inline bool aside_any(void)
+/* Returns true while messages lie aside, or are being taken; asked after receive_gate_open. */
+static inline bool probed_any(void)
 {
-    return atomic_load(&descriptors_aside) != 0;
+    return atomic_load(&rts_aside) != 0;
 }
 /* Returns true if a receive of `count` elements of a plain type, 32 bytes or less each, is too short to be looked
  * at. For stubs. */
-static inline __attribute__((always_inline)) bool descriptors_ignore(MPI_Count count)
+static inline __attribute__((always_inline)) bool rts_ignore(MPI_Count count)
 {
-    return (int64_t)count < (int64_t)((uint64_t)atomic_load_explicit(&descriptors_look, memory_order_relaxed) / 32);
+    return (int64_t)count < (int64_t)((uint64_t)atomic_load_explicit(&rts_look, memory_order_relaxed) / 32);
 }
-static inline __attribute__((always_inline)) bool gate_on(void)
+static inline __attribute__((always_inline)) bool receive_gate_on(void)
 {
-    return atomic_load_explicit(&gate_needed, memory_order_relaxed);
+    return atomic_load_explicit(&receive_gate_needed, memory_order_relaxed);
 }
 /* Sets what descriptors and gates need: `least` bytes, INT64_MAX: none comes. Call it again when threads are new. */
-void descriptors_arm(int64_t least);
+void rts_arm(int64_t least);
 
 #endif

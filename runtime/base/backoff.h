@@ -7,7 +7,7 @@
 #define SPINS_A_YIELD 512
 
 /* The core is doing nothing but wait. */
-static inline void spin_pause(void)
+static inline void cpu_pause(void)
 {
 #if defined __x86_64__
     __builtin_ia32_pause();
@@ -17,10 +17,10 @@ static inline void spin_pause(void)
 }
 
 /* One turn, the number of which is `spins`: some 40 ns, and once in 512 turns a call of the system. */
-static inline void spin(unsigned spins)
+static inline void backoff(unsigned spins)
 {
     if (spins % SPINS_A_YIELD == SPINS_A_YIELD - 1) sched_yield();
-    spin_pause();
+    cpu_pause();
 }
 
 #endif

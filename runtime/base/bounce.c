@@ -8,8 +8,8 @@
 #define CLASSES 16    /* larger ones are not kept */
 #define KEPT_BYTES ((size_t)32 << 20)
 
-static struct latch latch;
-static struct block *lists[CLASSES];
+static struct spinlock latch;
+static struct bounce *lists[CLASSES];
 static size_t kept;
 
 static int class_of(size_t bytes)
@@ -18,25 +18,25 @@ static int class_of(size_t bytes)
     return c < 0 ? 0 : c;
 }
 
-static struct block *take(int c)
+static struct bounce *take(int c)
 {
-    latch_close(&latch);
-    struct block *b = lists[c];
+    spinlock_lock(&latch);
+    struct bounce *b = lists[c];
     if (b) lists[c] = b->next, kept -= b->bytes;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     return b;
 }
 
-static void release(struct block *b)
+static void release(struct bounce *b)
 {
     free(b->memory);
     free(b);
 }
 
-struct block *block_get(int64_t bytes)
+struct bounce *bounce_get(int64_t bytes)
 {
     int c = class_of((size_t)bytes);
-    struct block *b = c < CLASSES ? take(c) : NULL;
+    struct bounce *b = c < CLASSES ? take(c) : NULL;
     if (b) return b;
     b = malloc(sizeof *b);
     if (!b) return NULL;
@@ -47,19 +47,19 @@ struct block *block_get(int64_t bytes)
     return NULL;
 }
 
-void block_put(struct block *b)
+void bounce_put(struct bounce *b)
 {
     if (!b) return;
     int c = class_of(b->bytes);
-    latch_close(&latch);
+    spinlock_lock(&latch);
     bool keep = c < CLASSES && kept + b->bytes <= KEPT_BYTES;
     if (keep) b->next = lists[c], lists[c] = b, kept += b->bytes;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     if (!keep) release(b);
 }
 
-void blocks_drop(void)
+void bounces_drop(void)
 {
     for (int c = 0; c < CLASSES; c++)
-        for (struct block *b; (b = take(c));) release(b);
+        for (struct bounce *b; (b = take(c));) release(b);
 }

@@ -5,16 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct block {
+struct bounce {
     void *memory;          /* untouched pages are none of the system's */
     size_t bytes;
-    struct block *next;
+    struct bounce *next;
 };
 
 /* At least so many bytes, not cleared; NULL where memory is out. */
-struct block *block_get(int64_t bytes);
-void block_put(struct block *b);   /* NULL is allowed */
+struct bounce *bounce_get(int64_t bytes);
+void bounce_put(struct bounce *b);   /* NULL is allowed */
 /* Gives back to the system all that is kept. */
-void blocks_drop(void);
+void bounces_drop(void);
 
 #endif

@@ -17,7 +17,7 @@ struct env {
     enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
     int sm_limit;                  /* STRIDEC_SM_LIMIT: multiprocessors that kernels may use; 0: all */
     int keep;                      /* STRIDEC_KEEP: MiB of a GPU's memory that a process keeps between messages; 0: a sixteenth */
-    const char *cache_dir;         /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
+    const char *cache_dir;   /* STRIDEC_CACHE_DIR, else $XDG_CACHE_HOME/stridec, else ~/.cache/stridec; NULL if none */
     const char *dump;              /* STRIDEC_DUMP: folder for what is generated, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */

@@ -16,24 +16,24 @@ struct block {
 static const int LIMITS[SPARE_KINDS] = {4096, 4096, 4096, 8};
 
 static struct {
-    struct latch latch;
+    struct spinlock latch;
     struct block *first;
     int kept;
 } lists[SPARE_KINDS];
 
-static struct block *take(enum spare kind)
+static struct block *take(enum freelist kind)
 {
-    latch_enter(&lists[kind].latch);
+    spinlock_enter(&lists[kind].latch);
     struct block *b = lists[kind].first;
     if (b) {
         lists[kind].first = b->next;
         lists[kind].kept--;
     }
-    latch_leave(&lists[kind].latch);
+    spinlock_leave(&lists[kind].latch);
     return b;
 }
 
-void *spare_get(enum spare kind, size_t bytes)
+void *freelist_get(enum freelist kind, size_t bytes)
 {
     struct block *b = take(kind);
     if (b && b->bytes >= bytes) return b->memory;
@@ -45,24 +45,24 @@ void *spare_get(enum spare kind, size_t bytes)
     return b->memory;
 }
 
-void spare_put(enum spare kind, void *block)
+void freelist_put(enum freelist kind, void *block)
 {
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
-    latch_enter(&lists[kind].latch);
+    spinlock_enter(&lists[kind].latch);
     bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;
         lists[kind].kept++;
     }
-    latch_leave(&lists[kind].latch);
+    spinlock_leave(&lists[kind].latch);
     if (!keep) reserve_put(b);
 }
 
-void spare_drop(void)
+void freelist_drop(void)
 {
     struct block *b;
-    for (enum spare kind = 0; kind < SPARE_KINDS; kind++)
+    for (enum freelist kind = 0; kind < SPARE_KINDS; kind++)
         while ((b = take(kind))) free(b);
 }

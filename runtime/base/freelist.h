@@ -6,12 +6,12 @@
 #include <stddef.h>
 
 /* ORDER LIMITS (freelist.c) */
-enum spare { SPARE_PARCEL, SPARE_RECORD, SPARE_PULL, SPARE_LIST, SPARE_KINDS };
+enum freelist { SPARE_PARCEL, SPARE_RECORD, SPARE_PULL, SPARE_LIST, SPARE_KINDS };
 
 /* At least `bytes`, not cleared; NULL where memory is out. */
-void *spare_get(enum spare kind, size_t bytes);
-void spare_put(enum spare kind, void *block);   /* NULL is allowed */
+void *freelist_get(enum freelist kind, size_t bytes);
+void freelist_put(enum freelist kind, void *block);   /* NULL is allowed */
 /* Gives back to the system all that is kept. */
-void spare_drop(void);
+void freelist_drop(void);
 
 #endif

@@ -10,7 +10,7 @@
 #define LARGE_BLOCKS 16
 
 atomic_int reserve_taken;   /* of the small blocks */
-static struct latch latch;
+static struct spinlock latch;
 static struct class {
     char *memory;
     size_t bytes;           /* of each block */
@@ -46,11 +46,11 @@ static void count(struct class *c, int more)
 static void *take_from(struct class *c)
 {
     void *p = NULL;
-    latch_close(&latch);
+    spinlock_lock(&latch);
     for (int i = 0; !p && i < c->blocks; i++)
         if (!c->used[i]) c->used[i] = true, p = c->memory + c->bytes * (size_t)i;
     if (p) count(c, 1);
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     return p ? memset(p, 0, c->bytes) : NULL;
 }
 
@@ -77,8 +77,8 @@ void reserve_put(void *p)
         free(p);
         return;
     }
-    latch_close(&latch);
+    spinlock_lock(&latch);
     c->used[(size_t)((char *)p - c->memory) / c->bytes] = false;
     count(c, -1);
-    latch_open(&latch);
+    spinlock_unlock(&latch);
 }

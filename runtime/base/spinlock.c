@@ -1,4 +1,4 @@
 /* spinlock.c: see spinlock.h. */
 #include "spinlock.h"
 
-bool latch_calls;
+bool spinlock_calls;

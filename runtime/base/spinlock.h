@@ -7,17 +7,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct latch {
+struct spinlock {
     atomic_bool closed;   /* begins zeroed */
 };
 
-static inline void latch_close(struct latch *l)
+static inline void spinlock_lock(struct spinlock *l)
 {
     for (unsigned spins = 0; atomic_exchange_explicit(&l->closed, true, memory_order_acquire);)
-        while (atomic_load_explicit(&l->closed, memory_order_relaxed)) spin(spins++);
+        while (atomic_load_explicit(&l->closed, memory_order_relaxed)) backoff(spins++);
 }
 
-static inline void latch_open(struct latch *l)
+static inline void spinlock_unlock(struct spinlock *l)
 {
     atomic_store_explicit(&l->closed, false, memory_order_release);
 }
@@ -26,24 +26,24 @@ static inline void latch_open(struct latch *l)
  * calls touch needs no lock: twenty of the 35 atomic operations of a message. record_begin sets it before there can
  * be such threads. */
 #pragma GCC visibility push(hidden)   /* read without a look into the linker's table */
-extern bool latch_calls;
+extern bool spinlock_calls;
 #pragma GCC visibility pop
 
 /* Locks data that only the MPI's calls touch. */
-static inline void latch_enter(struct latch *l)
+static inline void spinlock_enter(struct spinlock *l)
 {
-    if (latch_calls) latch_close(l);
+    if (spinlock_calls) spinlock_lock(l);
 }
 
-static inline void latch_leave(struct latch *l)
+static inline void spinlock_leave(struct spinlock *l)
 {
-    if (latch_calls) latch_open(l);
+    if (spinlock_calls) spinlock_unlock(l);
 }
 
 /* Adds to a count that only these calls change, and others may read. */
-static inline void latch_count(atomic_int *n, int more)
+static inline void spinlock_count(atomic_int *n, int more)
 {
-    if (latch_calls) atomic_fetch_add_explicit(n, more, memory_order_release);
+    if (spinlock_calls) atomic_fetch_add_explicit(n, more, memory_order_release);
     else atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + more, memory_order_release);
 }
 

@@ -46,19 +46,19 @@ static struct stats_row shared_row = {.signature = "(other)", .family = "-"};
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Signatures of long lists are shown by their beginning and a hash of the whole. */
-#define BRIEF_CHARS 120
+#define RTS_SHORT_CHARS 120
 
 static void brief(char *out, size_t size, const char *signature)
 {
     size_t n = strlen(signature);
     if (n < size) memcpy(out, signature, n + 1);
-    else snprintf(out, size, "%.*s...#%016llx", BRIEF_CHARS, signature, (unsigned long long)XXH64(signature, n, 0));
+    else snprintf(out, size, "%.*s...#%016llx", RTS_SHORT_CHARS, signature, (unsigned long long)XXH64(signature, n, 0));
 }
 
 struct stats_row *stats_row(const char *signature, const char *family)
 {
     struct stats_row *row = NULL;
-    char key[BRIEF_CHARS + 24];
+    char key[RTS_SHORT_CHARS + 24];
     if (!signature || !env_get()->stats) return &shared_row;
     brief(key, sizeof key, signature);
     pthread_mutex_lock(&rows_lock);

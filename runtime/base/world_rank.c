@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static int team_key = MPI_KEYVAL_INVALID;
+static int world_rank_key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The last communicator that a thread has asked for, so that the MPI is not asked for each message; forgotten when
@@ -25,16 +25,16 @@ static int forget_team(MPI_Comm comm, int key, void *team, void *extra)
     return MPI_SUCCESS;
 }
 
-int team_start(void)
+int world_rank_start(void)
 {
-    if (team_key != MPI_KEYVAL_INVALID) return 0;
-    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_team, &team_key, NULL) == MPI_SUCCESS ? 0 : -1;
+    if (world_rank_key != MPI_KEYVAL_INVALID) return 0;
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_team, &world_rank_key, NULL) == MPI_SUCCESS ? 0 : -1;
 }
 
-void team_finish(void)
+void world_rank_finish(void)
 {
     atomic_fetch_add_explicit(&gone, 1, memory_order_release);
-    if (team_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&team_key);
+    if (world_rank_key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&world_rank_key);
 }
 
 /* The ranks of a communicator in MPI_COMM_WORLD. */
@@ -43,7 +43,7 @@ struct team {
     int world[];
 };
 
-static struct team *team_make(MPI_Comm comm)
+static struct team *world_rank_make(MPI_Comm comm)
 {
     MPI_Group group, world;
     int size, inter = 1;
@@ -60,36 +60,36 @@ static struct team *team_make(MPI_Comm comm)
         PMPI_Group_free(&group), PMPI_Group_free(&world);
     }
     free(ranks);
-    if (t && ranks && PMPI_Comm_set_attr(comm, team_key, t) == MPI_SUCCESS) return t;
+    if (t && ranks && PMPI_Comm_set_attr(comm, world_rank_key, t) == MPI_SUCCESS) return t;
     free(t);
     return NULL;
 }
 
-static struct team *team_get(MPI_Comm comm)
+static struct team *world_rank_get(MPI_Comm comm)
 {
     struct team *t = NULL;
     int found = 0;
-    return PMPI_Comm_get_attr(comm, team_key, &t, &found) == MPI_SUCCESS && found ? t : NULL;
+    return PMPI_Comm_get_attr(comm, world_rank_key, &t, &found) == MPI_SUCCESS && found ? t : NULL;
 }
 
 /* Setting an attribute deletes the one that another thread has just set. */
-static struct team *team_attach(MPI_Comm comm)
+static struct team *world_rank_attach(MPI_Comm comm)
 {
     pthread_mutex_lock(&lock);
-    struct team *t = team_get(comm);
-    if (!t) t = team_make(comm);
+    struct team *t = world_rank_get(comm);
+    if (!t) t = world_rank_make(comm);
     pthread_mutex_unlock(&lock);
     return t;
 }
 
 /* NULL where there is none. */
-static const struct team *team_of(MPI_Comm comm)
+static const struct team *world_rank_of(MPI_Comm comm)
 {
     unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
     if (comm == MPI_COMM_NULL) return NULL;
     if (met.team && met.gone == now && met.comm == comm) return met.team;
-    const struct team *t = team_get(comm);
-    if (!t) return team_attach(comm);
+    const struct team *t = world_rank_get(comm);
+    if (!t) return world_rank_attach(comm);
     met.gone = now, met.comm = comm, met.team = t;
     return t;
 }
@@ -108,11 +108,11 @@ static int translate(MPI_Comm comm, int rank)
     return found == MPI_UNDEFINED ? -1 : found;
 }
 
-int team_world_rank(MPI_Comm comm, int rank)
+int world_rank(MPI_Comm comm, int rank)
 {
     if (comm == MPI_COMM_WORLD) return rank;
     if (comm == MPI_COMM_NULL || rank < 0) return -1;
-    const struct team *t = team_of(comm);
+    const struct team *t = world_rank_of(comm);
     if (!t) return translate(comm, rank);
     return rank < t->size && t->world[rank] != MPI_UNDEFINED ? t->world[rank] : -1;
 }

@@ -4,10 +4,10 @@
 #include <mpi.h>
 
 /* At MPI_Init, any number of times, and at MPI_Finalize. 0 or -1. */
-int team_start(void);
-void team_finish(void);
+int world_rank_start(void);
+void world_rank_finish(void);
 
 /* -1 where the rank is none, of another world, or of the other group of an intercommunicator. */
-int team_world_rank(MPI_Comm comm, int rank);
+int world_rank(MPI_Comm comm, int rank);
 
 #endif

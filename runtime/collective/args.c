@@ -16,7 +16,7 @@
  * Who takes part.
  */
 
-static void group_of(const struct operands *o, struct group *g)
+static void group_of(const struct args_set *o, struct group *g)
 {
     int inter = 0, topology = MPI_UNDEFINED, flags = 0;
     *g = (struct group){.ranks = 1, .peers = 1};
@@ -29,7 +29,7 @@ static void group_of(const struct operands *o, struct group *g)
     g->root = inter ? o->root == MPI_ROOT : o->root == g->rank;
     g->leaf = inter ? o->root >= 0 : true;
     for (int i = 0; i < o->n; i++) flags |= o->of[i].flags;
-    if (flags & OPERAND_NEIGHBORS) PMPI_Topo_test(o->comm, &topology);
+    if (flags & ARG_NEIGHBORS) PMPI_Topo_test(o->comm, &topology);
     g->grid = topology == MPI_CART;
 }
 
@@ -51,7 +51,7 @@ static int neighbors(MPI_Comm comm, bool in)
     return in ? n : out;
 }
 
-int operand_room(const struct operands *o, int n)
+int args_room(const struct args_set *o, int n)
 {
     int in = neighbors(o->comm, true), out = neighbors(o->comm, false), most = in > out ? in : out;
     return n > most ? n : most > 0 ? most : 1;
@@ -70,48 +70,48 @@ bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int 
 }
 
 /* The i-th neighbour is none: its block stays as it is. */
-static bool is_nobody(const struct operands *o, const struct operand *p, const struct group *g, int i)
+static bool is_nobody(const struct args_set *o, const struct arg *p, const struct group *g, int i)
 {
     int before, after;
-    if (!g->grid || !(p->flags & OPERAND_NEIGHBORS)) return false;
+    if (!g->grid || !(p->flags & ARG_NEIGHBORS)) return false;
     PMPI_Cart_shift(o->comm, i / 2, 1, &before, &after);
     return (i % 2 ? after : before) == MPI_PROC_NULL;
 }
 
-static bool any_nobody(const struct operands *o, const struct operand *p, const struct group *g)
+static bool any_nobody(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     bool any = false;
-    for (int i = 0, n = g->grid && p->flags & OPERAND_NEIGHBORS ? neighbors(o->comm, true) : 0; i < n && !any; i++)
+    for (int i = 0, n = g->grid && p->flags & ARG_NEIGHBORS ? neighbors(o->comm, true) : 0; i < n && !any; i++)
         any = is_nobody(o, p, g, i);
     return any;
 }
 
-static bool significant(const struct operand *p, const struct group *g)
+static bool significant(const struct arg *p, const struct group *g)
 {
-    if (p->flags & OPERAND_AT_ROOT) return g->root;
-    if (p->flags & OPERAND_AT_LEAVES) return g->leaf;
-    if (p->flags & OPERAND_BCAST) return g->root || g->leaf;
+    if (p->flags & ARG_AT_ROOT) return g->root;
+    if (p->flags & ARG_AT_LEAVES) return g->leaf;
+    if (p->flags & ARG_BCAST) return g->root || g->leaf;
     return true;
 }
 
 /* Of an operand that is written: some of it may not be, and must keep what it had. */
-static bool keeps(const struct operands *o, const struct operand *p, const struct group *g)
+static bool keeps(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    return (o->how == OPERANDS_STAGED && p->flags & OPERAND_PARTIAL) || (p->flags & OPERAND_AFTER && g->rank == 0)
-           || (!operand_lists(p) && any_nobody(o, p, g));
+    return (o->how == ARGS_STAGED && p->flags & ARG_PARTIAL) || (p->flags & ARG_AFTER && g->rank == 0) ||
+           (!args_lists(p) && any_nobody(o, p, g));
 }
 
 /* What the flags mean at this rank: the direction and the count, once and for all. */
-static void settle(struct operands *o, const struct group *g)
+static void settle(struct args_set *o, const struct group *g)
 {
     bool in_place = false;
     for (int i = 0; i < o->n; i++) in_place |= o->of[i].buf == MPI_IN_PLACE;
     for (int i = 0; i < o->n; i++) {
-        struct operand *p = &o->of[i];
-        if (p->flags & OPERAND_BCAST) p->flags &= g->root ? ~OPERAND_OUT : ~OPERAND_IN;
+        struct arg *p = &o->of[i];
+        if (p->flags & ARG_BCAST) p->flags &= g->root ? ~ARG_OUT : ~ARG_IN;
         /* What is in place is read where it is written. */
-        if (p->flags & OPERAND_OUT && (in_place || keeps(o, p, g))) p->flags |= OPERAND_IN;
-        if (p->flags & OPERAND_MINE && in_place) p->flags += (p->counts ? OPERAND_SUM : OPERAND_GROUP) - OPERAND_MINE;
+        if (p->flags & ARG_OUT && (in_place || keeps(o, p, g))) p->flags |= ARG_IN;
+        if (p->flags & ARG_MINE && in_place) p->flags += (p->counts ? ARG_SUM : ARG_GROUP) - ARG_MINE;
     }
 }
 
@@ -125,52 +125,51 @@ static int64_t listed(const void *list, bool wide, size_t each, int i)
     return each == sizeof(MPI_Count) ? (int64_t)((const MPI_Count *)list)[i] : (int64_t)((const MPI_Aint *)list)[i];
 }
 
-int64_t operand_count(const struct operand *p, int i)
+int64_t args_count(const struct arg *p, int i)
 {
     return listed(p->counts, p->counts_wide, sizeof(MPI_Count), i);
 }
 
-int64_t operand_displ(const struct operand *p, int i)
+int64_t args_displ(const struct arg *p, int i)
 {
     return listed(p->displs, p->displs_wide, sizeof(MPI_Aint), i);
 }
 
-static int parts_of(const struct operands *o, const struct operand *p, const struct group *g)
+static int parts_of(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    if (p->flags & OPERAND_NEIGHBORS) return neighbors(o->comm, p->flags & OPERAND_OUT);
-    return p->flags & OPERAND_GROUP ? g->ranks : p->flags & OPERAND_RANKS ? g->peers : 1;
+    if (p->flags & ARG_NEIGHBORS) return neighbors(o->comm, p->flags & ARG_OUT);
+    return p->flags & ARG_GROUP ? g->ranks : p->flags & ARG_RANKS ? g->peers : 1;
 }
 
 /* Elements of an operand that is one piece. */
-static bool whole_count(const struct operands *o, const struct operand *p, const struct group *g, int64_t *count)
+static bool whole_count(const struct args_set *o, const struct arg *p, const struct group *g, int64_t *count)
 {
-    if (p->flags & OPERAND_MINE && p->counts) {
-        *count = operand_count(p, g->rank);
+    if (p->flags & ARG_MINE && p->counts) {
+        *count = args_count(p, g->rank);
         return true;
     }
-    if (!(p->flags & OPERAND_SUM)) return !__builtin_mul_overflow((int64_t)p->count, parts_of(o, p, g), count);
+    if (!(p->flags & ARG_SUM)) return !__builtin_mul_overflow((int64_t)p->count, parts_of(o, p, g), count);
     *count = 0;
     for (int i = 0; i < g->ranks; i++)
-        if (__builtin_add_overflow(*count, operand_count(p, i), count)) return false;
+        if (__builtin_add_overflow(*count, args_count(p, i), count)) return false;
     return true;
 }
 
-int operand_pieces(const struct operands *o, const struct operand *p, const struct group *g)
+int args_pieces(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    return operand_lists(p) ? parts_of(o, p, g) : 1;
+    return args_lists(p) ? parts_of(o, p, g) : 1;
 }
 
-bool operand_piece(const struct operands *o, const struct operand *p, const struct group *g, int i,
-                   struct piece_of *out)
+bool args_piece(const struct args_set *o, const struct arg *p, const struct group *g, int i, struct piece_of *out)
 {
     int64_t offset = 0;
-    bool many = operand_lists(p);
+    bool many = args_lists(p);
     *out = (struct piece_of){.type = p->types ? p->types[i] : p->type};
-    if (many) out->count = is_nobody(o, p, g, i) ? 0 : operand_count(p, i);
+    if (many) out->count = is_nobody(o, p, g, i) ? 0 : args_count(p, i);
     else if (!whole_count(o, p, g, &out->count)) return false;
     if (out->count <= 0 || out->type == MPI_DATATYPE_NULL || !(out->layout = layout_of(out->type))) return false;
     if (out->layout->size == 0 || (out->bytes = layout_bytes(out->layout, out->count)) < 0) return false;
-    if (many && __builtin_mul_overflow(operand_displ(p, i), p->types ? 1 : out->layout->extent, &offset)) return false;
+    if (many && __builtin_mul_overflow(args_displ(p, i), p->types ? 1 : out->layout->extent, &offset)) return false;
     out->buf = (char *)p->buf + offset;
     return true;
 }
@@ -183,63 +182,63 @@ enum { LATER = 1 };
 
 /* Not so in files, reductions on one rank alone and accumulation, whatever CUDA-aware MPIs can do elsewhere: Open MPI's
  * manual counts neither one-sided calls nor files among what it supports, nor nonblocking collectives. */
-bool takes_devices(const struct operands *o)
+bool takes_devices(const struct args_set *o)
 {
-    return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == OPERANDS_STAGED && o->comm == MPI_COMM_NULL);
+    return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
 /* MPI_Reduce_scatter_block in place: Open MPI 4.1 brings the part that comes back to the host, not all that is
  * reduced. */
-static bool reads_part(const struct operands *o, const struct operand *p)
+static bool reads_part(const struct args_set *o, const struct arg *p)
 {
-    return o->how == OPERANDS_STAGED && p->flags & OPERAND_OUT && p->flags & OPERAND_GROUP;
+    return o->how == ARGS_STAGED && p->flags & ARG_OUT && p->flags & ARG_GROUP;
 }
 
 /* The MPI opens in other processes what is sent, and what a collective sends on. */
-static void hand_down(const struct operands *o, const struct piece_of *piece, const struct where *w)
+static void hand_down(const struct args_set *o, const struct piece_of *piece, const struct location *w)
 {
     if (!node_zerocopy() || (o->message && !o->sends)) return;
-    export_passes((const char *)piece->buf + piece->layout->low, &w->around);
-    if (!o->message) import_yield();
+    ipc_export_passes((const char *)piece->buf + piece->layout->low, &w->around);
+    if (!o->message) ipc_cache_yield();
 }
 
 /* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but
  * for absolute addresses. */
 enum taken { ON_HOST, AS_IT_IS, CARRIED };
-static enum taken how_taken(const struct operands *o, const struct operand *p, const struct group *g)
+static enum taken how_taken(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    int n = operand_pieces(o, p, g);
+    int n = args_pieces(o, p, g);
     bool device = false, told = false, takes = takes_devices(o) && !reads_part(o, p);
     struct piece_of piece;
-    struct where w = {0};
+    struct location w = {0};
     for (int i = 0; i < n; i++) {
-        if (!operand_piece(o, p, g, i, &piece)) continue;
+        if (!args_piece(o, p, g, i, &piece)) continue;
         if (!device || p->buf == MPI_BOTTOM) {
-            w = where_of(piece.layout, piece.buf, piece.count);
+            w = locate(piece.layout, piece.buf, piece.count);
             if (w.parts) return CARRIED;
             device |= w.device != NULL;
             if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
         }
-        if (device && !(takes && parcel_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
+        if (device && !(takes && typed_buffer_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
         if (device && (!told || p->buf == MPI_BOTTOM)) hand_down(o, &piece, &w), told = true;
     }
     return device ? AS_IT_IS : ON_HOST;
 }
 
-static int watch(struct operands *o, const bool carried[])
+static int watch(struct args_set *o, const bool carried[])
 {
     int rc = MPI_SUCCESS;
-    if (o->receives) attach_poll();
+    if (o->receives) peer_access_poll();
     for (int i = 0; i < o->n && o->receives && rc == MPI_SUCCESS; i++) {
-        const struct operand *p = &o->of[i];
-        if (p->flags & OPERAND_PARTIAL)
-            rc = pull_watch(&o->watch, p->buf, p->count, p->type, o->source, o->comm, carried[i]);
+        const struct arg *p = &o->of[i];
+        if (p->flags & ARG_PARTIAL)
+            rc = rndv_recv_watch(&o->watch, p->buf, p->count, p->type, o->source, o->comm, carried[i]);
     }
-    if (o->watch) import_try_source(o->source, o->comm, o->watch->device);
+    if (o->watch) ipc_cache_try_source(o->source, o->comm, o->watch->device);
     return rc;
 }
 
-void operand_as_is(struct operand *p)
+void args_as_is(struct arg *p)
 {
     p->use = p->buf, p->use_displs = p->displs;
     p->use_count = p->count, p->use_counts = p->counts;
@@ -247,126 +246,123 @@ void operand_as_is(struct operand *p)
 }
 
 /* A descriptor goes down, of what each start offers. */
-static bool stand(struct operands *o)
+static bool stand(struct args_set *o)
 {
-    struct operand *p = &o->of[0];
-    if (!o->sends || !(o->standing = standing_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
-    operand_as_is(p);
-    p->use = (void *)(uintptr_t)standing_descriptor(o->standing),
-    p->use_count = standing_descriptor_count(o->standing, &p->use_type);
+    struct arg *p = &o->of[0];
+    if (!o->sends || !(o->standing = persistent_send_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
+    args_as_is(p);
+    p->use = (void *)(uintptr_t)persistent_send_descriptor(o->standing),
+    p->use_count = persistent_send_descriptor_count(o->standing, &p->use_type);
     return true;
 }
 
 /* Other ranks write it, and may send packed bytes. */
-static bool written(const struct operands *o, const struct operand *p)
+static bool written(const struct args_set *o, const struct arg *p)
 {
-    return o->how == OPERANDS_PACKED && o->comm != MPI_COMM_NULL && p->flags & OPERAND_OUT;
+    return o->how == ARGS_PACKED && o->comm != MPI_COMM_NULL && p->flags & ARG_OUT;
 }
 
-bool operand_by_runs(const struct operands *o, struct operand *p, const struct group *g)
+bool args_by_runs(const struct args_set *o, struct arg *p, const struct group *g)
 {
     if (!ELEMENTS_ARE_WHOLE || !written(o, p)) return false;
     struct piece_of piece;
-    int n = operand_pieces(o, p, g);
+    int n = args_pieces(o, p, g);
     bool any = false;
     for (int i = 0; i < n; i++) {
-        MPI_Datatype type =
-            operand_piece(o, p, g, i, &piece) ? type_to_receive(piece.type, o->comm) : MPI_DATATYPE_NULL;
+        MPI_Datatype type = args_piece(o, p, g, i, &piece) ? type_to_receive(piece.type, o->comm) : MPI_DATATYPE_NULL;
         if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
         any = true;
         if (!p->types) return p->use_type = type, true;
-        if (!p->runs && !(p->runs = calloc((size_t)operand_room(o, n), sizeof type))) return false;
+        if (!p->runs && !(p->runs = calloc((size_t)args_room(o, n), sizeof type))) return false;
         if (p->use_types != p->runs) p->use_types = memcpy(p->runs, p->types, (size_t)n * sizeof type);
         p->runs[i] = type;
     }
     return any;
 }
 
-static int pack_now(struct operands *o)
+static int pack_now(struct args_set *o)
 {
     struct batch b = {0};
-    operands_pack(o, &b);
-    return batch_wait(&b) ? -1 : operands_packed(o);
+    args_pack(o, &b);
+    return batch_wait(&b) ? -1 : args_packed(o);
 }
 
 /* Nothing that other ranks send to a collective's operand can end within an element on its way. */
-static bool comes_whole(const struct operands *o, const struct operand *p, const struct group *g)
+static bool comes_whole(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     int64_t all = 0, count = 0;
     if (!PARTS_ARE_WHOLE || !written(o, p) || group_alone(o, g)) return true;
-    for (int i = 0, n = operand_pieces(o, p, g); i < n; i++) {
-        if (operand_lists(p)) count = operand_count(p, i);
+    for (int i = 0, n = args_pieces(o, p, g); i < n; i++) {
+        if (args_lists(p)) count = args_count(p, i);
         else if (!whole_count(o, p, g, &count)) count = INT64_MAX;
         if (__builtin_add_overflow(all, count, &all)) all = INT64_MAX;   /* a message may bring several ranks' */
-        if (count && !seen_whole(p->types ? p->types[i] : p->type, p->types ? count : all)) return false;
+        if (count && !filter_whole(p->types ? p->types[i] : p->type, p->types ? count : all)) return false;
     }
     return true;
 }
 
 /* Without a driver nothing is asked of collectives but whether they are to be packed, and of long ones whether MPICH
  * may cut an element, so that most types are not read at their first use. */
-static bool look(const struct operands *o, struct operand *p, const struct group *g, bool *carried)
+static bool look(const struct args_set *o, struct arg *p, const struct group *g, bool *carried)
 {
     bool asks = o->message || driver_get();
     enum taken how = asks ? how_taken(o, p, g) : ON_HOST;
-    p->hosted = how == ON_HOST && operand_hosted(o, p, g);
+    p->hosted = how == ON_HOST && args_hosted(o, p, g);
     *carried = how == CARRIED || p->hosted;
-    return *carried || ((asks || !comes_whole(o, p, g)) && operand_by_runs(o, p, g));
+    return *carried || ((asks || !comes_whole(o, p, g)) && args_by_runs(o, p, g));
 }
 
-int operands_open(struct operands *o)
+int args_open(struct args_set *o)
 {
     if (stand(o)) return MPI_SUCCESS;
     struct group g;
-    bool any = false, need[OPERANDS_MAX] = {false};
+    bool any = false, need[ARGS_MAX] = {false};
     group_of(o, &g);
     settle(o, &g);
     for (int i = 0; i < o->n; i++) {
-        struct operand *p = &o->of[i];
-        operand_as_is(p);
+        struct arg *p = &o->of[i];
+        args_as_is(p);
         bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
         if (used && look(o, p, &g, &need[i])) any = true;
     }
     int rc = watch(o, need);
-    if (rc == MPI_SUCCESS && !o->watch && !any) return OPERANDS_NONE;
+    if (rc == MPI_SUCCESS && !o->watch && !any) return ARGS_NONE;
     if (rc == MPI_SUCCESS && reserve_low())
-        rc = raise_error(operands_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
+        rc = raise_error(args_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
-        if (need[i]) rc = operand_carry(o, &o->of[i], &g);
-    if (rc == MPI_SUCCESS && pack_now(o))
-        rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
-    if (rc != MPI_SUCCESS) operands_free(o);
+        if (need[i]) rc = args_carry(o, &o->of[i], &g);
+    if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
+    if (rc != MPI_SUCCESS) args_free(o);
     return rc;
 }
 
-bool operands_partial(const struct operands *o)
+bool args_partial(const struct args_set *o)
 {
     for (int i = 0; i < o->n; i++)
-        if (o->of[i].flags & OPERAND_PARTIAL && o->of[i].carried) return true;
+        if (o->of[i].flags & ARG_PARTIAL && o->of[i].carried) return true;
     return o->watch != NULL;
 }
 
-struct parcel *operands_awaited(const struct operands *o, const void **packed)
+struct typed_buffer *args_awaited(const struct args_set *o, const void **packed)
 {
     *packed = NULL;
     for (int i = 0; i < o->n; i++) {
-        const struct operand *p = &o->of[i];
-        if (!(p->flags & OPERAND_PARTIAL) || !p->carried) continue;
+        const struct arg *p = &o->of[i];
+        if (!(p->flags & ARG_PARTIAL) || !p->carried) continue;
         *packed = p->use;
         return o->watch && !p->hosted ? &p->carried->piece[0].parcel : o->watch;
     }
     return o->watch;
 }
 
-int operands_close(struct operands *o, int rc, const MPI_Status *status)
+int args_close(struct args_set *o, int rc, const MPI_Status *status)
 {
     struct batch b = {0};
     if (rc == MPI_SUCCESS) {
-        int failed = operands_unpack(o, &b, status && operands_partial(o) ? wire_received(status) : INT64_MAX);
-        if (batch_wait(&b) || failed)
-            rc = raise_error(operands_comm(o), MPI_ERR_OTHER, "unpacking on the GPU failed");
+        int failed = args_unpack(o, &b, status && args_partial(o) ? wire_received(status) : INT64_MAX);
+        if (batch_wait(&b) || failed) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
-    operands_free(o);
+    args_free(o);
     record_poll();
     return rc;
 }

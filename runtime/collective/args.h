@@ -9,31 +9,31 @@
  *   staged   its pieces lie in host memory in their own layout, for calls that look into the data (reductions) or whose
  *            bytes depend on the types (files): nothing but the address changes
  * Packed operands whose displacements don't fit the call's ints are staged. */
-#ifndef STRIDEC_OPERAND_H
-#define STRIDEC_OPERAND_H
+#ifndef STRIDEC_ARG_H
+#define STRIDEC_ARG_H
 #include "pack/typed_buffer.h"
 
 /* Bits of operand.flags: what calls.lua says of a buffer. */
 enum {
-    OPERAND_IN = 1,
-    OPERAND_OUT = 2,
-    OPERAND_INOUT = OPERAND_IN | OPERAND_OUT,
-    OPERAND_PARTIAL = 4,      /* the MPI may fill a part of it only */
-    OPERAND_RANKS = 8,        /* the count, or each count, is for one rank of the (remote) group */
-    OPERAND_NEIGHBORS = 16,   /* for one neighbour */
-    OPERAND_SUM = 32,         /* all counts together */
-    OPERAND_MINE = 64,        /* the own rank's count; in place the buffer holds what the whole group gets */
-    OPERAND_AT_ROOT = 128,    /* significant at the root only */
-    OPERAND_AT_LEAVES = 256,  /* at all ranks of one group; between two groups not at the root */
-    OPERAND_BCAST = 512,      /* in at the root, out elsewhere */
-    OPERAND_GROUP = 1024,     /* the count is for one rank of the own group */
-    OPERAND_AFTER = 2048,     /* the first rank gets nothing */
-    OPERAND_FLAT = 4096       /* its count and type may become others */
+    ARG_IN = 1,
+    ARG_OUT = 2,
+    ARG_INOUT = ARG_IN | ARG_OUT,
+    ARG_PARTIAL = 4,      /* the MPI may fill a part of it only */
+    ARG_RANKS = 8,        /* the count, or each count, is for one rank of the (remote) group */
+    ARG_NEIGHBORS = 16,   /* for one neighbour */
+    ARG_SUM = 32,         /* all counts together */
+    ARG_MINE = 64,        /* the own rank's count; in place the buffer holds what the whole group gets */
+    ARG_AT_ROOT = 128,    /* significant at the root only */
+    ARG_AT_LEAVES = 256,  /* at all ranks of one group; between two groups not at the root */
+    ARG_BCAST = 512,      /* in at the root, out elsewhere */
+    ARG_GROUP = 1024,     /* the count is for one rank of the own group */
+    ARG_AFTER = 2048,     /* the first rank gets nothing */
+    ARG_FLAT = 4096       /* its count and type may become others */
 };
 
 struct carried;
 
-struct operand {
+struct arg {
     int flags;
     void *buf;
     MPI_Count count;                 /* unless counts */
@@ -61,23 +61,23 @@ struct read_from {
     unsigned long number;            /* of the operation (rma.c); 0: there is none, or its data are in place */
 };
 
-enum operands_how { OPERANDS_PACKED, OPERANDS_STAGED };
-#define OPERANDS_MAX 3
+enum args_how { ARGS_PACKED, ARGS_STAGED };
+#define ARGS_MAX 3
 
-struct operands {
-    enum operands_how how;
+struct args_set {
+    enum args_how how;
     MPI_Comm comm;                   /* MPI_COMM_NULL: of files and windows; errors are raised on MPI_COMM_SELF */
     int root, n;
     bool message;                    /* point to point */
     bool later;                      /* a nonblocking or persistent collective */
-    struct operand of[OPERANDS_MAX];
+    struct arg of[ARGS_MAX];
     bool receives;                   /* a receive among messages, from source: it may bring a descriptor (rndv_recv.h) ... */
     int source, tag;
-    struct parcel *watch;            /* ... for this parcel; else NULL */
+    struct typed_buffer *watch;   /* ... for this parcel; else NULL */
     bool sends;                      /* a persistent send that may be offered (persistent_send.h), to dest */
     int dest;
-    struct standing *standing;       /* it is; else NULL */
-    struct edges *edges;             /* neighbor_topology.h; else NULL */
+    struct persistent_send *standing;   /* it is; else NULL */
+    struct neighbor_topology *edges;   /* neighbor_topology.h; else NULL */
     struct partitioned *partitioned;   /* partitioned.h; else NULL */
     struct read_from read;           /* of a request */
     bool bounded;                    /* what comes out of a window is ... */
@@ -85,15 +85,15 @@ struct operands {
 };
 
 /* No operand needs carrying: the call goes down as it is. */
-#define OPERANDS_NONE (-1)
-/* Sets what goes down; packs what the call reads. OPERANDS_NONE, MPI_SUCCESS, or an error that has been raised and
+#define ARGS_NONE (-1)
+/* Sets what goes down; packs what the call reads. ARGS_NONE, MPI_SUCCESS, or an error that has been raised and
  * after which nothing is left to close. */
-int operands_open(struct operands *o);
+int args_open(struct args_set *o);
 /* Of a call that reads so many elements of that type from a window. */
-void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type);
+void args_bring(struct args_set *o, MPI_Count count, MPI_Datatype type);
 /* After the call, which returned rc: unpacks what it wrote and gives everything back. status (may be NULL) tells how
  * much a partial operand got. Returns rc, or an error of unpacking. */
-int operands_close(struct operands *o, int rc, const MPI_Status *status);
+int args_close(struct args_set *o, int rc, const MPI_Status *status);
 
 /* MPICH 4.0 copies the counts of MPI_Neighbor_alltoallw and its other forms as many as there are neighbours of the
  * wrong direction (pmodels/mpich#6233). The large forms have nothing to copy: they are called in place of the small
@@ -109,39 +109,39 @@ struct wide_counts {
 bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int *from);
 
 /* After a call that started an operation: the operands stay until it completes, by a record of the request ... */
-int operands_keep(struct operands *o, int rc, MPI_Request *request);
+int args_keep(struct args_set *o, int rc, MPI_Request *request);
 /* ... the same for what reads from a window, whose synchronisation may come first ... */
-int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target);
+int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target);
 /* Returns true while there are such reads. */
-bool operands_reading(void);
+bool args_reading(void);
 /* Notes that the data of such a read are in place. */
-void operands_have_read(struct operands *o);
+void args_have_read(struct args_set *o);
 /* ... of a persistent request, each of whose starts packs anew ... */
-int operands_persist(struct operands *o, int rc, MPI_Request *request);
-/* ... the same of a receive that needs nothing (OPERANDS_NONE) but to find a message that lies aside (probed.h) ... */
-int operands_await(const struct operands *o, int rc, const MPI_Request *request);
+int args_persist(struct args_set *o, int rc, MPI_Request *request);
+/* ... the same of a receive that needs nothing (ARGS_NONE) but to find a message that lies aside (probed.h) ... */
+int args_await(const struct args_set *o, int rc, const MPI_Request *request);
 /* ... until the next synchronisation of the window that completes what goes to the target (rma.c) ... */
-int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target);
+int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target);
 /* ... or until the split collective on the file ends (file_split.c). */
-int operands_keep_file(struct operands *o, int rc, MPI_File file);
+int args_keep_file(struct args_set *o, int rc, MPI_File file);
 
 /* The steps of those. Puts all that is read into a batch; and, when that has been waited for, ends the packing: 0 or
  * -1. */
-void operands_pack(struct operands *o, struct batch *b);
-int operands_packed(struct operands *o);
+void args_pack(struct args_set *o, struct batch *b);
+int args_packed(struct args_set *o);
 /* Enqueues the unpacking of what was written into a batch; of a partial operand the first `bytes`. 0 or -1. */
-int operands_unpack(struct operands *o, struct batch *b, int64_t bytes);
+int args_unpack(struct args_set *o, struct batch *b, int64_t bytes);
 /* Packs n elements from the first of a carried operand of one piece, or unpacks them, and waits. Any number of
  * threads at once, each with elements of its own. 0 or -1. */
-int operand_move_part(const struct operand *p, int64_t first, int64_t n, bool pack);
-void operands_free(struct operands *o);
+int args_move_part(const struct arg *p, int64_t first, int64_t n, bool pack);
+void args_free(struct args_set *o);
 /* Returns a copy that outlives the call, to be freed by reserve_put. */
-struct operands *operands_move(const struct operands *o);
-bool operands_partial(const struct operands *o);
+struct args_set *args_move(const struct args_set *o);
+bool args_partial(const struct args_set *o);
 /* For whom a receive's descriptor would come, NULL where none can, and where its packed bytes arrive; *packed NULL:
  * the MPI writes them into the buffer itself. */
-struct parcel *operands_awaited(const struct operands *o, const void **packed);
+struct typed_buffer *args_awaited(const struct args_set *o, const void **packed);
 /* args_ops.c: what stands behind the records of these. */
-extern const struct request_ops operands_ops;
+extern const struct request_ops args_ops;
 
 #endif

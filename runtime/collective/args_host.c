@@ -5,36 +5,36 @@
  * where it would end a piece within an element that a typed receive can't take (byte_types.h), nothing is packed.
  *
  * A call in place is left to the MPI: all would be packed, and a part of it read. So is a partitioned message, whose
- * partitions are packed one by one (operand_move_part). */
+ * partitions are packed one by one (args_move_part). */
 #include "args_internal.h"
 #include "base/env.h"
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
 #include "protocol/host_select.h"
 
-static int64_t elements(const struct operand *p, int i)
+static int64_t elements(const struct arg *p, int i)
 {
-    return operand_lists(p) ? operand_count(p, i) : (int64_t)p->count;
+    return args_lists(p) ? args_count(p, i) : (int64_t)p->count;
 }
 
 /* Read as a whole, or written as a whole. */
-static bool one_way(const struct operand *p)
+static bool one_way(const struct arg *p)
 {
-    int ways = p->flags & OPERAND_INOUT;
-    return ways == OPERAND_IN || ways == OPERAND_OUT;
+    int ways = p->flags & ARG_INOUT;
+    return ways == ARG_IN || ways == ARG_OUT;
 }
 
 /* Some piece is worth a look; no type is read. */
-static bool any_gains(const struct operand *p, int n)
+static bool any_gains(const struct arg *p, int n)
 {
     for (int i = 0; i < n; i++)
-        if (seen_gains(p->types ? p->types[i] : p->type, elements(p, i))) return true;
+        if (filter_gains(p->types ? p->types[i] : p->type, elements(p, i))) return true;
     return false;
 }
 
 /* Every type has been met in such calls before; of a list, each is counted once a call where equal ones are
  * neighbours. */
-static bool all_met(const struct operand *p, int n)
+static bool all_met(const struct arg *p, int n)
 {
     bool all = true, any = false;
     MPI_Datatype last = MPI_DATATYPE_NULL;
@@ -42,7 +42,7 @@ static bool all_met(const struct operand *p, int n)
         MPI_Datatype type = p->types ? p->types[i] : p->type;
         if (elements(p, i) < 0) return false;
         if (!elements(p, i) || (any && type == last)) continue;
-        all = seen_collects(type, elements(p, i)) && all;
+        all = filter_collects(type, elements(p, i)) && all;
         last = type, any = true;
     }
     return all;
@@ -53,11 +53,11 @@ struct gain {
     int64_t all, gaining;
 };
 
-static bool add(struct gain *s, const struct operands *o, const struct operand *p, const struct group *g, int i)
+static bool add(struct gain *s, const struct args_set *o, const struct arg *p, const struct group *g, int i)
 {
     struct piece_of piece;
     if (!elements(p, i)) return true;
-    if (!operand_piece(o, p, g, i, &piece)) return piece.count <= 0 || (piece.layout && !piece.layout->size);
+    if (!args_piece(o, p, g, i, &piece)) return piece.count <= 0 || (piece.layout && !piece.layout->size);
     const struct layout *l = piece.layout;
     bool dense = layout_contiguous(l, piece.count);
     if (!l->tree || (!dense && !host_meets(l)) || __builtin_add_overflow(s->all, piece.bytes, &s->all)) return false;
@@ -66,32 +66,32 @@ static bool add(struct gain *s, const struct operands *o, const struct operand *
 }
 
 /* Returns true of a persistent send that is packed, as MPI_Send packs it, where it is not offered (host_select.h). */
-static bool message_hosted(const struct operands *o, const struct operand *p)
+static bool message_hosted(const struct args_set *o, const struct arg *p)
 {
-    const struct layout *l = o->sends && p->flags & OPERAND_IN ? host_sends(p->buf, p->count, p->type, o->comm) : NULL;
+    const struct layout *l = o->sends && p->flags & ARG_IN ? host_sends(p->buf, p->count, p->type, o->comm) : NULL;
     return l && host_packs_short(l);
 }
 
-bool operand_hosted(const struct operands *o, const struct operand *p, const struct group *g)
+bool args_hosted(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     struct gain s = {0, 0};
-    if (o->message) return o->how == OPERANDS_PACKED && message_hosted(o, p);
-    if (o->how != OPERANDS_PACKED || o->comm == MPI_COMM_NULL || seen_collectives_are_ignored()) return false;
-    int n = operand_pieces(o, p, g);
+    if (o->message) return o->how == ARGS_PACKED && message_hosted(o, p);
+    if (o->how != ARGS_PACKED || o->comm == MPI_COMM_NULL || filter_collectives_are_ignored()) return false;
+    int n = args_pieces(o, p, g);
     if (!one_way(p) || !any_gains(p, n) || group_alone(o, g) || !all_met(p, n)) return false;
     for (int i = 0; i < n; i++)
         if (!add(&s, o, p, g, i)) return false;
     return s.gaining > 0 && s.gaining >= s.all / 2 && host_collects_bytes(s.all);
 }
 
-void operand_move_hosted(struct carried *c, bool pack, int64_t bytes)
+void args_move_hosted(struct carried *c, bool pack, int64_t bytes)
 {
     for (int i = 0; i < c->n; i++) {
-        struct parcel *q = &c->piece[i].parcel;
+        struct typed_buffer *q = &c->piece[i].parcel;
         int64_t start = env_get()->stats ? stats_now() : 0, end = q->bytes < bytes ? q->bytes : bytes;
-        if (pack) native_pack(q->layout, q->count, q->user, q->address, 0, end);
-        else native_unpack(q->layout, q->count, q->user, q->address, 0, end);
-        if (start) parcel_count(q, "host", end, start);
+        if (pack) host_pack_pack(q->layout, q->count, q->user, q->address, 0, end);
+        else host_pack_unpack(q->layout, q->count, q->user, q->address, 0, end);
+        if (start) typed_buffer_count(q, "host", end, start);
     }
     host_note_packed();
 }

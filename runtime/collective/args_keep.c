@@ -10,23 +10,23 @@
 
 static atomic_int reads;   /* from windows, with a request, and not in place yet */
 
-bool operands_reading(void)
+bool args_reading(void)
 {
     return atomic_load(&reads) != 0;
 }
 
 /* What went down stays: the MPI may look at it until the request completes. */
-void operands_have_read(struct operands *o)
+void args_have_read(struct args_set *o)
 {
     if (!o->read.number) return;
     o->read.number = 0;
-    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;
     atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
 /* The handle of what has completed at once may be shared with others of that kind, and no record could tell them
  * apart. */
-static bool complete(const struct operands *o, MPI_Request request)
+static bool complete(const struct args_set *o, MPI_Request request)
 {
     int flag = 0;
     bool may = o->later || o->read.number;
@@ -35,40 +35,40 @@ static bool complete(const struct operands *o, MPI_Request request)
 
 /* What goes down stays until the application completes the request: MPICH looks at the lists of types once more
  * then. */
-static int unpack_now(struct operands *o)
+static int unpack_now(struct args_set *o)
 {
     struct batch b = {0};
-    int failed = operands_unpack(o, &b, INT64_MAX);
+    int failed = args_unpack(o, &b, INT64_MAX);
     if (batch_wait(&b)) failed = -1;
-    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~OPERAND_OUT;
+    for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;
     return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
 /* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they
  * are done with. */
-static int keep(struct operands *o, int rc, MPI_Request *request, bool persistent)
+static int keep(struct args_set *o, int rc, MPI_Request *request, bool persistent)
 {
     if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads, 1);
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
-    if (rc == MPI_SUCCESS) record_add_of(*request, &operands_ops, operands_move(o), o->comm, persistent);
-    else operands_free(o);
+    if (rc == MPI_SUCCESS) record_add_of(*request, &args_ops, args_move(o), o->comm, persistent);
+    else args_free(o);
     return rc;
 }
 
-int operands_keep(struct operands *o, int rc, MPI_Request *request)
+int args_keep(struct args_set *o, int rc, MPI_Request *request)
 {
     return keep(o, rc, request, false);
 }
 
-int operands_persist(struct operands *o, int rc, MPI_Request *request)
+int args_persist(struct args_set *o, int rc, MPI_Request *request)
 {
     return keep(o, rc, request, true);
 }
 
-int operands_await(const struct operands *o, int rc, const MPI_Request *request)
+int args_await(const struct args_set *o, int rc, const MPI_Request *request)
 {
-    bool may = rc == MPI_SUCCESS && !reserve_low() && descriptors_armed() && o->source != MPI_PROC_NULL &&
-               pull_from(o->comm, o->source);
-    if (may) record_add_dormant(*request, &operands_ops, operands_move(o), o->comm);
+    bool may = rc == MPI_SUCCESS && !reserve_low() && rts_armed() && o->source != MPI_PROC_NULL &&
+               rndv_recv_from(o->comm, o->source);
+    if (may) record_add_dormant(*request, &args_ops, args_move(o), o->comm);
     return rc;
 }

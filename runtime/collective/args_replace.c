@@ -25,22 +25,22 @@ static bool put_displ(void *displs, bool wide, int i, int64_t value)
 }
 
 /* Displacements of pieces that lie one behind the other; false where they don't fit the call's integers. */
-static bool pack_displs(const struct operands *o, struct operand *p, const struct group *g, struct carried *c)
+static bool pack_displs(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
 {
-    int n = operand_pieces(o, p, g);
+    int n = args_pieces(o, p, g);
     int64_t at = 0;
     struct piece_of from;
     c->displs = malloc((size_t)(n ? n : 1) * (p->displs_wide ? sizeof(MPI_Aint) : sizeof(int)));
     for (int i = 0; c->displs && i < n; i++) {
         if (!put_displ(c->displs, p->displs_wide, i, at)) return false;
-        if (operand_piece(o, p, g, i, &from)) at += p->types ? from.bytes : from.count;
+        if (args_piece(o, p, g, i, &from)) at += p->types ? from.bytes : from.count;
     }
     p->use_displs = c->displs;
     return c->displs != NULL;
 }
 
 /* A message goes down as bytes. */
-static bool pack_type(const struct operands *o, struct operand *p, const struct carried *c)
+static bool pack_type(const struct args_set *o, struct arg *p, const struct carried *c)
 {
     if (o->message && c->whole.bytes <= INT_MAX) {
         p->use_count = c->whole.bytes, p->use_type = MPI_BYTE;
@@ -59,7 +59,7 @@ static void put_count(void *counts, bool wide, int i, int64_t value)
 /* Pieces with a type each go down as bytes, or as elements of as many where an int can't count the bytes:
  * MPI_Ialltoallw in place of MPICH before 4.1.1 takes the size of one rank's type for another's
  * (pmodels/mpich#6404), and types of one size it gets right. What is an error stays, for the MPI to refuse. */
-static bool plain_piece(const struct operand *p, const struct piece_of *from, int64_t *n, MPI_Datatype *type)
+static bool plain_piece(const struct arg *p, const struct piece_of *from, int64_t *n, MPI_Datatype *type)
 {
     bool fits = p->counts_wide || from->bytes <= INT_MAX;
     *n = from->count, *type = from->type;
@@ -70,15 +70,15 @@ static bool plain_piece(const struct operand *p, const struct piece_of *from, in
     return *type != MPI_DATATYPE_NULL;
 }
 
-static bool pack_types(const struct operands *o, struct operand *p, const struct group *g, struct carried *c)
+static bool pack_types(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
 {
-    int n = operand_pieces(o, p, g);
+    int n = args_pieces(o, p, g);
     struct piece_of from;
     int64_t count;
-    c->types = calloc((size_t)operand_room(o, n), sizeof *c->types);
+    c->types = calloc((size_t)args_room(o, n), sizeof *c->types);
     c->counts = malloc((size_t)(n ? n : 1) * (p->counts_wide ? sizeof(MPI_Count) : sizeof(int)));
     for (int i = 0; c->types && c->counts && i < n; i++) {
-        operand_piece(o, p, g, i, &from);
+        args_piece(o, p, g, i, &from);
         if (!plain_piece(p, &from, &count, &c->types[i])) return false;
         put_count(c->counts, p->counts_wide, i, count);
     }
@@ -86,7 +86,7 @@ static bool pack_types(const struct operands *o, struct operand *p, const struct
     return c->types && c->counts;
 }
 
-bool operand_arguments(const struct operands *o, struct operand *p, const struct group *g, struct carried *c)
+bool args_arguments(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
 {
     p->use = c->whole.address;
     return (!p->displs || pack_displs(o, p, g, c)) && (p->types ? pack_types(o, p, g, c) : pack_type(o, p, c));

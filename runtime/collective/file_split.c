@@ -9,7 +9,7 @@
 
 struct split {
     MPI_File file;
-    struct operands *operands;
+    struct args_set *operands;
     struct split *next;
 };
 
@@ -40,26 +40,26 @@ static void hold(struct split *s)
 static void split_free(struct split *s)
 {
     if (!s) return;
-    operands_free(s->operands);
+    args_free(s->operands);
     reserve_put(s->operands), reserve_put(s);
 }
 
-int operands_keep_file(struct operands *o, int rc, MPI_File file)
+int args_keep_file(struct args_set *o, int rc, MPI_File file)
 {
     if (rc != MPI_SUCCESS) {
-        operands_free(o);
+        args_free(o);
         return rc;
     }
     split_free(take(file));   /* of a file that was closed before its end */
     struct split *s = reserve_get(sizeof *s);
-    s->operands = operands_move(o), s->file = file;
+    s->operands = args_move(o), s->file = file;
     hold(s);
     return rc;
 }
 
 static int finish(struct split *s, int rc, const MPI_Status *status)
 {
-    rc = operands_close(s->operands, rc, status);
+    rc = args_close(s->operands, rc, status);
     split_free(s);
     return rc;
 }

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void exchange_note(struct exchange *x, int rc)
+void neighbor_exchange_note(struct neighbor_exchange *x, int rc)
 {
     if (x->rc == MPI_SUCCESS) x->rc = rc;
 }
 
-void exchange_fail(struct exchange *x, int rc, const char *what)
+void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *what)
 {
     if (x->rc == MPI_SUCCESS) x->rc = rc, x->what = what;
 }
@@ -33,66 +33,66 @@ void exchange_fail(struct exchange *x, int rc, const char *what)
 #define MAY_HAVE_NO_TYPE 0
 #endif
 
-static bool side_taken(const struct operand *p, const struct edge_side *s)
+static bool side_taken(const struct arg *p, const struct edge_side *s)
 {
     if (p->buf == MPI_IN_PLACE || (!p->counts && p->count < 0)) return false;
     if (s->n && !p->types && p->type == MPI_DATATYPE_NULL) return false;
     for (int i = 0; i < s->n; i++) {
         int at = s->edge[i].number;
-        int64_t count = p->counts ? operand_count(p, at) : p->count;
+        int64_t count = p->counts ? args_count(p, at) : p->count;
         if (count < 0) return false;
         if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(MAY_HAVE_NO_TYPE && count == 0)) return false;
     }
     return true;
 }
 
-bool exchange_takes(const struct operands *o)
+bool neighbor_exchange_takes(const struct args_set *o)
 {
     return side_taken(&o->of[0], &o->edges->out) && side_taken(&o->of[1], &o->edges->in);
 }
 
 /* All edges of a buffer lie in one allocation, but for absolute addresses: on the host one question tells. */
-static struct where where_near(struct exchange *x, const struct edge *e)
+static struct location where_near(struct neighbor_exchange *x, const struct edge *e)
 {
     int64_t first, past;
-    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct where){0};
+    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct location){0};
     layout_span(e->layout, e->count, &first, &past);
     uint64_t at = (uint64_t)(uintptr_t)e->buf + (uint64_t)first;
     bool all = !x->bottom && past > first && memory_run(&x->memory, at, past - first) == past - first;
-    struct where w = all ? (struct where){.device = x->memory.device} : where_of(e->layout, e->buf, e->count);
+    struct location w = all ? (struct location){.device = x->memory.device} : locate(e->layout, e->buf, e->count);
     x->host = !x->bottom && !w.device;
     return w;
 }
 
 /* What the call says of one edge. An operand of one piece is the same for all. */
-static int edge_open(struct exchange *x, struct edge *at, const struct operand *p, struct layout *l)
+static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct arg *p, struct layout *l)
 {
     int i = at->number;
-    bool each = p->flags & OPERAND_NEIGHBORS;
+    bool each = p->flags & ARG_NEIGHBORS;
     int64_t offset = 0;
     at->type = p->types ? p->types[i] : p->type;
-    at->count = p->counts ? operand_count(p, i) : p->count;
+    at->count = p->counts ? args_count(p, i) : p->count;
     bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_taken: of no elements */
     at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
-    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct where){0};
+    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct location){0};
     at->excess = NULL;
     if (none) return MPI_SUCCESS;
     if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
-    int64_t step = p->displs ? operand_displ(p, i) : each ? i * at->count : 0;
+    int64_t step = p->displs ? args_displ(p, i) : each ? i * at->count : 0;
     if (at->bytes < 0 || __builtin_mul_overflow(step, p->types ? 1 : at->layout->extent, &offset))
         return raise_error(x->comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
     at->buf = (const char *)p->buf + offset;
     if (!at->bytes) return MPI_SUCCESS;
     at->where = where_near(x, at);
-    return at->where.device ? parcel_check(at->layout, at->where, at->type, x->comm) : MPI_SUCCESS;
+    return at->where.device ? typed_buffer_check(at->layout, at->where, at->type, x->comm) : MPI_SUCCESS;
 }
 
-void exchange_open(struct exchange *x, struct edge_side *s, const struct operand *p)
+void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, const struct arg *p)
 {
     x->host = false, x->bottom = p->buf == MPI_BOTTOM;
     for (int i = 0; i < s->n && x->rc == MPI_SUCCESS; i++)
-        exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
+        neighbor_exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
 }
 
 /*
@@ -102,16 +102,16 @@ void exchange_open(struct exchange *x, struct edge_side *s, const struct operand
 bool edge_goes_plain(const struct edge *e)
 {
     if (!e->bytes || !e->where.device) return true;
-    return parcel_native(e->layout, e->buf, e->count, e->where);
+    return typed_buffer_native(e->layout, e->buf, e->count, e->where);
 }
 
-static void say(struct exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
+static void say(struct neighbor_exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
 {
     bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && node_zerocopy() &&
                transport_offers(e->layout, e->count, e->bytes);
-    e->offer = can ? offer_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
+    e->offer = can ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_word){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->offer ? EDGE_OFFER : EDGE_MESSAGE};
-    if (e->offer) w->slot = offer_descriptor(e->offer)->slot;
+    if (e->offer) w->slot = rndv_send_descriptor(e->offer)->slot;
 }
 
 static struct edge_road *road_to(struct edge_side *s, int rank)
@@ -121,9 +121,9 @@ static struct edge_road *road_to(struct edge_side *s, int rank)
     return NULL;
 }
 
-void exchange_say(struct exchange *x)
+void neighbor_exchange_say(struct neighbor_exchange *x)
 {
-    struct edges *e = x->e;
+    struct neighbor_topology *e = x->e;
     for (int i = 0; i < e->out.roads; i++) {
         struct edge_road *r = &e->out.road[i], *here = r->peer->self ? road_to(&e->in, e->rank) : NULL;
         for (int k = 0; k < r->n; k++) say(x, r, &r->edge[k], &r->word[k]);
@@ -135,7 +135,7 @@ void exchange_say(struct exchange *x)
         int rc = PMPI_Isend(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
                             &e->request[x->requests]);
         if (rc == MPI_SUCCESS) x->requests++;
-        else exchange_fail(x, rc, "the edges of a neighbourhood can't be sent");
+        else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be sent");
     }
 }
 
@@ -189,14 +189,14 @@ static void drop_packed(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
-        if (!e->borrowed) parcel_close(e->parcel);
+        if (!e->borrowed) typed_buffer_close(e->parcel);
         e->parcel = NULL, e->borrowed = false;
     }
 }
 
-void exchange_pack(struct exchange *x, bool each)
+void neighbor_exchange_pack(struct neighbor_exchange *x, bool each)
 {
-    struct parcel *first = NULL;
+    struct typed_buffer *first = NULL;
     for (int i = 0; i < x->e->out.n; i++) {
         struct edge *e = &x->e->out.edge[i];
         if (e->offer || edge_goes_plain(e)) continue;
@@ -204,12 +204,13 @@ void exchange_pack(struct exchange *x, bool each)
             e->parcel = first, e->borrowed = true;
             continue;
         }
-        exchange_note(x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        neighbor_exchange_note(
+            x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         if (e->parcel) batch_pack(&x->batch, e->parcel);
         first = e->parcel;
     }
     if (!batch_wait(&x->batch)) return;
-    exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
+    neighbor_exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
     drop_packed(&x->e->out);
 }
 
@@ -217,9 +218,9 @@ void exchange_pack(struct exchange *x, bool each)
  * Receiving.
  */
 
-void exchange_await(struct exchange *x)
+void neighbor_exchange_await(struct neighbor_exchange *x)
 {
-    struct edges *e = x->e;
+    struct neighbor_topology *e = x->e;
     struct device *d = NULL;
     bool *asked = e->of ? &e->of->asked : &e->asked;
     memset(e->in.word, 0, (size_t)e->in.n * sizeof *e->in.word);
@@ -227,12 +228,12 @@ void exchange_await(struct exchange *x)
     for (int i = 0; i < e->in.roads; i++) {
         struct edge_road *r = &e->in.road[i];
         if (r->peer->self) continue;
-        import_try(r->peer, d);
-        if (d && !*asked) link_prepare(d, NULL, 0), *asked = true;
+        ipc_cache_try(r->peer, d);
+        if (d && !*asked) typed_copy_prepare(d, NULL, 0), *asked = true;
         int rc = PMPI_Irecv(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
                             &e->request[x->requests]);
         if (rc == MPI_SUCCESS) x->requests++;
-        else exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
+        else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
     }
 }
 
@@ -242,34 +243,34 @@ int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, 
     return edge_receive_bytes(e, e->excess, e->excess ? bytes : 0, tag, comm, request);   /* truncated: it fails, and is gone */
 }
 
-bool exchange_came(struct exchange *x, const struct edge *e, const struct edge_word *w)
+bool neighbor_exchange_came(struct neighbor_exchange *x, const struct edge *e, const struct edge_word *w)
 {
     if (e->request >= 0 && wire_received(&x->e->status[e->request]) == w->bytes) return true;
-    exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
+    neighbor_exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
     return false;
 }
 
 /* For what is read in place, the least that does. */
-static struct parcel *target(struct exchange *x, struct edge *e)
+static struct typed_buffer *target(struct neighbor_exchange *x, struct edge *e)
 {
-    struct parcel *p = NULL;
+    struct typed_buffer *p = NULL;
     if (e->where.device && (e->where.parts || !e->layout->tree)) {
-        exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        neighbor_exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         return p;
     }
-    p = parcel_bare(e->layout, e->where.device, e->buf, e->count);
+    p = typed_buffer_bare(e->layout, e->where.device, e->buf, e->count);
     if (p && !e->layout->tree) p->datatype = type_like(e->type);
     return p;
 }
 
-void exchange_pull(struct exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
+void neighbor_exchange_pull(struct neighbor_exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
 {
-    struct descriptor d = {.rank = (uint32_t)r->peer->rank, .slot = w->slot, .bytes = w->bytes};
-    struct parcel none = {0};
+    struct rts d = {.rank = (uint32_t)r->peer->rank, .slot = w->slot, .bytes = w->bytes};
+    struct typed_buffer none = {0};
     MPI_Status status;
     if (e->bytes && !e->parcel) e->parcel = target(x, e);
-    int rc = pull_add_told(&x->pulls, &d, NULL, e->parcel ? e->parcel : &none, &status);
+    int rc = rndv_recv_add_told(&x->pulls, &d, NULL, e->parcel ? e->parcel : &none, &status);
     if (rc != MPI_SUCCESS)
-        exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
+        neighbor_exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
 }
 

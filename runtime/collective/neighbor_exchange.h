@@ -6,43 +6,44 @@
 #include "protocol/rndv_recv.h"
 #include "protocol/rndv_send.h"
 
-struct exchange {
-    struct edges *e;
+struct neighbor_exchange {
+    struct neighbor_topology *e;
     MPI_Comm comm;           /* where errors are raised */
     int tag, tags;           /* of the words; so many that follow are the edges': what has the same keeps its order */
     struct memory memory;    /* the last one met */
     bool host, bottom;       /* of the side that is looked at: all of it on the host; by absolute addresses */
-    struct offer_site site;
+    struct rndv_send_site site;
     struct batch batch;
-    struct pulls pulls;
+    struct rndv_recvs pulls;
     int requests, rc;
     const char *what;        /* rc is still to be raised */
 };
 
 /* Of the k-th edge between two ranks. */
-static inline int exchange_tag(const struct exchange *x, int k)
+static inline int neighbor_exchange_tag(const struct neighbor_exchange *x, int k)
 {
     return x->tag + 1 + k % x->tags;
 }
 /* The first error is the call's. */
-void exchange_note(struct exchange *x, int rc);
+void neighbor_exchange_note(struct neighbor_exchange *x, int rc);
 /* One that nobody has raised yet: at the end, when nothing is under way. */
-void exchange_fail(struct exchange *x, int rc, const char *what);
+void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *what);
 
 /* True of arguments that the MPI would not refuse. */
-bool exchange_takes(const struct operands *o);
+bool neighbor_exchange_takes(const struct args_set *o);
 /* What the call says of the edges of a side. */
-void exchange_open(struct exchange *x, struct edge_side *s, const struct operand *p);
+void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, const struct arg *p);
 /* Makes ready to hear from all peers what they send, and tells them what is sent; what goes to the own rank needs no
  * message. */
-void exchange_await(struct exchange *x);
-void exchange_say(struct exchange *x);
+void neighbor_exchange_await(struct neighbor_exchange *x);
+void neighbor_exchange_say(struct neighbor_exchange *x);
 /* Packs together what no peer reads; `each`: the edges' buffers differ. */
-void exchange_pack(struct exchange *x, bool each);
+void neighbor_exchange_pack(struct neighbor_exchange *x, bool each);
 /* True of a message that came as its word says; else its sender could not pack it, or it was not received. */
-bool exchange_came(struct exchange *x, const struct edge *e, const struct edge_word *w);
+bool neighbor_exchange_came(struct neighbor_exchange *x, const struct edge *e, const struct edge_word *w);
 /* What the word of an edge offers is to be pulled. */
-void exchange_pull(struct exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w);
+void neighbor_exchange_pull(struct neighbor_exchange *x, struct edge_road *r, struct edge *e,
+                            const struct edge_word *w);
 
 /* The MPI takes the buffer itself. */
 bool edge_goes_plain(const struct edge *e);

@@ -15,7 +15,7 @@
 #include "neighbor_topology.h"
 
 /* Returns false where there can be none. Any number of times; and at MPI_Finalize. */
-bool deferred_ready(void);
-void deferred_finish(void);
+bool neighbor_nonblocking_ready(void);
+void neighbor_nonblocking_finish(void);
 
 #endif

@@ -31,7 +31,7 @@ static bool side_room(struct edge_side *s, int n)
     return s->edge && s->word && s->road;
 }
 
-static bool grid_edges(struct edges *e, MPI_Comm comm)
+static bool grid_edges(struct neighbor_topology *e, MPI_Comm comm)
 {
     int dims = 0, beside[2];
     PMPI_Cartdim_get(comm, &dims);
@@ -44,7 +44,7 @@ static bool grid_edges(struct edges *e, MPI_Comm comm)
     return true;
 }
 
-static bool graph_edges(struct edges *e, MPI_Comm comm)
+static bool graph_edges(struct neighbor_topology *e, MPI_Comm comm)
 {
     int n = 0;
     PMPI_Graph_neighbors_count(comm, e->rank, &n);
@@ -59,7 +59,7 @@ static bool graph_edges(struct edges *e, MPI_Comm comm)
     return ok;
 }
 
-static bool list_edges(struct edges *e, MPI_Comm comm)
+static bool list_edges(struct neighbor_topology *e, MPI_Comm comm)
 {
     int in = 0, out = 0, weighted;
     PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
@@ -94,7 +94,7 @@ static bool make_roads(struct edge_side *s, MPI_Comm comm)
     return all;
 }
 
-static bool request_room(struct edges *e)
+static bool request_room(struct neighbor_topology *e)
 {
     size_t requests = (size_t)(e->in.n + e->in.roads + e->out.n + e->out.roads + 1);
     e->request = malloc(requests * sizeof *e->request);
@@ -102,7 +102,7 @@ static bool request_room(struct edges *e)
     return e->request && e->status;
 }
 
-static bool find_edges(struct edges *e, MPI_Comm comm, int topology)
+static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
 {
     PMPI_Comm_rank(comm, &e->rank);
     bool ok = topology == MPI_CART ? grid_edges(e, comm)
@@ -116,11 +116,11 @@ static void side_free(struct edge_side *s)
     free(s->edge), free(s->word), free(s->road);
 }
 
-void edges_put(struct edges *e)
+void neighbor_topology_put(struct neighbor_topology *e)
 {
     if (!e || atomic_fetch_sub(&e->holders, 1) > 1) return;
     if (!e->of && e->comm != MPI_COMM_NULL) PMPI_Comm_free(&e->comm);
-    edges_put(e->of);
+    neighbor_topology_put(e->of);
     side_free(&e->in), side_free(&e->out);
     free(e->request), free(e->status);
     reserve_put(e);
@@ -129,7 +129,7 @@ void edges_put(struct edges *e)
 static int forget(MPI_Comm comm, int which, void *edges, void *extra)
 {
     (void)comm, (void)which, (void)extra;
-    edges_put(edges);
+    neighbor_topology_put(edges);
     return MPI_SUCCESS;
 }
 
@@ -146,15 +146,15 @@ static bool side_copy(struct edge_side *to, const struct edge_side *from)
     return true;
 }
 
-struct edges *edges_copy(struct edges *e)
+struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e)
 {
-    struct edges *copy = calloc(1, sizeof *copy);
+    struct neighbor_topology *copy = calloc(1, sizeof *copy);
     if (!copy) return NULL;
     copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags;
     atomic_init(&copy->holders, 1);
     atomic_fetch_add(&e->holders, 1);
     if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && request_room(copy)) return copy;
-    edges_put(copy);
+    neighbor_topology_put(copy);
     return NULL;
 }
 
@@ -183,12 +183,12 @@ static int tag_count(MPI_Comm comm)
 
 /* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good:
  * *driver is false then. */
-static void decide(struct edges *e, MPI_Comm comm, int topology, bool *driver)
+static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, bool *driver)
 {
     MPI_Comm own = node_holds(comm) ? own_comm(comm) : MPI_COMM_NULL;
     *driver = true;
     if (own == MPI_COMM_NULL) return;
-    int vote[2] = {find_edges(e, comm, topology) && deferred_ready(), !driver_get()}, least[2] = {0, 1};
+    int vote[2] = {find_edges(e, comm, topology) && neighbor_nonblocking_ready(), !driver_get()}, least[2] = {0, 1};
     bool told = PMPI_Allreduce(vote, least, 2, MPI_INT, MPI_MIN, own) == MPI_SUCCESS;
     *driver = !told || !least[1];
     if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
@@ -203,7 +203,7 @@ static bool have_key(void)
     return key != MPI_KEYVAL_INVALID;
 }
 
-static bool look(MPI_Comm comm, struct edges **e)
+static bool look(MPI_Comm comm, struct neighbor_topology **e)
 {
     int found = 0;
     *e = NULL;
@@ -211,46 +211,46 @@ static bool look(MPI_Comm comm, struct edges **e)
 }
 
 /* `last`: it is not to be asked again. */
-static struct edges *meet(MPI_Comm comm, bool last)
+static struct neighbor_topology *meet(MPI_Comm comm, bool last)
 {
     int topology = MPI_UNDEFINED;
     bool driver;
     if (comm == MPI_COMM_NULL || !have_key()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
-    struct edges *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
+    struct neighbor_topology *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
     e->comm = MPI_COMM_NULL;
     atomic_init(&e->holders, 1);
     decide(e, comm, topology, &driver);
-    if (!last && !driver) return edges_put(e), NULL;
+    if (!last && !driver) return neighbor_topology_put(e), NULL;
     if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS)
         log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks have agreed");
     return e;
 }
 
-static struct edges *usable(struct edges *e)
+static struct neighbor_topology *usable(struct neighbor_topology *e)
 {
     return e && e->comm != MPI_COMM_NULL ? e : NULL;
 }
 
-struct edges *edges_known(MPI_Comm comm)
+struct neighbor_topology *neighbor_topology_known(MPI_Comm comm)
 {
-    struct edges *e;
+    struct neighbor_topology *e;
     return look(comm, &e) ? usable(e) : NULL;
 }
 
-struct edges *edges_of(MPI_Comm comm)
+struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
 {
-    struct edges *e;
+    struct neighbor_topology *e;
     return usable(look(comm, &e) ? e : meet(comm, true));
 }
 
-void edges_meet(MPI_Comm comm)
+void neighbor_topology_meet(MPI_Comm comm)
 {
     meet(comm, false);
 }
 
-void edges_finish(void)
+void neighbor_topology_finish(void)
 {
     if (key != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&key);
-    deferred_finish();
+    neighbor_nonblocking_finish();
 }

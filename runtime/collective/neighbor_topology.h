@@ -29,10 +29,10 @@ struct edge {
     const void *buf;
     MPI_Datatype type;
     struct layout *layout;      /* NULL where bytes is 0 */
-    struct where where;
+    struct location where;
     int64_t count, bytes;
-    struct offer *offer;
-    struct parcel *parcel;
+    struct rndv_send *offer;
+    struct typed_buffer *parcel;
     bool borrowed;              /* the parcel is another edge's */
     void *excess;               /* a message that is longer than the buffer, or has no parcel */
 };
@@ -54,8 +54,8 @@ struct edge_side {
 
 /* The edges of a communicator; used by one call at a time, as the communicator is. Those that go on after their call
  * have copies. */
-struct edges {
-    struct edges *of;           /* NULL, or this is a copy of that */
+struct neighbor_topology {
+    struct neighbor_topology *of;   /* NULL, or this is a copy of that */
     atomic_int holders;         /* the communicator, and copies */
     MPI_Comm comm;              /* of stridec's own, of the same ranks. MPI_COMM_NULL: not to be used */
     int rank;
@@ -72,25 +72,25 @@ struct edges {
 #define EDGE_TAGS 1000
 
 /* The edges of comm, which all its ranks ask for in the same call; NULL where the MPI has to do it. */
-struct edges *edges_of(MPI_Comm comm);
+struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
 /* The same without a vote: NULL where none was held. */
-struct edges *edges_known(MPI_Comm comm);
+struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
 /* Holds the vote for a communicator that all its ranks have just made; comm may be MPI_COMM_NULL. */
-void edges_meet(MPI_Comm comm);
+void neighbor_topology_meet(MPI_Comm comm);
 /* For a call of its own: NULL without memory. */
-struct edges *edges_copy(struct edges *e);
-void edges_put(struct edges *e);   /* NULL is allowed */
+struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e);
+void neighbor_topology_put(struct neighbor_topology *e);   /* NULL is allowed */
 /* At MPI_Finalize. */
-void edges_finish(void);
+void neighbor_topology_finish(void);
 
 /* neighbor_blocking.c: whether a neighbourhood collective goes by edges, for arguments that the MPI would not refuse;
  * and the call. */
-bool edges_take(struct operands *o);
-int edges_run(struct operands *o);
+bool neighbor_topology_take(struct args_set *o);
+int neighbor_topology_run(struct args_set *o);
 /* neighbor_nonblocking.c: the same of nonblocking ones, ... */
-bool edges_take_later(struct operands *o);
-int edges_begin(struct operands *o, MPI_Request *request);
+bool neighbor_topology_take_later(struct args_set *o);
+int neighbor_topology_begin(struct args_set *o, MPI_Request *request);
 /* ... and of persistent ones. */
-int edges_init(struct operands *o, MPI_Request *request);
+int neighbor_topology_init(struct args_set *o, MPI_Request *request);
 
 #endif

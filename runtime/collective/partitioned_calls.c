@@ -9,7 +9,7 @@
 
 struct partitioned {
     MPI_Request request;
-    struct operand operand;      /* of the record's operands */
+    struct arg operand;   /* of the record's operands */
     bool receive;
     int partitions;
     int64_t count;               /* elements of each */
@@ -33,7 +33,7 @@ void partitioned_start(struct partitioned *p)
 static int arrived(struct partitioned *p, int first, int past)
 {
     memset(p->here + first, 1, (size_t)(past - first));
-    return operand_move_part(&p->operand, first * p->count, (past - first) * p->count, false);
+    return args_move_part(&p->operand, first * p->count, (past - first) * p->count, false);
 }
 
 int partitioned_complete(struct partitioned *p)
@@ -95,38 +95,40 @@ static void partitioned_add(struct partitioned *p)
  * The calls.
  */
 
-/* The operands of a buffer, opened; OPERANDS_NONE too for what the MPI is going to refuse. */
-static int open(struct operands *o, const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int peer,
+/* The operands of a buffer, opened; ARGS_NONE too for what the MPI is going to refuse. */
+static int open(struct args_set *o, const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int peer,
                 MPI_Comm comm, bool receives)
 {
     int64_t all;
-    if (peer == MPI_PROC_NULL || partitions <= 0 || count <= 0) return OPERANDS_NONE;
-    if (__builtin_mul_overflow((int64_t)partitions, (int64_t)count, &all)) return OPERANDS_NONE;
-    *o = (struct operands){.how = OPERANDS_PACKED, .comm = comm, .n = 1,
+    if (peer == MPI_PROC_NULL || partitions <= 0 || count <= 0) return ARGS_NONE;
+    if (__builtin_mul_overflow((int64_t)partitions, (int64_t)count, &all)) return ARGS_NONE;
+    *o = (struct args_set){.how = ARGS_PACKED,
+                           .comm = comm,
+                           .n = 1,
                            .of = {{.buf = (void *)(uintptr_t)buf, .count = all, .type = type}}};
-    int rc = operands_open(o);
+    int rc = args_open(o);
     if (rc != MPI_SUCCESS || (o->partitioned = partitioned_new(receives, partitions, count))) return rc;
-    operands_free(o);
+    args_free(o);
     return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a partitioned request");
 }
 
-static int keep(struct operands *o, int rc, MPI_Request *request)
+static int keep(struct args_set *o, int rc, MPI_Request *request)
 {
     if (rc == MPI_SUCCESS) {
         o->partitioned->request = *request;
         o->partitioned->operand = o->of[0];
         partitioned_add(o->partitioned);
     }
-    return operands_persist(o, rc, request);
+    return args_persist(o, rc, request);
 }
 
 #define INIT(name, address, is_receive) \
     int call_##name(const struct next *next, address *buf, int partitions, MPI_Count count, MPI_Datatype datatype, \
                     int peer, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) \
     { \
-        struct operands o; \
+        struct args_set o; \
         int rc = open(&o, buf, partitions, count, datatype, peer, comm, is_receive); \
-        if (rc == OPERANDS_NONE) return next->name(buf, partitions, count, datatype, peer, tag, comm, info, request); \
+        if (rc == ARGS_NONE) return next->name(buf, partitions, count, datatype, peer, tag, comm, info, request); \
         if (rc != MPI_SUCCESS) return rc; \
         rc = next->name(o.of[0].use, partitions, count, o.of[0].use_type, peer, tag, comm, info, request); \
         return keep(&o, rc, request); \
@@ -138,7 +140,7 @@ INIT(Precv_init, void, true)
 static int pack(const struct partitioned *p, int first, int last)
 {
     if (!p || p->receive || first < 0 || last < first || last >= p->partitions) return MPI_SUCCESS;
-    if (!operand_move_part(&p->operand, first * p->count, (last - first + 1) * p->count, true)) return MPI_SUCCESS;
+    if (!args_move_part(&p->operand, first * p->count, (last - first + 1) * p->count, true)) return MPI_SUCCESS;
     return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
 }
 

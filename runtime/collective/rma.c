@@ -13,7 +13,7 @@
 
 /* The operands of one operation. */
 struct held {
-    struct operands *operands;
+    struct args_set *operands;
     struct read_from of;
     struct held *next;
 };
@@ -87,21 +87,21 @@ static struct read_from operation(MPI_Win win, int target)
 }
 
 /* More than there is room for, and what can't be told, is the MPI's to refuse. */
-void operands_bring(struct operands *o, MPI_Count count, MPI_Datatype type)
+void args_bring(struct args_set *o, MPI_Count count, MPI_Datatype type)
 {
     MPI_Count size;
     o->bounded = count >= 0 && type != MPI_DATATYPE_NULL && PMPI_Type_size_x(type, &size) == MPI_SUCCESS && size >= 0
                  && !__builtin_mul_overflow((int64_t)count, (int64_t)size, &o->brings);
 }
 
-int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
+int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
 {
     if (rc != MPI_SUCCESS) {
-        operands_free(o);
+        args_free(o);
         return rc;
     }
     struct held *h = reserve_get(sizeof *h);
-    h->operands = operands_move(o);
+    h->operands = args_move(o);
     h->of = operation(win, target);
     hold(h);
     return rc;
@@ -115,24 +115,24 @@ int operands_keep_window(struct operands *o, int rc, MPI_Win win, int target)
 #define COMPLETES_EARLY 0
 #endif
 
-int operands_keep_read(struct operands *o, int rc, MPI_Request *request, MPI_Win win, int target)
+int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
     if (COMPLETES_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
     if (rc == MPI_SUCCESS) o->read = operation(win, target);
-    return operands_keep(o, rc, request);
+    return args_keep(o, rc, request);
 }
 
 /* Of an operation up to the last, from a target or all, whose data a synchronisation brought. */
 static bool was_read(const void *of, const void *last)
 {
-    const struct operands *o = of;
+    const struct args_set *o = of;
     const struct read_from *l = last;
     return o->read.number && o->read.win == l->win && among(&o->read, l);
 }
 
 static void have_read(void *of)
 {
-    operands_have_read(of);
+    args_have_read(of);
 }
 
 /* Unpacks what the operations read, all together, and gives their buffers back. */
@@ -140,11 +140,11 @@ static int finish(struct held *list)
 {
     struct batch b = {0};
     int failed = 0;
-    for (struct held *h = list; h; h = h->next) failed |= operands_unpack(h->operands, &b, INT64_MAX);
+    for (struct held *h = list; h; h = h->next) failed |= args_unpack(h->operands, &b, INT64_MAX);
     failed |= batch_wait(&b);
     for (struct held *h = list, *next; h; h = next) {
         next = h->next;
-        operands_free(h->operands);
+        args_free(h->operands);
         reserve_put(h->operands), reserve_put(h);
         atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
     }
@@ -176,7 +176,7 @@ static int synchronised(const struct read_from *last, MPI_Win win, int rc)
     pthread_mutex_lock(&finishing);
     struct held *list = take(last);
     if (list) failed = finish(list);
-    if (operands_reading()) failed |= records_walk(&(struct records_walk){&operands_ops, was_read, have_read}, last);
+    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, have_read}, last);
     pthread_mutex_unlock(&finishing);
     return failed ? unpacking_failed(win) : rc;
 }

@@ -5,7 +5,7 @@
 
 static int made(int rc, const MPI_Comm *comm)
 {
-    if (rc == MPI_SUCCESS) edges_meet(*comm);
+    if (rc == MPI_SUCCESS) neighbor_topology_meet(*comm);
     return rc;
 }
 

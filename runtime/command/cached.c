@@ -91,10 +91,10 @@ static int print_list(struct list *l, const char *folder)
 int inspect_cache(void)
 {
     struct list l = {0};
-    const char *folder = cache_dir();
+    const char *folder = module_cache_dir();
     if (!folder)
         return failure("inspect", "no cache folder: neither STRIDEC_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
-    if (cache_list(add_module, &l) < 0)
+    if (module_cache_list(add_module, &l) < 0)
         return failure("inspect", "the cache folder %s can't be read, or nothing was cached yet", folder);
     int status = print_list(&l, folder);
     for (size_t i = 0; i < l.count; i++)

@@ -141,7 +141,7 @@ static enum level check_nvrtc(void)
 static enum level check_compiler(void)
 {
     struct reason why;
-    const char *path = cc_path(&why);
+    const char *path = host_compiler_path(&why);
     if (path)
         return line(OK, "compiler", "%s, for data in host memory", path);
     return line(WARN, "compiler",
@@ -224,7 +224,7 @@ static bool can_write_in(const char *folder)
 
 static enum level check_cache(void)
 {
-    const char *folder = cache_dir();
+    const char *folder = module_cache_dir();
     char place[PATH_MAX];
     if (!folder)
         return line(WARN, "cache", "no folder: set STRIDEC_CACHE_DIR or HOME; every process compiles anew");

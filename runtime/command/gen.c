@@ -1,7 +1,7 @@
 /* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
  *
  * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
- * architecture or (the host's) cc_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
+ * architecture or (the host's) host_compiler_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
  * between. runtime/kernel/aot.c reads it. */
 #include "base/file.h"
 #include "command.h"
@@ -64,11 +64,11 @@ static int write_host(struct job *job, const char *shape, const char *source, st
     void *library = NULL;
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/%016llx.c", job->folder, (unsigned long long)hash);
-    snprintf(file, sizeof file, "%016llx.%s.so", (unsigned long long)hash, cc_machine());
+    snprintf(file, sizeof file, "%016llx.%s.so", (unsigned long long)hash, host_compiler_machine());
     if (file_replace(path, source, strlen(source), why) != 0 ||
-        cc_compile(source, CC_LIBRARY, NULL, &library, &bytes, why) != 0)
+        host_compiler_compile(source, CC_LIBRARY, NULL, &library, &bytes, why) != 0)
         return -1;
-    return write_image(job, shape, cc_machine(), file, library, bytes, why);
+    return write_image(job, shape, host_compiler_machine(), file, library, bytes, why);
 }
 
 /* Source and modules of one shape for GPUs. */

@@ -138,7 +138,7 @@ static int show_assembly(const struct spec_item *item, const struct stages *l, c
     print_header(item, l);
     if (!l->kernel.source)
         return 0;
-    if (cc_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why) != 0)
+    if (host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why) != 0)
         return failure("inspect", "%s: %s", item->name, why.text);
     printf("%s\n", (char *)text);
     free(text);

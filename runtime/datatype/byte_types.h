@@ -15,7 +15,7 @@
 #else
 #define ELEMENTS_ARE_WHOLE 0
 #endif
-/* Not only a message, but each part of one on the wire has to end between elements: of HOST_OFFER_MIN bytes and
+/* Not only a message, but each part of one on the wire has to end between elements: of SHM_SEND_MIN bytes and
  * more. */
 #if ELEMENTS_ARE_WHOLE && MPICH_NUMVERSION < 50000000
 #define PARTS_ARE_WHOLE 1

@@ -1,5 +1,5 @@
 /* host_pack_fast.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all
- * of it lies in its layout. Filled by host_pack_trial.c, read by native_judge of host_pack.h. */
+ * of it lies in its layout. Filled by host_pack_trial.c, read by pack_filter_judge of host_pack.h. */
 #ifndef STRIDEC_NATIVE_QUICK_H
 #define STRIDEC_NATIVE_QUICK_H
 #include "../../gen/gen.h"
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 /* Powers of two of packed bytes, the first and the last one open: what is quicker is found out for each. */
-#define NATIVE_CLASSES 32
-#define NATIVE_CLASS_LEAST 6   /* log2 of bytes */
+#define PACK_FILTER_CLASSES 32
+#define PACK_FILTER_CLASS_LEAST 6   /* log2 of bytes */
 
-struct native_quick {
-    _Atomic uint64_t wins[2];               /* by kernel_direction: bits of native_size_log; the rest is set before */
-    _Atomic uint64_t messages;              /* the same for messages (native_trust) */
+struct host_pack_quick {
+    _Atomic uint64_t wins[2];   /* by kernel_direction: bits of host_pack_size_log; the rest is set before */
+    _Atomic uint64_t messages;   /* the same for messages (host_pack_trust) */
     stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
     const struct stridec_host_list *lists;
     uint64_t origin;                        /* offset of the tree's root */
@@ -22,22 +22,22 @@ struct native_quick {
 };
 
 /* log2 of bytes > 0. */
-static inline int native_size_log(int64_t bytes)
+static inline int host_pack_size_log(int64_t bytes)
 {
     return 63 - __builtin_clzll((uint64_t)bytes);
 }
-static inline int native_class(int64_t bytes)
+static inline int host_pack_class(int64_t bytes)
 {
-    int class = native_size_log(bytes | 1) - NATIVE_CLASS_LEAST;
-    return class < 0 ? 0 : class < NATIVE_CLASSES ? class : NATIVE_CLASSES - 1;
+    int class = host_pack_size_log(bytes | 1) - PACK_FILTER_CLASS_LEAST;
+    return class < 0 ? 0 : class < PACK_FILTER_CLASSES ? class : PACK_FILTER_CLASSES - 1;
 }
 
-/* A bit for each native_size_log of the class: a call tests one without a look at the classes' ends. */
-static inline uint64_t native_class_bits(int class)
+/* A bit for each host_pack_size_log of the class: a call tests one without a look at the classes' ends. */
+static inline uint64_t host_pack_class_bits(int class)
 {
-    uint64_t bits = (uint64_t)1 << (class + NATIVE_CLASS_LEAST);
+    uint64_t bits = (uint64_t)1 << (class + PACK_FILTER_CLASS_LEAST);
     if (class == 0) bits |= bits - 1;
-    return class == NATIVE_CLASSES - 1 ? -bits : bits;
+    return class == PACK_FILTER_CLASSES - 1 ? -bits : bits;
 }
 
 #endif

@@ -20,12 +20,12 @@ static int64_t entries(const struct tree *t)
     return n;
 }
 
-bool again_returns(const struct layout *l)
+bool known_layouts_returns(const struct layout *l)
 {
     return l->kernel && !layout_contiguous(l, 2) && kernel_used(l->kernel) >= USES;
 }
 
-void again_learn(const struct layout *l)
+void known_layouts_learn(const struct layout *l)
 {
     if (l->kernel && kernel_used(l->kernel) < USES) kernel_use(l->kernel, USES);
 }
@@ -37,14 +37,14 @@ static void pay(int64_t price)
     atomic_store_explicit(&credit, left < CREDIT_MOST ? left : CREDIT_MOST, memory_order_relaxed);
 }
 
-struct layout *again_layout(MPI_Datatype t, int64_t bytes, bool (*gains)(const struct layout *l, int64_t bytes))
+struct layout *known_layouts_layout(MPI_Datatype t, int64_t bytes, bool (*gains)(const struct layout *l, int64_t bytes))
 {
     if (bytes < AGAIN_LEAST) return NULL;
     int64_t have = atomic_fetch_add_explicit(&credit, bytes, memory_order_relaxed) + bytes;
     struct layout *l = have < PRICE ? NULL : layout_of(t);
     if (!l) return NULL;
     int64_t listed = l->tree ? entries(l->tree) : 0;
-    bool known = again_returns(l), returns = known && (!gains || gains(l, bytes));
+    bool known = known_layouts_returns(l), returns = known && (!gains || gains(l, bytes));
     pay(returns && listed * ENTRY_BYTES <= bytes ? 0 : PRICE * (1 + listed / ENTRIES));
     if (l->kernel && !known) kernel_use(l->kernel, 1);
     return returns ? l : NULL;

@@ -13,10 +13,11 @@
 
 /* The layout of a type that is met first, in a call of so many packed bytes, if that layout has been used before, often
  * enough to be served from now on, and `gains` (NULL: any does). Else NULL; the use is counted. */
-struct layout *again_layout(MPI_Datatype t, int64_t bytes, bool (*gains)(const struct layout *l, int64_t bytes));
+struct layout *known_layouts_layout(MPI_Datatype t, int64_t bytes,
+                                    bool (*gains)(const struct layout *l, int64_t bytes));
 /* True if the layout has been used so often. */
-bool again_returns(const struct layout *l);
+bool known_layouts_returns(const struct layout *l);
 /* A handle has been used so often by itself. */
-void again_learn(const struct layout *l);
+void known_layouts_learn(const struct layout *l);
 
 #endif

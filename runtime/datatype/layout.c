@@ -35,7 +35,7 @@ void layout_unref(struct layout *l)
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
-    if (l->host_read) native_gone(l);
+    if (l->host_read) pack_filter_gone(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     if (l->signature != unread) free(l->signature);
@@ -95,7 +95,7 @@ static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra
 {
     (void)key, (void)extra;
     atomic_fetch_add_explicit(&gone, 1, memory_order_release);
-    native_forget(type), seen_forget(type);
+    pack_filter_forget(type), filter_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }

@@ -24,10 +24,10 @@ struct layout {
     int64_t block;             /* longest run that every part is made of, bytes: what transports are chosen by */
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
-    bool host_read;            /* read for data in host memory alone (native_due) */
-    _Atomic uint64_t host_worth;            /* of the calls that native_begin saw (pack_filter.c) */
+    bool host_read;   /* read for data in host memory alone (pack_filter_due) */
+    _Atomic uint64_t host_worth;   /* of the calls that host_pack_begin saw (pack_filter.c) */
     atomic_uint host_served;                /* calls that were stridec's */
-    struct native_quick quick;
+    struct host_pack_quick quick;
     _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until asked for */
     _Atomic(MPI_Datatype) runs_type;    /* byte_types.h; the same */
     _Atomic uint64_t published;   /* ipc_export.c: where its signature lies in the node's file; 0: not asked for */

@@ -25,7 +25,7 @@ static bool holds(const struct memory *m, uint64_t address)
 }
 
 /* The allocation around a device address, the page around any other. */
-static void locate(struct memory *m, uint64_t address)
+static void locate_memory(struct memory *m, uint64_t address)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     CUdeviceptr start = 0;
@@ -41,7 +41,7 @@ static void locate(struct memory *m, uint64_t address)
 
 int64_t memory_run(struct memory *m, uint64_t address, int64_t len)
 {
-    if (!holds(m, address)) locate(m, address);
+    if (!holds(m, address)) locate_memory(m, address);
     uint64_t here = m->start + m->bytes - address, last = address + (uint64_t)len - 1;
     if (here >= (uint64_t)len) return len;
     /* A run goes on from one page of the host to the next; page by page only where it ends elsewhere. */
@@ -54,7 +54,7 @@ int64_t memory_run(struct memory *m, uint64_t address, int64_t len)
 struct look {
     uint64_t base;
     struct memory memory;
-    struct where found;
+    struct location found;
     bool any;
 };
 
@@ -67,20 +67,20 @@ static int look_run(void *arg, int64_t user, int64_t packed, int64_t len)
         struct device *d = k->memory.device;
         if (!k->any) k->found.device = d, k->any = true;
         if (d == k->found.device) continue;
-        k->found = (struct where){.device = k->found.device ? k->found.device : d, .parts = true};
+        k->found = (struct location){.device = k->found.device ? k->found.device : d, .parts = true};
         return 1;
     }
     return 0;
 }
 
-struct where where_of_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent)
+struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent)
 {
     struct look k = {.base = (uint64_t)(uintptr_t)buf};
     uint64_t last = (uint64_t)(count - 1) * (uint64_t)extent;
     uint64_t first = k.base + (uint64_t)t->low + (extent < 0 ? last : 0);
     uint64_t past = k.base + (uint64_t)t->high + (extent > 0 ? last : 0);
     memory_run(&k.memory, first, 1);
-    if (holds(&k.memory, past - 1)) return (struct where){.device = k.memory.device};
+    if (holds(&k.memory, past - 1)) return (struct location){.device = k.memory.device};
     tree_walk(t, count, extent, 0, count * t->size, look_run, &k);
     return k.found;
 }
@@ -92,16 +92,16 @@ static bool surely(const struct layout *l, const struct device *d, int64_t count
     return span < NEAR && (!d || (l->tree && tree_is_strided(l->tree)));
 }
 
-struct where where_of(const struct layout *l, const void *buf, int64_t count)
+struct location locate(const struct layout *l, const void *buf, int64_t count)
 {
     int64_t first, past;
     uint64_t base = (uint64_t)(uintptr_t)buf;
-    if (buf == MPI_BOTTOM && l->tree) return where_of_tree(l->tree, buf, count, l->extent);
+    if (buf == MPI_BOTTOM && l->tree) return locate_tree(l->tree, buf, count, l->extent);
     layout_span(l, count, &first, &past);
     struct allocation a;
     struct device *d = at_around(base + (uint64_t)first, &a);
-    if (base + (uint64_t)past - a.start <= a.span) return (struct where){.device = d, .around = a};
-    if (surely(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct where){.device = d};
+    if (base + (uint64_t)past - a.start <= a.span) return (struct location){.device = d, .around = a};
+    if (surely(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct location){.device = d};
     struct device *last = device_at(base + (uint64_t)past - 1);
-    return (struct where){.device = d ? d : last, .parts = d != last};
+    return (struct location){.device = d ? d : last, .parts = d != last};
 }

@@ -6,15 +6,15 @@
 #define STRIDEC_WHERE_H
 #include "layout.h"
 
-struct where {
+struct location {
     struct device *device;   /* NULL: all of it on the host; of several memories, the first device met */
     bool parts;              /* in several memories */
     struct allocation around;   /* that holds all of it, where that is known; else all zeros */
 };
 /* Of count > 0 elements at buf; for counts that layout_bytes accepts, and types that are not empty. */
-struct where where_of(const struct layout *l, const void *buf, int64_t count);
+struct location locate(const struct layout *l, const void *buf, int64_t count);
 /* The same of a tree that is not empty, all parts looked at wherever buf is. */
-struct where where_of_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
+struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
 
 /* The memory that was met last; all zeros at first. Good for one call: what is freed later comes back elsewhere. */
 struct memory {

@@ -8,20 +8,20 @@
 
 /* A type is read once its handle has been packed from so often: 16 calls of 4 KiB. More is needed where types go before
  * they have been worth it. */
-#define NEEDED_MIN ((uint64_t)16 * NATIVE_WORTH)
+#define NEEDED_MIN ((uint64_t)16 * PACK_FILTER_WORTH)
 #define NEEDED_MAX (NEEDED_MIN << 16)
 /* What pays for reading a layout. */
-#define PAID ((uint64_t)32 * NATIVE_WORTH)
+#define PAID ((uint64_t)32 * PACK_FILTER_WORTH)
 
-struct native_slot native_slots[1 << NATIVE_BITS][2];
-_Atomic(MPI_Datatype) native_met[1 << NATIVE_BITS][2];
-_Atomic int64_t native_least = INT64_MAX;
-_Atomic uint64_t native_needed = NEEDED_MIN;
+struct pack_filter_slot pack_filter_slots[1 << PACK_FILTER_BITS][2];
+_Atomic(MPI_Datatype) host_pack_met[1 << PACK_FILTER_BITS][2];
+_Atomic int64_t host_pack_least = INT64_MAX;
+_Atomic uint64_t host_pack_needed = NEEDED_MIN;
 
 static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
-static struct layout *slot_layout(const struct native_slot *s, MPI_Datatype t)
+static struct layout *slot_layout(const struct pack_filter_slot *s, MPI_Datatype t)
 {
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
     struct layout *l = atomic_load_explicit(&s->layout, memory_order_acquire);
@@ -30,19 +30,19 @@ static struct layout *slot_layout(const struct native_slot *s, MPI_Datatype t)
     return same && !(version & 1) && version == atomic_load_explicit(&s->version, memory_order_relaxed) ? l : NULL;
 }
 
-static struct native_slot *slot_of(MPI_Datatype t)
+static struct pack_filter_slot *slot_of(MPI_Datatype t)
 {
-    struct native_slot *s = native_set(t);
+    struct pack_filter_slot *s = pack_filter_set(t);
     for (int i = 0; i < 2; i++)
         if (atomic_load_explicit(&s[i].type, memory_order_relaxed) == t) return &s[i];
     return NULL;
 }
 
 /* With slot_lock held. Readers look at the version before and after. */
-static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_slot *from)
+static void slot_set(struct pack_filter_slot *s, MPI_Datatype t, const struct pack_filter_slot *from)
 {
-    static const struct native_slot none;
-    const struct native_slot *f = from ? from : &none;
+    static const struct pack_filter_slot none;
+    const struct pack_filter_slot *f = from ? from : &none;
 #define SET(field, value) atomic_store_explicit(&s->field, value, memory_order_relaxed)
 #define COPY(field) SET(field, atomic_load_explicit(&f->field, memory_order_relaxed))
     unsigned version = atomic_load_explicit(&s->version, memory_order_relaxed);
@@ -57,29 +57,29 @@ static void slot_set(struct native_slot *s, MPI_Datatype t, const struct native_
 
 static int64_t least_count(int64_t size)
 {
-    int64_t bytes = atomic_load_explicit(&native_least, memory_order_relaxed);
+    int64_t bytes = atomic_load_explicit(&host_pack_least, memory_order_relaxed);
     return size <= 0 ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
-static void describe(MPI_Datatype t, struct native_slot *s)
+static void describe(MPI_Datatype t, struct pack_filter_slot *s)
 {
     MPI_Count size = 0, low = 0, span = 0, lb, extent = 0;
     if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS) size = 0;
     PMPI_Type_get_true_extent_x(t, &low, &span);
     PMPI_Type_get_extent_x(t, &lb, &extent);
-    *s = (struct native_slot){.size = size, .low = low, .span = span, .extent = extent};
+    *s = (struct pack_filter_slot){.size = size, .low = low, .span = span, .extent = extent};
     for (int d = 0; d < 2; d++) atomic_init(&s->least[d], least_count(size));
 }
 
 /* In the place of the one of two that was there first. */
-static struct native_slot *slot_new(MPI_Datatype t)
+static struct pack_filter_slot *slot_new(MPI_Datatype t)
 {
-    struct native_slot fresh;
+    struct pack_filter_slot fresh;
     describe(t, &fresh);
     pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
+    struct pack_filter_slot *s = slot_of(t);
     if (!s) {
-        s = native_set(t);
+        s = pack_filter_set(t);
         if (atomic_load(&s[0].type)) slot_set(&s[1], atomic_load(&s[0].type), &s[0]);
         slot_set(&s[0], t, &fresh);
     }
@@ -88,34 +88,34 @@ static struct native_slot *slot_new(MPI_Datatype t)
 }
 
 /* 0 is no type, but what an erroneous program may free, and empty slots hold. */
-void native_forget(MPI_Datatype t)
+void pack_filter_forget(MPI_Datatype t)
 {
     if (t == (MPI_Datatype)0) return;
-    native_unmeet(t);
+    pack_filter_unmeet(t);
     if (!slot_of(t)) return;
     pthread_mutex_lock(&slot_lock);
-    for (struct native_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
+    for (struct pack_filter_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
     pthread_mutex_unlock(&slot_lock);
 }
 
 /* From now on calls with fewer elements go straight down. */
-void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
+void pack_filter_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
 {
     pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
+    struct pack_filter_slot *s = slot_of(t);
     if (s && atomic_load(&s->least[d]) < least) atomic_store(&s->least[d], least);
     pthread_mutex_unlock(&slot_lock);
 }
 
 static void slot_keep(MPI_Datatype t, struct layout *l)
 {
-    again_learn(l);
+    known_layouts_learn(l);
     pthread_mutex_lock(&slot_lock);
-    struct native_slot *s = slot_of(t);
+    struct pack_filter_slot *s = slot_of(t);
     if (s) atomic_store_explicit(&s->layout, l, memory_order_release);
     pthread_mutex_unlock(&slot_lock);
     for (int d = 0; d < 2 && (!l->kernel || layout_contiguous(l, 2)); d++)
-        native_raise(t, (enum kernel_direction)d, INT64_MAX);
+        pack_filter_raise(t, (enum kernel_direction)d, INT64_MAX);
 }
 
 static struct layout *slot_read(MPI_Datatype t)
@@ -131,42 +131,43 @@ static struct layout *slot_read(MPI_Datatype t)
 static bool meets_again(const struct layout *l, int64_t bytes)
 {
     if (bytes < AGAIN_LEAST) return false;
-    if (again_returns(l)) return true;
+    if (known_layouts_returns(l)) return true;
     kernel_use(l->kernel, 1);
     return false;
 }
 
-bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
+bool pack_filter_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
 {
-    int64_t least = atomic_load_explicit(&native_least, memory_order_relaxed);
-    struct native_slot *s = least == INT64_MAX ? NULL : slot_of(t);
+    int64_t least = atomic_load_explicit(&host_pack_least, memory_order_relaxed);
+    struct pack_filter_slot *s = least == INT64_MAX ? NULL : slot_of(t);
     if (!s && least < INT64_MAX) s = slot_new(t);
     if (bytes < least) return false;
     if (slot_layout(s, t) == l) return true;
     bool apart = l->kernel && !layout_contiguous(l, 2);
-    if (apart && !native_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
+    if (apart && !pack_filter_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
     slot_keep(t, l);
     return true;
 }
 
-void native_learn(MPI_Datatype t)
+void pack_filter_learn(MPI_Datatype t)
 {
-    if (atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return;
+    if (atomic_load_explicit(&host_pack_least, memory_order_relaxed) == INT64_MAX) return;
     if (!slot_of(t)) slot_new(t);
     slot_read(t);
 }
 
 /* Takes a handle that the table did not hold. */
-static struct layout *slot_again(MPI_Datatype t, const struct native_slot *s, int64_t count)
+static struct layout *slot_again(MPI_Datatype t, const struct pack_filter_slot *s, int64_t count)
 {
     int64_t bytes, size = atomic_load_explicit(&s->size, memory_order_relaxed);
-    return __builtin_mul_overflow(size, count, &bytes) ? NULL : again_layout(t, bytes, NULL);
+    return __builtin_mul_overflow(size, count, &bytes) ? NULL : known_layouts_layout(t, bytes, NULL);
 }
 
-struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
+struct layout *pack_filter_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
 {
-    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return NULL;
-    struct native_slot *s = slot_of(t);
+    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&host_pack_least, memory_order_relaxed) == INT64_MAX)
+        return NULL;
+    struct pack_filter_slot *s = slot_of(t);
     if (!s) {
         s = slot_new(t);
         struct layout *again = slot_again(t, s, count);
@@ -177,30 +178,30 @@ struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t co
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
     /* The call was counted, but where the table did not hold the type. */
     uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed);
-    return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed) ? slot_read(t) : NULL;
+    return worth >= atomic_load_explicit(&host_pack_needed, memory_order_relaxed) ? slot_read(t) : NULL;
 }
 
 /* Types that go before they have paid make the next ones wait longer. */
-void native_gone(const struct layout *l)
+void pack_filter_gone(const struct layout *l)
 {
-    uint64_t needed = atomic_load(&native_needed);
+    uint64_t needed = atomic_load(&host_pack_needed);
     if (env_get()->host == ENV_HOST_ON) return;
     /* Of calls that were served without a look at their bytes one element is counted. */
-    if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * native_worth((uint64_t)l->size) >= PAID)
-        atomic_store(&native_needed, NEEDED_MIN);
-    else if (needed < NEEDED_MAX) atomic_store(&native_needed, needed * 2);
+    if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * pack_filter_worth((uint64_t)l->size) >= PAID)
+        atomic_store(&host_pack_needed, NEEDED_MIN);
+    else if (needed < NEEDED_MAX) atomic_store(&host_pack_needed, needed * 2);
 }
 
-void native_start(void)
+void pack_filter_start(void)
 {
     const struct tune_table *t = table_active(NULL);
     int64_t least = t ? t->host_least : INT64_MAX;
     enum env_host host = env_get()->host;
-    atomic_store(&native_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
-    atomic_store(&native_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
+    atomic_store(&host_pack_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
+    atomic_store(&host_pack_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
 }
 
-void native_finish(void)
+void pack_filter_finish(void)
 {
-    atomic_store(&native_least, INT64_MAX);
+    atomic_store(&host_pack_least, INT64_MAX);
 }

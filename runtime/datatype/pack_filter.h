@@ -9,10 +9,10 @@
 #include "layout.h"
 
 /* At MPI_Init, after table_start; at MPI_Finalize. */
-void native_start(void);
-void native_finish(void);
+void pack_filter_start(void);
+void pack_filter_finish(void);
 
-struct native_slot {
+struct pack_filter_slot {
     atomic_uint version;        /* odd while the rest changes */
     _Atomic(MPI_Datatype) type;
     _Atomic int64_t size;       /* packed bytes of an element */
@@ -22,49 +22,49 @@ struct native_slot {
     _Atomic int64_t least[2];   /* fewer elements have nothing to gain; by kernel_direction */
     _Atomic(struct layout *) layout;   /* NULL: not read yet */
 };
-#define NATIVE_BITS 8
-#define NATIVE_NEAR 4096        /* bytes that lie in one memory where the first does */
+#define PACK_FILTER_BITS 8
+#define PACK_FILTER_NEAR 4096   /* bytes that lie in one memory where the first does */
 #pragma GCC visibility push(hidden)
-extern struct native_slot native_slots[1 << NATIVE_BITS][2];
-extern _Atomic(MPI_Datatype) native_met[1 << NATIVE_BITS][2];   /* once */
-extern _Atomic int64_t native_least;   /* packed bytes; INT64_MAX: none are enough */
-extern _Atomic uint64_t native_needed; /* what calls must add up to before their type is read (pack_filter.c) */
+extern struct pack_filter_slot pack_filter_slots[1 << PACK_FILTER_BITS][2];
+extern _Atomic(MPI_Datatype) host_pack_met[1 << PACK_FILTER_BITS][2];   /* once */
+extern _Atomic int64_t host_pack_least;   /* packed bytes; INT64_MAX: none are enough */
+extern _Atomic uint64_t host_pack_needed;   /* what calls must add up to before their type is read (pack_filter.c) */
 #pragma GCC visibility pop
 
-HOST_INLINE size_t native_place(MPI_Datatype t)
+HOST_INLINE size_t pack_filter_place(MPI_Datatype t)
 {
-    return hash_place(host_type_bits(t), NATIVE_BITS);
+    return hash_place(host_type_bits(t), PACK_FILTER_BITS);
 }
-HOST_INLINE struct native_slot *native_set(MPI_Datatype t)
+HOST_INLINE struct pack_filter_slot *pack_filter_set(MPI_Datatype t)
 {
-    return native_slots[native_place(t)];
+    return pack_filter_slots[pack_filter_place(t)];
 }
 /* t's, or one of another type. */
-HOST_INLINE struct native_slot *native_slot(MPI_Datatype t)
+HOST_INLINE struct pack_filter_slot *pack_filter_slot(MPI_Datatype t)
 {
-    struct native_slot *s = native_set(t);
+    struct pack_filter_slot *s = pack_filter_set(t);
     return s + (atomic_load_explicit(&s->type, memory_order_relaxed) != t);
 }
 /* What a call adds to that: calls of 4 KiB and more the same each, smaller ones a sixteenth of their bytes, as
  * little is won by each and reading and compiling cost the same. */
-#define NATIVE_WORTH 4096
-HOST_INLINE uint64_t native_worth(uint64_t bytes)
+#define PACK_FILTER_WORTH 4096
+HOST_INLINE uint64_t pack_filter_worth(uint64_t bytes)
 {
-    return bytes >= NATIVE_WORTH ? NATIVE_WORTH : bytes / 16 + 1;
+    return bytes >= PACK_FILTER_WORTH ? PACK_FILTER_WORTH : bytes / 16 + 1;
 }
 /* Adds it, to a count that may miss one. True once that is enough. */
-HOST_INLINE bool native_due(struct native_slot *s, uint64_t bytes)
+HOST_INLINE bool pack_filter_due(struct pack_filter_slot *s, uint64_t bytes)
 {
-    uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed) + native_worth(bytes);
+    uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed) + pack_filter_worth(bytes);
     atomic_store_explicit(&s->worth, worth, memory_order_relaxed);
-    return worth >= atomic_load_explicit(&native_needed, memory_order_relaxed);
+    return worth >= atomic_load_explicit(&host_pack_needed, memory_order_relaxed);
 }
 /* True where the typed buffer, of count > 0 elements, and the packed one surely lie in host memory: all that a
  * process with a driver needs to know. Of a long one the first element's first byte is looked at and the last one's
- * last, as where_of does. False of types that the table does not hold. */
-HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, const void *packed)
+ * last, as locate does. False of types that the table does not hold. */
+HOST_INLINE bool pack_filter_hosted(MPI_Datatype t, const void *user, int64_t count, const void *packed)
 {
-    const struct native_slot *s = native_slot(t);
+    const struct pack_filter_slot *s = pack_filter_slot(t);
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
     bool same = atomic_load_explicit(&s->type, memory_order_relaxed) == t;
     uint64_t low = (uint64_t)atomic_load_explicit(&s->low, memory_order_relaxed);
@@ -73,76 +73,76 @@ HOST_INLINE bool native_hosted(MPI_Datatype t, const void *user, int64_t count, 
     if (count != 1) span += (uint64_t)(count - 1) * (uint64_t)atomic_load_explicit(&s->extent, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     if (!same || version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return false;
-    return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first)
-           && (span < NATIVE_NEAR || host_surely(first + span - 1));
+    return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first) &&
+           (span < PACK_FILTER_NEAR || host_surely(first + span - 1));
 }
 /* True of a handle that is met first, but where every call is stridec's: types that are made for one call take no slot,
  * unless their layout may be known (known_layouts.h): `room` is the most that the call moves. */
-HOST_INLINE bool native_first(MPI_Datatype t, int64_t room)
+HOST_INLINE bool pack_filter_first(MPI_Datatype t, int64_t room)
 {
-    _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
+    _Atomic(MPI_Datatype) *met = host_pack_met[pack_filter_place(t)];
     MPI_Datatype last = atomic_load_explicit(met, memory_order_relaxed);
-    if (last == t || atomic_load_explicit(met + 1, memory_order_relaxed) == t
-        || !atomic_load_explicit(&native_needed, memory_order_relaxed))
+    if (last == t || atomic_load_explicit(met + 1, memory_order_relaxed) == t ||
+        !atomic_load_explicit(&host_pack_needed, memory_order_relaxed))
         return false;
     atomic_store_explicit(met + 1, last, memory_order_relaxed);
     atomic_store_explicit(met, t, memory_order_relaxed);
     return room < AGAIN_LEAST;
 }
-HOST_INLINE void native_unmeet(MPI_Datatype t)
+HOST_INLINE void pack_filter_unmeet(MPI_Datatype t)
 {
-    _Atomic(MPI_Datatype) *met = native_met[native_place(t)];
+    _Atomic(MPI_Datatype) *met = host_pack_met[pack_filter_place(t)];
     for (int i = 0; i < 2; i++)
         if (atomic_load_explicit(met + i, memory_order_relaxed) == t)
             atomic_store_explicit(met + i, (MPI_Datatype)0, memory_order_relaxed);
 }
 /* Of a handle that is about to be freed: true where the table holds it; else nothing more is known of it. Under
  * another MPI than the library's own none is looked at. */
-HOST_INLINE bool native_keeps(const MPI_Datatype *handle)
+HOST_INLINE bool pack_filter_keeps(const MPI_Datatype *handle)
 {
-    if (!handle || atomic_load_explicit(&native_least, memory_order_relaxed) == INT64_MAX) return false;
+    if (!handle || atomic_load_explicit(&host_pack_least, memory_order_relaxed) == INT64_MAX) return false;
     const MPI_Datatype t = *handle;
-    const struct native_slot *s = native_set(t);
-    native_unmeet(t);
+    const struct pack_filter_slot *s = pack_filter_set(t);
+    pack_filter_unmeet(t);
     return atomic_load_explicit(&s[0].type, memory_order_relaxed) == t
            || atomic_load_explicit(&s[1].type, memory_order_relaxed) == t;
 }
 /* What a stub asks of a call whose buffers lie in host memory: whether it is nothing for stridec; or may be served
  * by code of which all is known; or has more to be asked. */
-enum native_verdict { NATIVE_DOWN, NATIVE_KNOWN, NATIVE_ASK };
+enum pack_filter_verdict { PACK_FILTER_DOWN, PACK_FILTER_KNOWN, PACK_FILTER_ASK };
 /* `room` is the size of the packed buffer. Of a call that is known, *known is its layout. A slot that another type
  * takes meanwhile may only send a call down. */
-HOST_INLINE enum native_verdict native_judge(enum kernel_direction d, MPI_Datatype t, int64_t count, int64_t room,
-                                             struct layout **known)
+HOST_INLINE enum pack_filter_verdict pack_filter_judge(enum kernel_direction d, MPI_Datatype t, int64_t count,
+                                                       int64_t room, struct layout **known)
 {
-    if (room < atomic_load_explicit(&native_least, memory_order_relaxed)) return NATIVE_DOWN;
-    struct native_slot *s = native_slot(t);
+    if (room < atomic_load_explicit(&host_pack_least, memory_order_relaxed)) return PACK_FILTER_DOWN;
+    struct pack_filter_slot *s = pack_filter_slot(t);
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
     if (atomic_load_explicit(&s->type, memory_order_acquire) != t)
-        return native_first(t, room) ? NATIVE_DOWN : NATIVE_ASK;
-    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NATIVE_DOWN;
+        return pack_filter_first(t, room) ? PACK_FILTER_DOWN : PACK_FILTER_ASK;
+    if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return PACK_FILTER_DOWN;
     struct layout *l = *known = atomic_load_explicit(&s->layout, memory_order_acquire);
     if (!l) {
         uint64_t size = (uint64_t)atomic_load_explicit(&s->size, memory_order_relaxed);
-        return native_due(s, (uint64_t)count * size) ? NATIVE_ASK : NATIVE_DOWN;
+        return pack_filter_due(s, (uint64_t)count * size) ? PACK_FILTER_ASK : PACK_FILTER_DOWN;
     }
-    if (version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return NATIVE_ASK;
+    if (version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return PACK_FILTER_ASK;
     uint64_t wins = atomic_load_explicit(&l->quick.wins[d], memory_order_acquire);
-    if (!wins || count <= 0 || count >= l->quick.most) return NATIVE_ASK;
-    return wins >> native_size_log(count * l->size) & 1 ? NATIVE_KNOWN : NATIVE_ASK;
+    if (!wins || count <= 0 || count >= l->quick.most) return PACK_FILTER_ASK;
+    return wins >> host_pack_size_log(count * l->size) & 1 ? PACK_FILTER_KNOWN : PACK_FILTER_ASK;
 }
 /* The handle is about to be freed. */
-void native_forget(MPI_Datatype t);
+void pack_filter_forget(MPI_Datatype t);
 /* In a process without a driver: the type's layout if the calls so far are worth that it is read; else NULL. */
-struct layout *native_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
+struct layout *pack_filter_layout(enum kernel_direction d, MPI_Datatype t, int64_t count);
 /* In a process with one, of so many packed bytes between buffers that were found to lie in host memory: the same,
- * and the table holds what native_hosted asks for. False: the MPI serves. */
-bool native_meet(MPI_Datatype t, struct layout *l, int64_t bytes);
+ * and the table holds what pack_filter_hosted asks for. False: the MPI serves. */
+bool pack_filter_meet(MPI_Datatype t, struct layout *l, int64_t bytes);
 /* Reads a type at once: it will be used often. */
-void native_learn(MPI_Datatype t);
+void pack_filter_learn(MPI_Datatype t);
 /* From now on calls of t with fewer elements go straight down. */
-void native_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
-/* The end of a layout that native_layout read. */
-void native_gone(const struct layout *l);
+void pack_filter_raise(MPI_Datatype t, enum kernel_direction d, int64_t least);
+/* The end of a layout that pack_filter_layout read. */
+void pack_filter_gone(const struct layout *l);
 
 #endif

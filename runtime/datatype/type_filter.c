@@ -7,20 +7,20 @@
 
 #define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
 #define WORTH 8
-#define PARTS_LEAST HOST_OFFER_MIN   /* packed bytes of messages that may cross the wire in several parts */
+#define PARTS_LEAST SHM_SEND_MIN   /* packed bytes of messages that may cross the wire in several parts */
 #define BRIEF ((int64_t)256)   /* packed bytes of the least of brief messages */
 
-struct seen seen_types[1 << SEEN_BITS];
-_Atomic int64_t seen_least = INT64_MAX;
-_Atomic int64_t seen_collected = INT64_MAX;
+struct filter_entry filter_types[1 << FILTER_BITS];
+_Atomic int64_t filter_least = INT64_MAX;
+_Atomic int64_t filter_collected = INT64_MAX;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct seen_rules nothing(const struct layout *l)
+static struct filter_rules nothing(const struct layout *l)
 {
     (void)l;
-    return (struct seen_rules){.sends = INT64_MAX};
+    return (struct filter_rules){.sends = INT64_MAX};
 }
-static struct seen_rules (*rules)(const struct layout *) = nothing;
+static struct filter_rules (*rules)(const struct layout *) = nothing;
 
 static int64_t elements(int64_t bytes, int64_t size)
 {
@@ -28,32 +28,32 @@ static int64_t elements(int64_t bytes, int64_t size)
 }
 
 /* Fewer elements than `whole` come in one part; INT64_MAX: no part of any ends within an element. */
-static void set_collects(struct seen *s, int64_t collects, int64_t whole)
+static void set_collects(struct filter_entry *s, int64_t collects, int64_t whole)
 {
-    atomic_store(&s->collects[SEEN_OUT], collects);
+    atomic_store(&s->collects[FILTER_OUT], collects);
 #if PARTS_ARE_WHOLE
-    atomic_store(&s->collects[SEEN_ONE], collects < whole ? collects : whole);
-    atomic_store(&s->collects[SEEN_MANY], whole == INT64_MAX ? collects : 0);
+    atomic_store(&s->collects[FILTER_ONE], collects < whole ? collects : whole);
+    atomic_store(&s->collects[FILTER_MANY], whole == INT64_MAX ? collects : 0);
 #else
     (void)whole;
 #endif
 }
 
 /* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
-static struct seen *slot_of(MPI_Datatype t)
+static struct filter_entry *slot_of(MPI_Datatype t)
 {
-    struct seen *s = seen_of(t);
+    struct filter_entry *s = filter_of(t);
     MPI_Count size = 0;
     if (atomic_load_explicit(&s->type, memory_order_acquire) == t) return s;
     PMPI_Type_size_x(t, &size);
     pthread_mutex_lock(&lock);
     atomic_store(&s->type, (MPI_Datatype)0);
-    int64_t least = atomic_load(&seen_least);
-    atomic_store(&s->least[SEEN_SEND], elements(least, size));
-    atomic_store(&s->least[SEEN_RECEIVE], elements(descriptor_least(), size));
+    int64_t least = atomic_load(&filter_least);
+    atomic_store(&s->least[FILTER_SEND], elements(least, size));
+    atomic_store(&s->least[FILTER_RECEIVE], elements(rts_least(), size));
     atomic_store(&s->brief, least == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
-    atomic_store(&s->past, elements(HOST_OFFER_LEAST, size));
-    set_collects(s, elements(atomic_load(&seen_collected), size), elements(PARTS_LEAST, size));
+    atomic_store(&s->past, elements(SHM_SEND_LEAST, size));
+    set_collects(s, elements(atomic_load(&filter_collected), size), elements(PARTS_LEAST, size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
@@ -63,21 +63,21 @@ static struct seen *slot_of(MPI_Datatype t)
 
 static atomic_long unread;   /* that are gone */
 
-static bool is_unread(const struct seen *s)
+static bool is_unread(const struct filter_entry *s)
 {
     return atomic_load(&s->type) != (MPI_Datatype)0 && atomic_load(&s->uses) && !atomic_load(&s->known);
 }
 
-long seen_unread(void)
+long filter_unread(void)
 {
     long n = atomic_load(&unread);
-    for (int i = 0; i < 1 << SEEN_BITS && env_get()->stats; i++) n += is_unread(&seen_types[i]);
+    for (int i = 0; i < 1 << FILTER_BITS && env_get()->stats; i++) n += is_unread(&filter_types[i]);
     return n;
 }
 
-void seen_forget(MPI_Datatype t)
+void filter_forget(MPI_Datatype t)
 {
-    struct seen *s = seen_of(t);
+    struct filter_entry *s = filter_of(t);
     pthread_mutex_lock(&lock);
     if (env_get()->stats && atomic_load(&s->type) == t && is_unread(s)) atomic_fetch_add(&unread, 1);
     if (atomic_load(&s->type) == t) atomic_store(&s->type, (MPI_Datatype)0);
@@ -95,17 +95,17 @@ static void tell_rule(const struct layout *l, int64_t least)
 }
 
 /* Sends that the rules leave to the MPI are told by their counts from here on. */
-static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
+static void learn(struct filter_entry *s, MPI_Datatype t, const struct layout *l)
 {
-    again_learn(l);
-    struct seen_rules r = rules(l);
+    known_layouts_learn(l);
+    struct filter_rules r = rules(l);
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? r.sends : INT64_MAX;
     if (env_get()->stats && l->tree) tell_rule(l, least);
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
-        atomic_store(&s->least[SEEN_SEND], elements(least, l->size));
+        atomic_store(&s->least[FILTER_SEND], elements(least, l->size));
         if (least == INT64_MAX || !r.briefs) atomic_store(&s->brief, INT64_MAX);
-        set_collects(s, r.collects ? elements(atomic_load(&seen_collected), l->size) : INT64_MAX,
+        set_collects(s, r.collects ? elements(atomic_load(&filter_collected), l->size) : INT64_MAX,
                      !l->tree || type_cuts_nothing(l) ? INT64_MAX : elements(PARTS_LEAST, l->size));
         atomic_store(&s->packed, r.packed);
         atomic_store_explicit(&s->known, true, memory_order_release);
@@ -113,24 +113,24 @@ static void learn(struct seen *s, MPI_Datatype t, const struct layout *l)
     pthread_mutex_unlock(&lock);
 }
 
-bool seen_direct(MPI_Datatype t)
+bool filter_direct(MPI_Datatype t)
 {
-    const struct seen *s = seen_of(t);
-    return seen_is(s, t) && atomic_load_explicit(&s->known, memory_order_acquire) &&
-           !atomic_load_explicit(&s->packed, memory_order_acquire) && seen_is(s, t);
+    const struct filter_entry *s = filter_of(t);
+    return filter_is(s, t) && atomic_load_explicit(&s->known, memory_order_acquire) &&
+           !atomic_load_explicit(&s->packed, memory_order_acquire) && filter_is(s, t);
 }
 
-static bool used(const struct seen *s)
+static bool used(const struct filter_entry *s)
 {
     return atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
 }
 
-bool seen_again(MPI_Datatype t)
+bool filter_again(MPI_Datatype t)
 {
     return t != MPI_DATATYPE_NULL && used(slot_of(t));
 }
 
-void seen_learn(MPI_Datatype t)
+void filter_learn(MPI_Datatype t)
 {
     if (t != MPI_DATATYPE_NULL) atomic_store_explicit(&slot_of(t)->uses, USES, memory_order_relaxed);
 }
@@ -138,23 +138,23 @@ void seen_learn(MPI_Datatype t)
 /* Some way of stridec's own may be taken: what is read in vain is not read for long. */
 static bool gains(const struct layout *l, int64_t bytes)
 {
-    struct seen_rules r = rules(l);
+    struct filter_rules r = rules(l);
     return bytes >= r.sends || r.packed || r.collects;
 }
 
 /* True of a type whose layout has been used before by another one. */
-static bool returns(struct seen *s, MPI_Datatype t, int64_t count)
+static bool returns(struct filter_entry *s, MPI_Datatype t, int64_t count)
 {
     MPI_Count size = 0;
     int64_t bytes;
     if (PMPI_Type_size_x(t, &size) != MPI_SUCCESS || __builtin_mul_overflow(size, count, &bytes)) return false;
-    if (!again_layout(t, bytes, gains)) return false;
+    if (!known_layouts_layout(t, bytes, gains)) return false;
     atomic_store_explicit(&s->uses, USES, memory_order_relaxed);
     return true;
 }
 
 /* That of a type that has been used before. */
-static struct layout *due(struct seen *s, MPI_Datatype t, int64_t count, unsigned worth)
+static struct layout *due(struct filter_entry *s, MPI_Datatype t, int64_t count, unsigned worth)
 {
     bool again = used(s);
     if (!again && worth == WORTH && !atomic_load_explicit(&s->uses, memory_order_relaxed)) again = returns(s, t, count);
@@ -164,109 +164,109 @@ static struct layout *due(struct seen *s, MPI_Datatype t, int64_t count, unsigne
     return l && l->kernel ? l : NULL;
 }
 
-struct layout *seen_sends(MPI_Datatype t, int64_t count)
+struct layout *filter_sends(MPI_Datatype t, int64_t count)
 {
-    int64_t least = atomic_load_explicit(&seen_least, memory_order_relaxed);
+    int64_t least = atomic_load_explicit(&filter_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || least == INT64_MAX || host_type_plain(t)) return NULL;
-    struct seen *s = slot_of(t);
+    struct filter_entry *s = slot_of(t);
     struct layout *l =
-        count >= atomic_load_explicit(&s->least[SEEN_SEND], memory_order_relaxed) ? due(s, t, count, WORTH) : NULL;
+        count >= atomic_load_explicit(&s->least[FILTER_SEND], memory_order_relaxed) ? due(s, t, count, WORTH) : NULL;
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
 }
 
-struct layout *seen_brief(MPI_Datatype t, int64_t count)
+struct layout *filter_brief(MPI_Datatype t, int64_t count)
 {
-    int64_t full = atomic_load_explicit(&seen_least, memory_order_relaxed);
+    int64_t full = atomic_load_explicit(&filter_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
-    struct seen *s = slot_of(t);
+    struct filter_entry *s = slot_of(t);
     struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, count, 1) : NULL;
     return l && rules(l).briefs && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
 }
 
-void seen_settle(MPI_Datatype t, int64_t elements)
+void filter_settle(MPI_Datatype t, int64_t elements)
 {
-    struct seen *s = seen_of(t);
+    struct filter_entry *s = filter_of(t);
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t && elements > atomic_load(&s->brief)) atomic_store(&s->brief, elements);
     pthread_mutex_unlock(&lock);
 }
 
-struct layout *seen_packed(MPI_Datatype t, int64_t count)
+struct layout *filter_packed(MPI_Datatype t, int64_t count)
 {
-    bool none = atomic_load_explicit(&seen_least, memory_order_relaxed) == INT64_MAX;
-    if (none || host_type_plain(t) || !seen_receives(t, count)) return NULL;
+    bool none = atomic_load_explicit(&filter_least, memory_order_relaxed) == INT64_MAX;
+    if (none || host_type_plain(t) || !filter_receives(t, count)) return NULL;
     struct layout *l = due(slot_of(t), t, count, WORTH);
     return l && rules(l).packed && layout_bytes(l, count) >= 0 && !layout_contiguous(l, count) ? l : NULL;
 }
 
-int seen_ranks(MPI_Comm comm)
+int filter_ranks(MPI_Comm comm)
 {
     int inter = 1, ranks = -1;
     if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return -1;
     return PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS ? ranks : -1;
 }
 
-bool seen_at_root(int root, MPI_Comm comm)
+bool filter_at_root(int root, MPI_Comm comm)
 {
     int rank = root;
     PMPI_Comm_rank(comm, &rank);
     return rank == root;
 }
 
-bool seen_list_ignores(enum seen_part part, int ranks, const int counts[], MPI_Datatype type,
-                       const MPI_Datatype types[])
+bool filter_list_ignores(enum filter_part part, int ranks, const int counts[], MPI_Datatype type,
+                         const MPI_Datatype types[])
 {
-    if (!types && seen_collective_ignores(part, type, SEEN_COUNTS)) return true;
+    if (!types && filter_collective_ignores(part, type, FILTER_COUNTS)) return true;
     for (int i = 0; i < ranks; i++)
-        if (!seen_collective_ignores(part, types ? types[i] : type, counts[i])) return false;
+        if (!filter_collective_ignores(part, types ? types[i] : type, counts[i])) return false;
     return true;
 }
 
 #if PARTS_ARE_WHOLE
-static bool cuts_nothing(const struct seen *s, MPI_Datatype t)
+static bool cuts_nothing(const struct filter_entry *s, MPI_Datatype t)
 {
-    return seen_is(s, t) && seen_number(&s->collects[SEEN_MANY]) && seen_is(s, t);
+    return filter_is(s, t) && filter_number(&s->collects[FILTER_MANY]) && filter_is(s, t);
 }
 
-bool seen_whole(MPI_Datatype t, int64_t count)
+bool filter_whole(MPI_Datatype t, int64_t count)
 {
     MPI_Count size = 0;
-    if (t == MPI_DATATYPE_NULL || host_type_plain(t) || !descriptors_armed()) return true;
-    struct seen *s = slot_of(t);
+    if (t == MPI_DATATYPE_NULL || host_type_plain(t) || !rts_armed()) return true;
+    struct filter_entry *s = slot_of(t);
     if (cuts_nothing(s, t)) return true;
     PMPI_Type_size_x(t, &size);
     bool one = count < elements(PARTS_LEAST, size);
-    if (!one) seen_learn(t);
+    if (!one) filter_learn(t);
     due(s, t, count, WORTH);
     return one || cuts_nothing(s, t);
 }
 #else
-bool seen_whole(MPI_Datatype t, int64_t count)
+bool filter_whole(MPI_Datatype t, int64_t count)
 {
     return (void)t, (void)count, true;
 }
 #endif
 
-bool seen_gains(MPI_Datatype t, int64_t count)
+bool filter_gains(MPI_Datatype t, int64_t count)
 {
     if (t == MPI_DATATYPE_NULL || host_type_plain(t)) return false;
-    return count >= atomic_load_explicit(&slot_of(t)->collects[SEEN_OUT], memory_order_relaxed);
+    return count >= atomic_load_explicit(&slot_of(t)->collects[FILTER_OUT], memory_order_relaxed);
 }
 
-bool seen_collects(MPI_Datatype t, int64_t count)
+bool filter_collects(MPI_Datatype t, int64_t count)
 {
     return t != MPI_DATATYPE_NULL && (host_type_plain(t) || due(slot_of(t), t, count, WORTH));
 }
 
-bool seen_receives(MPI_Datatype t, int64_t count)
+bool filter_receives(MPI_Datatype t, int64_t count)
 {
-    if (t == MPI_DATATYPE_NULL || !descriptors_armed()) return false;
-    const struct seen *s = slot_of(t);
-    return count >= seen_number(&s->least[SEEN_RECEIVE]) || !seen_is(s, t);
+    if (t == MPI_DATATYPE_NULL || !rts_armed()) return false;
+    const struct filter_entry *s = slot_of(t);
+    return count >= filter_number(&s->least[FILTER_RECEIVE]) || !filter_is(s, t);
 }
 
-void seen_start(int64_t least, int64_t collected, struct seen_rules (*told)(const struct layout *))
+void filter_start(int64_t least, int64_t collected, struct filter_rules (*told)(const struct layout *))
 {
     rules = told;
-    atomic_store(&seen_least, least), atomic_store(&seen_collected, collected);
+    atomic_store(&filter_least, least), atomic_store(&filter_collected, collected);
 }

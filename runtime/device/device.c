@@ -394,7 +394,7 @@ void device_finish(void)
     for (struct device *d = device_first(); d; d = d->next) {
         if (!device_try_enter(d)) continue;
         streams_drop(d);
-        buffers_drop(d);
+        mempool_drop(d);
         device_leave(d);
     }
 }

@@ -90,21 +90,21 @@ enum buffer_kind {
                         marks (kernel.h) */
     BUFFER_PINNED    /* pinned host memory, mapped, usable from every context */
 };
-struct buffer {
+struct pool_buffer {
     enum buffer_kind kind;
     void *host;            /* address for the host; NULL for device memory */
     CUdeviceptr address;   /* address for kernels and copies on d */
     size_t bytes;          /* capacity, at least what was asked for; 256-byte aligned */
     struct device *device;
     struct device *home;   /* of pinned memory: in whose context it was allocated; it goes with that */
-    struct buffer *next;   /* in the pool */
+    struct pool_buffer *next;   /* in the pool */
 };
 #define BUFFER_MARKS 65536
 /* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found
  * again). Enters the device to allocate. NULL when memory is out, after giving the pool's free buffers back
  * (logged). */
-struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes);
-void buffer_put(struct buffer *b);   /* NULL is allowed; any context may be current */
+struct pool_buffer *mempool_get(struct device *d, enum buffer_kind kind, size_t bytes);
+void mempool_put(struct pool_buffer *b);   /* NULL is allowed; any context may be current */
 
 /* A line for the log: the driver's name and text of an error. Static storage. */
 const char *driver_error(CUresult r) __attribute__((cold));

@@ -9,8 +9,8 @@
 #define POOL_STEPS 16 /* sizes from one power of two to the next */
 #define POOL_CLASSES (48 * POOL_STEPS)
 struct pool {
-    struct latch latch;
-    struct buffer *free[POOL_CLASSES]; /* by size (mempool.c) */
+    struct spinlock latch;
+    struct pool_buffer *free[POOL_CLASSES];   /* by size (mempool.c) */
     size_t kept, limit;                /* bytes in the free lists, and how many may stay there */
 };
 
@@ -25,11 +25,11 @@ struct place {
     CUdeviceptr sign;     /* an allocation in the context, and the driver's number for it; 0 where there was no memory */
     uint64_t sign_id;
     pthread_mutex_t lock; /* of what streams have: their numbers and words */
-    struct latch latch;   /* of the unused ones: */
+    struct spinlock latch;   /* of the unused ones: */
     struct stream *streams;
     int streams_kept;
     uint64_t numbers;      /* a bit for each number below FLAGS that a stream has */
-    struct buffer *flags;  /* the words of those streams; NULL until wanted, or where there is no memory */
+    struct pool_buffer *flags;   /* the words of those streams; NULL until wanted, or where there is no memory */
     atomic_bool flags_had; /* they were asked for */
     atomic_uint ticket;    /* the last one; of all streams of the device, so that a late store is no other's */
     struct pool pool, marked; /* of device memory; of BUFFER_MARKED */
@@ -52,6 +52,6 @@ bool device_lives(struct device *d);
 bool device_try_enter(struct device *d);
 /* Both give back what is pooled for d, which must be entered. */
 void streams_drop(struct device *d);
-void buffers_drop(struct device *d);
+void mempool_drop(struct device *d);
 
 #endif

@@ -38,31 +38,31 @@ static int class_of(enum buffer_kind kind, size_t bytes)
     return class < POOL_CLASSES ? class : -1;
 }
 
-static struct buffer *pool_take(struct pool *pool, int class)
+static struct pool_buffer *pool_take(struct pool *pool, int class)
 {
-    latch_close(&pool->latch);
-    struct buffer *b = pool->free[class];
+    spinlock_lock(&pool->latch);
+    struct pool_buffer *b = pool->free[class];
     if (b) {
         pool->free[class] = b->next;
         pool->kept -= b->bytes;
         b->next = NULL;
     }
-    latch_open(&pool->latch);
+    spinlock_unlock(&pool->latch);
     return b;
 }
 
-static bool pool_keep(struct pool *pool, struct buffer *b)
+static bool pool_keep(struct pool *pool, struct pool_buffer *b)
 {
     int class = class_of(b->kind, b->bytes);
     if (size_of(class) != b->bytes) return false;
-    latch_close(&pool->latch);
+    spinlock_lock(&pool->latch);
     bool keep = b->bytes <= pool->limit && pool->kept <= pool->limit - b->bytes;
     if (keep) {
         b->next = pool->free[class];
         pool->free[class] = b;
         pool->kept += b->bytes;
     }
-    latch_open(&pool->latch);
+    spinlock_unlock(&pool->latch);
     return keep;
 }
 
@@ -73,7 +73,7 @@ static CUdeviceptr marks_of(enum buffer_kind kind)
 }
 
 /* Any context must be current for pinned memory, the buffer's own for device memory. */
-static void release(struct buffer *b)
+static void release(struct pool_buffer *b)
 {
     if (b->kind != BUFFER_PINNED)
         driver_get()->cuMemFree(b->address - marks_of(b->kind));
@@ -84,7 +84,7 @@ static void release(struct buffer *b)
 
 static void pool_drop(struct pool *pool)
 {
-    struct buffer *b;
+    struct pool_buffer *b;
     for (int c = 0; c < POOL_CLASSES; c++)
         while ((b = pool_take(pool, c))) release(b);
 }
@@ -99,7 +99,7 @@ static CUresult clear(struct device *d, CUdeviceptr from, size_t bytes)
     return r;
 }
 
-static CUresult allocate_on_device(struct buffer *b, size_t bytes)
+static CUresult allocate_on_device(struct pool_buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     CUdeviceptr marks = marks_of(b->kind);
@@ -111,7 +111,7 @@ static CUresult allocate_on_device(struct buffer *b, size_t bytes)
     return r;
 }
 
-static CUresult allocate(struct buffer *b, size_t bytes)
+static CUresult allocate(struct pool_buffer *b, size_t bytes)
 {
     const struct driver *driver = driver_get();
     b->bytes = bytes;
@@ -125,18 +125,18 @@ static CUresult allocate(struct buffer *b, size_t bytes)
 }
 
 /* The rounded size; with empty pools again; then with nothing but what was asked for. */
-static CUresult allocate_hard(struct device *d, struct buffer *b, size_t rounded, size_t bytes)
+static CUresult allocate_hard(struct device *d, struct pool_buffer *b, size_t rounded, size_t bytes)
 {
     CUresult r = allocate(b, rounded);
     if (r == CUDA_SUCCESS) return r;
-    buffers_drop(d);
+    mempool_drop(d);
     r = allocate(b, rounded);
     if (r == CUDA_SUCCESS || bytes > SIZE_MAX - SMALLEST) return r;
     return allocate(b, (bytes + SMALLEST - 1) / SMALLEST * SMALLEST);
 }
 
 /* Under unified addressing the address is the same in every context; elsewhere it is each context's own. */
-static bool move_to(struct buffer *b, struct device *d)
+static bool move_to(struct pool_buffer *b, struct device *d)
 {
     if (b->device == d) return true;
     b->device = d;
@@ -144,15 +144,15 @@ static bool move_to(struct buffer *b, struct device *d)
 }
 
 /* From the pool, without what is gone. */
-static struct buffer *take(struct device *d, enum buffer_kind kind, int class)
+static struct pool_buffer *take(struct device *d, enum buffer_kind kind, int class)
 {
-    struct buffer *b;
+    struct pool_buffer *b;
     while ((b = pool_take(pool_of(d, kind), class)) && b->home != d && !device_lives(b->home)) free(b);
     return b;
 }
 
 /* With the device entered. Replaces b, which another device had or which is NULL. */
-static struct buffer *make(struct device *d, enum buffer_kind kind, int class, size_t bytes, struct buffer *b)
+static struct pool_buffer *make(struct device *d, enum buffer_kind kind, int class, size_t bytes, struct pool_buffer *b)
 {
     if (b && move_to(b, d)) return b;
     if (b) release(b);
@@ -171,14 +171,14 @@ static struct buffer *make(struct device *d, enum buffer_kind kind, int class, s
     return NULL;
 }
 
-struct buffer *buffer_get(struct device *d, enum buffer_kind kind, size_t bytes)
+struct pool_buffer *mempool_get(struct device *d, enum buffer_kind kind, size_t bytes)
 {
     int class = class_of(kind, bytes);
-    struct buffer *b = class < 0 ? NULL : take(d, kind, class);
+    struct pool_buffer *b = class < 0 ? NULL : take(d, kind, class);
     if (b) b->kind = kind;
     if (b && b->device == d) return b;
     if (class < 0) return log_write(LOG_ERROR, "no buffer of %zu bytes: too long", bytes), NULL;
-    if (device_enter(d)) return buffer_put(b), NULL;
+    if (device_enter(d)) return mempool_put(b), NULL;
     b = make(d, kind, class, bytes, b);
     device_leave(d);
     return b;
@@ -201,7 +201,7 @@ static void look(struct device *d)
     device_leave(d);
 }
 
-void buffer_put(struct buffer *b)
+void mempool_put(struct pool_buffer *b)
 {
     if (!b) return;
     struct device *d = b->device;
@@ -219,7 +219,7 @@ void buffer_put(struct buffer *b)
     device_leave(d);
 }
 
-void buffers_drop(struct device *d)
+void mempool_drop(struct device *d)
 {
     pool_drop(&place_of(d)->pool);
     pool_drop(&place_of(d)->marked);

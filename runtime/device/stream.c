@@ -64,20 +64,20 @@ static struct stream *create(struct device *d)
 struct stream *stream_get(struct device *d)
 {
     struct place *p = place_of(d);
-    latch_close(&p->latch);
+    spinlock_lock(&p->latch);
     struct stream *s = p->streams;
     if (s) p->streams = s->next, p->streams_kept--;
-    latch_open(&p->latch);
+    spinlock_unlock(&p->latch);
     return s ? s : create(d);
 }
 
 /* False where so many are kept already. */
 static bool keep(struct place *p, struct stream *s, int most)
 {
-    latch_close(&p->latch);
+    spinlock_lock(&p->latch);
     bool kept = p->streams_kept < most;
     if (kept) s->next = p->streams, p->streams = s, p->streams_kept++;
-    latch_open(&p->latch);
+    spinlock_unlock(&p->latch);
     return kept;
 }
 
@@ -102,13 +102,13 @@ CUstream stream_use(struct stream *s)
 }
 
 /* Asked for once: where there is no memory for the words, streams do without. */
-static struct buffer *flags_of(struct device *d)
+static struct pool_buffer *flags_of(struct device *d)
 {
     struct place *p = place_of(d);
     if (atomic_load_explicit(&p->flags_had, memory_order_acquire)) return p->flags;
     pthread_mutex_lock(&p->lock);
     if (!atomic_load(&p->flags_had)) {
-        p->flags = buffer_get(d, BUFFER_PINNED, FLAGS * FLAG_BYTES);
+        p->flags = mempool_get(d, BUFFER_PINNED, FLAGS * FLAG_BYTES);
         if (p->flags) memset(p->flags->host, 0, p->flags->bytes);
         atomic_store_explicit(&p->flags_had, true, memory_order_release);
     }
@@ -135,7 +135,7 @@ static size_t word_at(const struct stream *s, enum word word)
 /* Where a kernel may store *ticket; 0 where the stream has no words. */
 static CUdeviceptr word_for(struct device *d, const struct stream *s, enum word word, uint64_t *ticket)
 {
-    struct buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
+    struct pool_buffer *flags = s->number >= FLAGS ? NULL : flags_of(d);
     if (!flags) return 0;
     *ticket = next_ticket(place_of(d));
     return flags->address + word_at(s, word);
@@ -173,7 +173,7 @@ static bool told(struct device *d, const struct stream *s)
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) == s->ticket) return true;
-            spin_pause();
+            cpu_pause();
         }
     } while (stats_now() < until);
     return false;
@@ -200,15 +200,15 @@ void streams_drop(struct device *d)
 {
     struct place *p = place_of(d);
     struct stream *s, *next;
-    latch_close(&p->latch);
+    spinlock_lock(&p->latch);
     s = p->streams;
     p->streams = NULL, p->streams_kept = 0;
-    latch_open(&p->latch);
+    spinlock_unlock(&p->latch);
     for (; s; s = next) next = s->next, destroy(p, s);
     pthread_mutex_lock(&p->lock);
     /* A stream that somebody still holds may still be told of its end. */
     if (!p->numbers && atomic_exchange(&p->flags_had, false)) {
-        buffer_put(p->flags);
+        mempool_put(p->flags);
         p->flags = NULL;
     }
     pthread_mutex_unlock(&p->lock);

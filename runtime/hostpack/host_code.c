@@ -96,20 +96,21 @@ static bool use_image(struct load *l, const char *origin)
 
 static bool from_aot(struct load *l)
 {
-    return aot_load(l->signature, cc_machine(), &l->image, &l->bytes) == 0 && use_image(l, "made ahead of time");
+    return aot_load(l->signature, host_compiler_machine(), &l->image, &l->bytes) == 0 &&
+           use_image(l, "made ahead of time");
 }
 
 static bool from_cache(struct load *l)
 {
-    if (cache_load(l->key, &l->image, &l->bytes) != 0) return false;
+    if (module_cache_load(l->key, &l->image, &l->bytes) != 0) return false;
     if (use_image(l, "cached")) return true;
-    cache_remove(l->key);
+    module_cache_remove(l->key);
     return false;
 }
 
 static bool stopped(void)
 {
-    return !worker_wanted();
+    return !compile_queue_wanted();
 }
 
 static bool from_source(struct load *l)
@@ -124,17 +125,18 @@ static bool from_source(struct load *l)
         return false;
     }
     dump_host(l->signature, code.source, code.why);
-    int turn = cores_turn(stopped), failed = cc_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    int turn = cores_turn(stopped),
+        failed = host_compiler_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
     cores_turn_ends(turn);
     gen_kernel_free(&code);
-    if (failed && !worker_wanted()) return false;
+    if (failed && !compile_queue_wanted()) return false;
     if (failed) {
         failures++;
         log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
         return false;
     }
     failures = 0;
-    cache_store(l->key, l->image, l->bytes);
+    module_cache_store(l->key, l->image, l->bytes);
     return use_image(l, "compiled");
 }
 
@@ -142,23 +144,24 @@ static bool from_source(struct load *l)
 static bool compiled(struct load *l)
 {
     struct reason why;
-    if (!cc_path(&why)) {
+    if (!host_compiler_path(&why)) {
         log_once(env_get()->cc ? LOG_WARN : LOG_INFO, "no cc",
                  "data in host memory is packed without code of its own: %s", why.text);
         return false;
     }
-    if (asprintf(&l->key, "%s %s %s cc-%s", cc_machine(), gen_version(), l->signature, cc_identity()) < 0) {
+    if (asprintf(&l->key, "%s %s %s cc-%s", host_compiler_machine(), gen_version(), l->signature,
+                 host_compiler_identity()) < 0) {
         l->key = NULL;
         return false;
     }
     if (from_cache(l)) return true;
-    int lock = cache_lock(l->key, stopped);
+    int lock = module_cache_lock(l->key, stopped);
     bool done = (lock >= 0 && from_cache(l)) || (!stopped() && from_source(l));
-    cache_unlock(lock, l->key);
+    module_cache_unlock(lock, l->key);
     return done;
 }
 
-static enum stage native_load(struct gen **gen, struct module *m)
+static enum stage host_pack_load(struct gen **gen, struct module *m)
 {
     struct load l = {.gen = gen, .module = m, .signature = m->kernel->form ? form_signature(m->kernel->form) : NULL};
     if (!l.signature || m->kernel->family == GEN_GENERIC) return STAGE_FAILED;
@@ -167,10 +170,10 @@ static enum stage native_load(struct gen **gen, struct module *m)
     return done ? STAGE_READY : STAGE_FAILED;
 }
 
-static void native_unload(struct module *m)
+static void host_pack_unload(struct module *m)
 {
     if (m->library) dlclose(m->library);
     m->library = NULL;
 }
 
-const struct code_target host_target = {.load = native_load, .unload = native_unload};
+const struct code_target host_target = {.load = host_pack_load, .unload = host_pack_unload};

@@ -33,8 +33,8 @@
 #define FOR_THIS_MACHINE "-mcpu=native"   /* older compilers do not know the other there */
 #endif
 
-int cc_patience = 300;
-atomic_int cc_awaited;
+int host_compiler_patience = 300;
+atomic_int host_compiler_awaited;
 
 static char path[PATH_MAX], identity[32];
 static struct reason missing;
@@ -87,7 +87,7 @@ static void find_compiler(void)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-const char *cc_path(struct reason *why)
+const char *host_compiler_path(struct reason *why)
 {
     pthread_once(&once, find_compiler);
     if (path[0]) return path;
@@ -95,7 +95,7 @@ const char *cc_path(struct reason *why)
     return NULL;
 }
 
-const char *cc_identity(void)
+const char *host_compiler_identity(void)
 {
     pthread_once(&once, find_compiler);
     return identity;
@@ -168,7 +168,7 @@ static void find_machine(void)
     snprintf(machine, sizeof machine, "host-%016llx", (unsigned long long)hash);
 }
 
-const char *cc_machine(void)
+const char *host_compiler_machine(void)
 {
     static pthread_once_t looked = PTHREAD_ONCE_INIT;
     pthread_once(&looked, find_machine);
@@ -185,7 +185,7 @@ struct room {
 };
 
 /* With what a compiler that was killed has left there. */
-static void room_remove(const char *folder)
+static void shm_pool_remove(const char *folder)
 {
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
@@ -194,7 +194,7 @@ static void room_remove(const char *folder)
 }
 
 /* Of a process that was killed meanwhile. */
-static bool room_is_left(int in, const char *name)
+static bool shm_pool_is_left(int in, const char *name)
 {
     struct stat st;
     return !strncmp(name, ROOM, strlen(ROOM)) && strlen(name) == strlen(ROOM "XXXXXX") &&
@@ -208,21 +208,21 @@ static const char *temporary_folder(void)
     return folder ? folder : "/tmp";
 }
 
-static void rooms_sweep(void)
+static void shm_pool_sweep(void)
 {
     char folder[PATH_MAX];
     DIR *d = opendir(temporary_folder());
     for (struct dirent *e; d && (e = readdir(d));)
-        if (room_is_left(dirfd(d), e->d_name) &&
+        if (shm_pool_is_left(dirfd(d), e->d_name) &&
             (size_t)snprintf(folder, sizeof folder, "%s/%s", temporary_folder(), e->d_name) < sizeof folder)
-            room_remove(folder);
+            shm_pool_remove(folder);
     if (d) closedir(d);
 }
 
-static bool room_make(struct room *r, struct reason *why)
+static bool shm_pool_make(struct room *r, struct reason *why)
 {
     static pthread_once_t swept = PTHREAD_ONCE_INIT;
-    pthread_once(&swept, rooms_sweep);
+    pthread_once(&swept, shm_pool_sweep);
     int n = snprintf(r->folder, sizeof r->folder, "%s/" ROOM "XXXXXX", temporary_folder());
     if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
         snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
@@ -288,7 +288,7 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
-    if (!error && !atomic_load(&cc_awaited)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
+    if (!error && !atomic_load(&host_compiler_awaited)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     free(environment);
@@ -304,7 +304,7 @@ static bool await(pid_t child, bool (*stop)(void), bool *late)
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return errno == ECHILD;
-        *late = stats_now() - begun > cc_patience * INT64_C(1000000000);
+        *late = stats_now() - begun > host_compiler_patience * INT64_C(1000000000);
         if (*late || (stop && stop())) {
             kill(-child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
@@ -336,7 +336,7 @@ static bool is_cut(const void *library, size_t bytes)
     return h.e_shoff > bytes || (size_t)h.e_shnum * h.e_shentsize > bytes - h.e_shoff;
 }
 
-static bool take(const struct room *r, enum cc_output output, void **data, size_t *bytes)
+static bool take(const struct room *r, enum host_compiler_output output, void **data, size_t *bytes)
 {
     *data = read_whole(r->object, bytes);
     if (*data && *bytes && (output != CC_LIBRARY || !is_cut(*data, *bytes))) return true;
@@ -345,16 +345,16 @@ static bool take(const struct room *r, enum cc_output output, void **data, size_
     return false;
 }
 
-int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
-               struct reason *why)
+int host_compiler_compile(const char *source, enum host_compiler_output output, bool (*stop)(void), void **data,
+                          size_t *bytes, struct reason *why)
 {
     struct room r;
     pid_t child;
     bool late = false;
-    if (!cc_path(why) || !room_make(&r, why)) return -1;
+    if (!host_compiler_path(why) || !shm_pool_make(&r, why)) return -1;
     char *argv[SETTINGS_MAX + 16] = {path, "-O3", FOR_THIS_MACHINE, "-w", "-fPIC", "-o", r.object, r.source};
     size_t n = 8;
-    cc_machine();
+    host_compiler_machine();
     for (size_t i = 0; settings[i]; i++) argv[n++] = settings[i];
     /* The code calls memmove alone, which the process has. */
     if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
@@ -366,8 +366,8 @@ int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), vo
             snprintf(why->text, sizeof why->text, "%.150s can't be run: %s", path, strerror(error));
         else if (!(await(child, stop, &late) && take(&r, output, data, bytes)))
             explain(&r, why);
-        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, cc_patience);
+        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, host_compiler_patience);
     }
-    room_remove(r.folder);
+    shm_pool_remove(r.folder);
     return *data ? 0 : -1;
 }

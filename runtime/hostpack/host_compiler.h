@@ -7,23 +7,23 @@
 #include "../../gen/tree.h"
 #include <stdatomic.h>
 
-enum cc_output { CC_LIBRARY, CC_ASSEMBLY };
+enum host_compiler_output { CC_LIBRARY, CC_ASSEMBLY };
 
 /* STRIDEC_CC, else the first of cc, gcc and clang on PATH; NULL with *why (may be NULL). Looked for once. Static
  * storage. */
-const char *cc_path(struct reason *why);
+const char *host_compiler_path(struct reason *why);
 /* What tells the code of one compiler from another's: its path, size and date. Static storage; "" without one. */
-const char *cc_identity(void);
+const char *host_compiler_identity(void);
 /* This processor, as far as code made for it depends on that: "host-" and 16 hex digits. Static storage. */
-const char *cc_machine(void);
+const char *host_compiler_machine(void);
 /* Compiles C for this processor. `stop` (may be NULL) is asked now and then; once it says yes, the compiler is
- * killed, as it is where it takes more than cc_patience seconds. 0 and malloc'd *data (assembly is terminated text),
+ * killed, as it is where it takes more than host_compiler_patience seconds. 0 and malloc'd *data (assembly is terminated text),
  * or -1 with the compiler's first complaint in *why. Any thread. */
-int cc_compile(const char *source, enum cc_output output, bool (*stop)(void), void **data, size_t *bytes,
-               struct reason *why);
+int host_compiler_compile(const char *source, enum host_compiler_output output, bool (*stop)(void), void **data,
+                          size_t *bytes, struct reason *why);
 
-extern int cc_patience;
+extern int host_compiler_patience;
 /* How many threads wait for what is compiled: while there are some, compilers run at the caller's priority. */
-extern atomic_int cc_awaited;
+extern atomic_int host_compiler_awaited;
 
 #endif

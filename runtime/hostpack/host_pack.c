@@ -11,18 +11,18 @@
 #define USES 1
 #define USES_SCARCE 16
 
-static void native_free(struct native *n)
+static void host_pack_free(struct host_pack *n)
 {
     if (n) free(atomic_load(&n->lists));
     free(n);
 }
 
-struct native *native_of(struct kernel *k)
+struct host_pack *host_pack_of(struct kernel *k)
 {
-    struct native *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
+    struct host_pack *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
     if (n) return n;
     n = calloc(1, sizeof *n);
-    atomic_store(&k->native_free, native_free);
+    atomic_store(&k->host_pack_free, host_pack_free);
     if (n && !atomic_compare_exchange_strong(&k->native, &none, n)) {
         free(n);
         n = none;
@@ -30,9 +30,9 @@ struct native *native_of(struct kernel *k)
     return n;
 }
 
-const struct stridec_host_list *native_lists(struct kernel *k)
+const struct stridec_host_list *host_pack_lists(struct kernel *k)
 {
-    struct native *n = native_of(k);
+    struct host_pack *n = host_pack_of(k);
     struct stridec_host_list *l = n ? atomic_load_explicit(&n->lists, memory_order_acquire) : NULL, *none = NULL;
     struct reason why;
     if (l || !n) return l;
@@ -66,22 +66,22 @@ static struct module *code(struct kernel *k, bool counts)
     return stage == STAGE_READY ? m : NULL;
 }
 
-struct module *native_code(struct kernel *k)
+struct module *host_pack_code(struct kernel *k)
 {
     return code(k, true);
 }
 
-bool native_hopeful(struct kernel *k)
+bool host_pack_hopeful(struct kernel *k)
 {
     struct module *m = module_in_host(k);
     return m && (module_stage(m) == STAGE_PENDING || module_stage(m) == STAGE_NONE);
 }
 
-bool native_by_code(struct layout *l, int way, struct stridec_host *a)
+bool host_pack_by_code(struct layout *l, int way, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
     struct module *m = code(k, a->begin == 0);
-    if (!m || (form_has_lists(k->form) && !(a->list = native_lists(k)))) return false;
+    if (!m || (form_has_lists(k->form) && !(a->list = host_pack_lists(k)))) return false;
     a->user += (uint64_t)l->tree->off;
     a->wrap = launch_wraps(k->tree, l->extent, a->end);
     m->host[way](a);
@@ -95,43 +95,43 @@ static bool move(struct layout *l, enum kernel_direction direction, const void *
     if (!l->kernel || begin >= end) return true;
     uintptr_t at = (uintptr_t)user;
     struct stridec_host a = {.packed = packed, .user = at, .extent = l->extent, .begin = begin, .end = end};
-    if (native_by_code(l, direction, &a)) return true;
+    if (host_pack_by_code(l, direction, &a)) return true;
     if (direction == KERNEL_PACK) tree_pack(l->tree, packed, at, l->extent, begin, end);
     else tree_unpack(l->tree, packed, at, l->extent, begin, end);
     return true;
 }
 
-bool native_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end)
+bool host_pack_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end)
 {
     (void)count;
     return move(l, KERNEL_PACK, user, packed, begin, end);
 }
 
-bool native_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end)
+bool host_pack_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end)
 {
     (void)count;
     return move(l, KERNEL_UNPACK, user, (void *)(uintptr_t)packed, begin, end);
 }
 
-int native_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
+int host_pack_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed)
 {
-    native_count(l);
-    native_run(l, d, user, count, packed, count * l->size);
+    host_pack_count(l);
+    host_pack_run(l, d, user, count, packed, count * l->size);
     return MPI_SUCCESS;
 }
 
-int native_comes(struct layout *l)
+int host_pack_comes(struct layout *l)
 {
     if (!l->kernel) return -1;
-    return native_code(l->kernel) ? 1 : native_hopeful(l->kernel) ? 0 : -1;
+    return host_pack_code(l->kernel) ? 1 : host_pack_hopeful(l->kernel) ? 0 : -1;
 }
 
-int native_ready(struct layout *l, bool wait)
+int host_pack_ready(struct layout *l, bool wait)
 {
     struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
-    atomic_fetch_add(&cc_awaited, wait);
+    atomic_fetch_add(&host_compiler_awaited, wait);
     if (m) module_request(m);
     if (m && wait) kernel_wait(l->kernel);
-    atomic_fetch_sub(&cc_awaited, wait);
-    return l->kernel ? native_comes(l) : -1;
+    atomic_fetch_sub(&host_compiler_awaited, wait);
+    return l->kernel ? host_pack_comes(l) : -1;
 }

@@ -16,7 +16,7 @@
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
 -- large: the form NAME_c exists too; so it does for every packed and staged row that is not `small`.
 -- as, why: what `stridec doctor --calls` says; where not by how.
--- quick: of rows that native_judge (runtime/hostpack/host_pack.h) knows about: their direction and the names of its arguments.
+-- quick: of rows that pack_filter_judge (runtime/hostpack/host_pack.h) knows about: their direction and the names of its arguments.
 -- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in args.h).
 -- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next
 --   synchronisation) or "file" (until the call NAME with _end for _begin).
@@ -53,7 +53,7 @@ row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
-row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!native_keeps(datatype) && !seen_knows(datatype)",
+row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!pack_filter_keeps(datatype) && !filter_knows(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
 row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "always", as = "passed",
   why = "the statistics show the name" })

@@ -52,16 +52,16 @@ static void start(void)
         return;
     }
     /* Where no descriptor comes packed bytes may, in parts that the MPI can't take by every type (byte_types.h). */
-    const int64_t nothing = PARTS_ARE_WHOLE ? HOST_OFFER_MIN : INT64_MAX;
-    const int64_t least[] = {[NODE_NOTHING] = nothing, [NODE_HOST] = HOST_OFFER_MIN, [NODE_DEVICE] = BRIEF_MIN};
+    const int64_t nothing = PARTS_ARE_WHOLE ? SHM_SEND_MIN : INT64_MAX;
+    const int64_t least[] = {[NODE_NOTHING] = nothing, [NODE_HOST] = SHM_SEND_MIN, [NODE_DEVICE] = RTS_SHORT_MIN};
     enum node_offers offers = node_start();
-    if (offers && aside_start()) node_finish(), offers = NODE_NOTHING;
-    descriptors_arm(least[offers]);
+    if (offers && probed_start()) node_finish(), offers = NODE_NOTHING;
+    rts_arm(least[offers]);
     if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
     count_neighbors(rank);
-    native_start();
-    seen_start(offers && env_get()->host != ENV_HOST_OFF ? HOST_OFFER_LEAST : INT64_MAX, host_collects_least(),
-               host_rules);
+    pack_filter_start();
+    filter_start(offers && env_get()->host != ENV_HOST_OFF ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
+                 host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
 
@@ -70,7 +70,7 @@ static void begin(bool threads)
     pthread_mutex_lock(&lock);
     record_begin(threads);
     if (begun++ == 0) start();
-    else descriptors_arm(descriptor_least());   /* threads may be new */
+    else rts_arm(rts_least());   /* threads may be new */
     pthread_mutex_unlock(&lock);
 }
 
@@ -86,7 +86,7 @@ static const char *why_empty(bool active)
 
 static void report(MPI_Comm comm, bool active)
 {
-    stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? seen_unread() : 0});
+    stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? filter_unread() : 0});
 }
 
 /* A rank that has stepped aside has nothing to tell, but the others' table waits for all. */
@@ -101,12 +101,12 @@ static void finish(void)
         report_nothing();
         return;
     }
-    native_finish(), seen_start(INT64_MAX, INT64_MAX, host_rules);
+    pack_filter_finish(), filter_start(INT64_MAX, INT64_MAX, host_rules);
     record_finish();
-    descriptors_arm(INT64_MAX);
+    rts_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
-    edges_finish(), import_finish(), export_finish(), aside_finish(), xpmem_finish(), rooms_finish(), node_finish(),
-        team_finish();
+    neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), xpmem_finish(),
+        shm_pool_finish(), node_finish(), world_rank_finish();
     layout_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();
@@ -150,9 +150,8 @@ static void begin_world(void)
     if (which_mpi_fits()) end_last();
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
-    bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !aside_start());
-    if (which_mpi_fits() && pipeline_start(able) && descriptor_least() > OFFER_MIN)
-        descriptors_arm(OFFER_MIN);
+    bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !probed_start());
+    if (which_mpi_fits() && pipeline_start(able) && rts_least() > RNDV_MIN) rts_arm(RNDV_MIN);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
@@ -204,7 +203,7 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
-    native_forget(*datatype), seen_forget(*datatype);
+    pack_filter_forget(*datatype), filter_forget(*datatype);
     return next->Type_free(datatype);
 }
 

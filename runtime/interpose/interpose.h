@@ -37,11 +37,11 @@ static inline __attribute__((always_inline)) bool interpose_enter(enum when when
     if (interpose_depth && interpose_below(__builtin_return_address(0))) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
-    if (when == WHEN_START && !interpose_pending() && !gate_on()) return false;
+    if (when == WHEN_START && !interpose_pending() && !receive_gate_on()) return false;
     if (when == WHEN_KEPT && !interpose_kept()) return false;
     if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;
-    if (when == WHEN_RECEIVE && !descriptors_armed() && !driver_get()) return false;
+    if (when == WHEN_RECEIVE && !rts_armed() && !driver_get()) return false;
     interpose_depth++;
     return true;
 }

@@ -18,7 +18,7 @@ struct half {
     int64_t count;
     MPI_Datatype type;
     int dest, tag;
-    struct parcel *copy;
+    struct typed_buffer *copy;
     struct wire wire;
 };
 
@@ -26,8 +26,7 @@ struct half {
 static bool plain(MPI_Datatype type, int source, MPI_Comm comm)
 {
     if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
-    return !descriptors_armed() ||
-           (!pull_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
+    return !rts_armed() || (!rndv_recv_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
 }
 
 /* The MPI refuses it. */
@@ -36,14 +35,14 @@ static bool wrong(int64_t count, MPI_Datatype type, MPI_Comm comm)
     return count < 0 || type == MPI_DATATYPE_NULL || comm == MPI_COMM_NULL;
 }
 
-static struct parcel *copy_host(const struct half *h, struct layout *l)
+static struct typed_buffer *copy_host(const struct half *h, struct layout *l)
 {
-    struct parcel *p = host_block(l, h->buf, h->count);
+    struct typed_buffer *p = host_block(l, h->buf, h->count);
     if (p && !l->tree) p->datatype = type_like(h->type);
-    if (p &&
-        (native_pack(l, h->count, h->buf, p->address, 0, p->bytes) || scatter_move(p, p->address, 0, p->bytes, true)))
+    if (p && (host_pack_pack(l, h->count, h->buf, p->address, 0, p->bytes) ||
+              host_scatter_move(p, p->address, 0, p->bytes, true)))
         return p;
-    parcel_close(p);
+    typed_buffer_close(p);
     return NULL;
 }
 
@@ -55,15 +54,15 @@ static int copy(struct half *h, MPI_Comm comm)
     if (layout_bytes(l, h->count) < 0) return raise_error(comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
     if (!h->buf && !l->low) return raise_error(comm, MPI_ERR_BUFFER, "a message has no buffer");
     int rc = layout_committed(l, h->type, comm);
-    struct where w = driver_get() ? where_of(l, h->buf, h->count) : (struct where){0};
+    struct location w = driver_get() ? locate(l, h->buf, h->count) : (struct location){0};
     if (rc == MPI_SUCCESS && w.device) {
         rc = placement_open(&h->copy, l, w, h->buf, h->count, h->type, h->dest, comm);
-        if (rc == MPI_SUCCESS) rc = parcel_pack(h->copy, comm);
+        if (rc == MPI_SUCCESS) rc = typed_buffer_pack(h->copy, comm);
     } else if (rc == MPI_SUCCESS && !(h->copy = copy_host(h, l))) {
         rc = raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
     }
     if (rc == MPI_SUCCESS) rc = wire_of(h->copy->bytes, &h->wire);
-    if (rc != MPI_SUCCESS) parcel_close(h->copy);
+    if (rc != MPI_SUCCESS) typed_buffer_close(h->copy);
     return rc;
 }
 
@@ -75,20 +74,20 @@ static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI
     int rc = PMPI_Isend(h->copy ? h->copy->address : NULL, w->count, w->type, h->dest, h->tag, comm, &sending);
     if (h->copy) wire_done(w);
     if (rc == MPI_SUCCESS) {   /* the copy goes when it has been sent */
-        if (h->copy) message_sent(sending, h->copy);
+        if (h->copy) p2p_sent(sending, h->copy);
         struct record *r = record_take(sending);
         if (!r || !record_orphan(r)) PMPI_Request_free(&sending);
         return rc;
     }
     call_Cancel(next, received), call_Request_free(next, received);
-    parcel_close(h->copy);
+    typed_buffer_close(h->copy);
     return rc;
 }
 
 static int unsent(struct half *h, int rc)
 {
     if (h->copy) wire_done(&h->wire);
-    parcel_close(h->copy);
+    typed_buffer_close(h->copy);
     return rc;
 }
 

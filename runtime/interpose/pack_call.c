@@ -26,16 +26,16 @@ struct packed {
 };
 
 /* One kernel between the typed buffer and packed bytes that its device can address. */
-static int direct(struct parcel *p, enum kernel_direction direction, const struct packed *k)
+static int direct(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
 {
-    int64_t start = parcel_begin();
+    int64_t start = typed_buffer_begin();
     if (device_enter(p->device)) return -1;
     struct stream *s = stream_get(p->device);
-    int rc = s ? parcel_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;
+    int rc = s ? typed_buffer_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    parcel_count(p, "direct", k->bytes, start);
+    typed_buffer_count(p, "direct", k->bytes, start);
     return rc;
 }
 
@@ -63,7 +63,7 @@ static int copy_apart(struct device *d, void *to, struct device *d_from, const v
 }
 
 /* Between the parcel's wire buffer and the packed side, wherever that is. */
-static int copy_wire(struct parcel *p, enum kernel_direction direction, const struct packed *k)
+static int copy_wire(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
 {
     bool packs = direction == KERNEL_PACK;
     void *to = packs ? k->address : p->address;
@@ -84,7 +84,7 @@ static int copy_failed(MPI_Comm comm)
 /* What stridec needs to know of a call before it takes it. */
 struct sides {
     struct layout *layout;
-    struct where where;     /* of the typed side */
+    struct location where;   /* of the typed side */
     const void *typed;
     int64_t count;
     MPI_Datatype datatype;
@@ -96,14 +96,14 @@ struct sides {
 /* By way of a transport's buffers. */
 static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
-    struct parcel *p;
+    struct typed_buffer *p;
     const struct packed *k = &s->packed;
-    int rc = parcel_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
+    int rc = typed_buffer_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
-    if (copied) rc = direction == KERNEL_PACK ? parcel_pack(p, comm) : parcel_unpack(p, k->bytes, comm);
+    if (copied) rc = direction == KERNEL_PACK ? typed_buffer_pack(p, comm) : typed_buffer_unpack(p, k->bytes, comm);
     if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_wire(p, direction, k);
-    parcel_close(p);
+    typed_buffer_close(p);
     return copied ? rc : copy_failed(comm);
 }
 
@@ -111,13 +111,13 @@ static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI
 static int move_typed(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
     const struct packed *k = &s->packed;
-    struct where w = s->where;
+    struct location w = s->where;
     bool apart = !s->layout->tree || w.parts;
     bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
     if (!reaches) return by_parcel(s, direction, comm);
-    int rc = parcel_check(s->layout, w, s->datatype, comm);
+    int rc = typed_buffer_check(s->layout, w, s->datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel p = parcel_on(s->layout, w.device, s->typed, s->count);
+    struct typed_buffer p = typed_buffer_on(s->layout, w.device, s->typed, s->count);
     return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
 }
 
@@ -127,28 +127,28 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
     bool driver = driver_get();
     *s = (struct sides){.typed = typed, .count = count, .datatype = datatype};
-    s->layout = driver ? layout_of(datatype) : native_layout(direction, datatype, count);
+    s->layout = driver ? layout_of(datatype) : pack_filter_layout(direction, datatype, count);
     if (!s->layout || s->layout->size == 0) return false;
     s->packed.bytes = layout_bytes(s->layout, count);
     if (s->packed.bytes < 0) return false;
     s->fits = s->packed.bytes <= room - position;
     s->packed.address = (char *)(uintptr_t)packed + position;
     if (!driver) return true;
-    s->where = where_of(s->layout, typed, count);
+    s->where = locate(s->layout, typed, count);
     s->packed.device = device_of(s->packed.address);
-    return s->where.device || s->packed.device || native_meet(datatype, s->layout, s->packed.bytes);
+    return s->where.device || s->packed.device || pack_filter_meet(datatype, s->layout, s->packed.bytes);
 }
 
-/* Both sides in host memory: moves them, or false: the MPI is to. native_end after either. Whether a type of a known
+/* Both sides in host memory: moves them, or false: the MPI is to. host_pack_end after either. Whether a type of a known
  * layout was committed the MPI is asked; *rc is its error. */
-static bool in_host(struct native_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
+static bool in_host(struct host_pack_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
                     int *rc)
 {
-    if (s->fits && again_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
+    if (s->fits && known_layouts_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
     if (*rc != MPI_SUCCESS || !s->fits) return false;
-    if (!native_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
-    if (direction == KERNEL_PACK) native_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
-    else native_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
+    if (!host_pack_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
+    if (direction == KERNEL_PACK) host_pack_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
+    else host_pack_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
     return true;
 }
 
@@ -224,12 +224,12 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
         if (!sides_of(&s, KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
             return next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
         if (!s.where.device && !s.packed.device) { \
-            struct native_call c = {.layout = s.layout}; \
+            struct host_pack_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
             bool ours = in_host(&c, &s, KERNEL_PACK, comm, &rc); \
             if (!ours && rc == MPI_SUCCESS) \
                 rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
-            native_end(&c, rc); \
+            host_pack_end(&c, rc); \
             if (ours) *position += (number)s.packed.bytes; \
             return rc; \
         } \
@@ -245,12 +245,12 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
         if (!sides_of(&s, KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
             return next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
         if (!s.where.device && !s.packed.device) { \
-            struct native_call c = {.layout = s.layout}; \
+            struct host_pack_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
             bool ours = in_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
             if (!ours && rc == MPI_SUCCESS) \
                 rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
-            native_end(&c, rc); \
+            host_pack_end(&c, rc); \
             if (ours) *position += (number)s.packed.bytes; \
             return rc; \
         } \

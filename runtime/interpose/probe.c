@@ -29,29 +29,29 @@ int call_Probe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_
 {
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int there = 1;
-    if (gate_on()) return probe_shared(next, source, tag, comm, s);
-    if (aside_probe(source, tag, comm, s)) return end(MPI_SUCCESS);
+    if (receive_gate_on()) return probe_shared(next, source, tag, comm, s);
+    if (probed_probe(source, tag, comm, s)) return end(MPI_SUCCESS);
     int rc = next->Probe(source, tag, comm, s);
-    return end(rc == MPI_SUCCESS ? aside_look(source, tag, comm, &there, s) : rc);
+    return end(rc == MPI_SUCCESS ? probed_look(source, tag, comm, &there, s) : rc);
 }
 
 int call_Iprobe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    gate_close(MPI_SUCCESS);
-    if (aside_probe(source, tag, comm, s)) return *flag = 1, end(MPI_SUCCESS);
+    receive_gate_close(MPI_SUCCESS);
+    if (probed_probe(source, tag, comm, s)) return *flag = 1, end(MPI_SUCCESS);
     int rc = next->Iprobe(source, tag, comm, flag, s);
-    return end(rc == MPI_SUCCESS && *flag ? aside_look(source, tag, comm, flag, s) : rc);
+    return end(rc == MPI_SUCCESS && *flag ? probed_look(source, tag, comm, flag, s) : rc);
 }
 
 int call_Mprobe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    gate_open(source, tag, comm);
-    if (aside_match(source, tag, comm, message, s, &rc)) return end(gate_close(rc));
-    rc = gate_close(next->Mprobe(source, tag, comm, message, s));
-    return end(rc == MPI_SUCCESS ? aside_look_matched(message, comm, s) : rc);
+    receive_gate_open(source, tag, comm);
+    if (probed_match(source, tag, comm, message, s, &rc)) return end(receive_gate_close(rc));
+    rc = receive_gate_close(next->Mprobe(source, tag, comm, message, s));
+    return end(rc == MPI_SUCCESS ? probed_look_matched(message, comm, s) : rc);
 }
 
 int call_Improbe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
@@ -59,8 +59,8 @@ int call_Improbe(const struct next *next, int source, int tag, MPI_Comm comm, in
 {
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
-    gate_open(source, tag, comm);
-    if (aside_match(source, tag, comm, message, s, &rc)) return *flag = 1, end(gate_close(rc));
-    rc = gate_close(next->Improbe(source, tag, comm, flag, message, s));
-    return end(rc == MPI_SUCCESS && *flag ? aside_look_matched(message, comm, s) : rc);
+    receive_gate_open(source, tag, comm);
+    if (probed_match(source, tag, comm, message, s, &rc)) return *flag = 1, end(receive_gate_close(rc));
+    rc = receive_gate_close(next->Improbe(source, tag, comm, flag, message, s));
+    return end(rc == MPI_SUCCESS && *flag ? probed_look_matched(message, comm, s) : rc);
 }

@@ -26,11 +26,11 @@ struct forms {
 
 /* Either side may be the MPI's own: what goes down for a parcel, or for the call's buffer. */
 struct half {
-    struct parcel *parcel;
-    struct parcel *watch;   /* or this, of a receive that the MPI makes itself */
-    struct offer *offer;    /* or this, of a send */
-    struct outflow *outflow;   /* or this; then that, when its descriptor is under way by `told` */
-    struct outflow *flown;
+    struct typed_buffer *parcel;
+    struct typed_buffer *watch;   /* or this, of a receive that the MPI makes itself */
+    struct rndv_send *offer;   /* or this, of a send */
+    struct pipeline_send *outflow;   /* or this; then that, when its descriptor is under way by `told` */
+    struct pipeline_send *flown;
     MPI_Request told;
     bool offers;            /* the buffer stays as it is until the exchange has ended */
     struct wire wire;   /* with a parcel */
@@ -50,15 +50,16 @@ static void half_parcel(struct half *h)
 static int half_send(struct half *h, int dest, MPI_Comm comm)
 {
     int rc;
-    struct leaving l;
+    struct send_op l;
     if (h->parcel) return MPI_SUCCESS;
-    if (!message_leaves(&l, h->offers ? LEAVES_LATER : LEAVES_BUFFERED, h->buf, h->count, h->type, dest, comm, &rc))
+    if (!p2p_leaves(&l, h->offers ? LEAVES_LATER : LEAVES_BUFFERED, h->buf, h->count, h->type, dest, comm, &rc))
         return rc;
     h->offer = l.offer, h->outflow = l.outflow, h->parcel = l.parcel, h->wire = l.wire;
     if (h->parcel) half_parcel(h);
     if (!h->offer) return rc;
-    h->buf = (void *)(uintptr_t)offer_descriptor(h->offer), h->count = offer_descriptor_count(h->offer, &h->type);
-    offer_feed(h->offer);   /* what is to be received may have to wait for it */
+    h->buf = (void *)(uintptr_t)rndv_send_descriptor(h->offer),
+    h->count = rndv_send_descriptor_count(h->offer, &h->type);
+    rndv_send_feed(h->offer);   /* what is to be received may have to wait for it */
     return rc;
 }
 
@@ -68,7 +69,7 @@ static bool half_replaces(struct half *h, int dest, MPI_Comm comm)
     struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(h->buf, h->count, h->type, comm);
     if (!l || !(h->parcel = host_packs(l, h->buf, h->count))) return false;
     if (wire_of(h->parcel->bytes, &h->wire) == MPI_SUCCESS) return half_parcel(h), true;
-    parcel_close(h->parcel);
+    typed_buffer_close(h->parcel);
     h->parcel = NULL;
     return false;
 }
@@ -79,7 +80,7 @@ static bool half_copies(struct half *h, MPI_Comm comm)
 {
     int room = 0, position = 0;
     MPI_Count size = 0;
-    if ((!aside_any() && !gate_on()) || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
+    if ((!probed_any() && !receive_gate_on()) || PMPI_Type_size_x(h->type, &size) != MPI_SUCCESS) return false;
     if (size > 0 && h->count > INT_MAX / 2 / size) return false;   /* whatever the MPI adds */
     if (h->count > INT_MAX || PMPI_Pack_size((int)h->count, h->type, comm, &room) != MPI_SUCCESS) return false;
     h->copy = malloc((size_t)room + 1);
@@ -100,9 +101,9 @@ static bool half_apart(struct half *h, int dest, MPI_Comm comm)
 static int half_receive(struct half *h, int source, MPI_Comm comm)
 {
     int rc;
-    if (message_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
+    if (p2p_awaited(&h->parcel, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_parcel(h);
     if (rc != MPI_SUCCESS || h->parcel) return rc;
-    rc = pull_watch(&h->watch, h->buf, h->count, h->type, source, comm, false);
+    rc = rndv_recv_watch(&h->watch, h->buf, h->count, h->type, source, comm, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -110,9 +111,9 @@ static int half_receive(struct half *h, int source, MPI_Comm comm)
 static void half_close(struct half *h)
 {
     if (h->parcel) wire_done(&h->wire);
-    parcel_close(h->parcel), parcel_close(h->watch);
-    if (h->offer) offer_withdraw(h->offer);
-    if (h->outflow) outflow_withdraw(h->outflow);
+    typed_buffer_close(h->parcel), typed_buffer_close(h->watch);
+    if (h->offer) rndv_send_withdraw(h->offer);
+    if (h->outflow) pipeline_send_withdraw(h->outflow);
     free(h->copy);
 }
 
@@ -121,34 +122,34 @@ static void half_close(struct half *h)
 static int half_flow(struct half *h, int *dest, int tag, MPI_Comm comm)
 {
     if (!h->outflow) return MPI_SUCCESS;
-    int rc = PMPI_Isend(outflow_descriptor(h->outflow), DESCRIPTOR_BYTES, MPI_BYTE, *dest, tag, comm, &h->told);
+    int rc = PMPI_Isend(pipeline_send_descriptor(h->outflow), RTS_BYTES, MPI_BYTE, *dest, tag, comm, &h->told);
     if (rc != MPI_SUCCESS) return rc;
     h->flown = h->outflow, h->outflow = NULL;
     *dest = MPI_PROC_NULL;
-    return outflow_feed(h->flown) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
+    return pipeline_send_feed(h->flown) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
 }
 
 static void half_flown(struct half *h)
 {
     if (!h->flown) return;
     PMPI_Wait(&h->told, MPI_STATUS_IGNORE);
-    outflow_end(h->flown);
+    pipeline_send_end(h->flown);
 }
 
 static int receive_down(struct half *r, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 #ifdef HAVE_Recv_c
-    return gate_close(PMPI_Recv_c(r->buf, r->count, r->type, source, tag, comm, status));
+    return receive_gate_close(PMPI_Recv_c(r->buf, r->count, r->type, source, tag, comm, status));
 #else
-    return gate_close(PMPI_Recv(r->buf, (int)r->count, r->type, source, tag, comm, status));
+    return receive_gate_close(PMPI_Recv(r->buf, (int)r->count, r->type, source, tag, comm, status));
 #endif
 }
 
 /* A send and a receive of their own, from where the message lies aside, or, with NULL, from the MPI: a gate that
  * stays open while the send waits for its receiver would keep other threads' probes from what this receive does not
  * want any more. */
-static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
-                          const struct aside_at *at, MPI_Comm comm, MPI_Status *status)
+static int neighbor_exchange_apart(struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
+                                   const struct probed_at *at, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Request request;
 #ifdef HAVE_Isend_c
@@ -156,16 +157,16 @@ static int exchange_apart(struct half *s, int dest, int sendtag, struct half *r,
 #else
     int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
 #endif
-    if (rc != MPI_SUCCESS) return gate_close(rc);
-    rc = at ? aside_receive(at, r->buf, r->count, r->type, status) : receive_down(r, source, recvtag, comm, status);
+    if (rc != MPI_SUCCESS) return receive_gate_close(rc);
+    rc = at ? probed_receive(at, r->buf, r->count, r->type, status) : receive_down(r, source, recvtag, comm, status);
     int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);
     return rc == MPI_SUCCESS ? ended : rc;
 }
 
-static int exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source,
-                         int recvtag, MPI_Comm comm, MPI_Status *st)
+static int neighbor_exchange_down(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source,
+                                  int recvtag, MPI_Comm comm, MPI_Status *st)
 {
-    if (gate_on()) return exchange_apart(s, dest, sendtag, r, source, recvtag, NULL, comm, st);
+    if (receive_gate_on()) return neighbor_exchange_apart(s, dest, sendtag, r, source, recvtag, NULL, comm, st);
     if (next.large)
         return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm,
                           st);
@@ -177,16 +178,16 @@ static int exchange(struct forms next, struct half *s, int dest, int sendtag, st
                     MPI_Comm comm, MPI_Status *status)
 {
     MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
-    struct aside_at at;
-    gate_open(source, recvtag, comm);   /* open already, but for an exchange that replaces */
-    bool led = source != MPI_PROC_NULL && aside_take(source, recvtag, comm, &at);
-    if (led) gate_close(MPI_SUCCESS);
-    int rc = led ? exchange_apart(s, dest, sendtag, r, source, recvtag, &at, comm, st)
-                 : exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
-    struct parcel *p = r->parcel ? r->parcel : r->watch;
-    if (rc != MPI_SUCCESS && !finder_truncated(rc)) return rc;   /* such a one was sent */
-    if (p && rc == MPI_SUCCESS) rc = message_arrived(p, st, comm);
-    if (s->offer && offer_end(s->offer) && rc == MPI_SUCCESS)
+    struct probed_at at;
+    receive_gate_open(source, recvtag, comm);   /* open already, but for an exchange that replaces */
+    bool led = source != MPI_PROC_NULL && probed_take(source, recvtag, comm, &at);
+    if (led) receive_gate_close(MPI_SUCCESS);
+    int rc = led ? neighbor_exchange_apart(s, dest, sendtag, r, source, recvtag, &at, comm, st)
+                 : neighbor_exchange_down(next, s, dest, sendtag, r, source, recvtag, comm, st);
+    struct typed_buffer *p = r->parcel ? r->parcel : r->watch;
+    if (rc != MPI_SUCCESS && !completion_set_truncated(rc)) return rc;   /* such a one was sent */
+    if (p && rc == MPI_SUCCESS) rc = p2p_arrived(p, st, comm);
+    if (s->offer && rndv_send_end(s->offer) && rc == MPI_SUCCESS)
         rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
     s->offer = NULL;
     return rc;
@@ -202,9 +203,9 @@ static int sendrecv_brief(struct forms next, struct half *s, const struct layout
     struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE},
                 from = {.buf = comes, .count = in, .type = MPI_BYTE};
     host_brief_leaves(packs, s->buf, s->count, leaves, out);
-    attach_poll();
-    int rc = exchange_down(next, &to, dest, sendtag, &from, source, recvtag, comm, st);
-    if (rc == MPI_SUCCESS) rc = message_brief(unpacks, r->buf, r->count, comes, st, comm);
+    peer_access_poll();
+    int rc = neighbor_exchange_down(next, &to, dest, sendtag, &from, source, recvtag, comm, st);
+    if (rc == MPI_SUCCESS) rc = p2p_brief(unpacks, r->buf, r->count, comes, st, comm);
     record_poll();
     return rc;
 }
@@ -215,7 +216,7 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
     int64_t out, in;
     struct layout *packs = s->offers ? host_brief(s->buf, s->count, s->type, dest, &out) : NULL;
     struct layout *unpacks =
-        packs && !aside_any() && !gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
+        packs && !probed_any() && !receive_gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
     if (unpacks)
         return sendrecv_brief(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
     int rc = half_send(s, dest, comm);
@@ -228,11 +229,11 @@ static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, st
     return rc;
 }
 
-/* Both are the MPI's own, as message_ignored. */
+/* Both are the MPI's own, as p2p_ignored. */
 static inline bool both_ignored(const struct half *s, const struct half *r)
 {
-    if (!message_ignored(r->buf, r->count, r->type)) return false;
-    return driver_absent() ? seen_send_ignores(s->type, s->count) : host_message(s->buf, s->type);
+    if (!p2p_ignored(r->buf, r->count, r->type)) return false;
+    return driver_absent() ? filter_send_ignores(s->type, s->count) : host_message(s->buf, s->type);
 }
 
 static inline int left(int rc)
@@ -244,8 +245,8 @@ static inline int left(int rc)
 /* After an exchange that the MPI made itself, of a receive that light_request.h is for, */
 static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, MPI_Status *status)
 {
-    struct watch w = watch_of(buf, count, datatype, comm);
-    if (rc == MPI_SUCCESS) rc = watch_done(&w, status);
+    struct light_request w = light_request_of(buf, count, datatype, comm);
+    if (rc == MPI_SUCCESS) rc = light_request_done(&w, status);
     record_poll();
     return rc;
 }
@@ -254,11 +255,11 @@ static inline int watched(int rc, void *buf, MPI_Count count, MPI_Datatype datat
 static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
                     MPI_Status *status)
 {
-    if (watch_wants(count, datatype, source)) return watched(rc, buf, count, datatype, comm, status);
-    struct parcel *p = NULL;
-    if (rc == MPI_SUCCESS) rc = pull_watch(&p, buf, count, datatype, source, comm, false);
-    if (p) rc = message_arrived(p, status, comm);
-    parcel_close(p);
+    if (light_request_wants(count, datatype, source)) return watched(rc, buf, count, datatype, comm, status);
+    struct typed_buffer *p = NULL;
+    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, buf, count, datatype, source, comm, false);
+    if (p) rc = p2p_arrived(p, status, comm);
+    typed_buffer_close(p);
     record_poll();
     return rc;
 }
@@ -271,15 +272,17 @@ static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, i
         struct half s = {.offers = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
         struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
         struct forms down = {.form = next->name}; \
-        gate_open(source, recvtag, comm); \
-        if (both_ignored(&s, &r)) return left(exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
-        if (driver_absent() && seen_send_ignores(sendtype, sendcount) && watch_wants(recvcount, recvtype, source)) { \
+        receive_gate_open(source, recvtag, comm); \
+        if (both_ignored(&s, &r)) \
+            return left(neighbor_exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
+        if (driver_absent() && filter_send_ignores(sendtype, sendcount) && \
+            light_request_wants(recvcount, recvtype, source)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            attach_poll(); \
-            int rc = exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, st); \
+            peer_access_poll(); \
+            int rc = neighbor_exchange_down(down, &s, dest, sendtag, &r, source, recvtag, comm, st); \
             return watched(rc, recvbuf, recvcount, recvtype, comm, st); \
         } \
-        return gate_close(sendrecv(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
+        return receive_gate_close(sendrecv(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
     }
 /* With a parcel the packed copy is apart from the buffer anyway, so that a plain exchange does. */
 #define SENDRECV_REPLACE(name, plain, form, number) \
@@ -287,11 +290,12 @@ static int replaced(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, i
                     int source, int recvtag, MPI_Comm comm, MPI_Status *status) \
     { \
         struct half h = {.buf = buf, .count = count, .type = datatype}, s = h; \
-        if (!parcel_taken(buf, count, datatype, comm) && !half_apart(&s, dest, comm)) { \
+        if (!typed_buffer_taken(buf, count, datatype, comm) && !half_apart(&s, dest, comm)) { \
             MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            gate_open(source, recvtag, comm); \
-            int rc = next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
-            gate_close(rc); \
+            receive_gate_open(source, recvtag, comm); \
+            int rc = \
+                next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
+            receive_gate_close(rc); \
             return replaced(rc, buf, count, datatype, source, comm, st); \
         } \
         return sendrecv((struct forms){.form = next->plain}, &s, dest, sendtag, &h, source, recvtag, comm, status); \

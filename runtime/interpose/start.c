@@ -35,8 +35,8 @@ static void take_back(int count, const MPI_Request requests[])
 
 static bool nothing_to_do(void)
 {
-    gate_open(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL);
-    return !aside_any() && !interpose_pending();
+    receive_gate_open(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL);
+    return !probed_any() && !interpose_pending();
 }
 
 static int start_one(const struct next *next, MPI_Request *request)
@@ -45,7 +45,7 @@ static int start_one(const struct next *next, MPI_Request *request)
     if (nothing_to_do()) return next->Start(request);
     int rc = request ? start(&s, 1, request) : MPI_SUCCESS;
     if (rc != MPI_SUCCESS || (request && record_holds(*request))) return rc;
-    rc = gate_close(next->Start(request));
+    rc = receive_gate_close(next->Start(request));
     if (rc == MPI_SUCCESS) return feed(&s);
     if (request) take_back(1, request);
     return rc;
@@ -53,7 +53,7 @@ static int start_one(const struct next *next, MPI_Request *request)
 
 int call_Start(const struct next *next, MPI_Request *request)
 {
-    return gate_close(start_one(next, request));
+    return receive_gate_close(start_one(next, request));
 }
 
 static bool any_holds(int count, const MPI_Request requests[])
@@ -77,7 +77,8 @@ static int start_all(const struct next *next, int count, MPI_Request requests[])
     if (nothing_to_do()) return next->Startall(count, requests);
     int rc = requests ? start(&s, count, requests) : MPI_SUCCESS;
     if (rc != MPI_SUCCESS) return rc;
-    rc = gate_close(any_holds(count, requests) ? start_rest(next, count, requests) : next->Startall(count, requests));
+    rc = receive_gate_close(any_holds(count, requests) ? start_rest(next, count, requests)
+                                                       : next->Startall(count, requests));
     if (rc == MPI_SUCCESS) return feed(&s);
     if (requests) take_back(count, requests);
     return rc;
@@ -85,5 +86,5 @@ static int start_all(const struct next *next, int count, MPI_Request requests[])
 
 int call_Startall(const struct next *next, int count, MPI_Request requests[])
 {
-    return gate_close(start_all(next, count, requests));
+    return receive_gate_close(start_all(next, count, requests));
 }

@@ -120,20 +120,20 @@ local function collects(f)
   return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
 end
 
--- Calls that native_judge (runtime/hostpack/host_pack.h) knows about: nothing for stridec, served here, or by the long way. Their place moves
+-- Calls that pack_filter_judge (runtime/hostpack/host_pack.h) knows about: nothing for stridec, served here, or by the long way. Their place moves
 -- on first: then nothing is kept over the code that serves it, and registers need not be saved.
 local QUICK = [[
     struct layout *known = NULL;
-    switch (native_judge($way, datatype, $count, $room, &known)) {
-    case NATIVE_DOWN:
+    switch (pack_filter_judge($way, datatype, $count, $room, &known)) {
+    case PACK_FILTER_DOWN:
         return $next.$name($names);
-    case NATIVE_KNOWN:
+    case PACK_FILTER_KNOWN:
         if (!position || *position < 0 || !$packed || comm == MPI_COMM_NULL) break;
         if (known->size * $count > (int64_t)$room - *position) break;
         const char *const at = (const char *)$packed + *position;
         *position += (__typeof__(*position))($count * known->size);
-        return native_serve(known, $way, $user, $count, at);
-    case NATIVE_ASK:
+        return host_pack_serve(known, $way, $user, $count, at);
+    case PACK_FILTER_ASK:
         break;
     }
 ]]
@@ -145,12 +145,12 @@ end
 local HOSTED = [[
 ACT_OFTEN int hosted_$name($handed)
 {
-    if (!native_hosted(datatype, $user, $count, $packed)) return act_$name($names);
+    if (!pack_filter_hosted(datatype, $user, $count, $packed)) return act_$name($names);
 $quick    return act_$name($names);
 }
 ACT_OFTEN int hosted_P$name($handed)
 {
-    if (!native_hosted(datatype, $user, $count, $packed)) return act_P$name($names);
+    if (!pack_filter_hosted(datatype, $user, $count, $packed)) return act_P$name($names);
 $pquick    return act_P$name($names);
 }
 ]]
@@ -231,14 +231,14 @@ local function nothing_in_host(f)
     local o = BUFFER[a.role] and operand(f.args, i)
     local ask = a.role == "in" and makes_messages(f.args) and not f.name:lower():find "bsend" and "send"
       or a.role ~= "in" and takes_messages(f.args) and "receive"
-    if o and ask then checks[#checks + 1] = ("seen_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
+    if o and ask then checks[#checks + 1] = ("filter_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
   end
   return #checks > 0 and table.concat(checks, " && ") or "true"
 end
 
 local function part(o)
-  if o.buffer.role == "in" then return "SEEN_OUT" end
-  return (o.count.role == "counts" or o.buffer.marks:find "[*~#+=]") and "SEEN_MANY" or "SEEN_ONE"
+  if o.buffer.role == "in" then return "FILTER_OUT" end
+  return (o.count.role == "counts" or o.buffer.marks:find "[*~#+=]") and "FILTER_MANY" or "FILTER_ONE"
 end
 
 -- The same of collectives.
@@ -246,10 +246,10 @@ local function nothing_to_pack(f)
   local checks = {}
   for i, a in ipairs(f.args) do
     local o = BUFFER[a.role] and operand(f.args, i)
-    if o and o.type.role == "types" then return "seen_all_is_ignored()" end
+    if o and o.type.role == "types" then return "filter_all_is_ignored()" end
     if o then
-      checks[#checks + 1] = ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name,
-        o.count.role == "counts" and "SEEN_COUNTS" or o.count.name)
+      checks[#checks + 1] = ("filter_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name,
+        o.count.role == "counts" and "FILTER_COUNTS" or o.count.name)
     end
   end
   return table.concat(checks, " && ")
@@ -263,16 +263,16 @@ function listed(f, next, names)
     local o = BUFFER[a.role] and operand(f.args, i)
     if o then
       local list = o.count.role == "counts"
-      local ask = not list and ("seen_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name, o.count.name)
-        or ("seen_list_ignores(%s, ranks, %s, %s, %s)"):format(part(o), o.count.name,
+      local ask = not list and ("filter_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name, o.count.name)
+        or ("filter_list_ignores(%s, ranks, %s, %s, %s)"):format(part(o), o.count.name,
           o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
-      if a.marks:find "@root" then ask = ("(!seen_at_root(root, comm) || %s)"):format(ask) end
+      if a.marks:find "@root" then ask = ("(!filter_at_root(root, comm) || %s)"):format(ask) end
       checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)
       any = any or list
     end
   end
   if not any then return "" end
-  return ("    const int ranks = driver_absent() ? seen_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
+  return ("    const int ranks = driver_absent() ? filter_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
     :format(table.concat(checks, " && "), next, f.name, names)
 end
 
@@ -281,9 +281,9 @@ end
 function first(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
-  elseif f.row.when == "start" then check = "!interpose_pending() && !gate_on()"
+  elseif f.row.when == "start" then check = "!interpose_pending() && !receive_gate_on()"
   elseif f.row.when == "kept" then check = "!interpose_kept()"
-  elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !descriptors_armed()"
+  elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !rts_armed()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
   elseif f.row.quick then
@@ -296,11 +296,11 @@ function first(f, next, names)
       nothing_to_pack(f) .. (check == "" and "" or " : " .. check))
     if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
   elseif check == "" then
-    check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !descriptors_armed()" or "")
+    check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !rts_armed()" or "")
   else
     local into = takes_messages(f.args) and receives_at(f.args)
     local count = into and operand(f.args, into).count
-    if count then check = ("descriptors_ignore(%s) && %s"):format(count.name, check) end
+    if count then check = ("rts_ignore(%s) && %s"):format(count.name, check) end
     if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
     else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
     if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
@@ -314,13 +314,13 @@ function first(f, next, names)
   return ("    if (%s) {\n        int rc = %s;\n        interpose_poll();\n        return rc;\n    }\n"):format(check, down)
 end
 
-local WAYS = { ["in"] = "OPERAND_IN", out = "OPERAND_OUT", inout = "OPERAND_INOUT" }
-local MARKS = { ["*"] = "OPERAND_RANKS", ["~"] = "OPERAND_NEIGHBORS", ["+"] = "OPERAND_SUM", ["="] = "OPERAND_MINE",
-  ["#"] = "OPERAND_GROUP", [">"] = "OPERAND_AFTER",
-  ["?"] = "OPERAND_PARTIAL", ["@root"] = "OPERAND_AT_ROOT", ["@leaf"] = "OPERAND_AT_LEAVES", ["@bcast"] = "OPERAND_BCAST" }
+local WAYS = { ["in"] = "ARG_IN", out = "ARG_OUT", inout = "ARG_INOUT" }
+local MARKS = { ["*"] = "ARG_RANKS", ["~"] = "ARG_NEIGHBORS", ["+"] = "ARG_SUM", ["="] = "ARG_MINE",
+  ["#"] = "ARG_GROUP", [">"] = "ARG_AFTER",
+  ["?"] = "ARG_PARTIAL", ["@root"] = "ARG_AT_ROOT", ["@leaf"] = "ARG_AT_LEAVES", ["@bcast"] = "ARG_BCAST" }
 
-local function operand_text(o, flat)
-  local flags = { WAYS[o.buffer.role], flat and "OPERAND_FLAT" or nil }
+local function args_text(o, flat)
+  local flags = { WAYS[o.buffer.role], flat and "ARG_FLAT" or nil }
   for mark in o.buffer.marks:gmatch "[*~#+=>?]" do flags[#flags + 1] = MARKS[mark] end
   local at = o.buffer.marks:match "@%l+"
   if at then flags[#flags + 1] = MARKS[at] end
@@ -339,17 +339,17 @@ local function operand_text(o, flat)
 end
 
 local CLOSE = {
-  request = "operands_keep(&o, rc, request)",
-  persistent = "operands_persist(&o, rc, request)",
-  read = "operands_keep_read(&o, rc, request, win, target_rank)",
-  window = "operands_keep_window(&o, rc, win, target_rank)",
-  file = "operands_keep_file(&o, rc, fh)",
+  request = "args_keep(&o, rc, request)",
+  persistent = "args_persist(&o, rc, request)",
+  read = "args_keep_read(&o, rc, request, win, target_rank)",
+  window = "args_keep_window(&o, rc, win, target_rank)",
+  file = "args_keep_file(&o, rc, fh)",
 }
 
 local BY_EDGES = {
-  none = "    if (edges_take(&o)) return edges_run(&o);\n",
-  request = "    if (edges_take_later(&o)) return edges_begin(&o, request);\n",
-  persistent = "    if (edges_take(&o)) return edges_init(&o, request);\n",
+  none = "    if (neighbor_topology_take(&o)) return neighbor_topology_run(&o);\n",
+  request = "    if (neighbor_topology_take_later(&o)) return neighbor_topology_begin(&o, request);\n",
+  persistent = "    if (neighbor_topology_take(&o)) return neighbor_topology_init(&o, request);\n",
 }
 
 -- The small form by the large one, where the MPI's own is wrong (args.h).
@@ -379,7 +379,7 @@ local function made(f)
     if BUFFER[a.role] then
       local o = operand(args, i)
       local at = #operands
-      operands[#operands + 1], texts[#texts + 1] = o, operand_text(o, f.row.flat)
+      operands[#operands + 1], texts[#texts + 1] = o, args_text(o, f.row.flat)
       replaced[a.name] = ("o.of[%d].use"):format(at)
       if f.row.how == "packed" or f.row.flat then
         if o.count.role == "count" then
@@ -403,31 +403,31 @@ local function made(f)
 
 int call_$name(const struct next *next, $declarations)
 {
-    struct operands o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
+    struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
 $operands    } };
 $own$edges    int rc = $open;
-    if (rc == OPERANDS_NONE) return $none;
+    if (rc == ARGS_NONE) return $none;
     if (rc != MPI_SUCCESS) return rc;
 $brings    rc = next->$name($down);
     return $close;
 }
 ]], {
     name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #operands,
-    how = f.row.how == "packed" and "OPERANDS_PACKED" or "OPERANDS_STAGED",
+    how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", operands = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "operands_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
+    none = (names_of.source and "args_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)
-      and "    operands_bring(&o, target_count, target_datatype);\n" or "",
+      and "    args_bring(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
     sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest" or "",
     receives = names_of.source and (", .receives = true, .source = source, .tag = %s"):format(names_of.recvtag and "recvtag" or "tag") or "",
     -- What is read from nobody must stay as it was.
-    open = one_sided and "target_rank == MPI_PROC_NULL ? OPERANDS_NONE : operands_open(&o)" or "operands_open(&o)",
-    close = CLOSE[keep] or ("operands_close(&o, rc, %s)"):format(partial and "s" or "NULL"),
+    open = one_sided and "target_rank == MPI_PROC_NULL ? ARGS_NONE : args_open(&o)" or "args_open(&o)",
+    close = CLOSE[keep] or ("args_close(&o, rc, %s)"):format(partial and "s" or "NULL"),
   })
 end
 

@@ -10,14 +10,14 @@
 
 static int wait_watched(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
-    struct watch w;
+    struct light_request w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     MPI_Request of = request ? *request : MPI_REQUEST_NULL;
-    if (!request || !watch_take(of, &w)) return next->Wait(request, status);
+    if (!request || !light_request_take(of, &w)) return next->Wait(request, status);
     int rc = next->Wait(request, s);
-    if (finder_refused(rc)) return watch_return(of, &w), rc;
-    if (rc == MPI_SUCCESS) rc = watch_done(&w, s);
-    watch_end(&w);
+    if (completion_set_refused(rc)) return light_request_return(of, &w), rc;
+    if (rc == MPI_SUCCESS) rc = light_request_done(&w, s);
+    light_request_end(&w);
     return rc;
 }
 
@@ -25,25 +25,25 @@ static int wait_watched(const struct next *next, MPI_Request *request, MPI_Statu
 
 static int waitall_watched(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct watch w[WATCHED_AT_ONCE];
+    struct light_request w[WATCHED_AT_ONCE];
     MPI_Request of[WATCHED_AT_ONCE];
     MPI_Status own[WATCHED_AT_ONCE], *s = statuses == MPI_STATUSES_IGNORE ? own : statuses;
     int at[WATCHED_AT_ONCE], n = 0;
     bool failed = false;
     for (int i = 0; i < count; i++)
-        if (watch_take(requests[i], &w[n])) of[n] = requests[i], at[n++] = i;
+        if (light_request_take(requests[i], &w[n])) of[n] = requests[i], at[n++] = i;
     int rc = next->Waitall(count, requests, n ? s : statuses);
     for (int i = 0; i < n; i++) {
         MPI_Status *status = &s[at[i]];
-        if (rc == MPI_ERR_IN_STATUS && finder_goes_on(requests[at[i]])) status->MPI_ERROR = MPI_ERR_PENDING;
+        if (rc == MPI_ERR_IN_STATUS && completion_set_goes_on(requests[at[i]])) status->MPI_ERROR = MPI_ERR_PENDING;
         int error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
-        if (error == MPI_ERR_PENDING || !finder_completed(rc)) {
-            watch_return(of[i], &w[i]);
+        if (error == MPI_ERR_PENDING || !completion_set_completed(rc)) {
+            light_request_return(of[i], &w[i]);
             continue;
         }
-        if (error == MPI_SUCCESS) w[i].error = watch_done(&w[i], status);
+        if (error == MPI_SUCCESS) w[i].error = light_request_done(&w[i], status);
         failed |= w[i].error != MPI_SUCCESS;
-        watch_end(&w[i]);
+        light_request_end(&w[i]);
     }
     for (int i = 0; i < count && failed && rc == MPI_SUCCESS; i++) s[i].MPI_ERROR = MPI_SUCCESS;
     for (int i = 0; i < n && failed; i++)
@@ -53,45 +53,45 @@ static int waitall_watched(const struct next *next, int count, MPI_Request reque
 
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
-    struct finder f;
-    if (watch_alone()) return wait_watched(next, request, status);
-    if (!finder_open(&f, 1, request, status)) return next->Wait(request, status);
-    for (unsigned spins = 0; !finder_step(&f); spins++) spin(spins);
+    struct completion_set f;
+    if (light_request_alone()) return wait_watched(next, request, status);
+    if (!completion_set_open(&f, 1, request, status)) return next->Wait(request, status);
+    for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
     int rc = next->Wait(request, f.statuses);
-    return finder_one(&f, 0, f.statuses, rc);
+    return completion_set_one(&f, 0, f.statuses, rc);
 }
 
 int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Status *status)
 {
-    struct finder f;
-    if (!finder_open(&f, 1, request, status)) return next->Test(request, flag, status);
-    finder_step(&f);
-    if (finder_offers(&f)) return finder_later(&f, request, flag);
+    struct completion_set f;
+    if (!completion_set_open(&f, 1, request, status)) return next->Test(request, flag, status);
+    completion_set_step(&f);
+    if (completion_set_offers(&f)) return completion_set_later(&f, request, flag);
     int rc = next->Test(request, flag, f.statuses);
-    return finder_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
+    return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
 }
 
 int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct finder f;
-    if (watch_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
+    struct completion_set f;
+    if (light_request_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
         return waitall_watched(next, count, requests, statuses);
-    if (!finder_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
-    for (unsigned spins = 0; !finder_step(&f); spins++) spin(spins);
+    if (!completion_set_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
+    for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
     int rc = next->Waitall(count, requests, f.statuses);
-    if (rc == MPI_ERR_IN_STATUS) finder_pending(&f, requests);
-    return finder_all(&f, rc);
+    if (rc == MPI_ERR_IN_STATUS) completion_set_pending(&f, requests);
+    return completion_set_all(&f, rc);
 }
 
 int call_Testall(const struct next *next, int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    struct finder f;
-    if (!finder_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
-    finder_step(&f);
-    if (finder_offers(&f)) return finder_later(&f, requests, flag);
+    struct completion_set f;
+    if (!completion_set_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
+    completion_set_step(&f);
+    if (completion_set_offers(&f)) return completion_set_later(&f, requests, flag);
     int rc = next->Testall(count, requests, flag, f.statuses);
-    if (rc != MPI_SUCCESS || *flag) return finder_all(&f, rc);
-    finder_close(&f);
+    if (rc != MPI_SUCCESS || *flag) return completion_set_all(&f, rc);
+    completion_set_close(&f);
     return rc;
 }
 
@@ -104,11 +104,12 @@ static int held_from(int at, int count, const MPI_Request requests[])
 }
 
 /* MPI_Waitany, where the MPI alone would not come to an end. */
-static int wait_any(const struct next *next, const struct finder *f, MPI_Request requests[], int *index, MPI_Status *s)
+static int wait_any(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *index,
+                    MPI_Status *s)
 {
     int flag = 0, rc = MPI_SUCCESS;
     while (rc == MPI_SUCCESS && !flag) {
-        if (finder_step(f)) return next->Waitany(f->count, requests, index, s);
+        if (completion_set_step(f)) return next->Waitany(f->count, requests, index, s);
         rc = next->Testany(f->count, requests, index, &flag, s);
     }
     return rc;
@@ -116,28 +117,27 @@ static int wait_any(const struct next *next, const struct finder *f, MPI_Request
 
 int call_Waitany(const struct next *next, int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
-    struct finder f;
+    struct completion_set f;
     int held = held_from(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!finder_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
-    if (held < count) return finder_one(&f, *index = held, s, MPI_SUCCESS);
+    if (!completion_set_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
+    if (held < count) return completion_set_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
     int rc = wait_any(next, &f, requests, index, s);
-    return finder_one(&f, *index, s, rc);
+    return completion_set_one(&f, *index, s, rc);
 }
 
 int call_Testany(const struct next *next, int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-    struct finder f;
+    struct completion_set f;
     int held = held_from(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    if (!finder_open(&f, count, requests, s))
-        return next->Testany(count, requests, index, flag, status);
-    if (held < count) return *flag = 1, finder_one(&f, *index = held, s, MPI_SUCCESS);
+    if (!completion_set_open(&f, count, requests, s)) return next->Testany(count, requests, index, flag, status);
+    if (held < count) return *flag = 1, completion_set_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;
-    finder_step(&f);
+    completion_set_step(&f);
     int rc = next->Testany(count, requests, index, flag, s);
-    return finder_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
+    return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
 }
 
 static int held_some(int count, const MPI_Request requests[], int indices[])
@@ -147,12 +147,12 @@ static int held_some(int count, const MPI_Request requests[], int indices[])
     return n;
 }
 
-static int wait_some(const struct next *next, const struct finder *f, MPI_Request requests[], int *outcount,
+static int wait_some(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *outcount,
                      int indices[])
 {
     int rc = MPI_SUCCESS;
     for (*outcount = 0; rc == MPI_SUCCESS && !*outcount;) {
-        if (finder_step(f)) return next->Waitsome(f->count, requests, outcount, indices, f->statuses);
+        if (completion_set_step(f)) return next->Waitsome(f->count, requests, outcount, indices, f->statuses);
         rc = next->Testsome(f->count, requests, outcount, indices, f->statuses);
     }
     return rc;
@@ -161,26 +161,26 @@ static int wait_some(const struct next *next, const struct finder *f, MPI_Reques
 int call_Waitsome(const struct next *next, int incount, MPI_Request requests[], int *outcount, int indices[],
                   MPI_Status statuses[])
 {
-    struct finder f;
+    struct completion_set f;
     int n = held_some(incount, requests, indices);
-    if (!finder_open(&f, incount, requests, statuses))
+    if (!completion_set_open(&f, incount, requests, statuses))
         return next->Waitsome(incount, requests, outcount, indices, statuses);
-    if (n) return finder_some(&f, *outcount = n, indices, MPI_SUCCESS);
+    if (n) return completion_set_some(&f, *outcount = n, indices, MPI_SUCCESS);
     int rc = wait_some(next, &f, requests, outcount, indices);
-    return finder_some(&f, *outcount, indices, rc);
+    return completion_set_some(&f, *outcount, indices, rc);
 }
 
 int call_Testsome(const struct next *next, int incount, MPI_Request requests[], int *outcount, int indices[],
                   MPI_Status statuses[])
 {
-    struct finder f;
+    struct completion_set f;
     int n = held_some(incount, requests, indices);
-    if (!finder_open(&f, incount, requests, statuses))
+    if (!completion_set_open(&f, incount, requests, statuses))
         return next->Testsome(incount, requests, outcount, indices, statuses);
-    if (n) return finder_some(&f, *outcount = n, indices, MPI_SUCCESS);
-    finder_step(&f);
+    if (n) return completion_set_some(&f, *outcount = n, indices, MPI_SUCCESS);
+    completion_set_step(&f);
     int rc = next->Testsome(incount, requests, outcount, indices, f.statuses);
-    return finder_some(&f, *outcount, indices, rc);
+    return completion_set_some(&f, *outcount, indices, rc);
 }
 
 static void step_each(int count, const MPI_Request requests[])
@@ -226,12 +226,12 @@ int call_Request_get_status_all(const struct next *next, int count, const MPI_Re
                                 MPI_Status statuses[])
 {
     struct completion c = {0};
-    struct finder f;
-    finder_room(&f, count, statuses);
+    struct completion_set f;
+    completion_set_room(&f, count, statuses);
     step_each(count, requests);
     int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
-    finder_leave(&f);
+    completion_set_leave(&f);
     return completion_rc(&c, rc);
 }
 
@@ -239,15 +239,15 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
                                  int indices[], MPI_Status statuses[])
 {
     struct completion c = {0};
-    struct finder f;
-    finder_room(&f, incount, statuses);
+    struct completion_set f;
+    completion_set_room(&f, incount, statuses);
     int held = held_some(incount, requests, indices);
     step_each(incount, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
     if (held) *outcount = held;
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
         finish_seen(&c, requests[indices[i]], &f.statuses[i]);
-    finder_leave(&f);
+    completion_set_leave(&f);
     return completion_rc(&c, rc);
 }
 #endif

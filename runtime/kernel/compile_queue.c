@@ -67,7 +67,7 @@ static void queue_clear(void)
     }
 }
 
-void worker_forget(struct kernel *k)
+void compile_queue_forget(struct kernel *k)
 {
     for (struct module *m = atomic_load(&k->modules); m; m = m->next)
         if (m->before) {
@@ -83,7 +83,7 @@ static void work_one(struct module *m, struct gen **gen)
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
     enum stage stage = m->target->load(gen, m);
-    if (stage == STAGE_FAILED && !worker_wanted()) stage = STAGE_NONE;
+    if (stage == STAGE_FAILED && !compile_queue_wanted()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     self->at_work = NULL;
@@ -96,7 +96,7 @@ static void warm_up(void)
 {
     struct device *d = device_first();
     int target, major, minor;
-    toolchain_guess(INT_MAX, &target, &major, &minor);
+    nvrtc_version_guess(INT_MAX, &target, &major, &minor);
     if (d && device_try_enter(d)) device_leave(d);
 }
 
@@ -107,7 +107,7 @@ static void *worker(void *own)
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     warm_up();
     pthread_mutex_lock(&kernel_lock);
-    while (worker_wanted()) {
+    while (compile_queue_wanted()) {
         struct module *m = queue;
         if (m) {
             queue_remove(m);
@@ -122,7 +122,7 @@ static void *worker(void *own)
     return NULL;
 }
 
-bool worker_wanted(void)
+bool compile_queue_wanted(void)
 {
     return self && atomic_load_explicit(&current, memory_order_acquire) == self;
 }
@@ -160,7 +160,7 @@ static void left_sweep(void)
     }
 }
 
-bool worker_stop(void)
+bool compile_queue_stop(void)
 {
     pthread_mutex_lock(&kernel_lock);
     struct worker *w = atomic_exchange(&current, NULL);
@@ -178,7 +178,7 @@ bool worker_stop(void)
     return none;
 }
 
-void worker_compiles(bool enters)
+void compile_queue_compiles(bool enters)
 {
     sigset_t freezes;
     if (!self) return;
@@ -282,11 +282,11 @@ static void at_exit(void)
     pthread_mutex_lock(&kernel_lock);
     exiting = true;
     pthread_mutex_unlock(&kernel_lock);
-    if (!worker_stop()) freeze_all();
+    if (!compile_queue_stop()) freeze_all();
 }
 
 /* Libraries loaded since the last call are torn down after the worker has stopped, not under its feet. */
-void worker_guard_exit(void)
+void compile_queue_guard_exit(void)
 {
     atexit(at_exit);
 }
@@ -294,14 +294,14 @@ void worker_guard_exit(void)
 static void prepare_process(void)
 {
     pthread_atfork(fork_prepare, fork_parent, fork_child);
-    worker_guard_exit();
+    compile_queue_guard_exit();
 }
 
 /*
  * Faces.
  */
 
-int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
+int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
 {
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -323,7 +323,7 @@ static int start(void)
     struct worker *w = calloc(1, sizeof *w);
     if (!w) return ENOMEM;
     atomic_store(&current, w);
-    int error = worker_thread(&w->thread, worker, w);
+    int error = compile_queue_thread(&w->thread, worker, w);
     if (!error) return 0;
     log_once(LOG_WARN, "worker", "no thread to compile kernels in: %s", strerror(error));
     atomic_store(&current, NULL);
@@ -331,7 +331,7 @@ static int start(void)
     return error;
 }
 
-void worker_push(struct module *m)
+void compile_queue_push(struct module *m)
 {
     if (exiting || (!atomic_load(&current) && start())) {
         if (m->device) kernel_count(m->kernel, ORIGIN_FAILED);
@@ -342,15 +342,15 @@ void worker_push(struct module *m)
     /* What serves all types that are pulled comes before what serves one. */
     if (m->kernel == &kernel_links) DL_PREPEND2(queue, m, before, behind);
     else DL_APPEND2(queue, m, before, behind);
-    worker_wake();
+    compile_queue_wake();
 }
 
-void worker_expect(void)
+void compile_queue_expect(void)
 {
     if (!exiting && !atomic_load(&current)) start();
 }
 
-void worker_wake(void)
+void compile_queue_wake(void)
 {
     pthread_cond_signal(&work);
 }

@@ -263,7 +263,8 @@ static struct copier copier_on(struct device *d, struct stream *s, const struct 
                            .many = many};
 }
 
-int copies_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job, int *launches)
+int copy_engine_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                     int *launches)
 {
     struct copier c = copier_on(d, s, job, -1);
     int result = walk(&c, k);
@@ -271,13 +272,13 @@ int copies_move(const struct kernel *k, struct device *d, struct stream *s, cons
     return result;
 }
 
-bool copies_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many)
+bool copy_engine_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many)
 {
     struct copier c = copier_on(d, NULL, job, many);
     return walk(&c, k) > 0;
 }
 
-int copies_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches)
+int copy_engine_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches)
 {
     CUresult r = driver_get()->cuMemcpyAsync(to, from, (size_t)bytes, stream_use(s));
     ++*launches;

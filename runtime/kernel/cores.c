@@ -40,11 +40,11 @@ static const char *turn_key(char key[HOST_NAME_MAX + 16])
 int cores_turn(bool (*stop)(void))
 {
     char key[HOST_NAME_MAX + 16];
-    return cores_are_scarce() ? cache_lock(turn_key(key), stop) : -1;
+    return cores_are_scarce() ? module_cache_lock(turn_key(key), stop) : -1;
 }
 
 void cores_turn_ends(int turn)
 {
     char key[HOST_NAME_MAX + 16];
-    cache_unlock(turn, turn_key(key));
+    module_cache_unlock(turn, turn_key(key));
 }

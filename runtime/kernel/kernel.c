@@ -29,8 +29,8 @@ static const char *const origin_names[] = {"pending", "compiled", "cache", "aot"
 static void kernel_free(struct kernel *k)
 {
     modules_free(k);
-    struct native *native = atomic_load(&k->native);
-    if (native) (*atomic_load(&k->native_free))(native);
+    struct host_pack *native = atomic_load(&k->native);
+    if (native) (*atomic_load(&k->host_pack_free))(native);
     form_free(k->form);
     tree_unref(k->tree);
     free(k->signature);
@@ -174,8 +174,8 @@ void kernel_trim(bool loaded_too)
 /* What types no longer wait for is not made: an application may commit and free far more than anyone can compile. */
 static void forget_requests(struct kernel *k)
 {
-    if (!k->code) worker_forget(k);
-    else if (--k->code->served == 0 && k->code != &kernel_interpreter) worker_forget(k->code);
+    if (!k->code) compile_queue_forget(k);
+    else if (--k->code->served == 0 && k->code != &kernel_interpreter) compile_queue_forget(k->code);
 }
 
 void kernel_unref(struct kernel *k)
@@ -192,7 +192,7 @@ void kernel_put(struct kernel *k)
     pthread_mutex_lock(&kernel_lock);
     kernel_unref(k);
     kernel_trim(false);
-    if (unused_count > UNUSED_MAX) worker_wake();
+    if (unused_count > UNUSED_MAX) compile_queue_wake();
     pthread_mutex_unlock(&kernel_lock);
 }
 
@@ -214,7 +214,7 @@ void kernel_expect(void)
     static atomic_bool done;
     if (atomic_load_explicit(&done, memory_order_relaxed) || !devices_likely()) return;
     pthread_mutex_lock(&kernel_lock);
-    if (!atomic_exchange(&done, true)) worker_expect();
+    if (!atomic_exchange(&done, true)) compile_queue_expect();
     pthread_mutex_unlock(&kernel_lock);
 }
 
@@ -244,7 +244,7 @@ void kernel_wait(struct kernel *k)
 bool kernel_finish(void)
 {
     struct kernel *k, *next;
-    bool alone = worker_stop();
+    bool alone = compile_queue_stop();
     pairs_forget(), nests_forget();
     if (!alone) return false;
     pthread_mutex_lock(&kernel_lock);

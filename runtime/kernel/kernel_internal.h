@@ -30,8 +30,8 @@ struct module {
     CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_MARKED of a plan that has it */
     void *library;                      /* without a device, in place of these three; */
     stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */
-    _Atomic(struct buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
-    _Atomic(struct buffer *) lists;     /* what its own kernel reads, once uploaded */
+    _Atomic(struct pool_buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
+    _Atomic(struct pool_buffer *) lists;   /* what its own kernel reads, once uploaded */
     /* By entry, then by the number of the stream (launch_graph.c). */
     _Atomic(struct graph *) graphs[2][ENTRIES][MODULE_GRAPHS];
     struct module *next;                /* the kernel on another device */
@@ -51,8 +51,8 @@ struct kernel {
     atomic_int origin;
     atomic_uint uses; /* kernel_used */
     _Atomic(struct module *) modules; /* grows at the head; read without a lock */
-    _Atomic(struct native *) native;  /* host_pack.c */
-    _Atomic(void (*)(struct native *)) native_free;   /* set before that */
+    _Atomic(struct host_pack *) native;   /* host_pack.c */
+    _Atomic(void (*)(struct host_pack *)) host_pack_free;   /* set before that */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
     int served;                       /* kernels in use that have this one for their code */
     struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0; */
@@ -106,27 +106,27 @@ void modules_forget_lists(struct kernel *k);
  * on an application's thread but at MPI_Finalize. */
 void modules_free(struct kernel *k);
 
-/* compile_queue.c. worker_push, worker_expect, worker_forget and worker_wake with kernel_lock held. */
-void worker_push(struct module *m);
-void worker_expect(void); /* the thread will be wanted: starts it */
-void worker_forget(struct kernel *k); /* nobody waits for k's modules any more: they leave the queue */
-void worker_wake(void);
+/* compile_queue.c. compile_queue_push, compile_queue_expect, compile_queue_forget and compile_queue_wake with kernel_lock held. */
+void compile_queue_push(struct module *m);
+void compile_queue_expect(void);   /* the thread will be wanted: starts it */
+void compile_queue_forget(struct kernel *k);   /* nobody waits for k's modules any more: they leave the queue */
+void compile_queue_wake(void);
 /* Ends the worker, and waits a second for it at most. False where one is left at a compile: what it may touch must
  * stay. */
-bool worker_stop(void);
-void worker_guard_exit(void);
+bool compile_queue_stop(void);
+void compile_queue_guard_exit(void);
 /* The calling thread, if it is a worker, enters NVRTC, or has left it: there it may be stopped for good at the
  * process's exit. */
-void worker_compiles(bool enters);
+void compile_queue_compiles(bool enters);
 /* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
-int worker_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
+int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
 /* typed_copy_pair.c: lets go of the pairs that it knows. */
 void pairs_forget(void);
 void nests_forget(void);   /* the same of typed_copy_strided.c */
 
 /* False once the calling worker is to end. */
-bool worker_wanted(void);
+bool compile_queue_wanted(void);
 
 /* module_load.c. Generates, finds or compiles a module for a device of this architecture (90), into the disk cache
  * and no further. Opens *gen at need. Returns 0 once it is there, else -1. */
@@ -159,16 +159,16 @@ uint64_t launch_program(struct kernel *k, struct device *d);
 
 /* launch_graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is
  * enqueued, where that can't be now or ever. */
-bool graph_launch(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
+bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
                   struct stream *s);
 /* Gives back the graphs of m, of which none may be in use; its device must be entered, if it is there. */
-void graphs_free(struct module *m, bool there);
+void launch_graphs_free(struct module *m, bool there);
 
 /* copy_engine.c: the job by the copy engine. job->begin is below k->size. */
-int copies_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
-                int *launches);
+int copy_engine_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                     int *launches);
 /* True if the job takes more than `many` copies. */
-bool copies_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
-int copies_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
+bool copy_engine_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
+int copy_engine_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
 
 #endif

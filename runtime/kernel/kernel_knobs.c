@@ -44,7 +44,7 @@ static int64_t block_of(const struct form *f, const struct form_node *n)
     return n->size;
 }
 
-void knobs_measure(const struct form *f, int64_t *block, int64_t *bytes)
+void kernel_knobs_measure(const struct form *f, int64_t *block, int64_t *bytes)
 {
     *block = f->root ? block_of(f, f->root) : 0;
     *bytes = f->plan_bytes;
@@ -56,12 +56,12 @@ static struct knobs by_table(const struct form *f, const struct device *d, enum 
     int64_t block, bytes;
     const struct tune_table *t = table_active(&file);
     if (!t || strcmp(t->machine, d->name)) return (struct knobs){0};
-    knobs_measure(f, &block, &bytes);
+    kernel_knobs_measure(f, &block, &bytes);
     const struct tune_knobs *row = tune_knobs_find(t, direction, form_family(f), block, bytes);
     return row && *row->settings ? (struct knobs){row->settings, file, row->line} : (struct knobs){0};
 }
 
-struct knobs knobs_for(const struct form *f, const struct device *d, enum gen_direction direction)
+struct knobs kernel_knobs_for(const struct form *f, const struct device *d, enum gen_direction direction)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_variable);
@@ -72,7 +72,7 @@ struct knobs knobs_for(const struct form *f, const struct device *d, enum gen_di
     return (struct knobs){"threads=1024 each=4", "STRIDEC_SM_LIMIT", 0};
 }
 
-char *knobs_text(const char *const knobs[2])
+char *kernel_knobs_text(const char *const knobs[2])
 {
     char *text;
     const char *pack = knobs[GEN_PACK], *unpack = knobs[GEN_UNPACK];

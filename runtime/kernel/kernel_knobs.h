@@ -15,15 +15,15 @@ struct knobs {
     int line;           /* of the file; 0 for a variable */
 };
 
-struct knobs knobs_for(const struct form *f, const struct device *d, enum gen_direction direction);
+struct knobs kernel_knobs_for(const struct form *f, const struct device *d, enum gen_direction direction);
 
 /* What a tuned table goes by: the length of the innermost contiguous run, of several parts their mean, of lists of
  * blocks, whose lengths are no part of the form, 0; and the bytes of one element, of forms with lists the class
  * (gen/form.h). Forms of one signature have the same. */
-void knobs_measure(const struct form *f, int64_t *block, int64_t *bytes);
+void kernel_knobs_measure(const struct form *f, int64_t *block, int64_t *bytes);
 
 /* Both directions as one text that cache keys and dumps tell modules apart by: "pack:...;unpack:...", "" where all is
  * the model's. malloc'd. */
-char *knobs_text(const char *const knobs[2]);
+char *kernel_knobs_text(const char *const knobs[2]);
 
 #endif

@@ -67,7 +67,7 @@ void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int thre
     pthread_t thread[THREADS_MAX];
     int started = 0;
     if (threads > THREADS_MAX) threads = THREADS_MAX;
-    while (started < threads && started < n && worker_thread(&thread[started], prepare, &a) == 0) started++;
+    while (started < threads && started < n && compile_queue_thread(&thread[started], prepare, &a) == 0) started++;
     if (!started) prepare(&a);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }

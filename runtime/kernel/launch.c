@@ -110,7 +110,7 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
         .kernelParams = arguments,
     };
     CUresult r = CUDA_SUCCESS;
-    if (!graph_launch(m, direction, entry, &p, s))
+    if (!launch_graph(m, direction, entry, &p, s))
         r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
                                          NULL);
     ++*launches;
@@ -227,8 +227,8 @@ static bool awaited(const struct move *v, const struct module *special, const st
 static bool wait_for_any(struct move *v, const struct module *special)
 {
     const struct module *interpreter = module_of(&kernel_interpreter, v->device);
-    if (!interpreter || !awaited(v, special, interpreter)
-        || !copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+    if (!interpreter || !awaited(v, special, interpreter) ||
+        !copy_engine_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -242,10 +242,10 @@ static bool wait_for_any(struct move *v, const struct module *special)
 }
 
 /* By the copy engine, though there may be kernels. */
-static bool copies_wanted(const struct move *v)
+static bool copy_engine_wanted(const struct move *v)
 {
     if (env_get()->engine != ENV_ENGINE_COPY) return false;
-    if (!copies_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
+    if (!copy_engine_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
     log_once(LOG_WARN, "engine", "STRIDEC_ENGINE=copy: %s and others take more than %d copies: kernels move them",
              v->kernel->signature, COPIES_MANY);
     return false;
@@ -254,14 +254,14 @@ static bool copies_wanted(const struct move *v)
 static int move_any(struct move *v, enum kernel_way *way)
 {
     *way = KERNEL_COPIES;
-    if (copies_wanted(v)) return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
+    if (copy_engine_wanted(v)) return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
     struct module *own = module_of(v->kernel, v->device);
     struct module *special = own ? module_of(kernel_code(v->kernel), v->device) : NULL;
     int result = special ? move_compiled(v, own, special, way) : 1;
     if (special && result > 0 && wait_for_any(v, special)) result = move_compiled(v, own, special, way);
     if (result <= 0) return result;
     *way = KERNEL_COPIES;
-    return copies_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
+    return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
 }
 
 /* The kernel of plain words, for blocks of any length: one for the process, kept. */
@@ -302,8 +302,8 @@ static int move_block(struct move *v)
     bool pack = job->direction == KERNEL_PACK;
     int result = move_words(v);
     if (result <= 0) return result;
-    return copies_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed, job->end - job->begin,
-                      &v->launches);
+    return copy_engine_one(v->device, v->stream, pack ? job->packed : user, pack ? user : job->packed,
+                           job->end - job->begin, &v->launches);
 }
 
 int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job, int *launches,

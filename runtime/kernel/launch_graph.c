@@ -46,7 +46,7 @@ static CUresult prepare(const struct driver *driver, struct graph **g, const CUD
     return *g ? build(driver, *g, kernel, priority) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool graph_launch(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
+bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
                   struct stream *s)
 {
     const struct driver *driver = driver_get();
@@ -66,7 +66,7 @@ bool graph_launch(struct module *m, enum kernel_direction direction, int entry, 
     return r == CUDA_SUCCESS;
 }
 
-void graphs_free(struct module *m, bool there)
+void launch_graphs_free(struct module *m, bool there)
 {
     _Atomic(struct graph *) *slot = &m->graphs[0][0][0];
     for (size_t i = 0; i < sizeof m->graphs / sizeof *slot; i++) {

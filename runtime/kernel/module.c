@@ -88,7 +88,7 @@ enum stage module_request(struct module *m)
     pthread_mutex_lock(&kernel_lock);
     if (module_stage(m) == STAGE_NONE) {
         if (m->kernel->family == GEN_CONTIGUOUS && m->device) atomic_store(&m->kernel->origin, ORIGIN_PENDING);
-        worker_push(m);
+        compile_queue_push(m);
     }
     stage = module_stage(m);
     pthread_mutex_unlock(&kernel_lock);
@@ -115,14 +115,14 @@ static void *make_lists(struct kernel *k, size_t *bytes)
 }
 
 /* Takes the bytes. */
-static struct buffer *upload(struct device *d, void *data, size_t bytes)
+static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
 {
     struct stream *s = data ? stream_get(d) : NULL;
-    struct buffer *b = s ? buffer_get(d, BUFFER_LASTING, bytes) : NULL;
+    struct pool_buffer *b = s ? mempool_get(d, BUFFER_LASTING, bytes) : NULL;
     bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
     /* Waited for: the next user may come on another stream. It happens once. */
     if (s && (stream_wait(d, s) || !ok)) {
-        buffer_put(b);
+        mempool_put(b);
         b = NULL;
     }
     stream_put(d, s);
@@ -131,10 +131,11 @@ static struct buffer *upload(struct device *d, void *data, size_t bytes)
 }
 
 /* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
-static uint64_t address_of(struct module *m, _Atomic(struct buffer *) *slot, void *(*make)(struct kernel *, size_t *))
+static uint64_t address_of(struct module *m, _Atomic(struct pool_buffer *) *slot,
+                           void *(*make)(struct kernel *, size_t *))
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct buffer *b = atomic_load_explicit(slot, memory_order_acquire);
+    struct pool_buffer *b = atomic_load_explicit(slot, memory_order_acquire);
     if (b) return b->address;
     pthread_mutex_lock(&lock);
     b = atomic_load(slot);
@@ -168,8 +169,8 @@ void modules_free(struct kernel *k)
     for (; m; m = next) {
         next = m->next;
         m->target->unload(m);
-        buffer_put(atomic_load(&m->program));
-        buffer_put(atomic_load(&m->lists));
+        mempool_put(atomic_load(&m->program));
+        mempool_put(atomic_load(&m->lists));
         free(m->knobs[0]);
         free(m->knobs[1]);
         free(m);
@@ -179,8 +180,8 @@ void modules_free(struct kernel *k)
 void modules_forget_lists(struct kernel *k)
 {
     for (struct module *m = atomic_load(&k->modules); m; m = m->next) {
-        buffer_put(atomic_exchange(&m->program, NULL));
-        buffer_put(atomic_exchange(&m->lists, NULL));
+        mempool_put(atomic_exchange(&m->program, NULL));
+        mempool_put(atomic_exchange(&m->lists, NULL));
     }
 }
 

@@ -42,7 +42,7 @@ struct image {
     size_t key_bytes, data_bytes;
 };
 
-char *cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor)
+char *module_cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor)
 {
     char *key;
     int made = asprintf(&key, "%s %s %s nvrtc-%d.%d%s%s", arch, gen_version(), signature, nvrtc_major, nvrtc_minor,
@@ -50,18 +50,18 @@ char *cache_key(const char *signature, const char *knobs, const char *arch, int 
     return made < 0 ? NULL : key;
 }
 
-const char *cache_dir(void)
+const char *module_cache_dir(void)
 {
     return env_get()->cache_dir;
 }
 
-char *cache_path(const char *key, const char *ending)
+char *module_cache_path(const char *key, const char *ending)
 {
     char *path;
     errno = ENOENT;
-    if (!cache_dir()) return NULL;
+    if (!module_cache_dir()) return NULL;
     XXH128_hash_t h = XXH3_128bits(key, strlen(key));
-    int made = asprintf(&path, "%s/%016llx%016llx%s", cache_dir(), (unsigned long long)h.high64,
+    int made = asprintf(&path, "%s/%016llx%016llx%s", module_cache_dir(), (unsigned long long)h.high64,
                         (unsigned long long)h.low64, ending);
     return made < 0 ? NULL : path;
 }
@@ -80,7 +80,7 @@ static char *path_of(const char *key)
 {
     size_t i = 0;
     while (!is_of_kind(key, i)) i++;
-    return cache_path(key, kinds[i].suffix);
+    return module_cache_path(key, kinds[i].suffix);
 }
 
 /* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
@@ -138,34 +138,35 @@ static int load_checked(const char *path, const char *key, void **data, size_t *
     return result;
 }
 
-bool cache_usable(void)
+bool module_cache_usable(void)
 {
     const char *why;
-    if (!cache_dir() || access(cache_dir(), F_OK)) return false;
-    if (file_folder(cache_dir(), FILE_OWN, &why)) return true;
-    log_once(LOG_WARN, "cache folder", "compiled modules are neither kept in nor taken from %s: %s", cache_dir(), why);
+    if (!module_cache_dir() || access(module_cache_dir(), F_OK)) return false;
+    if (file_folder(module_cache_dir(), FILE_OWN, &why)) return true;
+    log_once(LOG_WARN, "cache folder", "compiled modules are neither kept in nor taken from %s: %s", module_cache_dir(),
+             why);
     return false;
 }
 
-int cache_load(const char *key, void **data, size_t *bytes)
+int module_cache_load(const char *key, void **data, size_t *bytes)
 {
-    char *path = cache_usable() ? path_of(key) : NULL;
+    char *path = module_cache_usable() ? path_of(key) : NULL;
     int result = path ? load_checked(path, key, data, bytes) : -1;
-    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see cache_trim */
+    if (result == 0) utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);   /* used: see module_cache_trim */
     free(path);
     return result;
 }
 
-void cache_remove(const char *key)
+void module_cache_remove(const char *key)
 {
     char *path = path_of(key);
     if (path) unlink(path);
     free(path);
 }
 
-bool cache_make(void)
+bool module_cache_make(void)
 {
-    return cache_dir() && file_make_folder(cache_dir(), 0700);
+    return module_cache_dir() && file_make_folder(module_cache_dir(), 0700);
 }
 
 static bool write_all(int fd, const void *data, size_t bytes)
@@ -207,18 +208,18 @@ static bool replace(const char *path, const char *key, const void *data, size_t 
     return file_publish(draft, path, close(fd) == 0 && good);
 }
 
-void cache_store(const char *key, const void *data, size_t bytes)
+void module_cache_store(const char *key, const void *data, size_t bytes)
 {
     char *path = path_of(key);
-    bool made = path && cache_make();
-    if (!made || (cache_usable() && !replace(path, key, data, bytes)))
+    bool made = path && module_cache_make();
+    if (!made || (module_cache_usable() && !replace(path, key, data, bytes)))
         log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
-                 cache_dir() ? cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
+                 module_cache_dir() ? module_cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
     free(path);
-    cache_trim(CACHE_BYTES_MAX);
+    module_cache_trim(CACHE_BYTES_MAX);
 }
 
-bool cache_is_module(const char *name)
+bool module_cache_is_module(const char *name)
 {
     for (size_t i = 0; i < KINDS; i++)
         if (strlen(name) > strlen(kinds[i].suffix) && ends_with(name, strlen(name), kinds[i].suffix)) return true;
@@ -230,7 +231,7 @@ static void visit(const char *name, cache_visit *each, void *arg)
     struct image image;
     const char *why;
     char *path, *key = NULL;
-    if (asprintf(&path, "%s/%s", cache_dir(), name) < 0) return;
+    if (asprintf(&path, "%s/%s", module_cache_dir(), name) < 0) return;
     if (read_file(path, &image, &why) == 0 && check(&image)) key = strndup(image.key, image.key_bytes);
     each(arg, name, key, key ? image.data_bytes : image.bytes);
     free(key);
@@ -238,13 +239,13 @@ static void visit(const char *name, cache_visit *each, void *arg)
     free(path);
 }
 
-int cache_list(cache_visit *each, void *arg)
+int module_cache_list(cache_visit *each, void *arg)
 {
-    DIR *folder = cache_dir() ? opendir(cache_dir()) : NULL;
+    DIR *folder = module_cache_dir() ? opendir(module_cache_dir()) : NULL;
     int files = 0;
     if (!folder) return -1;
     for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
-        if (!cache_is_module(e->d_name)) continue;
+        if (!module_cache_is_module(e->d_name)) continue;
         visit(e->d_name, each, arg);
         files++;
     }

@@ -19,11 +19,11 @@
 #define LOCK_WAIT_NS 2000000
 #define TEMPORARY strlen(".XXXXXX")
 
-int cache_lock(const char *key, bool (*stop)(void))
+int module_cache_lock(const char *key, bool (*stop)(void))
 {
     const char *why;
-    char *path = cache_path(key, ".lock");
-    bool there = path && cache_make() && cache_usable();
+    char *path = module_cache_path(key, ".lock");
+    bool there = path && module_cache_make() && module_cache_usable();
     int fd = there ? file_open(path, O_RDWR | O_CREAT, FILE_OWN, &why) : -1;
     if (there && fd < 0 && errno == EPERM) log_once(LOG_WARN, "cache folder", "%s can't be used: %s", path, why);
     free(path);
@@ -40,10 +40,10 @@ int cache_lock(const char *key, bool (*stop)(void))
 /* The file goes while the lock is held: who waits for it gets a lock that no newcomer sees, and may compile what
  * another compiles too. The lock is let go of by name: a child that the program has forked has the file open as
  * well. */
-void cache_unlock(int lock, const char *key)
+void module_cache_unlock(int lock, const char *key)
 {
     if (lock < 0) return;
-    char *path = cache_path(key, ".lock");
+    char *path = module_cache_path(key, ".lock");
     if (path) unlink(path);
     free(path);
     flock(lock, LOCK_UN);
@@ -70,7 +70,8 @@ static bool is_left(const char *name, const struct stat *st)
     size_t length = strlen(name), digits = strspn(name, "0123456789abcdef");
     bool part = length > TEMPORARY && length < sizeof written && name[length - TEMPORARY] == '.';
     snprintf(written, sizeof written, "%.*s", (int)(part ? length - TEMPORARY : 0), name);
-    bool ours = digits == 32 ? !strcmp(name + digits, ".lock") || cache_is_module(written) : !strcmp(written, "nvrtc");
+    bool ours =
+        digits == 32 ? !strcmp(name + digits, ".lock") || module_cache_is_module(written) : !strcmp(written, "nvrtc");
     return ours && file_is_left(st);
 }
 
@@ -84,7 +85,7 @@ static struct file *list(DIR *folder, size_t *count)
         struct stat st;
         if (fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
         if (S_ISREG(st.st_mode) && is_left(e->d_name, &st)) unlinkat(dirfd(folder), e->d_name, 0);
-        if (!cache_is_module(e->d_name)) continue;
+        if (!module_cache_is_module(e->d_name)) continue;
         if (*count == room) {
             struct file *more = realloc(files, (room = room * 2 + 64) * sizeof *files);
             if (!more) break;
@@ -96,9 +97,9 @@ static struct file *list(DIR *folder, size_t *count)
     return files;
 }
 
-void cache_trim(size_t limit)
+void module_cache_trim(size_t limit)
 {
-    DIR *folder = cache_usable() ? opendir(cache_dir()) : NULL;
+    DIR *folder = module_cache_usable() ? opendir(module_cache_dir()) : NULL;
     size_t count, total = 0;
     if (!folder) return;
     struct file *files = list(folder, &count);

@@ -23,7 +23,7 @@ struct build {
     const struct form *form;    /* NULL: the interpreter */
     struct module *module;      /* NULL: it is made for the disk cache alone */
     const char *knobs[2];
-    char *knobs_text;
+    char *kernel_knobs_text;
     char *name;                 /* signature and knobs, for dumps */
     struct gen_kernel code;
     int device_arch;            /* 90 */
@@ -39,14 +39,14 @@ struct build {
 /* Modules made ahead of time are the model's. */
 static bool from_aot(struct build *b)
 {
-    return !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
+    return !*b->kernel_knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
 }
 
 static bool choose_target(struct build *b)
 {
     int n;
     const int *archs = compile_archs(&n);
-    int best = toolchain_target(archs, n, b->device_arch);
+    int best = nvrtc_version_target(archs, n, b->device_arch);
     b->ptx = best != b->device_arch;
     snprintf(b->target, sizeof b->target, "sm_%d", best);
     if (archs && !best)
@@ -60,7 +60,7 @@ static bool make_key(struct build *b, int major, int minor)
     char arch[24];
     snprintf(arch, sizeof arch, "%s%s", b->target, b->ptx ? "-ptx" : "");
     free(b->key);
-    b->key = cache_key(b->signature, b->knobs_text, arch, major, minor);
+    b->key = module_cache_key(b->signature, b->kernel_knobs_text, arch, major, minor);
     return b->key != NULL;
 }
 
@@ -74,7 +74,7 @@ static bool find_key(struct build *b)
         log_once(LOG_WARN, "no nvrtc", "kernels can't be compiled, copies serve instead: %s", why.text);
         return false;
     }
-    pthread_once(&once, worker_guard_exit);
+    pthread_once(&once, compile_queue_guard_exit);
     return choose_target(b) && make_key(b, n->major, n->minor);
 }
 
@@ -84,9 +84,9 @@ static bool load_cached(struct build *b)
 {
     void *data;
     size_t bytes;
-    if (cache_load(b->key, &data, &bytes)) return false;
+    if (module_cache_load(b->key, &data, &bytes)) return false;
     if (bytes <= sizeof b->code.plan) {
-        cache_remove(b->key);
+        module_cache_remove(b->key);
         free(data);
         return false;
     }
@@ -103,15 +103,15 @@ static void store_cached(const struct build *b)
     if (!data) return;
     memcpy(data, &b->code.plan, sizeof b->code.plan);
     memcpy(data + sizeof b->code.plan, b->image, b->bytes);
-    cache_store(b->key, data, sizeof b->code.plan + b->bytes);
+    module_cache_store(b->key, data, sizeof b->code.plan + b->bytes);
     free(data);
-    toolchain_note();
+    nvrtc_version_note();
 }
 
 static bool from_cache(struct build *b)
 {
     if (!find_key(b) || !load_cached(b)) return false;
-    toolchain_note();   /* NVRTC was loaded for nothing: the next process need not */
+    nvrtc_version_note();   /* NVRTC was loaded for nothing: the next process need not */
     return true;
 }
 
@@ -124,7 +124,7 @@ static void interpreter_first(struct build *b)
      * and is found ready when its turn comes. */
     if (module_stage(m) == STAGE_FAILED) return;
     enum stage stage = module_load(b->gen, m);
-    if (stage == STAGE_FAILED && !worker_wanted()) return;
+    if (stage == STAGE_FAILED && !compile_queue_wanted()) return;
     if (stage == STAGE_FAILED) kernel_count(&kernel_interpreter, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     atomic_store_explicit(&m->stage, stage, memory_order_release);
@@ -134,7 +134,7 @@ static void interpreter_first(struct build *b)
 
 static bool stopped(void)
 {
-    return !worker_wanted();
+    return !compile_queue_wanted();
 }
 
 /* Ranks of a node mostly want the same module at the same time: one compiles, the others wait and read. */
@@ -142,14 +142,14 @@ static bool from_neighbour(struct build *b)
 {
     if (!b->key) return false;
     if (b->module) interpreter_first(b);
-    b->lock = cache_lock(b->key, b->module ? stopped : NULL);
+    b->lock = module_cache_lock(b->key, b->module ? stopped : NULL);
     return b->lock >= 0 && load_cached(b);
 }
 
 /* The worker is to end: the driver may be gone, and so may the tuned table. */
 static bool given_up(const struct build *b)
 {
-    return b->module && !worker_wanted();
+    return b->module && !compile_queue_wanted();
 }
 
 static bool from_source(struct build *b)
@@ -158,9 +158,9 @@ static bool from_source(struct build *b)
     if (!b->key) return false;
     int turn = b->module ? cores_turn(stopped) : -1;
     if (given_up(b)) return cores_turn_ends(turn), false;
-    worker_compiles(true);
+    compile_queue_compiles(true);
     int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
-    worker_compiles(false);
+    compile_queue_compiles(false);
     cores_turn_ends(turn);
     if (!failed) return true;
     log_once(LOG_WARN, "compile", "%s was not compiled, other ways serve instead: %s", b->name, why.text);
@@ -205,7 +205,7 @@ static bool load_image(struct build *b, enum origin o)
              : o == ORIGIN_CACHE  ? "cached"
                                   : "made ahead of time",
              driver_error(r));
-    if (o == ORIGIN_CACHE && r != CUDA_ERROR_OUT_OF_MEMORY) cache_remove(b->key);
+    if (o == ORIGIN_CACHE && r != CUDA_ERROR_OUT_OF_MEMORY) module_cache_remove(b->key);
     return false;
 }
 
@@ -258,7 +258,8 @@ static enum stage obtain(struct build *b)
 static bool from_note(struct build *b)
 {
     int target, major, minor;
-    if (env_get()->dump || env_get()->aot || !toolchain_guess(b->device_arch, &target, &major, &minor)) return false;
+    if (env_get()->dump || env_get()->aot || !nvrtc_version_guess(b->device_arch, &target, &major, &minor))
+        return false;
     b->ptx = target != b->device_arch;
     snprintf(b->target, sizeof b->target, "sm_%d", target);
     return make_key(b, major, minor) && load_cached(b) && use_image(b, ORIGIN_CACHE);
@@ -279,19 +280,20 @@ static enum stage attempt(struct build *b, struct reason *why)
 {
     enum stage stage = STAGE_FAILED;
     why->text[0] = 0;
-    b->knobs_text = knobs_text(b->knobs);
-    if (!b->knobs_text || asprintf(&b->name, "%s%s%s", b->signature, *b->knobs_text ? " " : "", b->knobs_text) < 0)
+    b->kernel_knobs_text = kernel_knobs_text(b->knobs);
+    if (!b->kernel_knobs_text ||
+        asprintf(&b->name, "%s%s%s", b->signature, *b->kernel_knobs_text ? " " : "", b->kernel_knobs_text) < 0)
         b->name = NULL;
     if (b->name && from_note(b)) {
         stage = STAGE_READY;
     } else if (b->name && generate(b, b->knobs, &b->code, why) == 0) {
         dump_source(b->name, b->code.source, b->code.why);
         stage = obtain(b);
-        cache_unlock(b->lock, b->key);
+        module_cache_unlock(b->lock, b->key);
     }
     free(b->key), b->key = NULL, b->lock = -1;
     free(b->name), b->name = NULL;
-    free(b->knobs_text), b->knobs_text = NULL;
+    free(b->kernel_knobs_text), b->kernel_knobs_text = NULL;
     gen_kernel_free(&b->code);
     return stage;
 }
@@ -328,8 +330,8 @@ static void drop_bad(struct build *b, const struct knobs k[2])
 static enum stage by_knobs(struct build *b)
 {
     struct reason why;
-    struct knobs k[2] = {knobs_for(b->form, b->module->device, GEN_PACK),
-                         knobs_for(b->form, b->module->device, GEN_UNPACK)};
+    struct knobs k[2] = {kernel_knobs_for(b->form, b->module->device, GEN_PACK),
+                         kernel_knobs_for(b->form, b->module->device, GEN_UNPACK)};
     b->knobs[GEN_PACK] = k[GEN_PACK].text, b->knobs[GEN_UNPACK] = k[GEN_UNPACK].text;
     if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || aot_has(b->signature, b->arch)) return by_model(b);
     enum stage stage = attempt(b, &why);
@@ -364,14 +366,14 @@ static enum stage cuda_load(struct gen **gen, struct module *m)
 {
     if (!device_try_enter(m->device)) return STAGE_FAILED;
     enum stage stage = module_load(gen, m);
-    if (worker_wanted()) device_leave(m->device);   /* else its context may be gone, and so is the thread soon */
+    if (compile_queue_wanted()) device_leave(m->device);   /* else its context may be gone, and so is the thread soon */
     return stage;
 }
 
 static void cuda_unload(struct module *m)
 {
     bool there = m->handle && device_try_enter(m->device);
-    graphs_free(m, there);
+    launch_graphs_free(m, there);
     if (!there) return;
     driver_get()->cuModuleUnload(m->handle);
     device_leave(m->device);

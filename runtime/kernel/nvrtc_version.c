@@ -52,7 +52,7 @@ static uint64_t hash_search(void)
 static char *note_path(void)
 {
     char *path;
-    return cache_dir() && asprintf(&path, "%s/nvrtc", cache_dir()) >= 0 ? path : NULL;
+    return module_cache_dir() && asprintf(&path, "%s/nvrtc", module_cache_dir()) >= 0 ? path : NULL;
 }
 
 /* True if the file is the one that was noted. */
@@ -70,7 +70,7 @@ static void read_note(void)
     uint64_t hash;
     size_t bytes;
     const char *why;
-    bool there = path && cache_usable();
+    bool there = path && module_cache_usable();
     char *text = there ? file_read(path, FILE_OWN, NOTE_MAX, &bytes, &why) : NULL;
     if (there && !text && errno != ENOENT) log_once(LOG_WARN, "nvrtc note", "%s is not used: %s", path, why);
     FILE *f = text && bytes ? fmemopen(text, bytes, "r") : NULL;
@@ -88,7 +88,7 @@ static void read_note(void)
     free(text);
 }
 
-int toolchain_target(const int *archs, int n, int arch)
+int nvrtc_version_target(const int *archs, int n, int arch)
 {
     int best = 0;
     for (int i = 0; i < n; i++)
@@ -96,11 +96,11 @@ int toolchain_target(const int *archs, int n, int arch)
     return best;
 }
 
-bool toolchain_guess(int arch, int *target, int *major, int *minor)
+bool nvrtc_version_guess(int arch, int *target, int *major, int *minor)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_note);
-    *target = guess.known ? toolchain_target(guess.arch, guess.archs, arch) : 0;
+    *target = guess.known ? nvrtc_version_target(guess.arch, guess.archs, arch) : 0;
     *major = guess.major, *minor = guess.minor;
     return *target != 0;
 }
@@ -125,7 +125,7 @@ static void note(void)
     if (!n) return;
     memcpy(&function, &n->nvrtcVersion, sizeof function);
     if (!dladdr(function, &info) || stat(info.dli_fname, &st)) return;
-    char *path = cache_usable() ? note_path() : NULL, *draft = NULL;
+    char *path = module_cache_usable() ? note_path() : NULL, *draft = NULL;
     int fd = path ? file_draft(path, 0600, &draft) : -1;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (f) {
@@ -139,12 +139,12 @@ static void note(void)
     free(path);
 }
 
-void toolchain_note(void)
+void nvrtc_version_note(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int target, major, minor;
     struct reason why;
     const struct nvrtc *n = nvrtc_get(&why);
-    if (n && toolchain_guess(INT_MAX, &target, &major, &minor) && major == n->major && minor == n->minor) return;
+    if (n && nvrtc_version_guess(INT_MAX, &target, &major, &minor) && major == n->major && minor == n->minor) return;
     pthread_once(&once, note);
 }

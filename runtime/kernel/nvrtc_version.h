@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 /* What NVRTC most likely compiles for on a device of this architecture (90), and its version. False without a note. */
-bool toolchain_guess(int arch, int *target, int *major, int *minor);
+bool nvrtc_version_guess(int arch, int *target, int *major, int *minor);
 /* Leaves the note, where it is missing or wrong; after a compile. */
-void toolchain_note(void);
+void nvrtc_version_note(void);
 /* The newest of n architectures that is no newer than arch; 0 if none. */
-int toolchain_target(const int *archs, int n, int arch);
+int nvrtc_version_target(const int *archs, int n, int arch);
 
 #endif

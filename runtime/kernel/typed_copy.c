@@ -11,42 +11,42 @@
 /* Up to here interpreting a layout costs less than a launch of its own. */
 #define PROGRAM_MOST (1 << 18)
 
-bool link_plain(const struct link_side *side, int64_t bytes)
+bool typed_copy_plain(const struct typed_copy_side *side, int64_t bytes)
 {
     const struct tree *t = side->tree;
     return !t || (t->kind == TREE_DENSE && (bytes <= t->size || side->extent == t->size));
 }
 
-struct buffer *link_keep(struct link_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
+struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes)
 {
-    struct buffer *one = buffer_get(d, kind, bytes);
+    struct pool_buffer *one = mempool_get(d, kind, bytes);
     if (!one) return NULL;
     one->next = b->kept;
     return b->kept = one;
 }
 
-void link_end(struct link_batch *b)
+void typed_copy_end(struct typed_copy_batch *b)
 {
-    struct buffer *one;
+    struct pool_buffer *one;
     while ((one = b->kept)) {
         b->kept = one->next;
         one->next = NULL;
-        buffer_put(one);
+        mempool_put(one);
     }
 }
 
-static struct kernel_job half(const struct link_side *side, enum kernel_direction direction, uint64_t packed)
+static struct kernel_job half(const struct typed_copy_side *side, enum kernel_direction direction, uint64_t packed)
 {
     return (struct kernel_job){.direction = direction, .packed = packed, .user = side->user, .extent = side->extent,
                                .count = side->count};
 }
 
 /* Packs and unpacks through a buffer; the stream keeps the pieces in order. */
-static int move_between(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
-                        int *launches)
+static int move_between(struct typed_copy_batch *b, struct device *d, struct stream *s,
+                        const struct typed_copy_job *job, int *launches)
 {
     int64_t piece = job->bytes < BETWEEN_MOST ? job->bytes : BETWEEN_MOST;
-    struct buffer *between = link_keep(b, d, BUFFER_DEVICE, (size_t)piece);
+    struct pool_buffer *between = typed_copy_keep(b, d, BUFFER_DEVICE, (size_t)piece);
     if (!between) return -1;
     struct kernel_job pack = half(&job->from, KERNEL_PACK, between->address);
     struct kernel_job unpack = half(&job->to, KERNEL_UNPACK, between->address);
@@ -61,8 +61,8 @@ static int move_between(struct link_batch *b, struct device *d, struct stream *s
 }
 
 /* One side is plain bytes, the other's own kernel moves them. */
-static int move_half(struct device *d, struct stream *s, const struct link_side *side, enum kernel_direction direction,
-                     const struct link_job *job, uint64_t packed, int *launches)
+static int move_half(struct device *d, struct stream *s, const struct typed_copy_side *side,
+                     enum kernel_direction direction, const struct typed_copy_job *job, uint64_t packed, int *launches)
 {
     struct kernel_job half_job = half(side, direction, packed);
     half_job.end = job->bytes;
@@ -70,17 +70,18 @@ static int move_half(struct device *d, struct stream *s, const struct link_side 
 }
 
 /* What numbers tell needs no module of its own. */
-static bool worth_pair(const struct link_job *job)
+static bool worth_pair(const struct typed_copy_job *job)
 {
     struct stridec_link links[NEST_LINKS];
     return !nest_links(job, links);
 }
 
 /* By itself. */
-static int move_one(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job, int *launches)
+static int move_one(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *job,
+                    int *launches)
 {
-    bool plain_from = link_plain(&job->from, job->bytes), plain_to = link_plain(&job->to, job->bytes);
-    if (plain_from && plain_to) return copies_one(d, s, job->to.user, job->from.user, job->bytes, launches);
+    bool plain_from = typed_copy_plain(&job->from, job->bytes), plain_to = typed_copy_plain(&job->to, job->bytes);
+    if (plain_from && plain_to) return copy_engine_one(d, s, job->to.user, job->from.user, job->bytes, launches);
     if (plain_to) return move_half(d, s, &job->from, KERNEL_PACK, job, job->to.user, launches);
     if (plain_from) return move_half(d, s, &job->to, KERNEL_UNPACK, job, job->from.user, launches);
     int result = worth_pair(job) ? pair_move(d, s, job, launches) : 1;
@@ -88,17 +89,17 @@ static int move_one(struct link_batch *b, struct device *d, struct stream *s, co
 }
 
 /* Plain bytes, by a kernel. */
-static bool by_words(const struct link_job *job)
+static bool by_words(const struct typed_copy_job *job)
 {
     return (job->bytes <= WORDS_MOST && !job->across) || env_get()->engine == ENV_ENGINE_KERNEL;
 }
 
 /* A job alone takes what was made for it, where that is there: its side's kernel, or the pair's. */
-static int move_alone(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
-                      struct link_list *list, int *launches)
+static int move_alone(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *job,
+                      struct typed_copy_list *list, int *launches)
 {
     struct stridec_link links[NEST_LINKS];
-    bool plain_from = link_plain(&job->from, job->bytes), plain_to = link_plain(&job->to, job->bytes);
+    bool plain_from = typed_copy_plain(&job->from, job->bytes), plain_to = typed_copy_plain(&job->to, job->bytes);
     int result = 1, n = 0;
     if (plain_from != plain_to) return move_one(b, d, s, job, launches);
     if (!plain_from && worth_pair(job)) result = pair_move(d, s, job, launches);
@@ -110,8 +111,8 @@ static int move_alone(struct link_batch *b, struct device *d, struct stream *s, 
 }
 
 /* Into the list, or by itself; a full list is launched. */
-static int move_with_others(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *job,
-                            struct link_list *list, int *launches)
+static int move_with_others(struct typed_copy_batch *b, struct device *d, struct stream *s,
+                            const struct typed_copy_job *job, struct typed_copy_list *list, int *launches)
 {
     struct stridec_link links[NEST_LINKS];
     int n = list->module ? nest_links(job, links) : 0;
@@ -123,10 +124,10 @@ static int move_with_others(struct link_batch *b, struct device *d, struct strea
     return result;
 }
 
-int link_move(struct link_batch *b, struct device *d, struct stream *s, const struct link_job *jobs, int n,
-              int *launches)
+int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *jobs,
+                    int n, int *launches)
 {
-    struct link_list list;
+    struct typed_copy_list list;
     int many = 0, done = 0, result = 0;
     for (int i = 0; i < n; i++) many += jobs[i].bytes > 0;
     if (many) list_begin(&list, d);
@@ -152,13 +153,14 @@ static void ask(struct kernel *k, struct device *d, bool wait)
     if (wait) kernel_wait(k);
 }
 
-static void prepare(struct device *d, const struct link_job *jobs, int n, bool wait)
+static void prepare(struct device *d, const struct typed_copy_job *jobs, int n, bool wait)
 {
     struct stridec_link links[NEST_LINKS];
     ask(&kernel_links, d, wait);
     for (int i = 0; i < n; i++) {
-        const struct link_job *job = &jobs[i];
-        if (job->bytes <= 0 || link_plain(&job->from, job->bytes) || link_plain(&job->to, job->bytes)) continue;
+        const struct typed_copy_job *job = &jobs[i];
+        if (job->bytes <= 0 || typed_copy_plain(&job->from, job->bytes) || typed_copy_plain(&job->to, job->bytes))
+            continue;
         bool listed = n > 1 ? job->bytes <= PROGRAM_MOST || nest_links(job, links) : !worth_pair(job);
         struct kernel *k = listed ? NULL : pair_get(job);
         if (k) ask(k, d, wait);
@@ -166,12 +168,12 @@ static void prepare(struct device *d, const struct link_job *jobs, int n, bool w
     }
 }
 
-void link_prepare(struct device *d, const struct link_job *jobs, int n)
+void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n)
 {
     prepare(d, jobs, n, false);
 }
 
-void link_wait(struct device *d, const struct link_job *jobs, int n)
+void typed_copy_wait(struct device *d, const struct typed_copy_job *jobs, int n)
 {
     prepare(d, jobs, n, true);
 }

@@ -7,14 +7,14 @@
 /* It never goes: the first reference is its own. */
 struct kernel kernel_links = {.signature = "links", .family = GEN_LINK, .refs = 1};
 
-static void list_clear(struct link_list *l)
+static void list_clear(struct typed_copy_list *l)
 {
     l->n = 0;
     l->blocks = 0;
     l->programs = false;
 }
 
-void list_begin(struct link_list *l, struct device *d)
+void list_begin(struct typed_copy_list *l, struct device *d)
 {
     struct module *m = module_of(&kernel_links, d);
     bool wanted = env_get()->engine != ENV_ENGINE_COPY;
@@ -22,7 +22,7 @@ void list_begin(struct link_list *l, struct device *d)
     list_clear(l);
 }
 
-bool list_add(struct link_list *l, const struct stridec_link *links, int n)
+bool list_add(struct typed_copy_list *l, const struct stridec_link *links, int n)
 {
     const struct gen_way *way = &l->module->plan.way[0];
     uint32_t each = (uint32_t)(way->threads * way->words_per_thread);
@@ -38,7 +38,7 @@ bool list_add(struct link_list *l, const struct stridec_link *links, int n)
 
 /* The entry of the shortest argument that holds the list; the last, whose list lies in device memory, where none does
  * or there is something to interpret. */
-static int choose_entry(const struct gen_plan *plan, const struct link_list *l)
+static int choose_entry(const struct gen_plan *plan, const struct typed_copy_list *l)
 {
     int last = plan->nwords - 1, entry = last;
     while (entry >= 0 && plan->words[entry] < l->n) entry--;
@@ -46,18 +46,20 @@ static int choose_entry(const struct gen_plan *plan, const struct link_list *l)
 }
 
 /* The list in device memory: by way of pinned memory, so that the copy does not wait for the stream. */
-static int put_list(const struct link_list *l, struct link_batch *b, struct device *d, struct stream *s,
+static int put_list(const struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
                     struct stridec_links *a, int *launches)
 {
     size_t bytes = (size_t)l->n * sizeof *l->job;
-    struct buffer *host = link_keep(b, d, BUFFER_PINNED, bytes), *list = link_keep(b, d, BUFFER_DEVICE, bytes);
+    struct pool_buffer *host = typed_copy_keep(b, d, BUFFER_PINNED, bytes),
+                       *list = typed_copy_keep(b, d, BUFFER_DEVICE, bytes);
     if (!host || !list) return -1;
     memcpy(host->host, l->job, bytes);
     a->list = list->address;
-    return copies_one(d, s, list->address, host->address, (int64_t)bytes, launches);
+    return copy_engine_one(d, s, list->address, host->address, (int64_t)bytes, launches);
 }
 
-int list_launch(struct link_list *l, struct link_batch *b, struct device *d, struct stream *s, int *launches)
+int list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
+                int *launches)
 {
     struct stridec_links a;
     if (!l->n) return 0;

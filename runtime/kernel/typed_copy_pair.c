@@ -78,7 +78,7 @@ static struct kernel *pair_of(struct kernel *from, struct kernel *to)
     return k;
 }
 
-struct kernel *pair_get(const struct link_job *job)
+struct kernel *pair_get(const struct typed_copy_job *job)
 {
     struct kernel *from = job->from.kernel, *to = job->to.kernel;
     if (!from || !to || from->family == GEN_GENERIC || to->family == GEN_GENERIC) return NULL;
@@ -91,7 +91,7 @@ struct kernel *pair_get(const struct link_job *job)
 /* A move by a module that is ready. */
 struct move {
     struct module *module;
-    const struct link_side *side[2];
+    const struct typed_copy_side *side[2];
     uint64_t lists[2];
     bool wrap, alike;
 };
@@ -99,7 +99,7 @@ struct move {
 /* Where packed byte `at` of a side begins: the element and the rest within it. */
 static struct stridec_launch side_at(const struct move *v, int i, int64_t at)
 {
-    const struct link_side *s = v->side[i];
+    const struct typed_copy_side *s = v->side[i];
     int64_t size = s->tree->size, whole = at / size;
     return (struct stridec_launch){.user = s->user + (uint64_t)whole * (uint64_t)s->extent, .extent = s->extent,
                                    .begin = at - whole * size, .wrap = v->wrap, .program = v->lists[i]};
@@ -158,7 +158,8 @@ static bool get_lists(struct move *v, struct device *d)
     return true;
 }
 
-static int move_ready(struct module *m, struct device *d, struct stream *s, const struct link_job *job, int *launches)
+static int move_ready(struct module *m, struct device *d, struct stream *s, const struct typed_copy_job *job,
+                      int *launches)
 {
     struct move v = {.module = m, .side = {&job->from, &job->to}};
     v.wrap = launch_wraps(job->from.tree, job->from.extent, job->bytes) ||
@@ -170,7 +171,7 @@ static int move_ready(struct module *m, struct device *d, struct stream *s, cons
     return 0;
 }
 
-int pair_move(struct device *d, struct stream *s, const struct link_job *job, int *launches)
+int pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches)
 {
     if (env_get()->engine == ENV_ENGINE_COPY) return 1;
     struct kernel *k = pair_get(job);

@@ -5,20 +5,20 @@
 #define WORD_MAX 16
 
 /* What limits the width of words on a side. */
-static uint64_t word_bits(const struct link_side *s, int64_t bytes)
+static uint64_t word_bits(const struct typed_copy_side *s, int64_t bytes)
 {
     if (!s->tree) return s->user;
     return s->user | (uint64_t)s->kernel->word | (bytes > s->tree->size ? (uint64_t)s->extent : 0);
 }
 
 /* Types without a form have programs of any length. */
-static bool get_program(const struct link_side *s, struct device *d, uint64_t *program)
+static bool get_program(const struct typed_copy_side *s, struct device *d, uint64_t *program)
 {
     *program = 0;
     return !s->tree || (s->kernel->family != GEN_GENERIC && (*program = launch_program(s->kernel, d)));
 }
 
-int program_links(const struct link_job *job, struct device *d, struct stridec_link *out)
+int program_links(const struct typed_copy_job *job, struct device *d, struct stridec_link *out)
 {
     uint64_t sides = word_bits(&job->from, job->bytes) | word_bits(&job->to, job->bytes);
     uint64_t bits = sides | (uint64_t)job->bytes | WORD_MAX;

@@ -52,7 +52,7 @@ static bool push_tree(struct side *s, const struct tree *t, int64_t bytes)
     return t->child->size >= bytes || push(s, t->child->size, t->step);
 }
 
-static bool read_side(struct side *s, const struct link_side *side, int64_t bytes)
+static bool read_side(struct side *s, const struct typed_copy_side *side, int64_t bytes)
 {
     s->at = side->user;
     s->n = 0;
@@ -160,7 +160,7 @@ static int tail_word(int word, int64_t rest)
     return (int)(bits & -bits);
 }
 
-static int make(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
 {
     struct side s[2];
     struct nest n;
@@ -179,7 +179,7 @@ static int make(const struct link_job *job, struct stridec_link out[NEST_LINKS])
 #define RECALLED_BITS 8
 
 static struct recalled {
-    struct latch latch;
+    struct spinlock latch;
     const struct tree *tree[2];   /* with a reference, so that no other gets its address */
     int64_t extent[2], bytes;
     uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
@@ -187,9 +187,9 @@ static struct recalled {
     struct stridec_link links[NEST_LINKS];
 } recalled[1 << RECALLED_BITS];
 
-static struct recalled key_of(const struct link_job *job)
+static struct recalled key_of(const struct typed_copy_job *job)
 {
-    const struct link_side *side[2] = {&job->from, &job->to};
+    const struct typed_copy_side *side[2] = {&job->from, &job->to};
     struct recalled key = {.bytes = job->bytes};
     for (int i = 0; i < 2; i++) {
         key.tree[i] = side[i]->tree;
@@ -213,10 +213,10 @@ static bool same(const struct recalled *a, const struct recalled *b)
 
 static int recall(struct recalled *r, const struct recalled *key, struct stridec_link out[NEST_LINKS])
 {
-    latch_close(&r->latch);
+    spinlock_lock(&r->latch);
     int n = same(r, key) ? r->n : 0;
     for (int i = 0; i < n; i++) out[i] = r->links[i];
-    latch_open(&r->latch);
+    spinlock_unlock(&r->latch);
     return n;
 }
 
@@ -226,14 +226,14 @@ static void keep(struct recalled *r, const struct recalled *what)
     struct tree *before[2];
     for (int i = 0; i < 2; i++)
         if (what->tree[i]) tree_ref((struct tree *)(uintptr_t)what->tree[i]);
-    latch_close(&r->latch);
+    spinlock_lock(&r->latch);
     for (int i = 0; i < 2; i++) {
         before[i] = (struct tree *)(uintptr_t)r->tree[i];
         r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
         r->links[i] = what->links[i];
     }
     r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
-    latch_open(&r->latch);
+    spinlock_unlock(&r->latch);
     for (int i = 0; i < 2; i++) tree_unref(before[i]);
 }
 
@@ -242,7 +242,7 @@ void nests_forget(void)
     for (int i = 0; i < 1 << RECALLED_BITS; i++) keep(&recalled[i], &(struct recalled){.n = 0});
 }
 
-int nest_links(const struct link_job *job, struct stridec_link out[NEST_LINKS])
+int nest_links(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
 {
     struct recalled key = key_of(job), *r = place_of_key(&key);
     int n = recall(r, &key, out);

@@ -40,9 +40,9 @@ struct column {
     enum way way;
 };
 
-static struct offer *offer(struct column *c)
+static struct rndv_send *offer(struct column *c)
 {
-    return host_offer_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, NULL);
+    return shm_send_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, NULL);
 }
 
 /* Until each rank has shown that it can read what the other offers. */
@@ -51,9 +51,9 @@ static bool acquainted(struct column *c)
     bool ready = false;
     if (!tune_both(c->rank, c->peer && c->layout && c->user)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
-        struct offer *o = offer(c);
-        if (o) offer_withdraw(o);
-        attach_poll();
+        struct rndv_send *o = offer(c);
+        if (o) rndv_send_withdraw(o);
+        peer_access_poll();
         ready = tune_both(c->rank, o != NULL);
     }
     return ready;
@@ -62,21 +62,22 @@ static bool acquainted(struct column *c)
 /* The other rank is told also where nothing can be offered. */
 static bool give_offer(struct column *c)
 {
-    static const char none[HOST_OFFER_MIN];
-    struct offer *o = offer(c);
-    PMPI_Send(o ? (const void *)offer_descriptor(o) : none, HOST_OFFER_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD);
-    return o && offer_end(o) == 0;
+    static const char none[SHM_SEND_MIN];
+    struct rndv_send *o = offer(c);
+    PMPI_Send(o ? (const void *)rndv_send_descriptor(o) : none, SHM_SEND_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD);
+    return o && rndv_send_end(o) == 0;
 }
 
 static bool take_offer(struct column *c)
 {
-    union host_descriptor came;
-    struct pulls pulls = {0};
+    union shm_rts came;
+    struct rndv_recvs pulls = {0};
     MPI_Status status;
-    PMPI_Recv(&came, HOST_OFFER_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD, &status);
-    struct parcel *p = came.descriptor.bytes ? parcel_bare(c->layout, NULL, c->user, 1) : NULL;
-    bool ok = p && pull_add(&pulls, &came.descriptor, came.bytes, p, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
-    parcel_close(p);
+    PMPI_Recv(&came, SHM_SEND_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD, &status);
+    struct typed_buffer *p = came.descriptor.bytes ? typed_buffer_bare(c->layout, NULL, c->user, 1) : NULL;
+    bool ok = p && rndv_recv_add(&pulls, &came.descriptor, came.bytes, p, &status) == MPI_SUCCESS &&
+              rndv_recvs_run(&pulls) == 0;
+    typed_buffer_close(p);
     return ok;
 }
 
@@ -117,7 +118,7 @@ static void column_open(struct column *c, int64_t run, int64_t bytes)
     struct reason why;
     c->layout = tune_layout(tune_column(run, bytes, &why));
     c->user = c->layout ? calloc(1, (size_t)c->layout->high) : NULL;
-    if (c->layout) native_ready(c->layout, true);
+    if (c->layout) host_pack_ready(c->layout, true);
     PMPI_Type_create_hvector((int)(bytes / run), (int)run, tune_column_step(run), MPI_BYTE, &c->type);
     PMPI_Type_commit(&c->type);
 }
@@ -152,7 +153,7 @@ static bool thresholds(struct column *c, int64_t run, const int64_t length[], in
     for (int i = first; i < n; i++) {
         column_open(c, run, length[i]);
         bool ok = acquainted(c);
-        mapped[i] = ok && tune_both(c->rank, host_offer_maps(c->layout, c->user, 1, attach_known(c->peer)));
+        mapped[i] = ok && tune_both(c->rank, shm_send_maps(c->layout, c->user, 1, peer_access_known(c->peer)));
         ok = ok && exchange(c, mapped[i] ? WAYS : PLACE, us[i]);
         column_close(c);
         if (!ok) return false;
@@ -170,7 +171,7 @@ bool tune_host(struct tune_table *t, bool quick, int rank)
     struct column c = {
         .rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
     t->offers.rows = t->maps.rows = 0;
-    attach_measure();
+    peer_access_measure();
     mallopt(M_MMAP_MAX, 0);   /* what lies in the heap XPMEM can map whatever drivers are there */
     if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
     for (int i = 0; i < points[quick].runs; i++) {

@@ -211,7 +211,7 @@ static bool record(struct tune_table *t, const struct contest *c, int way, int b
 {
     const struct candidate *b = &c->candidate[best];
     struct tune_knobs k = {.direction = (enum gen_direction)way, .family = kernel_family(c->kernel)};
-    knobs_measure(kernel_code(c->kernel)->form, &k.block, &k.bytes);
+    kernel_knobs_measure(kernel_code(c->kernel)->form, &k.block, &k.bytes);
     if (best) snprintf(k.settings, sizeof k.settings, "%s", b->knobs[way]);
     if (best)
         fprintf(stderr, "    %s: %.1f us by the model, %.1f us with %s\n", tune_direction_name(k.direction),
@@ -236,8 +236,8 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     struct reason why;
     struct layout *l = tune_layout(row->make(row->block, row->bytes, &why));
     struct contest c = {.call = {.device = d, .stream = s}};
-    struct parcel *p = &c.call.parcel;
-    struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
+    struct typed_buffer *p = &c.call.parcel;
+    struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = -1;
     if (user) {
         c.kernel = l->kernel;
@@ -247,8 +247,8 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     for (int way = 0; way < 2; way++)
         if (c.list[way]) gen_knob_list_free(c.list[way]);
     free(c.candidate);
-    buffer_put(p->wire);
-    buffer_put(user);
+    mempool_put(p->wire);
+    mempool_put(user);
     layout_unref(l);
     return rc;
 }

@@ -22,14 +22,14 @@ struct link {
     struct device *device;
     int rank, other;
     struct layout *layout;    /* of the point; NULL where it can't be had */
-    struct buffer *user;
+    struct pool_buffer *user;
     bool whole;               /* the message is not cut */
 };
 
-static struct parcel *parcel(struct link *l)
+static struct typed_buffer *parcel(struct link *l)
 {
-    struct parcel *p = NULL;
-    struct where w = {.device = l->device};
+    struct typed_buffer *p = NULL;
+    struct location w = {.device = l->device};
     void *user = (void *)(uintptr_t)l->user->address;
     return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p
                                                                                                                  : NULL;
@@ -38,45 +38,45 @@ static struct parcel *parcel(struct link *l)
 /* The other rank is told also where nothing can be sent. */
 static bool give_whole(struct link *l)
 {
-    struct parcel *p = parcel(l);
-    bool ok = p && parcel_pack(p, MPI_COMM_SELF) == MPI_SUCCESS;
+    struct typed_buffer *p = parcel(l);
+    bool ok = p && typed_buffer_pack(p, MPI_COMM_SELF) == MPI_SUCCESS;
     PMPI_Send(ok ? p->address : NULL, ok ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
-    parcel_close(p);
+    typed_buffer_close(p);
     return ok;
 }
 
 static bool take_whole(struct link *l)
 {
     MPI_Status status;
-    struct parcel *p = parcel(l);
+    struct typed_buffer *p = parcel(l);
     int rc = PMPI_Recv(p ? p->address : NULL, p ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
     bool ok = p && rc == MPI_SUCCESS && wire_received(&status) == p->bytes &&
-              parcel_unpack(p, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-    parcel_close(p);
+              typed_buffer_unpack(p, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    typed_buffer_close(p);
     return ok;
 }
 
 static bool give_chunks(struct link *l)
 {
-    static const struct descriptor none;
-    struct outflow *o = outflow_to(l->other, l->layout, (struct where){.device = l->device},
-                                   (void *)(uintptr_t)l->user->address, 1);
-    PMPI_Send(o ? outflow_descriptor(o) : &none, DESCRIPTOR_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
-    bool ok = o && outflow_feed(o) == 0;
-    if (o) outflow_end(o);
+    static const struct rts none;
+    struct pipeline_send *o = pipeline_send_to(l->other, l->layout, (struct location){.device = l->device},
+                                               (void *)(uintptr_t)l->user->address, 1);
+    PMPI_Send(o ? pipeline_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
+    bool ok = o && pipeline_send_feed(o) == 0;
+    if (o) pipeline_send_end(o);
     return ok;
 }
 
 static bool take_chunks(struct link *l)
 {
-    struct descriptor d;
-    struct pulls pulls = {0};
+    struct rts d;
+    struct rndv_recvs pulls = {0};
     MPI_Status status;
-    struct parcel *p = parcel(l);
-    PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
-    bool ok = p && pipeline_named(&d) && pull_add(&pulls, &d, NULL, p, &status) == MPI_SUCCESS;
-    if (pulls_run(&pulls)) ok = false;
-    parcel_close(p);
+    struct typed_buffer *p = parcel(l);
+    PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
+    bool ok = p && pipeline_named(&d) && rndv_recv_add(&pulls, &d, NULL, p, &status) == MPI_SUCCESS;
+    if (rndv_recvs_run(&pulls)) ok = false;
+    typed_buffer_close(p);
     return ok;
 }
 
@@ -110,10 +110,10 @@ static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline 
     l->layout = tune_layout(tune_column(BLOCK, bytes, &why));
     if (l->layout) atomic_store(&l->layout->committed, true);
     l->user =
-        l->layout && !device_enter(l->device) ? buffer_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
+        l->layout && !device_enter(l->device) ? mempool_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
     if (l->user) device_leave(l->device);
     double us = tune_both(l->rank, l->user != NULL) ? exchange(l) : -1;
-    buffer_put(l->user);
+    mempool_put(l->user);
     layout_unref(l->layout);
     l->user = NULL, l->layout = NULL;
     return us;

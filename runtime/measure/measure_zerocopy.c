@@ -12,7 +12,7 @@
 struct moves {
     struct device *device;   /* entered */
     struct stream *stream;
-    const struct link_job *job;
+    const struct typed_copy_job *job;
     int n;
     bool apart;              /* a launch each */
 };
@@ -20,26 +20,26 @@ struct moves {
 static double once_moved(void *arg)
 {
     struct moves *m = arg;
-    struct link_batch batch = {0};
+    struct typed_copy_batch batch = {0};
     int launches = 0, rc = 0, step = m->apart ? 1 : m->n;
     int64_t start = stats_now();
     for (int i = 0; i < m->n && rc == 0; i += step)
-        rc = link_move(&batch, m->device, m->stream, m->job + i, step, &launches);
+        rc = typed_copy_move(&batch, m->device, m->stream, m->job + i, step, &launches);
     if (stream_wait(m->device, m->stream)) rc = -1;
     double us = (double)(stats_now() - start) / 1e3;
-    link_end(&batch);
+    typed_copy_end(&batch);
     return rc ? -1 : us;
 }
 
-static struct link_side side_of(const struct layout *l, uint64_t user)
+static struct typed_copy_side side_of(const struct layout *l, uint64_t user)
 {
-    return (struct link_side){.tree = l->tree, .kernel = l->kernel, .user = user + (uint64_t)l->tree->off,
-                              .extent = l->extent, .count = 1};
+    return (struct typed_copy_side){
+        .tree = l->tree, .kernel = l->kernel, .user = user + (uint64_t)l->tree->off, .extent = l->extent, .count = 1};
 }
 
-static struct link_job job_of(const struct layout *l, uint64_t from, uint64_t to)
+static struct typed_copy_job job_of(const struct layout *l, uint64_t from, uint64_t to)
 {
-    return (struct link_job){.from = side_of(l, from), .to = side_of(l, to), .bytes = l->size};
+    return (struct typed_copy_job){.from = side_of(l, from), .to = side_of(l, to), .bytes = l->size};
 }
 
 /*
@@ -55,13 +55,13 @@ struct pair {
     struct peer *peer;
     int rank, other;
     struct layout *layout;   /* of the point; NULL where it can't be had */
-    struct buffer *user;
+    struct pool_buffer *user;
 };
 
-static struct offer *offer(struct pair *p)
+static struct rndv_send *offer(struct pair *p)
 {
-    struct offer_site site = {.feeds = true};
-    return offer_to(p->peer, p->layout, p->device, (void *)(uintptr_t)p->user->address, 1, &site);
+    struct rndv_send_site site = {.feeds = true};
+    return rndv_send_to(p->peer, p->layout, p->device, (void *)(uintptr_t)p->user->address, 1, &site);
 }
 
 /* Until each rank has shown that it can read the other's memory. */
@@ -70,9 +70,9 @@ static bool acquainted(struct pair *p)
     bool ready = false;
     if (!tune_both(p->rank, p->peer && p->layout)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
-        struct offer *o = offer(p);
-        if (o) offer_withdraw(o);
-        import_try(p->peer, p->device);
+        struct rndv_send *o = offer(p);
+        if (o) rndv_send_withdraw(o);
+        ipc_cache_try(p->peer, p->device);
         ready = tune_both(p->rank, o != NULL);
     }
     return ready;
@@ -82,46 +82,46 @@ static bool acquainted(struct pair *p)
 static bool give(void *pair)
 {
     struct pair *p = pair;
-    static const struct descriptor none;
-    struct offer *o = offer(p);
-    PMPI_Send(o ? offer_descriptor(o) : &none, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
-    bool fed = o && offer_feed(o) == 0;
-    return o && offer_end(o) == 0 && fed;
+    static const struct rts none;
+    struct rndv_send *o = offer(p);
+    PMPI_Send(o ? rndv_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
+    bool fed = o && rndv_send_feed(o) == 0;
+    return o && rndv_send_end(o) == 0 && fed;
 }
 
 /* False where it came another way as well. */
 static bool take(void *pair)
 {
     struct pair *p = pair;
-    struct descriptor d;
-    struct pulls pulls = {0};
+    struct rts d;
+    struct rndv_recvs pulls = {0};
     MPI_Status status;
     uint32_t refusals = atomic_load(&p->peer->file->refusals);
-    PMPI_Recv(&d, DESCRIPTOR_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
+    PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
     if (!d.bytes) return false;
-    struct parcel *to = parcel_bare(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
-    bool ok = to && pull_add_told(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && pulls_run(&pulls) == 0;
-    parcel_close(to);
+    struct typed_buffer *to = typed_buffer_bare(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
+    bool ok = to && rndv_recv_add_told(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && rndv_recvs_run(&pulls) == 0;
+    typed_buffer_close(to);
     return ok && refusals == atomic_load(&p->peer->file->refusals);
 }
 
 /* What rank 0 needs to read rank 1's buffer. */
 struct window {
-    struct export allocation;   /* span 0: it can't be shared */
+    struct ipc_export allocation;   /* span 0: it can't be shared */
     uint64_t user;
 };
 
 static double time_window(struct pair *p, const struct window *w)
 {
-    const struct export *e = &w->allocation;
+    const struct ipc_export *e = &w->allocation;
     struct slot s = {.handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
     uint64_t address;
-    struct import *i = e->span ? import_open(p->peer, &s, p->device, &address) : NULL;
+    struct import *i = e->span ? ipc_cache_open(p->peer, &s, p->device, &address) : NULL;
     if (!i) return -1;
-    struct link_job job = job_of(p->layout, address, p->user->address);
+    struct typed_copy_job job = job_of(p->layout, address, p->user->address);
     struct moves m = {p->device, p->stream, &job, 1, false};
     double us = tune_repeat(once_moved, &m);
-    import_put(i);
+    ipc_cache_put(i);
     return us;
 }
 
@@ -133,7 +133,7 @@ static double time_read(struct pair *p)
     memset(&w, 0, sizeof w);
     w.user = p->user->address;
     if (p->rank == 1) {
-        if (!export_of(p->device, w.user, p->layout->high, &w.allocation)) w.allocation.span = 0;
+        if (!ipc_export_of(p->device, w.user, p->layout->high, &w.allocation)) w.allocation.span = 0;
         PMPI_Send(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
     } else {
         PMPI_Recv(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -146,10 +146,10 @@ static void pair_open(struct pair *p, double block, double bytes)
 {
     struct reason why;
     p->layout = tune_layout(tune_column((int64_t)block, (int64_t)bytes, &why));
-    p->user = p->layout ? buffer_get(p->device, BUFFER_DEVICE, (size_t)p->layout->high) : NULL;
+    p->user = p->layout ? mempool_get(p->device, BUFFER_DEVICE, (size_t)p->layout->high) : NULL;
     if (p->user) {
-        struct link_job job = job_of(p->layout, p->user->address, p->user->address);
-        link_wait(p->device, &job, 1);
+        struct typed_copy_job job = job_of(p->layout, p->user->address, p->user->address);
+        typed_copy_wait(p->device, &job, 1);
     } else {
         layout_unref(p->layout);
         p->layout = NULL;
@@ -158,7 +158,7 @@ static void pair_open(struct pair *p, double block, double bytes)
 
 static void pair_close(struct pair *p)
 {
-    buffer_put(p->user);
+    mempool_put(p->user);
     layout_unref(p->layout);
     p->user = NULL, p->layout = NULL;
 }
@@ -222,7 +222,7 @@ static const struct {
 static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int row, int size)
 {
     static const enum tune_curve curves[2] = {TUNE_FUSED, TUNE_APART};
-    link_wait(m->device, m->job, m->n);
+    typed_copy_wait(m->device, m->job, m->n);
     for (int c = 0; c < 2; c++) {
         struct tune_grid *g = &t->grid[curves[c]];
         m->apart = c == 1;
@@ -237,11 +237,11 @@ static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int r
 static bool time_size(struct tune_table *t, struct moves *m, bool quick, int size)
 {
     struct reason why;
-    struct link_job job[JOBS_MAX];
+    struct typed_copy_job job[JOBS_MAX];
     struct layout *l = tune_layout(tune_column(BLOCK, (int64_t)grids[quick].bytes[size], &why));
     size_t bytes = l ? (size_t)l->high * JOBS_MAX : 0;
-    struct buffer *from = l ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
-    struct buffer *to = from ? buffer_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    struct pool_buffer *from = l ? mempool_get(m->device, BUFFER_DEVICE, bytes) : NULL;
+    struct pool_buffer *to = from ? mempool_get(m->device, BUFFER_DEVICE, bytes) : NULL;
     bool ok = to != NULL;
     for (int i = 0; ok && i < JOBS_MAX; i++)
         job[i] = job_of(l, from->address + (uint64_t)(i * l->high), to->address + (uint64_t)(i * l->high));
@@ -250,7 +250,7 @@ static bool time_size(struct tune_table *t, struct moves *m, bool quick, int siz
         m->n = (int)grids[quick].jobs[i];
         ok = time_jobs(t, m, (double)l->size, i, size);
     }
-    buffer_put(from), buffer_put(to);
+    mempool_put(from), mempool_put(to);
     layout_unref(l);
     return ok;
 }

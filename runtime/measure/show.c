@@ -8,7 +8,7 @@
 
 static bool goes_direct(const struct tune_verdict *v, const struct tune_message *m, bool near)
 {
-    return near && v->direct && m->bytes >= OFFER_MIN;
+    return near && v->direct && m->bytes >= RNDV_MIN;
 }
 
 static void show_grid(const struct tune_table *t, bool aware, bool near)
@@ -42,7 +42,7 @@ static void show_peer(const struct tune_shown *s, const struct tune_message *m, 
     char why[TUNE_WHY_MAX];
     struct tune_verdict v = tune_judge(s->table, m);
     bool direct = goes_direct(&v, m, near);
-    if (!near || m->bytes < OFFER_MIN) v.direct_us = -1;   /* it is not in question */
+    if (!near || m->bytes < RNDV_MIN) v.direct_us = -1;   /* it is not in question */
     tune_explain(&v, direct, s->table->borrowed ? "built-in figures" : s->file, why);
     printf("  %-12s %-16s %s: %s\n", near ? "on the node," : "elsewhere,", m->aware ? "CUDA-aware MPI:" : "other MPI:",
            direct ? "zerocopy" : tune_way_name(v.way), why);

@@ -34,7 +34,7 @@ double tune_median(double *v, int n)
 
 double tune_once(struct tune_call *c)
 {
-    struct parcel *p = &c->parcel;
+    struct typed_buffer *p = &c->parcel;
     int64_t start = stats_now();
     int rc = c->pack ? p->transport->pack(p, c->stream) : p->transport->unpack(p, c->stream, p->bytes);
     if (stream_wait(c->device, c->stream) || rc) return -1;
@@ -138,9 +138,10 @@ struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
     return tree_stride(0, count ? count : 1, tune_column_step(block), tree_dense(0, block, why), why);
 }
 
-struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user)
+struct typed_buffer tune_parcel(const struct transport *t, struct layout *l, struct device *d,
+                                const struct pool_buffer *user)
 {
-    struct parcel p = parcel_on(l, d, (void *)(uintptr_t)user->address, 1);
+    struct typed_buffer p = typed_buffer_on(l, d, (void *)(uintptr_t)user->address, 1);
     p.transport = t;
     return p;
 }
@@ -179,16 +180,16 @@ static int measure_layout(const struct point *at, struct device *d, struct strea
     struct reason why;
     struct layout *l = tune_layout(
         tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size], &why));
-    struct buffer *user = l ? buffer_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
+    struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = user ? 0 : -1;
     for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
         struct tune_call c = {.device = d, .stream = s, .parcel = tune_parcel(measured[m].transport, l, d, user)};
         bool ok = c.parcel.transport->acquire(&c.parcel) && measure_way(at, &c, true, measured[m].pack) &&
                   measure_way(at, &c, false, measured[m].unpack);
-        buffer_put(c.parcel.wire), buffer_put(c.parcel.stage);
+        mempool_put(c.parcel.wire), mempool_put(c.parcel.stage);
         rc = ok ? 0 : -1;
     }
-    buffer_put(user);
+    mempool_put(user);
     layout_unref(l);
     return rc;
 }

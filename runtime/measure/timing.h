@@ -35,7 +35,7 @@ double tune_exchange(int rank, double bytes, bool (*give)(void *arg), bool (*tak
 struct tune_call {
     struct device *device;   /* entered */
     struct stream *stream;
-    struct parcel parcel;
+    struct typed_buffer parcel;
     bool pack;
 };
 /* Microseconds until it is done; negative where it failed. */
@@ -48,7 +48,8 @@ struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
 /* Bytes from one of its blocks to the next. */
 int64_t tune_column_step(int64_t block);
 /* One element of l in a buffer of d, on its way by t; its wire is not acquired. Borrows the layout. */
-struct parcel tune_parcel(const struct transport *t, struct layout *l, struct device *d, const struct buffer *user);
+struct typed_buffer tune_parcel(const struct transport *t, struct layout *l, struct device *d,
+                                const struct pool_buffer *user);
 
 /* The curves of kernels: what each transport's pack and unpack take. 0 or -1. */
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);

@@ -47,9 +47,9 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 {
     struct tune_grid *g = &t->grid[c];
     bool entered = !device_enter(d), failed = false;
-    struct buffer *b = entered ? buffer_get(d, kind, (size_t)points->bytes[points->sizes - 1]) : NULL;
+    struct pool_buffer *b = entered ? mempool_get(d, kind, (size_t)points->bytes[points->sizes - 1]) : NULL;
     if (entered) device_leave(d);
-    if (!tune_both(rank, b != NULL)) return buffer_put(b), -1;
+    if (!tune_both(rank, b != NULL)) return mempool_put(b), -1;
     void *address = kind == BUFFER_PINNED ? b->host : (void *)(uintptr_t)b->address;
     g->blocks = 1, g->sizes = points->sizes, g->block[0] = 1;
     for (int j = 0; j < points->sizes; j++) {
@@ -58,7 +58,7 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
         g->us[0][j] = tune_exchange(rank, points->bytes[j], give, take, &m);
         failed |= g->us[0][j] < 0;
     }
-    buffer_put(b);
+    mempool_put(b);
     return failed ? -1 : 0;
 }
 

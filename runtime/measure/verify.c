@@ -105,7 +105,7 @@ struct tune_reference *tune_reference(struct tune_call *call)
 bool tune_verify(struct tune_reference *r, const char *const knobs[2])
 {
     static const char *const model[2];
-    struct parcel *p = &r->call->parcel;
+    struct typed_buffer *p = &r->call->parcel;
     struct kernel *k = p->layout->kernel;
     size_t bytes = (size_t)p->bytes;
     bool ok = turn(r) && kernel_try(k, p->device, knobs) == 0 && move(r, true) &&

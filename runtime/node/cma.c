@@ -25,16 +25,16 @@ struct batch {
 
 struct request {
     struct request *prev, *next;
-    struct attach_side from, to;
+    struct peer_access_side from, to;
     int64_t bytes;
     struct batch *first, *last;
     size_t room;               /* of the batches */
 };
 
-atomic_long attach_lists_made, attach_runs_read;
+atomic_long peer_access_lists_made, peer_access_runs_read;
 /* Bytes. The kernel takes 0.35 us for each run: 1 MiB in runs of 4 bytes 90 ms, with what lies between them 3.2; of
  * 1 KiB 0.39 and 0.21. */
-int64_t attach_short = 2048;
+int64_t peer_access_short = 2048;
 static struct request *kept;   /* those used last first; what is in use is not among them */
 static int requests;
 static size_t room;
@@ -61,7 +61,7 @@ static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return 0;
 }
 
-static void list_runs(struct runs *r, const struct attach_side *s, int64_t at, int64_t end)
+static void list_runs(struct runs *r, const struct peer_access_side *s, int64_t at, int64_t end)
 {
     r->base = s->user, r->n = 0, r->past = at;
     if (s->tree) tree_walk(s->tree, s->count, s->extent, at, end, take_run, r);
@@ -82,7 +82,7 @@ static void cut(struct runs *r, int64_t end)
 
 static int64_t read_runs(const struct peer *p, const struct iovec *theirs, int n, const struct iovec *own, int own_n)
 {
-    atomic_fetch_add_explicit(&attach_runs_read, n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&peer_access_runs_read, n, memory_order_relaxed);
     return process_vm_readv(p->file->pid, own, (unsigned long)own_n, theirs, (unsigned long)n, 0);
 }
 
@@ -90,7 +90,7 @@ static int64_t read_runs(const struct peer *p, const struct iovec *theirs, int n
  * Lists that are kept.
  */
 
-static bool same_side(const struct attach_side *a, const struct attach_side *b)
+static bool same_side(const struct peer_access_side *a, const struct peer_access_side *b)
 {
     return a->user == b->user && a->tree == b->tree && a->extent == b->extent && a->count == b->count;
 }
@@ -109,7 +109,7 @@ static void forget(struct request *r)
 }
 
 /* NULL where it is not kept, or in use by another thread. */
-static struct request *take(const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+static struct request *take(const struct peer_access_side *from, const struct peer_access_side *to, int64_t bytes)
 {
     struct request *r;
     pthread_mutex_lock(&lock);
@@ -134,13 +134,14 @@ static void keep(struct request *r)
     for (struct request *next; out; out = next) next = out->next, request_free(out);
 }
 
-void attach_lists_drop(void)
+void peer_access_lists_drop(void)
 {
     for (struct request *r; (r = kept);) forget(r), request_free(r);
 }
 
 /* Without batches as yet. NULL without memory, and where the lists are of one run each. */
-static struct request *request_new(const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+static struct request *request_new(const struct peer_access_side *from, const struct peer_access_side *to,
+                                   int64_t bytes)
 {
     struct request *r = from->tree || to->tree ? calloc(1, sizeof *r) : NULL;
     if (!r) return NULL;
@@ -171,18 +172,18 @@ static bool append(struct request *r, const struct runs *theirs, const struct ru
  */
 
 /* One call's, of packed bytes from `at` on: how many it has brought, at most as many as `own` is left with. */
-static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct attach_side *to, struct runs *own,
+static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct peer_access_side *to, struct runs *own,
                          int64_t at)
 {
     list_runs(own, to, at, theirs->past);
     cut(theirs, own->past);
-    atomic_fetch_add_explicit(&attach_lists_made, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&peer_access_lists_made, 1, memory_order_relaxed);
     return read_runs(p, theirs->vector, theirs->n, own->vector, own->n);
 }
 
 /* By lists made anew, which r, if not NULL, is given. */
-static bool copy_anew(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes,
-                      struct request *r)
+static bool copy_anew(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
+                      int64_t bytes, struct request *r)
 {
     struct runs theirs, own;
     for (int64_t at = 0, n; at < bytes; at += n) {
@@ -248,7 +249,7 @@ static int put_run(void *arg, int64_t user, int64_t packed, int64_t len)
 }
 
 /* Packed bytes from `at` on. */
-static void put(const struct attach_side *to, int64_t at, const char *source, int64_t len)
+static void put(const struct peer_access_side *to, int64_t at, const char *source, int64_t len)
 {
     struct { uint64_t base; const char *source; int64_t at; } w = {to->user, source, at};
     if (to->tree) tree_walk(to->tree, to->count, to->extent, at, at + len, put_run, &w);
@@ -262,7 +263,7 @@ struct merging {
 };
 
 /* One call's; the packed bytes that it has brought, 0 where they can't be read. */
-static int64_t copy_spans(const struct peer *p, struct merging *m, const struct attach_side *to, int64_t at)
+static int64_t copy_spans(const struct peer *p, struct merging *m, const struct peer_access_side *to, int64_t at)
 {
     struct iovec own = {m->read, m->spans.bytes};
     if (read_runs(p, m->spans.vector, m->spans.n, &own, 1) != (int64_t)m->spans.bytes) return 0;
@@ -276,7 +277,7 @@ static int64_t copy_spans(const struct peer *p, struct merging *m, const struct 
 }
 
 /* Reads one by one those that lie far apart, or in another order. */
-static bool copy_short(const struct peer *p, const struct attach_side *from, const struct attach_side *to,
+static bool copy_short(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
                        int64_t bytes)
 {
     struct merging *m = malloc(sizeof *m);
@@ -291,12 +292,13 @@ static bool copy_short(const struct peer *p, const struct attach_side *from, con
     return at == bytes;
 }
 
-static bool is_short(const struct attach_side *from, int64_t bytes)
+static bool is_short(const struct peer_access_side *from, int64_t bytes)
 {
-    return from->tree && bytes > 0 && from->tree->size < attach_short * layout_runs(from->tree);
+    return from->tree && bytes > 0 && from->tree->size < peer_access_short * layout_runs(from->tree);
 }
 
-bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+bool peer_access_copy(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
+                      int64_t bytes)
 {
     if (is_short(from, bytes) && copy_short(p, from, to, bytes)) return true;
     struct request *r = take(from, to, bytes);

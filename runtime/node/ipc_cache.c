@@ -35,10 +35,10 @@ struct import {
 };
 static struct import *imports;
 static struct import *latest;   /* the last message's, which is the last of the table; NULL: not known */
-static struct latch held;
+static struct spinlock held;
 
 /* With the lock held, out of the table and without users. */
-static void import_close(struct import *i)
+static void ipc_cache_close(struct import *i)
 {
     if (i->base && device_try_enter(i->key.device)) {
         driver_get()->cuIpcCloseMemHandle(i->base);
@@ -48,41 +48,41 @@ static void import_close(struct import *i)
 }
 
 /* With the lock held. */
-static void import_drop(struct import *i)
+static void ipc_cache_drop(struct import *i)
 {
-    latch_close(&held);
+    spinlock_lock(&held);
     HASH_DEL(imports, i);
     i->stale = true;
     latest = NULL;
     bool used = i->users;
-    latch_open(&held);
-    if (!used) import_close(i);
+    spinlock_unlock(&held);
+    if (!used) ipc_cache_close(i);
 }
 
 /* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
-static void import_drop_under(const struct place_key *key, const struct slot *s)
+static void ipc_cache_drop_under(const struct place_key *key, const struct slot *s)
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
         bool apart = i->key.rank != key->rank || i->key.device != key->device || i->start >= s->start + s->span ||
                      s->start >= i->start + i->span;
-        if (!apart) import_drop(i);
+        if (!apart) ipc_cache_drop(i);
     }
 }
 
-static void import_bound(void)
+static void ipc_cache_bound(void)
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
         if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
-        latch_close(&held);
+        spinlock_lock(&held);
         bool used = i->users;
-        latch_open(&held);
-        if (!used) import_drop(i);
+        spinlock_unlock(&held);
+        if (!used) ipc_cache_drop(i);
     }
 }
 
-static struct import *import_new(const struct place_key *key, const struct slot *s)
+static struct import *ipc_cache_new(const struct place_key *key, const struct slot *s)
 {
     struct import *i = calloc(1, sizeof *i);
     if (!i) return NULL;
@@ -96,7 +96,7 @@ static struct import *import_new(const struct place_key *key, const struct slot 
     return i;
 }
 
-bool import_across(const struct import *i)
+bool ipc_cache_across(const struct import *i)
 {
     return i->across;
 }
@@ -107,11 +107,11 @@ static struct import self_import = {.users = 1};
 /* With a user more, if it is the last message's. */
 static struct import *use_latest(const struct place_key *key)
 {
-    latch_close(&held);
+    spinlock_lock(&held);
     struct import *i = latest;
     bool same = i && i->base && !memcmp(&i->key, key, sizeof *key);
     if (same) i->users++;
-    latch_open(&held);
+    spinlock_unlock(&held);
     return same ? i : NULL;
 }
 
@@ -122,19 +122,19 @@ static struct import *use(const struct place_key *key, const struct slot *s)
     HASH_FIND(hh, imports, key, sizeof *key, i);
     bool there = i != NULL;
     bool last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
-    if (!there) import_drop_under(key, s), i = import_new(key, s);
+    if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(key, s);
     if (!i) return NULL;
     bool opened = i->base;
-    latch_close(&held);
+    spinlock_lock(&held);
     if (there && !last) HASH_DEL(imports, i);
     if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
     latest = i, i->users += opened;
-    latch_open(&held);
-    import_bound();   /* i goes last, and only if it was not opened */
+    spinlock_unlock(&held);
+    ipc_cache_bound();   /* i goes last, and only if it was not opened */
     return opened ? i : NULL;
 }
 
-struct import *import_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
+struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
 {
     struct place_key key;
     struct import *i;
@@ -167,28 +167,28 @@ static uint32_t news(const struct import *i, struct peer **p)
     return *p && goes != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? goes : 0;
 }
 
-void import_yield(void)
+void ipc_cache_yield(void)
 {
     struct import *i, *next;
     struct peer *p;
     uint32_t goes;
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, imports, i, next)
-        if (news(i, &p) && is_gone(i)) import_drop(i);
+    if (news(i, &p) && is_gone(i)) ipc_cache_drop(i);
     HASH_ITER(hh, imports, i, next)
         if ((goes = news(i, &p))) atomic_store_explicit(&p->gone, goes, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
-void import_put(struct import *i)
+void ipc_cache_put(struct import *i)
 {
     if (!i || i == &self_import) return;
-    latch_close(&held);
+    spinlock_lock(&held);
     bool closes = !--i->users && i->stale;
-    latch_open(&held);
+    spinlock_unlock(&held);
     if (!closes) return;
     pthread_mutex_lock(&lock);
-    import_close(i);
+    ipc_cache_close(i);
     pthread_mutex_unlock(&lock);
 }
 
@@ -201,13 +201,13 @@ struct known {
         uint64_t at;
         int64_t rank;
     } key;
-    struct import_layout layout;
+    struct ipc_cache_layout layout;
     atomic_int users;
     struct known *next;
     UT_hash_handle hh;     /* in the order in which they came */
 };
 static struct known *layouts;
-static struct latch latch;   /* of the table, and of what gets a user */
+static struct spinlock latch;   /* of the table, and of what gets a user */
 
 static char *text_of(const struct peer *p, uint64_t at)
 {
@@ -219,7 +219,7 @@ static char *text_of(const struct peer *p, uint64_t at)
     return NULL;
 }
 
-static bool layout_read(const struct peer *p, uint64_t at, struct import_layout *l)
+static bool layout_read(const struct peer *p, uint64_t at, struct ipc_cache_layout *l)
 {
     struct reason why = {"out of memory"};
     char *text = text_of(p, at);
@@ -243,10 +243,10 @@ static void known_free(struct known *k)
 static struct known *find(const struct known *key)
 {
     struct known *k;
-    latch_close(&latch);
+    spinlock_lock(&latch);
     HASH_FIND(hh, layouts, &key->key, sizeof key->key, k);
     if (k) atomic_fetch_add_explicit(&k->users, 1, memory_order_relaxed);
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     return k;
 }
 
@@ -254,7 +254,7 @@ static struct known *find(const struct known *key)
 static void layouts_bound(void)
 {
     struct known *k, *next, *out = NULL;
-    latch_close(&latch);
+    spinlock_lock(&latch);
     HASH_ITER(hh, layouts, k, next) {
         if (HASH_COUNT(layouts) <= LAYOUTS_MAX) break;
         if (atomic_load_explicit(&k->users, memory_order_acquire)) continue;
@@ -262,7 +262,7 @@ static void layouts_bound(void)
         k->next = out;
         out = k;
     }
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     for (; out; out = next) next = out->next, known_free(out);
 }
 
@@ -275,14 +275,14 @@ static struct known *meet(const struct peer *p, const struct known *key)
     if (!layout_read(p, k->key.at, &k->layout)) return free(k), NULL;
     atomic_init(&k->users, 1);
     k->layout.known = k;
-    latch_close(&latch);
+    spinlock_lock(&latch);
     HASH_ADD(hh, layouts, key, sizeof k->key, k);
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     layouts_bound();
     return k;
 }
 
-bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
+bool ipc_cache_layout(const struct peer *p, uint64_t at, struct ipc_cache_layout *l)
 {
     struct known *k, key;
     memset(&key.key, 0, sizeof key.key);
@@ -296,7 +296,7 @@ bool import_layout(const struct peer *p, uint64_t at, struct import_layout *l)
     return k != NULL;
 }
 
-void import_layout_put(const struct import_layout *l)
+void ipc_cache_layout_put(const struct ipc_cache_layout *l)
 {
     if (l->known) atomic_fetch_sub_explicit(&l->known->users, 1, memory_order_release);
 }
@@ -332,33 +332,33 @@ static void probes_try(struct peer *p, uint32_t there, struct device *d)
         if (probe_reads(p, i, d)) accepted |= (uint8_t)(1u << i);
         device_leave(d);
     }
-    if (accepted) link_prepare(d, NULL, 0);   /* what will pull */
+    if (accepted) typed_copy_prepare(d, NULL, 0);   /* what will pull */
     atomic_fetch_or_explicit(&node_own()->accepts[p->rank], accepted, memory_order_release);
     if (from < there) atomic_store(&p->tried, there);
     pthread_mutex_unlock(&lock);
 }
 
-void import_try(struct peer *p, struct device *d)
+void ipc_cache_try(struct peer *p, struct device *d)
 {
     if (!p || p->self || !d) return;
     uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
     if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
 }
 
-void import_try_source(int source, MPI_Comm comm, struct device *d)
+void ipc_cache_try_source(int source, MPI_Comm comm, struct device *d)
 {
     int size = 0;
     if (!node_armed() || !d) return;
-    if (source >= 0) import_try(node_peer(comm, source), d);
+    if (source >= 0) ipc_cache_try(node_peer(comm, source), d);
     else PMPI_Comm_size(comm, &size);
-    for (int i = 0; i < size && i < PEERS_TRIED; i++) import_try(node_peer(comm, i), d);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_try(node_peer(comm, i), d);
 }
 
-void import_finish(void)
+void ipc_cache_finish(void)
 {
     struct import *i, *next_import;
     struct known *k, *next_known;
-    HASH_ITER(hh, imports, i, next_import) import_drop(i);
+    HASH_ITER(hh, imports, i, next_import) ipc_cache_drop(i);
     HASH_ITER(hh, layouts, k, next_known) {
         HASH_DEL(layouts, k);
         known_free(k);

@@ -30,12 +30,12 @@ struct handle {
 };
 static struct handle *handles;
 
-static void name(struct export *e, const struct allocation *a)
+static void name(struct ipc_export *e, const struct allocation *a)
 {
     e->start = a->start, e->span = a->span, e->id = a->id;
 }
 
-bool export_stands(const struct export *e)
+bool ipc_export_stands(const struct ipc_export *e)
 {
     unsigned long long id = 0;
     return e->span &&
@@ -61,7 +61,7 @@ static bool make_synchronous(uint64_t start)
 }
 
 /* With the lock held. The entry of what e names; NULL where memory is out. */
-static struct handle *meet(const struct export *e)
+static struct handle *meet(const struct ipc_export *e)
 {
     struct handle *h;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
@@ -103,8 +103,8 @@ static void ask_handle(struct device *d, struct handle *h)
 static void tell_gone(struct handle *h)
 {
     struct node_file *f = node_own();
-    struct export e = {.start = h->start, .span = 1, .id = h->id};
-    if (!h->shared || h->span >= BLOCK || export_stands(&e)) return;
+    struct ipc_export e = {.start = h->start, .span = 1, .id = h->id};
+    if (!h->shared || h->span >= BLOCK || ipc_export_stands(&e)) return;
     uint32_t at = atomic_load_explicit(&f->goes, memory_order_relaxed);
     atomic_store_explicit(&f->gone[at % GONE], h->id, memory_order_relaxed);
     atomic_store_explicit(&f->goes, at + 1, memory_order_release);
@@ -112,7 +112,7 @@ static void tell_gone(struct handle *h)
     free(h);
 }
 
-void export_passes(const void *first, const struct allocation *around)
+void ipc_export_passes(const void *first, const struct allocation *around)
 {
     struct allocation a = *around;
     static _Atomic uint64_t last;
@@ -141,9 +141,9 @@ void export_passes(const void *first, const struct allocation *around)
 
 static struct probe {
     struct device *device;
-    struct buffer *memory;
+    struct pool_buffer *memory;
 } probes[PROBES];
-static atomic_uint probe_count;   /* grows, but for export_finish */
+static atomic_uint probe_count;   /* grows, but for ipc_export_finish */
 
 /* With the lock held. */
 static bool probe_make(struct device *d, struct probe *p, uint32_t number)
@@ -152,14 +152,14 @@ static bool probe_make(struct device *d, struct probe *p, uint32_t number)
     struct allocation a;
     if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
     struct stream *s = stream_get(d);
-    p->memory = buffer_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
+    p->memory = mempool_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
     bool made = s && p->memory && device_around((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
                 driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
                 driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
                                                 sizeof f->probe[number].content, stream_use(s)) == CUDA_SUCCESS &&
                 !stream_wait(d, s);
     if (s) stream_put(d, s);
-    if (!made) buffer_put(p->memory), p->memory = NULL;
+    if (!made) mempool_put(p->memory), p->memory = NULL;
     device_leave(d);
     return made;
 }
@@ -183,34 +183,34 @@ static uint32_t probe_of(struct device *d)
  * wire's. */
 #define LATELY 4
 static struct {
-    struct latch latch;
+    struct spinlock latch;
     unsigned next;
     struct lately {
         struct device *device;
-        struct export export;
+        struct ipc_export export;
     } of[LATELY];
 } lately;
 
-static bool share_again(const struct device *d, struct export *e)
+static bool share_again(const struct device *d, struct ipc_export *e)
 {
     const struct lately *same = NULL;
-    latch_close(&lately.latch);
+    spinlock_lock(&lately.latch);
     for (const struct lately *l = lately.of; l < lately.of + LATELY && !same; l++)
         if (l->device == d && l->export.id == e->id && l->export.start == e->start) same = l;
     if (same) *e = same->export;
-    latch_open(&lately.latch);
+    spinlock_unlock(&lately.latch);
     return same;
 }
 
-static void remember(struct device *d, const struct export *e)
+static void remember(struct device *d, const struct ipc_export *e)
 {
-    latch_close(&lately.latch);
+    spinlock_lock(&lately.latch);
     lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
-    latch_open(&lately.latch);
+    spinlock_unlock(&lately.latch);
 }
 
 /* first: NULL, or *first becomes true of what is met for the first time, which is not shared then. */
-static bool share(struct device *d, struct export *e, bool *first)
+static bool share(struct device *d, struct ipc_export *e, bool *first)
 {
     if (share_again(d, e)) return true;
     pthread_mutex_lock(&lock);
@@ -225,15 +225,15 @@ static bool share(struct device *d, struct export *e, bool *first)
     return shared && e->probe < PROBES;
 }
 
-bool export_of(struct device *d, uint64_t address, int64_t bytes, struct export *e)
+bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e)
 {
     struct allocation a;
     device_around((const void *)(uintptr_t)address, &a);
     name(e, &a);
-    return export_holds(e, address, bytes) && share(d, e, NULL);
+    return ipc_export_holds(e, address, bytes) && share(d, e, NULL);
 }
 
-bool export_around(struct device *d, const struct allocation *a, struct export *e, bool *first)
+bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first)
 {
     name(e, a);
     return share(d, e, first);
@@ -253,13 +253,13 @@ static uint32_t probe_made(const struct device *d)
     return PROBES;
 }
 
-bool export_tried(struct device *d, const struct peer *p)
+bool ipc_export_tried(struct device *d, const struct peer *p)
 {
     uint32_t probe = probe_made(d);
     return probe == PROBES || accepts(p, probe);
 }
 
-bool export_reaches(struct device *d, const struct peer *p)
+bool ipc_export_reaches(struct device *d, const struct peer *p)
 {
     uint32_t probe = probe_made(d);
     return probe < PROBES && (p->self || accepts(p, probe));
@@ -317,14 +317,14 @@ static void refuse(uint64_t id, int64_t rank)
     atomic_store_explicit(&any_refused, true, memory_order_release);
 }
 
-void export_refuse(uint64_t id, const struct peer *p)
+void ipc_export_refuse(uint64_t id, const struct peer *p)
 {
     if (is_refused(id, p->rank)) return;
     log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
     refuse(id, p->rank);
 }
 
-bool export_accepted(const struct export *e, const struct peer *p)
+bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p)
 {
     return p->self || (accepts(p, e->probe) && !is_refused(e->id, p->rank));
 }
@@ -356,7 +356,7 @@ static uint64_t text_write(const char *signature, uint64_t bytes)
     return at;
 }
 
-uint64_t export_layout(struct layout *l)
+uint64_t ipc_export_layout(struct layout *l)
 {
     uint64_t at = atomic_load_explicit(&l->published, memory_order_acquire);
     if (at) return at == NO_LAYOUT ? 0 : at;
@@ -371,7 +371,7 @@ uint64_t export_layout(struct layout *l)
     return at == NO_LAYOUT ? 0 : at;
 }
 
-int export_drain(struct device *d)
+int ipc_export_drain(struct device *d)
 {
     if (device_enter(d)) return -1;
     bool done = drained();
@@ -379,7 +379,7 @@ int export_drain(struct device *d)
     return done ? 0 : -1;
 }
 
-void export_finish(void)
+void ipc_export_finish(void)
 {
     struct handle *h, *next_handle;
     struct text *t, *next_text;
@@ -396,7 +396,7 @@ void export_finish(void)
         HASH_DEL(texts, t);
         free(t);
     }
-    for (uint32_t i = 0; i < probe_count; i++) buffer_put(probes[i].memory);
+    for (uint32_t i = 0; i < probe_count; i++) mempool_put(probes[i].memory);
     memset(probes, 0, sizeof probes);
     probe_count = 0;
     memset(lately.of, 0, sizeof lately.of);

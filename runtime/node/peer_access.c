@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
-_Atomic uint32_t attach_answered;
+_Atomic uint32_t peer_access_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool measures;
 
-void attach_measure(void)
+void peer_access_measure(void)
 {
     measures = true;
 }
@@ -25,17 +25,17 @@ static bool wants_mapping(void)
     return measures || env_get()->transport == ENV_ZEROCOPY || (t && t->maps.rows);
 }
 
-unsigned attach_known(const struct peer *p)
+unsigned peer_access_known(const struct peer *p)
 {
     unsigned reached = atomic_load_explicit(&node_reaches(p->file)[node_own()->rank], memory_order_acquire);
     return reached & ~atomic_load_explicit(&p->refused, memory_order_relaxed);
 }
 
-unsigned attach_reached(struct peer *p)
+unsigned peer_access_reached(struct peer *p)
 {
     int own = node_own()->rank;
-    unsigned reached = attach_known(p);
-    if (!reached && !atomic_exchange(&p->asked, true) && rooms_start()) {
+    unsigned reached = peer_access_known(p);
+    if (!reached && !atomic_exchange(&p->asked, true) && shm_pool_start()) {
         if (wants_mapping()) atomic_store_explicit(&node_own()->segment, xpmem_segment(), memory_order_release);
         atomic_store(&node_asks(p->file)[own], 1);
         atomic_fetch_add(&p->file->asked, 1);
@@ -43,7 +43,7 @@ unsigned attach_reached(struct peer *p)
     return reached;
 }
 
-void attach_refused(struct peer *p, unsigned reached)
+void peer_access_refused(struct peer *p, unsigned reached)
 {
     if (reached & ~atomic_fetch_or(&p->refused, reached))
         log_write(LOG_INFO, "rank %d can't read this process any more: messages to it are packed", p->rank);
@@ -64,19 +64,19 @@ static void try(int rank)
 {
     struct peer *p = node_member(MPI_COMM_WORLD, rank);
     if (!p || p->self) return;
-    unsigned reached = REACH_TRIED | (rooms_open(p) ? REACH_ROOMS : 0);
+    unsigned reached = REACH_TRIED | (shm_pool_open(p) ? REACH_ROOMS : 0);
     if (reads(p)) reached |= REACH_MEMORY;
     if (!atomic_load(&p->file->leaving) && xpmem_reaches(p)) reached |= REACH_MAPPED;
     atomic_store_explicit(&node_reaches(node_own())[rank], (uint8_t)reached, memory_order_release);
 }
 
-void attach_answer(void)
+void peer_access_answer(void)
 {
     struct node_file *f = node_own();
     pthread_mutex_lock(&lock);
     uint32_t asked = atomic_load(&f->asked);
-    for (int i = 0; i < f->size && asked != atomic_load(&attach_answered); i++)
+    for (int i = 0; i < f->size && asked != atomic_load(&peer_access_answered); i++)
         if (atomic_load(&node_asks(f)[i]) && !atomic_load(&node_reaches(f)[i])) try(i);
-    atomic_store(&attach_answered, asked);
+    atomic_store(&peer_access_answered, asked);
     pthread_mutex_unlock(&lock);
 }

@@ -13,27 +13,28 @@
 enum { REACH_TRIED = 1, REACH_ROOMS = 2, REACH_MEMORY = 4, REACH_MAPPED = 8 };   /* mapped: by XPMEM */
 
 /* The sender's: what p has shown that it can reach of the own memory; asks it to try, the first time. */
-unsigned attach_reached(struct peer *p);
+unsigned peer_access_reached(struct peer *p);
 /* The same without asking. */
-unsigned attach_known(const struct peer *p);
+unsigned peer_access_known(const struct peer *p);
 /* The peer refused after all what it had reached: that is not offered to it any more. */
-void attach_refused(struct peer *p, unsigned reached);
+void peer_access_refused(struct peer *p, unsigned reached);
 /* Whether XPMEM is tried: where a setting or the table have something read by it, or it is to be measured, which the
  * first asks for. Before any rank is asked. */
-void attach_measure(void);
+void peer_access_measure(void);
 /* The receiver's: tries what has been asked for. Cheap when that is nothing. */
-extern _Atomic uint32_t attach_answered;
-void attach_answer(void);
-static inline void attach_poll(void)
+extern _Atomic uint32_t peer_access_answered;
+void peer_access_answer(void);
+static inline void peer_access_poll(void)
 {
     struct node_file *f = node_own();
     if (!f) return;
-    uint32_t answered = atomic_load_explicit(&attach_answered, memory_order_relaxed);   /* at worst it is looked at once more */
-    if (atomic_load_explicit(&f->asked, memory_order_relaxed) != answered) attach_answer();
+    uint32_t answered =
+        atomic_load_explicit(&peer_access_answered, memory_order_relaxed);   /* at worst it is looked at once more */
+    if (atomic_load_explicit(&f->asked, memory_order_relaxed) != answered) peer_access_answer();
 }
 
 /* Typed bytes: of `count` elements `extent` apart; without a tree, packed bytes from `user` on. */
-struct attach_side {
+struct peer_access_side {
     uint64_t user;         /* the address of element 0's origin */
     struct tree *tree;
     int64_t extent, count;
@@ -41,12 +42,13 @@ struct attach_side {
 /* cma.c. Copies packed bytes [0, bytes) from memory of p to the own. False where that can't be read: some may have
  * been. The lists of runs that this takes are kept by request, with references to its trees: 64 requests and 16 MiB
  * at most, least used out, so that a program that sends the same again translates nothing. */
-bool attach_copy(const struct peer *p, const struct attach_side *from, const struct attach_side *to, int64_t bytes);
+bool peer_access_copy(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
+                      int64_t bytes);
 /* Lists made, and runs read of other processes, so far; and the mean length of runs, in bytes, below which what
  * lies between them is read too. */
-extern atomic_long attach_lists_made, attach_runs_read;
-extern int64_t attach_short;
+extern atomic_long peer_access_lists_made, peer_access_runs_read;
+extern int64_t peer_access_short;
 /* At MPI_Finalize: none is kept any more. */
-void attach_lists_drop(void);
+void peer_access_lists_drop(void);
 
 #endif

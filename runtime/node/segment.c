@@ -128,7 +128,7 @@ static void file_name(char name[128], int rank)
 static struct node_file *map(struct peer *p)
 {
     size_t bytes = p->self ? file_bytes(world_size) : arena_at(world_size);
-    return guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
+    return sigbus_guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
 }
 
 /* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
@@ -211,7 +211,7 @@ enum node_offers node_start(void)
     sweep(rank);
     peers = calloc((size_t)world_size, sizeof *peers);
     patience = calloc(2 * (size_t)world_size, sizeof *patience);
-    if (!peers || !patience || !own_make(rank, device) || team_start()) {
+    if (!peers || !patience || !own_make(rank, device) || world_rank_start()) {
         log_write(LOG_INFO, "no file for the ranks of the node in " FOLDER ": no messages from memory to memory");
         node_finish();
         return NODE_NOTHING;
@@ -224,8 +224,8 @@ enum node_offers node_start(void)
 
 static void peer_close(struct peer *p)
 {
-    rooms_close(p);
-    guard_unmap(p->file);
+    shm_pool_close(p);
+    sigbus_guard_unmap(p->file);
     if (p->fd >= 0) close(p->fd);
     p->file = NULL, p->fd = -1, p->lost = p->told = false;
 }
@@ -346,12 +346,12 @@ struct peer *node_world_peer(int rank)
 
 struct peer *node_peer(MPI_Comm comm, int rank)
 {
-    return atomic_load_explicit(&there, memory_order_relaxed) ? find(team_world_rank(comm, rank), false) : NULL;
+    return atomic_load_explicit(&there, memory_order_relaxed) ? find(world_rank(comm, rank), false) : NULL;
 }
 
 struct peer *node_member(MPI_Comm comm, int rank)
 {
-    return find(team_world_rank(comm, rank), true);
+    return find(world_rank(comm, rank), true);
 }
 
 bool node_holds(MPI_Comm comm)
@@ -362,7 +362,7 @@ bool node_holds(MPI_Comm comm)
     bool all = node_armed();
     if (all) PMPI_Comm_size(comm, &size);
     for (int i = 0; i < size && all; i++) {
-        int rank = team_world_rank(comm, i);
+        int rank = world_rank(comm, i);
         if (rank >= 0) file_name(name, rank);
         all = rank >= 0 && looks_usable(name, &s) && (s.st_mode & ARMED) == ARMED;
     }
@@ -403,7 +403,7 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
     int64_t ready;
     for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
-        spin(spins);
+        backoff(spins);
     }
     return ready < at ? -1 : ready;   /* of a file that was cut */
 }

@@ -59,7 +59,8 @@ struct slot {
     uint64_t mark;              /* with this value */
     uint64_t gpu;               /* the allocation's (device_gpu) */
     _Atomic uint32_t unfollowed;   /* where they are: the receiver could not wait for marks, and read piece by piece */
-    _Atomic int64_t eaten, turn;   /* of packed bytes in a room (room_place): read so far; from where on none is overwritten */
+    _Atomic int64_t eaten,
+        turn;   /* of packed bytes in a room (shm_pool_place): read so far; from where on none is overwritten */
     int64_t head;               /* of those: the first so many came with the descriptor */
     bool timed;                 /* the receiver tells what it needs for the rest (nontemporal.h), */
     _Atomic int64_t spent;      /* in nanoseconds, without those that it waits; 0: not told */
@@ -108,7 +109,7 @@ struct peer {
     atomic_bool offers;         /* its last long message was a descriptor */
     atomic_bool asked;          /* to try the own host memory (peer_access.h) */
     atomic_int untried;         /* messages so far that did not wait for it to try the own device memory (parcel_sent_apart) */
-    _Atomic uint32_t gone;      /* its `goes` that were looked at (import_yield) */
+    _Atomic uint32_t gone;   /* its `goes` that were looked at (ipc_cache_yield) */
     _Atomic uint32_t refused;   /* what it could reach of that once, and can't any more: bits as node_reaches */
     _Atomic int late;           /* messages that are not waited for again, for it came late for one (rndv_send.c) */
     _Atomic int behind;         /* messages whose marks are not waited for, for those of one came late */

@@ -46,7 +46,7 @@ static char *make(void)
     if (file < 0) return NULL;
     void *at = NULL;
     if (!ftruncate(file, (off_t)ROOMS_BYTES) && !fcntl(file, F_SETLK, &l) && file_filled(file, 0, HEAD))
-        at = guard_map(file, ROOMS_BYTES, PROT_READ | PROT_WRITE, 0, &lost);
+        at = sigbus_guard_map(file, ROOMS_BYTES, PROT_READ | PROT_WRITE, 0, &lost);
     if (!at) return unlink(name), NULL;
     struct node_file *head = at;
     atomic_store(&head->ready, 1);
@@ -54,7 +54,7 @@ static char *make(void)
     return at;
 }
 
-bool rooms_start(void)
+bool shm_pool_start(void)
 {
     pthread_mutex_lock(&lock);
     if (!rooms && !failed && !(rooms = make())) {
@@ -72,7 +72,7 @@ static int class_of(int64_t bytes)
     return c < 0 ? 0 : c;
 }
 
-bool rooms_lost(void)
+bool shm_pool_lost(void)
 {
     return atomic_load_explicit(&lost, memory_order_relaxed);
 }
@@ -84,11 +84,11 @@ static bool is_whole(void)
     return !fstat(file, &s) && s.st_size == (off_t)ROOMS_BYTES;
 }
 
-uint64_t room_take(int64_t bytes)
+uint64_t shm_pool_take(int64_t bytes)
 {
     int c = class_of(bytes);
     uint64_t room = 0, size = (uint64_t)1 << (c + SMALLEST);
-    if (c >= CLASSES || !rooms_start() || rooms_lost()) return 0;
+    if (c >= CLASSES || !shm_pool_start() || shm_pool_lost()) return 0;
     pthread_mutex_lock(&lock);
     room = first[c];
     if (room) {
@@ -101,7 +101,7 @@ uint64_t room_take(int64_t bytes)
     return room;
 }
 
-void room_put(uint64_t room, int64_t bytes)
+void shm_pool_put(uint64_t room, int64_t bytes)
 {
     int c = class_of(bytes);
     pthread_mutex_lock(&lock);
@@ -110,7 +110,7 @@ void room_put(uint64_t room, int64_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-char *room_address(uint64_t room)
+char *shm_pool_address(uint64_t room)
 {
     return rooms + room;
 }
@@ -127,7 +127,7 @@ static struct {
 } spare = {.fd = -1};
 
 /* Another file may have the number, after the program has closed what it did not open. */
-static bool spare_close(void)
+static bool freelist_close(void)
 {
     struct stat s;
     int fd = spare.fd;
@@ -143,7 +143,7 @@ static int file_of(const struct peer *p)
     struct stat s;
     node_rooms_name(name, p->rank);
     int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
-    if (fd < 0 && errno == EMFILE && spare_close()) fd = file_open(name, O_RDONLY, FILE_OWN, &why);
+    if (fd < 0 && errno == EMFILE && freelist_close()) fd = file_open(name, O_RDONLY, FILE_OWN, &why);
     if (fd >= 0 && !fstat(fd, &s) && s.st_size == (off_t)ROOMS_BYTES) return fd;
     if (fd >= 0) close(fd);
     return -1;
@@ -159,7 +159,7 @@ static void file_done(int fd)
     spare.fd = fd, spare.device = s.st_dev, spare.number = s.st_ino;
 }
 
-bool rooms_open(struct peer *p)
+bool shm_pool_open(struct peer *p)
 {
     pthread_mutex_lock(&lock);
     int fd = p->windows || space_is_short() ? -1 : file_of(p);
@@ -178,7 +178,8 @@ static uintptr_t window_make(const struct peer *p, uint64_t room, int c)
     uintptr_t w = atomic_load(&p->windows[room >> SMALLEST]);
     int fd = w ? -1 : file_of(p);
     if (fd >= 0) {
-        void *at = guard_map(fd, (size_t)1 << (c + SMALLEST), PROT_READ, (off_t)room, &node_world_peer(p->rank)->lost);
+        void *at =
+            sigbus_guard_map(fd, (size_t)1 << (c + SMALLEST), PROT_READ, (off_t)room, &node_world_peer(p->rank)->lost);
         if (at) atomic_store(&p->windows[room >> SMALLEST], w = (uintptr_t)at | (unsigned)c);
         file_done(fd);
     }
@@ -192,7 +193,7 @@ static bool is_inside(const struct peer *p, uint64_t place, int64_t bytes)
     return p->windows && bytes > 0 && place >= FIRST && place < ROOMS_BYTES && (uint64_t)bytes <= ROOMS_BYTES - place;
 }
 
-const char *room_of(const struct peer *p, uint64_t room, int64_t bytes)
+const char *shm_pool_of(const struct peer *p, uint64_t room, int64_t bytes)
 {
     int c = class_of(bytes);
     if (c >= CLASSES || !is_inside(p, room, (int64_t)1 << (c + SMALLEST)) || room % FIRST) return NULL;
@@ -201,7 +202,7 @@ const char *room_of(const struct peer *p, uint64_t room, int64_t bytes)
     return w && (w & (CLASSES_MOST - 1)) == (unsigned)c ? (const char *)(w - (unsigned)c) : NULL;
 }
 
-bool room_read(const struct peer *p, uint64_t place, char *to, int64_t bytes)
+bool shm_pool_read(const struct peer *p, uint64_t place, char *to, int64_t bytes)
 {
     pthread_mutex_lock(&lock);
     int fd = is_inside(p, place, bytes) ? file_of(p) : -1;
@@ -211,24 +212,24 @@ bool room_read(const struct peer *p, uint64_t place, char *to, int64_t bytes)
     return read;
 }
 
-void rooms_close(struct peer *p)
+void shm_pool_close(struct peer *p)
 {
     for (size_t i = 0; p->windows && i < ROOMS; i++)
-        guard_unmap((void *)(p->windows[i] & ~(uintptr_t)(CLASSES_MOST - 1)));
+        sigbus_guard_unmap((void *)(p->windows[i] & ~(uintptr_t)(CLASSES_MOST - 1)));
     free(p->windows);
     p->windows = NULL;
 }
 
-void rooms_finish(void)
+void shm_pool_finish(void)
 {
     char name[128];
     if (rooms) {
         node_rooms_name(name, node_own()->rank);
         unlink(name);
-        guard_unmap(rooms);
+        sigbus_guard_unmap(rooms);
     }
     if (file >= 0) close(file);
-    spare_close();
+    freelist_close();
     rooms = NULL, failed = false, file = -1, used = 0, lost = false;
     memset(first, 0, sizeof first);
 }

@@ -73,7 +73,7 @@ static void install(void)
     sigaction(SIGBUS, &own, &before);
 }
 
-bool guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes)
+bool sigbus_guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes)
 {
     struct guard g = {.memory = (uintptr_t)memory, .bytes = bytes};
     pthread_once(&once, install);
@@ -95,7 +95,7 @@ static struct mapped *free_entry(void)
     return m;
 }
 
-void *guard_map(int fd, size_t bytes, int protection, off_t at, atomic_bool *lost)
+void *sigbus_guard_map(int fd, size_t bytes, int protection, off_t at, atomic_bool *lost)
 {
     pthread_once(&once, install);
     pthread_mutex_lock(&lock);
@@ -109,7 +109,7 @@ void *guard_map(int fd, size_t bytes, int protection, off_t at, atomic_bool *los
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void guard_unmap(void *memory)
+void sigbus_guard_unmap(void *memory)
 {
     if (!memory) return;
     pthread_mutex_lock(&lock);

@@ -3,22 +3,22 @@
 #include "base/freelist.h"
 #include "typed_buffer.h"
 
-static void add(struct batch *b, struct parcel *p, enum kernel_direction direction, int64_t bytes)
+static void add(struct batch *b, struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
 {
     p->direction = direction;
-    p->moved = bytes, p->started = parcel_begin();
+    p->moved = bytes, p->started = typed_buffer_begin();
     p->next = NULL;
     if (!b->first) b->last = &b->first;
     *b->last = p;
     b->last = &p->next;
 }
 
-void batch_pack(struct batch *b, struct parcel *p)
+void batch_pack(struct batch *b, struct typed_buffer *p)
 {
     add(b, p, KERNEL_PACK, p->bytes);
 }
 
-void batch_unpack(struct batch *b, struct parcel *p, int64_t bytes)
+void batch_unpack(struct batch *b, struct typed_buffer *p, int64_t bytes)
 {
     if (bytes) add(b, p, KERNEL_UNPACK, bytes);
 }
@@ -39,7 +39,7 @@ static int wait_streams(struct batch *b)
         stream_put(d, s);
     }
     b->devices = 0;
-    link_end(&b->links);
+    typed_copy_end(&b->links);
     return rc;
 }
 
@@ -57,11 +57,11 @@ struct stream *batch_stream(struct batch *b, struct device *d)
 }
 
 /* Out of the batch: those on d. */
-static struct parcel *take(struct batch *b, const struct device *d)
+static struct typed_buffer *take(struct batch *b, const struct device *d)
 {
-    struct parcel *taken = NULL, **end = &taken, **at = &b->first;
+    struct typed_buffer *taken = NULL, **end = &taken, **at = &b->first;
     while (*at) {
-        struct parcel *p = *at;
+        struct typed_buffer *p = *at;
         if (p->device != d) {
             at = &p->next;
             continue;
@@ -75,50 +75,50 @@ static struct parcel *take(struct batch *b, const struct device *d)
     return taken;
 }
 
-static struct link_job job_of(const struct parcel *p)
+static struct typed_copy_job job_of(const struct typed_buffer *p)
 {
     const struct layout *l = p->layout;
-    struct link_side typed = {.user = (uint64_t)(uintptr_t)p->user + (uint64_t)l->tree->off},
-                     packed = {.user = p->stage ? p->stage->address : p->wire->address};
+    struct typed_copy_side typed = {.user = (uint64_t)(uintptr_t)p->user + (uint64_t)l->tree->off},
+                           packed = {.user = p->stage ? p->stage->address : p->wire->address};
     if (!layout_contiguous(l, p->count))
         typed.tree = l->tree, typed.kernel = l->kernel, typed.extent = l->extent, typed.count = p->count;
     bool pack = p->direction == KERNEL_PACK;
-    return (struct link_job){.from = pack ? typed : packed, .to = pack ? packed : typed, .bytes = p->moved};
+    return (struct typed_copy_job){.from = pack ? typed : packed, .to = pack ? packed : typed, .bytes = p->moved};
 }
 
-static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction)
+static int copy(struct typed_buffer *p, struct stream *s, enum kernel_direction direction)
 {
     bool wanted = p->transport->joins && p->transport->copy && p->direction == direction;
     return wanted ? p->transport->copy(p, s, direction, 0, p->moved) : 0;
 }
 
 /* The n of the list that join. */
-static int join(struct batch *b, struct device *d, struct stream *s, struct parcel *list, int n)
+static int join(struct batch *b, struct device *d, struct stream *s, struct typed_buffer *list, int n)
 {
-    struct link_job *jobs = spare_get(SPARE_LIST, (size_t)n * sizeof *jobs);
+    struct typed_copy_job *jobs = freelist_get(SPARE_LIST, (size_t)n * sizeof *jobs);
     int rc = jobs ? 0 : -1, at = 0;
-    for (struct parcel *p = list; p && !rc; p = p->next) {
+    for (struct typed_buffer *p = list; p && !rc; p = p->next) {
         rc = copy(p, s, KERNEL_UNPACK);
         if (p->transport->joins) jobs[at++] = job_of(p);
     }
-    if (!rc) rc = link_move(&b->links, d, s, jobs, n, &list->launches);
-    for (struct parcel *p = list; p && !rc; p = p->next) rc = copy(p, s, KERNEL_PACK);
-    spare_put(SPARE_LIST, jobs);
+    if (!rc) rc = typed_copy_move(&b->links, d, s, jobs, n, &list->launches);
+    for (struct typed_buffer *p = list; p && !rc; p = p->next) rc = copy(p, s, KERNEL_PACK);
+    freelist_put(SPARE_LIST, jobs);
     return rc;
 }
 
-static int move(struct parcel *p, struct stream *s)
+static int move(struct typed_buffer *p, struct stream *s)
 {
     return p->direction == KERNEL_PACK ? p->transport->pack(p, s) : p->transport->unpack(p, s, p->moved);
 }
 
 /* With the device entered. The stream's last work tells its end, if it can. */
-static int run_on(struct batch *b, struct device *d, struct parcel *list)
+static int run_on(struct batch *b, struct device *d, struct typed_buffer *list)
 {
     struct stream *s = batch_stream(b, d);
     int joining = 0, rc = s ? 0 : -1;
-    for (const struct parcel *p = list; p; p = p->next) joining += p->transport->joins;
-    for (struct parcel *p = list; p && !rc; p = p->next) {
+    for (const struct typed_buffer *p = list; p; p = p->next) joining += p->transport->joins;
+    for (struct typed_buffer *p = list; p && !rc; p = p->next) {
         if (joining > 1 && p->transport->joins) continue;
         s->batched = p->next || joining > 1;
         rc = move(p, s);
@@ -132,7 +132,7 @@ int batch_run(struct batch *b)
     int rc = 0;
     while (b->first) {
         struct device *d = b->first->device;
-        struct parcel *list = take(b, d);
+        struct typed_buffer *list = take(b, d);
         if (device_enter(d)) {
             rc = -1;
             continue;

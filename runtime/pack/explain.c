@@ -43,7 +43,7 @@ static bool is_new(const struct layout *l, int64_t bytes, int path)
     return fresh;
 }
 
-void tell_path(struct layout *l, int64_t count, int64_t bytes, const char *name)
+void explain_path(struct layout *l, int64_t count, int64_t bytes, const char *name)
 {
     int path = path_of(name);
     uint64_t key = (uint64_t)bytes * PATHS + (uint64_t)path + 1;
@@ -53,7 +53,7 @@ void tell_path(struct layout *l, int64_t count, int64_t bytes, const char *name)
     if (!is_new(l, bytes, path)) return;
     if (path == SPILLED) snprintf(why, sizeof why, "the receiver can't read the sender's memory");
     else if (path == SHARED) snprintf(why, sizeof why, "host memory, to a rank of the node");
-    else choose_explain(l, count, bytes, path == ZEROCOPY, why);
+    else select_explain(l, count, bytes, path == ZEROCOPY, why);
     snprintf(line, sizeof line, "%lld bytes: %s: %s", (long long)bytes, name, why);
     log_write(LOG_INFO, "%.120s: %s", l->signature, line);
     stats_tell(l->stats, line);

@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "datatype/layout.h"
 
-static inline bool tell_wanted(void)
+static inline bool explain_wanted(void)
 {
     return log_enabled(LOG_INFO) || env_get()->stats;
 }
 /* That `bytes` of `count` elements went by this path, a name of static storage. Says so the first time. */
-void tell_path(struct layout *l, int64_t count, int64_t bytes, const char *path);
+void explain_path(struct layout *l, int64_t count, int64_t bytes, const char *path);
 
 #endif

@@ -22,7 +22,7 @@ static int scatter_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return 0;
 }
 
-bool scatter_move(struct parcel *p, char *packed, int64_t begin, int64_t end, bool out)
+bool host_scatter_move(struct typed_buffer *p, char *packed, int64_t begin, int64_t end, bool out)
 {
     struct scatter g = {p->user, packed};
     int all = p->bytes <= INT_MAX ? (int)p->bytes : 0, rc = MPI_ERR_OTHER;

@@ -5,6 +5,6 @@
 
 /* The packed range [begin, end) of a parcel in host memory, `out` of it to packed + begin, or from there into it. Of
  * a type that stridec can't read the MPI moves the bytes, from the first one on: begin is 0. False where it can't. */
-bool scatter_move(struct parcel *p, char *packed, int64_t begin, int64_t end, bool out);
+bool host_scatter_move(struct typed_buffer *p, char *packed, int64_t begin, int64_t end, bool out);
 
 #endif

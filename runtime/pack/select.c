@@ -95,7 +95,7 @@ static bool is_forced(bool direct)
     return direct ? t == ENV_ZEROCOPY : t == ENV_ONESHOT || t == ENV_STAGED || (t == ENV_DEVICE && mpi_cuda_aware());
 }
 
-void choose_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])
+void select_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])
 {
     const char *file;
     bool own = !table_active(&file)->borrowed && table_is_read();

@@ -5,6 +5,6 @@
 #include "tune/verdict.h"
 
 /* Why a message that went from memory to memory did, or one that was packed. */
-void choose_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX]);
+void select_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX]);
 
 #endif

@@ -47,7 +47,7 @@ static bool split(struct fields *f, const struct tree *node, const struct chain 
         *field = (struct field){field_tree(chain, part, &why), NULL, at, size};
         if (!field->tree) return false;
         f->count++;
-        struct where w = where_of_tree(field->tree, buf, count, extent);
+        struct location w = locate_tree(field->tree, buf, count, extent);
         if (w.parts) return false;
         field->device = w.device;
         at += size;
@@ -55,27 +55,27 @@ static bool split(struct fields *f, const struct tree *node, const struct chain 
     return true;
 }
 
-bool fields_find(struct fields *f, const struct layout *l, const void *buf, int64_t count)
+bool soa_fields_find(struct fields *f, const struct layout *l, const void *buf, int64_t count)
 {
     struct chain chain = {0};
     for (const struct tree *node = l->tree; node->kind != TREE_DENSE; node = node->child) {
         *f = (struct fields){.record = node->size, .records = layout_bytes(l, count) / node->size};
         bool worth = f->records >= RECORDS_FEW && f->record <= RECORD_LONG;
         if (worth && node->count <= FIELDS_MAX && split(f, node, &chain, buf, count, l->extent)) return true;
-        fields_free(f);
+        soa_fields_free(f);
         if (node->kind == TREE_SEQ || chain.length == CHAIN_MAX) return false;
         chain.node[chain.length++] = node;
     }
     return false;
 }
 
-void fields_free(struct fields *f)
+void soa_fields_free(struct fields *f)
 {
     for (int i = 0; i < f->count; i++) tree_unref(f->field[i].tree);
     f->count = 0;
 }
 
-int64_t fields_bytes(const struct fields *f, const struct field *field, int64_t bytes)
+int64_t soa_fields_bytes(const struct fields *f, const struct field *field, int64_t bytes)
 {
     int64_t rest = bytes % f->record - field->at;
     if (rest < 0) rest = 0;

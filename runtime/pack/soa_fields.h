@@ -19,9 +19,9 @@ struct fields {
 };
 
 /* The fields of count elements at buf; false where they are none, or not worth it: few records, or long ones. */
-bool fields_find(struct fields *f, const struct layout *l, const void *buf, int64_t count);
-void fields_free(struct fields *f);
+bool soa_fields_find(struct fields *f, const struct layout *l, const void *buf, int64_t count);
+void soa_fields_free(struct fields *f);
 /* How many bytes of a field are among the first `bytes` packed bytes of the message. */
-int64_t fields_bytes(const struct fields *f, const struct field *field, int64_t bytes);
+int64_t soa_fields_bytes(const struct fields *f, const struct field *field, int64_t bytes);
 
 #endif

@@ -10,19 +10,19 @@
 struct transport {
     const char *name;
     /* Gets the buffers and sets wire, stage and address. False when memory is out. */
-    bool (*acquire)(struct parcel *p);
+    bool (*acquire)(struct typed_buffer *p);
     /* Enqueue on s, device entered: once s is done, wire holds all packed bytes, or the typed buffer holds
      * the first `bytes` packed bytes of wire. 0 or -1. */
-    int (*pack)(struct parcel *p, struct stream *s);
-    int (*unpack)(struct parcel *p, struct stream *s, int64_t bytes);
+    int (*pack)(struct typed_buffer *p, struct stream *s);
+    int (*unpack)(struct typed_buffer *p, struct stream *s, int64_t bytes);
     /* Of those that are one kernel job each way, between the typed buffer and stage or, without one, wire: jobs of
      * several parcels may be one launch. */
     bool joins;
     /* Between that stage and wire, after packing or before unpacking; NULL where there is none. 0 or -1. */
-    int (*copy)(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
+    int (*copy)(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
     /* The same for the packed range [begin, end) alone; NULL where a message moves as a whole only. */
-    int (*pack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
-    int (*unpack_part)(struct parcel *p, struct stream *s, int64_t begin, int64_t end);
+    int (*pack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
+    int (*unpack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */

@@ -2,36 +2,36 @@
  * (TEMPI §5, "device"), or mapped host memory (Jenkins 2012 §4; TEMPI §5, "one-shot"). */
 #include "transport.h"
 
-static bool acquire_device(struct parcel *p)
+static bool acquire_device(struct typed_buffer *p)
 {
-    p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
     if (p->wire) p->address = (void *)p->wire->address;
     return p->wire != NULL;
 }
 
-static bool acquire_mapped(struct parcel *p)
+static bool acquire_mapped(struct typed_buffer *p)
 {
-    p->wire = buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
+    p->wire = mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
     if (p->wire) p->address = p->wire->host;
     return p->wire != NULL;
 }
 
-static int pack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+static int pack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
 {
-    return parcel_move_range(p, p->device, s, KERNEL_PACK, p->wire->address + (uint64_t)begin, begin, end);
+    return typed_buffer_move_range(p, p->device, s, KERNEL_PACK, p->wire->address + (uint64_t)begin, begin, end);
 }
 
-static int unpack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+static int unpack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
 {
-    return parcel_move_range(p, p->device, s, KERNEL_UNPACK, p->wire->address + (uint64_t)begin, begin, end);
+    return typed_buffer_move_range(p, p->device, s, KERNEL_UNPACK, p->wire->address + (uint64_t)begin, begin, end);
 }
 
-static int pack(struct parcel *p, struct stream *s)
+static int pack(struct typed_buffer *p, struct stream *s)
 {
     return pack_part(p, s, 0, p->bytes);
 }
 
-static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
+static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
 {
     return unpack_part(p, s, 0, bytes);
 }

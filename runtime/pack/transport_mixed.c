@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct parts {
-    struct parcel *parcel;
+    struct typed_buffer *parcel;
     enum kernel_direction direction;
     int64_t bytes;            /* of the packed stream */
     struct batch streams;
@@ -22,7 +22,7 @@ struct parts {
     const struct field *field;   /* in hand */
 };
 
-static bool acquire(struct parcel *p)
+static bool acquire(struct typed_buffer *p)
 {
     log_write(LOG_INFO, "%lld bytes of %.120s: parts, since they lie in several memories", (long long)p->bytes,
               p->layout->signature);
@@ -49,7 +49,7 @@ static int move_range(struct parts *m)
     if (device_enter(d)) return -1;
     struct stream *s = batch_stream(&m->streams, d);
     uint64_t packed = m->parcel->wire->address + (uint64_t)m->begin;
-    int rc = s ? parcel_move_range(m->parcel, d, s, m->direction, packed, m->begin, m->end) : -1;
+    int rc = s ? typed_buffer_move_range(m->parcel, d, s, m->direction, packed, m->begin, m->end) : -1;
     device_leave(d);
     return rc;
 }
@@ -100,7 +100,7 @@ static void weave(const struct parts *m, const struct field *f)
 {
     char *own = (char *)m->parcel->stage->host + m->fields.records * f->at;
     char *wire = (char *)m->parcel->wire->host + f->at;
-    int64_t left = fields_bytes(&m->fields, f, m->bytes);
+    int64_t left = soa_fields_bytes(&m->fields, f, m->bytes);
     for (int64_t n; left > 0; own += n, wire += m->fields.record, left -= n) {
         n = left < f->size ? left : f->size;
         memcpy(m->direction == KERNEL_PACK ? wire : own, m->direction == KERNEL_PACK ? own : wire, (size_t)n);
@@ -117,7 +117,7 @@ static int move_field(struct parts *m, struct kernel *k, const struct field *f)
         .extent = m->parcel->layout->extent,
         .count = m->parcel->count,
         .begin = 0,
-        .end = fields_bytes(&m->fields, f, m->bytes),
+        .end = soa_fields_bytes(&m->fields, f, m->bytes),
     };
     if (device_enter(f->device)) return -1;
     struct stream *s = batch_stream(&m->streams, f->device);
@@ -140,7 +140,7 @@ static int start_field(struct parts *m, struct kernel *kernels[], int i)
 static void move_host_field(struct parts *m, const struct field *f)
 {
     m->field = f;
-    tree_walk(f->tree, m->parcel->count, m->parcel->layout->extent, 0, fields_bytes(&m->fields, f, m->bytes),
+    tree_walk(f->tree, m->parcel->count, m->parcel->layout->extent, 0, soa_fields_bytes(&m->fields, f, m->bytes),
               take_host_run, m);
 }
 
@@ -162,27 +162,27 @@ static int by_fields(struct parts *m)
 
 static bool find_fields(struct parts *m)
 {
-    struct parcel *p = m->parcel;
-    if (!fields_find(&m->fields, p->layout, p->user, p->count)) return false;
-    if (!p->stage) p->stage = buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
+    struct typed_buffer *p = m->parcel;
+    if (!soa_fields_find(&m->fields, p->layout, p->user, p->count)) return false;
+    if (!p->stage) p->stage = mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
     return p->stage != NULL;
 }
 
-static int move(struct parcel *p, enum kernel_direction direction, int64_t bytes)
+static int move(struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
 {
     struct parts m = {.parcel = p, .direction = direction, .bytes = bytes};
     int rc = find_fields(&m) ? by_fields(&m) : by_ranges(&m);
-    fields_free(&m.fields);
+    soa_fields_free(&m.fields);
     return rc;
 }
 
-static int pack(struct parcel *p, struct stream *s)
+static int pack(struct typed_buffer *p, struct stream *s)
 {
     (void)s;
     return move(p, KERNEL_PACK, p->bytes);
 }
 
-static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
+static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
 {
     (void)s;
     return move(p, KERNEL_UNPACK, bytes);

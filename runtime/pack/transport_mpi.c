@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool acquire(struct parcel *p)
+static bool acquire(struct typed_buffer *p)
 {
     if (p->bytes > INT_MAX || p->count > INT_MAX) {
         log_once(LOG_ERROR, "shadow", "a datatype that stridec can't read is limited to 2 GiB a message");
@@ -21,7 +21,7 @@ static bool acquire(struct parcel *p)
     return transport_oneshot.acquire(p);
 }
 
-static int pack(struct parcel *p, struct stream *s)
+static int pack(struct typed_buffer *p, struct stream *s)
 {
     int64_t first, past;
     int position = 0;
@@ -39,7 +39,7 @@ static int pack(struct parcel *p, struct stream *s)
 }
 
 /* The first `bytes` packed bytes into a buffer that was filled with `fill`. */
-static bool receive_over(struct parcel *p, char *shadow, int64_t first, int64_t span, int64_t bytes, int fill)
+static bool receive_over(struct typed_buffer *p, char *shadow, int64_t first, int64_t span, int64_t bytes, int fill)
 {
     MPI_Comm self;
     memset(shadow, fill, (size_t)span);
@@ -50,7 +50,7 @@ static bool receive_over(struct parcel *p, char *shadow, int64_t first, int64_t 
     return rc == MPI_SUCCESS;
 }
 
-static int copy_written(struct parcel *p, struct stream *s, const char *zeros, const char *ones, int64_t first,
+static int copy_written(struct typed_buffer *p, struct stream *s, const char *zeros, const char *ones, int64_t first,
                         int64_t span)
 {
     for (int64_t i = 0, run; i < span; i += run + 1) {
@@ -63,7 +63,7 @@ static int copy_written(struct parcel *p, struct stream *s, const char *zeros, c
     return stream_wait(p->device, s);
 }
 
-static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
+static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
 {
     int64_t first, past;
     layout_span(p->layout, p->count, &first, &past);

@@ -1,15 +1,15 @@
 /* transport_staged.c: pack on the GPU, copy between device and pinned host memory (TEMPI §5, "staged"). */
 #include "transport.h"
 
-static bool acquire(struct parcel *p)
+static bool acquire(struct typed_buffer *p)
 {
-    p->stage = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
-    p->wire = p->stage ? buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes) : NULL;
+    p->stage = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    p->wire = p->stage ? mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes) : NULL;
     if (p->wire) p->address = p->wire->host;
     return p->wire != NULL;
 }
 
-static int copy(struct parcel *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
+static int copy(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
 {
     const struct driver *driver = driver_get();
     uint64_t stage = p->stage->address + (uint64_t)begin;
@@ -22,26 +22,26 @@ static int copy(struct parcel *p, struct stream *s, enum kernel_direction direct
                ? -1 : 0;
 }
 
-static int pack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+static int pack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
 {
     uint64_t stage = p->stage->address + (uint64_t)begin;
-    if (parcel_move_range(p, p->device, s, KERNEL_PACK, stage, begin, end)) return -1;
+    if (typed_buffer_move_range(p, p->device, s, KERNEL_PACK, stage, begin, end)) return -1;
     return copy(p, s, KERNEL_PACK, begin, end);
 }
 
-static int unpack_part(struct parcel *p, struct stream *s, int64_t begin, int64_t end)
+static int unpack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
 {
     uint64_t stage = p->stage->address + (uint64_t)begin;
     if (copy(p, s, KERNEL_UNPACK, begin, end)) return -1;
-    return parcel_move_range(p, p->device, s, KERNEL_UNPACK, stage, begin, end);
+    return typed_buffer_move_range(p, p->device, s, KERNEL_UNPACK, stage, begin, end);
 }
 
-static int pack(struct parcel *p, struct stream *s)
+static int pack(struct typed_buffer *p, struct stream *s)
 {
     return pack_part(p, s, 0, p->bytes);
 }
 
-static int unpack(struct parcel *p, struct stream *s, int64_t bytes)
+static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
 {
     return unpack_part(p, s, 0, bytes);
 }

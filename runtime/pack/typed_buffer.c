@@ -6,24 +6,24 @@
 #include "base/freelist.h"
 #include <stdlib.h>
 
-static bool acquire(struct parcel *p, const struct transport *t)
+static bool acquire(struct typed_buffer *p, const struct transport *t)
 {
     p->transport = t;
     if (t->acquire(p)) return true;
-    buffer_put(p->wire), buffer_put(p->stage);
+    mempool_put(p->wire), mempool_put(p->stage);
     p->wire = p->stage = NULL;
     return false;
 }
 
 /* Open MPI is slow with device memory sent to the own rank: on two H200s a 256^3 halo whose neighbours along two axes
  * are the rank itself takes 3.2 ms that way, and 0.84 with those messages in host memory. */
-static const struct transport *choose(const struct parcel *p)
+static const struct transport *choose(const struct typed_buffer *p)
 {
     if (p->parts) return &transport_parts;
     return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
 }
 
-static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
+static bool acquire_buffers(struct typed_buffer *p, MPI_Datatype datatype)
 {
     const struct transport *t = choose(p);
     if (!p->layout->tree) p->datatype = type_like(datatype);
@@ -31,9 +31,10 @@ static bool acquire_buffers(struct parcel *p, MPI_Datatype datatype)
     return acquire(p, t) || (again && acquire(p, &transport_oneshot));
 }
 
-static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datatype datatype, MPI_Comm comm)
+static int typed_buffer_make(struct typed_buffer **out, const struct typed_buffer *what, MPI_Datatype datatype,
+                             MPI_Comm comm)
 {
-    struct parcel *p = spare_get(SPARE_PARCEL, sizeof *p);
+    struct typed_buffer *p = freelist_get(SPARE_PARCEL, sizeof *p);
     if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
     *p = *what;
     layout_ref(p->layout);
@@ -41,11 +42,11 @@ static int parcel_make(struct parcel **out, const struct parcel *what, MPI_Datat
         *out = p;
         return MPI_SUCCESS;
     }
-    parcel_close(p);
+    typed_buffer_close(p);
     return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message's packed bytes");
 }
 
-int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm)
+int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatype, MPI_Comm comm)
 {
     int rc = layout_committed(l, datatype, comm);
     if (rc != MPI_SUCCESS || !w.parts || l->tree) return rc;
@@ -53,11 +54,11 @@ int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Co
                                              "and device, or two devices): not supported");
 }
 
-struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count)
+struct typed_buffer *typed_buffer_bare(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
-    struct parcel *p = spare_get(SPARE_PARCEL, sizeof *p);
+    struct typed_buffer *p = freelist_get(SPARE_PARCEL, sizeof *p);
     if (!p) return NULL;
-    *p = parcel_on(l, d, buf, count);
+    *p = typed_buffer_on(l, d, buf, count);
     layout_ref(l);
     return p;
 }
@@ -69,23 +70,25 @@ static struct layout *movable(int64_t count, MPI_Datatype datatype, MPI_Comm com
     return l && l->size && layout_bytes(l, count) >= 0 ? l : NULL;
 }
 
-struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+struct layout *typed_buffer_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+                                  struct location *w)
 {
     struct layout *l = movable(count, datatype, comm);
-    if (l) *w = where_of(l, buf, count);
+    if (l) *w = locate(l, buf, count);
     return l && w->device ? l : NULL;
 }
 
-struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w)
+struct layout *typed_buffer_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+                                  struct location *w)
 {
     struct layout *l = movable(count, datatype, comm);
     /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
     if (!l || (mpi_cuda_aware() && !l->low && layout_contiguous(l, count))) return NULL;
-    *w = where_of(l, buf, count);
-    return w->device && !parcel_native(l, buf, count, *w) ? l : NULL;
+    *w = locate(l, buf, count);
+    return w->device && !typed_buffer_native(l, buf, count, *w) ? l : NULL;
 }
 
-bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w)
+bool typed_buffer_native(const struct layout *l, const void *buf, int64_t count, struct location w)
 {
     if (!mpi_cuda_aware() || (l->tree && (w.parts || !layout_contiguous(l, count)))) return false;
     return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
@@ -99,64 +102,65 @@ static atomic_int *landings_at(const void *buf)
     return &landings[hash_place((uintptr_t)buf, 8)];
 }
 
-void parcel_landing(struct parcel *p)
+void typed_buffer_landing(struct typed_buffer *p)
 {
     p->landing = true;
     atomic_fetch_add_explicit(landings_at(p->user), 1, memory_order_relaxed);
 }
 
-bool parcel_lands(const void *buf)
+bool typed_buffer_lands(const void *buf)
 {
     return atomic_load_explicit(landings_at(buf), memory_order_relaxed) != 0;
 }
 
-bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+bool typed_buffer_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct where w;
-    return parcel_wants(buf, count, datatype, comm, &w) != NULL;
+    struct location w;
+    return typed_buffer_wants(buf, count, datatype, comm, &w) != NULL;
 }
 
-static struct parcel parcel_at(struct layout *l, struct where w, const void *buf, int64_t count, bool on_host)
+static struct typed_buffer typed_buffer_at(struct layout *l, struct location w, const void *buf, int64_t count,
+                                           bool on_host)
 {
-    struct parcel p = parcel_on(l, w.device, buf, count);
+    struct typed_buffer p = typed_buffer_on(l, w.device, buf, count);
     p.parts = w.parts, p.on_host = on_host;
     return p;
 }
 
-const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, bool on_host)
+const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count, bool on_host)
 {
-    struct parcel p = parcel_at(l, w, NULL, count, on_host);
+    struct typed_buffer p = typed_buffer_at(l, w, NULL, count, on_host);
     return choose(&p);
 }
 
-int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                MPI_Datatype datatype, bool on_host, MPI_Comm comm)
+int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
+                      MPI_Datatype datatype, bool on_host, MPI_Comm comm)
 {
-    int rc = parcel_check(l, w, datatype, comm);
+    int rc = typed_buffer_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct parcel what = parcel_at(l, w, buf, count, on_host);
-    return parcel_make(p, &what, datatype, comm);
+    struct typed_buffer what = typed_buffer_at(l, w, buf, count, on_host);
+    return typed_buffer_make(p, &what, datatype, comm);
 }
 
-void parcel_moved(struct parcel *p)
+void typed_buffer_moved(struct typed_buffer *p)
 {
-    if (p->moved) parcel_count(p, p->transport->name, p->moved, p->started);
+    if (p->moved) typed_buffer_count(p, p->transport->name, p->moved, p->started);
     p->moved = 0;
 }
 
-void parcel_close(struct parcel *p)
+void typed_buffer_close(struct typed_buffer *p)
 {
     if (!p) return;
-    parcel_moved(p);
+    typed_buffer_moved(p);
     if (p->landing) atomic_fetch_sub_explicit(landings_at(p->user), 1, memory_order_relaxed);
-    buffer_put(p->wire), buffer_put(p->stage), block_put(p->block);
+    mempool_put(p->wire), mempool_put(p->stage), bounce_put(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
-    spare_put(SPARE_PARCEL, p);
+    freelist_put(SPARE_PARCEL, p);
 }
 
 /* One pack or unpack on a stream of its own, waited for. bytes < 0 packs. */
-static int parcel_run(struct parcel *p, int64_t bytes)
+static int typed_buffer_run(struct typed_buffer *p, int64_t bytes)
 {
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
@@ -165,22 +169,22 @@ static int parcel_run(struct parcel *p, int64_t bytes)
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    parcel_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
+    typed_buffer_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
     return rc;
 }
 
-int parcel_pack(struct parcel *p, MPI_Comm comm)
+int typed_buffer_pack(struct typed_buffer *p, MPI_Comm comm)
 {
-    return parcel_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
+    return typed_buffer_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
 }
 
-bool parcel_pack_bare(struct parcel *p)
+bool typed_buffer_pack_bare(struct typed_buffer *p)
 {
-    return (p->wire || acquire(p, &transport_shadow)) && !parcel_run(p, -1);
+    return (p->wire || acquire(p, &transport_shadow)) && !typed_buffer_run(p, -1);
 }
 
-int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm)
+int typed_buffer_unpack(struct typed_buffer *p, int64_t bytes, MPI_Comm comm)
 {
     if (bytes == 0) return MPI_SUCCESS;
-    return parcel_run(p, bytes) ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+    return typed_buffer_run(p, bytes) ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }

@@ -6,54 +6,56 @@
 #include "transport.h"
 #include "typed_move.h"
 
-/* Returns true if parcel_wants would find it. */
-bool parcel_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* Returns true if typed_buffer_wants would find it. */
+bool typed_buffer_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
 /* Finds a buffer that lies in device memory, or partly so: its layout, and where it lies; NULL for any other. */
-struct layout *parcel_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
+struct layout *typed_buffer_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+                                  struct location *w);
 /* Finds a buffer that stridec has to take: its layout, and where it lies. Returns NULL for host memory, for nothing
- * to move, for what a CUDA-aware MPI takes itself (parcel_native), and for arguments that the MPI will refuse: such
+ * to move, for what a CUDA-aware MPI takes itself (typed_buffer_native), and for arguments that the MPI will refuse: such
  * a call goes down as it is. */
-struct layout *parcel_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm, struct where *w);
+struct layout *typed_buffer_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+                                  struct location *w);
 /* True of a buffer with device memory, which lies at w, that the MPI takes as it is. CUDA-aware MPIs look where a
  * buffer's own address is, not its first byte's: by absolute addresses, at MPI_BOTTOM, they take device memory for
  * the host's. */
-bool parcel_native(const struct layout *l, const void *buf, int64_t count, struct where w);
+bool typed_buffer_native(const struct layout *l, const void *buf, int64_t count, struct location w);
 /* A parcel of its own without a transport or buffers: of one that an offer describes, or that the MPI itself receives.
  * d may be NULL: host memory. NULL without memory. */
-struct parcel *parcel_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
+struct typed_buffer *typed_buffer_bare(struct layout *l, struct device *d, const void *buf, int64_t count);
 /* Notes that a receive into device memory is under way in the buffer itself. Until its parcel is closed, others into
  * that address are received apart. */
-void parcel_landing(struct parcel *p);
+void typed_buffer_landing(struct typed_buffer *p);
 /* Returns true while such a receive is under way. May say so for others, too. */
-bool parcel_lands(const void *buf);
+bool typed_buffer_lands(const void *buf);
 /* Returns the transport that such a parcel takes. */
-const struct transport *parcel_transport(struct layout *l, struct where w, int64_t count, bool on_host);
+const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count, bool on_host);
 /* Makes *p of a buffer that lies at w, not on the host alone, and gets its transport's buffers. on_host: the packed
  * bytes are not to lie in device memory on their way. The caller closes it. Returns MPI_SUCCESS, or an error raised
  * on comm. */
-int parcel_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
-                MPI_Datatype datatype, bool on_host, MPI_Comm comm);
+int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
+                      MPI_Datatype datatype, bool on_host, MPI_Comm comm);
 /* That the type is committed and, where stridec can't read it, all in one memory: MPI_SUCCESS, or an error raised on
  * comm. */
-int parcel_check(struct layout *l, struct where w, MPI_Datatype datatype, MPI_Comm comm);
-/* Counts the bytes that its last batch moved (parcel_count). */
-void parcel_moved(struct parcel *p);
-void parcel_close(struct parcel *p);   /* NULL is allowed */
+int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatype, MPI_Comm comm);
+/* Counts the bytes that its last batch moved (typed_buffer_count). */
+void typed_buffer_moved(struct typed_buffer *p);
+void typed_buffer_close(struct typed_buffer *p);   /* NULL is allowed */
 
 /* Packs and waits. MPI_SUCCESS, or an error raised on comm. */
-int parcel_pack(struct parcel *p, MPI_Comm comm);
+int typed_buffer_pack(struct typed_buffer *p, MPI_Comm comm);
 /* Of a bare one on a device whose layout has no tree: by the MPI, into a wire that it gets for that. False (logged)
  * where it can't. */
-bool parcel_pack_bare(struct parcel *p);
+bool typed_buffer_pack_bare(struct typed_buffer *p);
 /* Unpacks the first `bytes` packed bytes and waits. */
-int parcel_unpack(struct parcel *p, int64_t bytes, MPI_Comm comm);
+int typed_buffer_unpack(struct typed_buffer *p, int64_t bytes, MPI_Comm comm);
 
 /* Many parcels packed or unpacked together: one stream a device, one wait, and one launch for all whose transports take
  * part in that. Begins zeroed. */
 #define BATCH_DEVICES 16
 struct batch {
-    struct parcel *first, **last;   /* added since the last batch_run */
-    struct link_batch links;
+    struct typed_buffer *first, **last;   /* added since the last batch_run */
+    struct typed_copy_batch links;
     int devices;
     struct {
         struct device *device;
@@ -63,8 +65,8 @@ struct batch {
 /* The batch's stream on d, which must be entered; NULL on failure. */
 struct stream *batch_stream(struct batch *b, struct device *d);
 /* Adds a parcel, which stays the caller's and is in one batch at a time. */
-void batch_pack(struct batch *b, struct parcel *p);
-void batch_unpack(struct batch *b, struct parcel *p, int64_t bytes);
+void batch_pack(struct batch *b, struct typed_buffer *p);
+void batch_unpack(struct batch *b, struct typed_buffer *p, int64_t bytes);
 int batch_run(struct batch *b);    /* enqueues what was added; 0 or -1 */
 int batch_wait(struct batch *b);   /* the same and waits; 0 or -1; ends the batch */
 

@@ -4,20 +4,24 @@
 #include "base/stats.h"
 #include "explain.h"
 
-struct parcel parcel_on(struct layout *l, struct device *d, const void *buf, int64_t count)
+struct typed_buffer typed_buffer_on(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
-    return (struct parcel){.layout = l, .device = d, .user = (char *)buf, .count = count,
-                           .bytes = layout_bytes(l, count), .datatype = MPI_DATATYPE_NULL};
+    return (struct typed_buffer){.layout = l,
+                                 .device = d,
+                                 .user = (char *)buf,
+                                 .count = count,
+                                 .bytes = layout_bytes(l, count),
+                                 .datatype = MPI_DATATYPE_NULL};
 }
 
-int64_t parcel_begin(void)
+int64_t typed_buffer_begin(void)
 {
-    return tell_wanted() || env_get()->stats ? stats_now() : 0;
+    return explain_wanted() || env_get()->stats ? stats_now() : 0;
 }
 
-void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_t begun)
+void typed_buffer_count(struct typed_buffer *p, const char *transport, int64_t bytes, int64_t begun)
 {
-    bool tells = tell_wanted();
+    bool tells = explain_wanted();
     int launches = p->launches;
     p->launches = 0;
     if (!tells && !env_get()->stats) return;
@@ -29,11 +33,11 @@ void parcel_count(struct parcel *p, const char *transport, int64_t bytes, int64_
         .state = p->layout->kernel ? kernel_state(p->layout->kernel) : NULL,
     };
     stats_add(p->layout->stats, &sample);
-    if (tells) tell_path(p->layout, p->count, bytes, transport);
+    if (tells) explain_path(p->layout, p->count, bytes, transport);
 }
 
-static struct kernel_job job_of(const struct parcel *p, enum kernel_direction direction, uint64_t packed, int64_t begin,
-                                int64_t end)
+static struct kernel_job job_of(const struct typed_buffer *p, enum kernel_direction direction, uint64_t packed,
+                                int64_t begin, int64_t end)
 {
     return (struct kernel_job){
         .direction = direction,
@@ -46,8 +50,8 @@ static struct kernel_job job_of(const struct parcel *p, enum kernel_direction di
     };
 }
 
-int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                      uint64_t packed, int64_t begin, int64_t end)
+int typed_buffer_move_range(struct typed_buffer *p, struct device *d, struct stream *s, enum kernel_direction direction,
+                            uint64_t packed, int64_t begin, int64_t end)
 {
     int launches = 0;
     struct kernel_job job = job_of(p, direction, packed, begin, end);
@@ -56,14 +60,15 @@ int parcel_move_range(struct parcel *p, struct device *d, struct stream *s, enum
     return rc;
 }
 
-int64_t parcel_chunk(const struct parcel *p)
+int64_t typed_buffer_chunk(const struct typed_buffer *p)
 {
     struct kernel_job job = job_of(p, KERNEL_PACK, 0, 0, p->bytes);
     return kernel_chunk(p->layout->kernel, p->device, &job);
 }
 
-int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enum kernel_direction direction,
-                       uint64_t packed, int64_t bytes, const struct marks *marks, uint32_t *late)
+int typed_buffer_move_marked(struct typed_buffer *p, struct device *d, struct stream *s,
+                             enum kernel_direction direction, uint64_t packed, int64_t bytes, const struct marks *marks,
+                             uint32_t *late)
 {
     int launches = 0;
     struct kernel_job job = job_of(p, direction, packed, 0, bytes);
@@ -72,7 +77,8 @@ int parcel_move_marked(struct parcel *p, struct device *d, struct stream *s, enu
     return rc;
 }
 
-int parcel_move(struct parcel *p, struct stream *s, enum kernel_direction direction, uint64_t packed, int64_t bytes)
+int typed_buffer_move(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, uint64_t packed,
+                      int64_t bytes)
 {
-    return parcel_move_range(p, p->device, s, direction, packed, 0, bytes);
+    return typed_buffer_move_range(p, p->device, s, direction, packed, 0, bytes);
 }

@@ -12,10 +12,10 @@
 #define SAVES_LEAST 100    /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
 #define SAVES_DRIVER 250   /* the same in a process with a driver, where host_brief knows none */
 #ifdef OPEN_MPI
-#define BRIEF_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
+#define RTS_SHORT_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
 #define TYPED_NS 0        /* what one costs as it is, beside what packing it takes the MPI: */
 #else
-#define BRIEF_RUN INT64_MAX
+#define RTS_SHORT_RUN INT64_MAX
 #define TYPED_NS 100      /* MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed by hand 0.24 */
 #endif
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
@@ -39,7 +39,7 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
 {
     if (!l || (!buf && !l->low) || layout_committed(l, datatype, comm) != MPI_SUCCESS) return false;
     if (!driver_get()) return true;
-    struct where w = where_of(l, buf, count);
+    struct location w = locate(l, buf, count);
     return !w.device && !w.parts;
 }
 
@@ -60,17 +60,17 @@ static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
 }
 
 /* Packs or unpacks a message, and counts it for the statistics. */
-static void pack(const struct parcel *p)
+static void pack(const struct typed_buffer *p)
 {
     int64_t begun = env_get()->stats ? stats_now() : 0;
-    native_pack(p->layout, p->count, p->user, p->address, 0, p->bytes);
+    host_pack_pack(p->layout, p->count, p->user, p->address, 0, p->bytes);
     count_moved(p->layout, p->bytes, begun);
 }
 
 static void unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t bytes)
 {
     int64_t begun = env_get()->stats ? stats_now() : 0;
-    native_unpack(l, count, user, packed, 0, bytes);
+    host_pack_unpack(l, count, user, packed, 0, bytes);
     count_moved(l, bytes, begun);
 }
 
@@ -107,11 +107,11 @@ int64_t host_collects_least(void)
     return least[env_get()->host];
 }
 
-struct seen_rules host_rules(const struct layout *l)
+struct filter_rules host_rules(const struct layout *l)
 {
-    return (struct seen_rules){
-        .sends = host_packs_short(l) ? HOST_OFFER_LEAST : host_offer_least_of(l),
-        .briefs = l->run < BRIEF_RUN && host_meets(l),
+    return (struct filter_rules){
+        .sends = host_packs_short(l) ? SHM_SEND_LEAST : shm_send_least_of(l),
+        .briefs = l->run < RTS_SHORT_RUN && host_meets(l),
         .collects = host_collects(l),
         .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l))),
     };
@@ -119,26 +119,26 @@ struct seen_rules host_rules(const struct layout *l)
 
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_sends(datatype, count);
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_sends(datatype, count);
     return usable(l, buf, count, datatype, comm) ? l : NULL;
 }
 
-struct offer *host_offers(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
+struct rndv_send *shm_send_open(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
 {
-    struct peer *peer = host_offer_wants(l, count) ? node_peer(comm, dest) : NULL;
-    if (!peer || (later && !host_offer_later(peer, l, count))) return NULL;
-    return host_offer_to(peer, l, buf, count, NULL);
+    struct peer *peer = shm_send_wants(l, count) ? node_peer(comm, dest) : NULL;
+    if (!peer || (later && !shm_send_later(peer, l, count))) return NULL;
+    return shm_send_to(peer, l, buf, count, NULL);
 }
 
 static const char *why_left(const struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
 {
     if (!offers) return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
     if (!node_own()) return "no memory in common with other ranks of the node";
-    if (!host_offer_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
-    if (!host_offer_wants(l, count)) return "too short to gain by memory of the node";
+    if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
+    if (!shm_send_wants(l, count)) return "too short to gain by memory of the node";
     const struct peer *peer = node_peer(comm, dest);
     if (!peer) return "to ranks of other nodes, or without stridec";
-    if (later && !host_offer_later(peer, l, count))
+    if (later && !shm_send_later(peer, l, count))
         return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";
 }
@@ -148,82 +148,83 @@ void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool of
     if (env_get()->stats) stats_left(l->stats, why_left(l, count, dest, comm, offers, later), layout_bytes(l, count));
 }
 
-struct parcel *host_block(struct layout *l, const void *buf, int64_t count)
+struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count)
 {
-    struct parcel *p = parcel_bare(l, NULL, buf, count);
-    if (p && (p->block = block_get(p->bytes))) {
+    struct typed_buffer *p = typed_buffer_bare(l, NULL, buf, count);
+    if (p && (p->block = bounce_get(p->bytes))) {
         p->address = p->block->memory;
         return p;
     }
-    parcel_close(p);
+    typed_buffer_close(p);
     return NULL;
 }
 
-struct parcel *host_packs(struct layout *l, const void *buf, int64_t count)
+struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count)
 {
     if (!host_packs_short(l)) return NULL;
-    struct parcel *p = host_block(l, buf, count);
+    struct typed_buffer *p = host_block(l, buf, count);
     if (p) pack(p);
     return p;
 }
 
-/* Where turns with the MPI's engine show that it pays (native_saves); what they have settled is not asked again. */
-static struct parcel *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+/* Where turns with the MPI's engine show that it pays (host_pack_saves); what they have settled is not asked again. */
+static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : seen_brief(datatype, count);
-    int ready = usable(l, buf, count, datatype, comm) ? native_comes(l) : 0;
-    if (ready < 0) seen_settle(datatype, INT64_MAX);
-    struct parcel *p = ready == 1 ? host_block(l, buf, count) : NULL;
-    int64_t saved = p ? native_saves(l, datatype, count, buf, p->address, comm) : 0;
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_brief(datatype, count);
+    int ready = usable(l, buf, count, datatype, comm) ? host_pack_comes(l) : 0;
+    if (ready < 0) filter_settle(datatype, INT64_MAX);
+    struct typed_buffer *p = ready == 1 ? host_block(l, buf, count) : NULL;
+    int64_t saved = p ? host_pack_saves(l, datatype, count, buf, p->address, comm) : 0;
     int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
     if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
-    if (p && saved >= least) native_trust(l, p->bytes);
+    if (p && saved >= least) host_pack_trust(l, p->bytes);
     if (!p || saved >= least) return p;
-    if (saved != INT64_MIN) seen_settle(datatype, 2 * count);
-    parcel_close(p);
+    if (saved != INT64_MIN) filter_settle(datatype, 2 * count);
+    typed_buffer_close(p);
     return NULL;
 }
 
-struct parcel *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct parcel *p = brief(buf, count, datatype, comm);
+    struct typed_buffer *p = brief(buf, count, datatype, comm);
     if (p) pack(p);
     return p;
 }
 
 void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes)
 {
-    native_run(l, KERNEL_PACK, buf, count, packed, bytes);
+    host_pack_run(l, KERNEL_PACK, buf, count, packed, bytes);
     host_note_packed();
 }
 
 void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
 {
-    if (bytes <= 0 || !native_trusts(l, count)) {
+    if (bytes <= 0 || !host_pack_trusts(l, count)) {
         unpack(l, count, buf, packed, bytes > 0 ? bytes : 0);
     } else {
-        native_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
+        host_pack_run(l, KERNEL_UNPACK, buf, count, packed, bytes);
         host_note_packed();
     }
 }
 
-struct parcel *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
+struct typed_buffer *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
-    struct layout *l = none || seen_direct(datatype) ? NULL : seen_packed(datatype, count);
+    struct layout *l = none || filter_direct(datatype) ? NULL : filter_packed(datatype, count);
     if (!l && !none) return brief(buf, count, datatype, comm);
     return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;
 }
 
 struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes)
 {
-    bool asks = count > 0 && comm != MPI_COMM_NULL && seen_short(datatype, count) && (driver_absent() || !driver_get());
-    struct layout *l = asks ? seen_packed(datatype, count) : NULL;
+    bool asks =
+        count > 0 && comm != MPI_COMM_NULL && filter_short(datatype, count) && (driver_absent() || !driver_get());
+    struct layout *l = asks ? filter_packed(datatype, count) : NULL;
     *bytes = l ? layout_bytes(l, count) : 0;
     return l && *bytes <= HOST_BRIEF_MOST && layout_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
 }
 
-void host_arrived(struct parcel *p, int64_t bytes)
+void host_arrived(struct typed_buffer *p, int64_t bytes)
 {
     unpack(p->layout, p->count, p->user, p->address, bytes < p->bytes ? bytes : p->bytes);
 }

@@ -14,7 +14,7 @@
 #define PAUSE_MOST 256      /* up to so many; from the beginning where costs change */
 #define TIMED 8             /* one in so many of the way that stays */
 
-static struct bypass rows[1 << ROW_BITS];
+static struct nontemporal rows[1 << ROW_BITS];
 
 /* -1: as is found out. For tests. */
 static atomic_int forced = -1;
@@ -36,9 +36,9 @@ static void set(_Atomic uint32_t *of, uint32_t value)
     atomic_store_explicit(of, value, memory_order_relaxed);
 }
 
-struct bypass *bypass_row(uint64_t key, bool past)
+struct nontemporal *nontemporal_row(uint64_t key, bool past)
 {
-    struct bypass *b = &rows[hash_place(key, ROW_BITS)];
+    struct nontemporal *b = &rows[hash_place(key, ROW_BITS)];
     if (atomic_load_explicit(&b->key, memory_order_relaxed) == key) return b;
     atomic_store_explicit(&b->key, key, memory_order_relaxed);
     atomic_store_explicit(&b->past, past, memory_order_relaxed);
@@ -47,48 +47,48 @@ struct bypass *bypass_row(uint64_t key, bool past)
     return b;
 }
 
-static struct bypass_turn turn(struct bypass *b)
+static struct nontemporal_turn turn(struct nontemporal *b)
 {
     uint32_t n = get(&b->messages), pause = get(&b->pause);
     int32_t at = (int32_t)(n - get(&b->trial));
     set(&b->messages, n + 1);
-    if (at < 0) return (struct bypass_turn){b, bypass_stays(b), at >= -2 || n % TIMED == 0};
+    if (at < 0) return (struct nontemporal_turn){b, nontemporal_stays(b), at >= -2 || n % TIMED == 0};
     if (at >= TRIAL - 1) {
         set(&b->trial, n + 1 + pause);
         set(&b->pause, 2 * pause < PAUSE_MOST ? 2 * pause : PAUSE_MOST);
     }
-    return (struct bypass_turn){b, !bypass_stays(b), at == TRIAL - 1};
+    return (struct nontemporal_turn){b, !nontemporal_stays(b), at == TRIAL - 1};
 }
 
-struct bypass_turn bypass_next(struct bypass *b)
+struct nontemporal_turn nontemporal_next(struct nontemporal *b)
 {
     int way = BYPASS_THERE ? atomic_load_explicit(&forced, memory_order_relaxed) : 0;
-    struct bypass_turn t = way < 0 ? turn(b) : (struct bypass_turn){b, way, false};
+    struct nontemporal_turn t = way < 0 ? turn(b) : (struct nontemporal_turn){b, way, false};
     if (t.past)
         atomic_store_explicit(&count, atomic_load_explicit(&count, memory_order_relaxed) + 1, memory_order_relaxed);
     return t;
 }
 
 /* Soon. */
-static void try_again(struct bypass *b)
+static void try_again(struct nontemporal *b)
 {
     set(&b->pause, PAUSE), set(&b->trial, get(&b->messages));
 }
 
 /* The lesser of the last two: either may have met another process on its core. */
-static void learn_own(struct bypass *b, bool past, uint32_t cost)
+static void learn_own(struct nontemporal *b, bool past, uint32_t cost)
 {
     uint32_t last = get(&b->last), before = get(&b->cost[past]), now = last && last < cost ? last : cost;
     set(&b->last, cost), set(&b->cost[past], now);
     if (before && (now > before + before / 2 || before > now + now / 2)) try_again(b);
 }
 
-void bypass_learn(struct bypass_turn t, int64_t ns, int64_t bytes)
+void nontemporal_learn(struct nontemporal_turn t, int64_t ns, int64_t bytes)
 {
-    struct bypass *b = t.of;
+    struct nontemporal *b = t.of;
     int64_t cost = ns > 0 && bytes > 0 ? (int64_t)((double)ns * 65536 / (double)bytes) : 0;   /* ns for 64 KiB */
     if (cost <= 0 || cost > INT32_MAX) return;
-    if (t.past == bypass_stays(b)) {
+    if (t.past == nontemporal_stays(b)) {
         learn_own(b, t.past, (uint32_t)cost);
         return;
     }
@@ -99,7 +99,7 @@ void bypass_learn(struct bypass_turn t, int64_t ns, int64_t bytes)
     set(&b->last, 0), try_again(b), set(&b->trial, get(&b->messages) + PAUSE);
 }
 
-void bypass_copy(void *to, const void *from, size_t bytes)
+void nontemporal_copy(void *to, const void *from, size_t bytes)
 {
     size_t whole = 0;
 #ifdef __SSE2__
@@ -113,7 +113,7 @@ void bypass_copy(void *to, const void *from, size_t bytes)
     memcpy((char *)to + whole, (const char *)from + whole, bytes - whole);
 }
 
-void bypass_end(void)
+void nontemporal_end(void)
 {
 #ifdef __SSE2__
     _mm_sfence();

@@ -7,23 +7,24 @@
 #include "rndv_send.h"
 #include "rts.h"
 
-struct standing;
+struct persistent_send;
 
 /* NULL where the send goes another way, at every start. A peer that has not shown yet that it can read the memory is
  * given a little time: it is mostly about to make the receive that belongs to the send. */
-struct standing *standing_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm);
+struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest,
+                                             MPI_Comm comm);
 /* What the MPI's own persistent request sends: written at each start. */
-const struct descriptor *standing_descriptor(const struct standing *s);
-int standing_descriptor_count(const struct standing *s, MPI_Datatype *type);
+const struct rts *persistent_send_descriptor(const struct persistent_send *s);
+int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type);
 /* A new offer, to be ended as others are, or, where there is no slot for one, NULL: the payload is under way then.
  * False where the memory can't be offered any more. The sends that one call starts share the site. */
-bool standing_start(struct standing *s, struct offer_site *site, struct offer **started);
+bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started);
 /* What was started so without an offer is not sent. */
-void standing_recall(struct standing *s);
-/* True where it goes in chunks; then, in place of standing_start, what is to be fed once the MPI has started its
+void persistent_send_recall(struct persistent_send *s);
+/* True where it goes in chunks; then, in place of persistent_send_start, what is to be fed once the MPI has started its
  * request, and left. NULL without memory. */
-bool standing_flows(const struct standing *s);
-struct outflow *standing_flow(struct standing *s);
-void standing_close(struct standing *s);   /* NULL is allowed */
+bool persistent_send_flows(const struct persistent_send *s);
+struct pipeline_send *persistent_send_flow(struct persistent_send *s);
+void persistent_send_close(struct persistent_send *s);   /* NULL is allowed */
 
 #endif

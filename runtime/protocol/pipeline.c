@@ -30,32 +30,32 @@ void pipeline_try(const struct tune_pipeline *p)
 int pipeline_peer(MPI_Comm comm, int rank)
 {
     const struct pipeline *p = pipeline_get();
-    int world = p && rank >= 0 && comm != MPI_COMM_NULL ? team_world_rank(comm, rank) : -1;
+    int world = p && rank >= 0 && comm != MPI_COMM_NULL ? world_rank(comm, rank) : -1;
     return p && world < p->size ? world : -1;
 }
 
-void pipeline_name(struct descriptor *d, uint32_t tag, int64_t bytes, int64_t chunk)
+void pipeline_name(struct rts *d, uint32_t tag, int64_t bytes, int64_t chunk)
 {
     int64_t most = (bytes + CHUNKS_MOST - 1) / CHUNKS_MOST;
     memset(d, 0, sizeof *d);
-    descriptor_mark(d, &cookie);
+    rts_mark(d, &cookie);
     d->rank = (uint32_t)own.rank, d->slot = tag, d->bytes = bytes;
     d->chunk = chunk > most ? chunk : most;
 }
 
-bool pipeline_named(const struct descriptor *d)
+bool pipeline_named(const struct rts *d)
 {
-    return pipeline_get() && descriptor_marked(d, &cookie, false) && d->rank < (uint32_t)own.size &&
-           d->slot < (uint32_t)own.tags && d->bytes > OFFER_MIN && d->chunk > 0 && d->chunk <= INT_MAX &&
+    return pipeline_get() && rts_marked(d, &cookie, false) && d->rank < (uint32_t)own.size &&
+           d->slot < (uint32_t)own.tags && d->bytes > RNDV_MIN && d->chunk > 0 && d->chunk <= INT_MAX &&
            d->bytes / d->chunk <= CHUNKS_MOST;
 }
 
-int pipeline_chunks(const struct descriptor *d)
+int pipeline_chunks(const struct rts *d)
 {
     return (int)((d->bytes + d->chunk - 1) / d->chunk);
 }
 
-int64_t pipeline_end(const struct descriptor *d, int i)
+int64_t pipeline_end(const struct rts *d, int i)
 {
     return i + 1 == pipeline_chunks(d) ? d->bytes : (i + 1) * d->chunk;
 }
@@ -87,7 +87,7 @@ static bool settle(void)
     if (env_get()->chunks) tune_pipeline_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
     if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
     own.tags = tag_count();
-    return !team_start();
+    return !world_rank_start();
 }
 
 static bool can(bool able)
@@ -144,8 +144,8 @@ static void barrier(bool draining)
     MPI_Request all = MPI_REQUEST_NULL;
     for (int done = 0, entered = 0; !done;) {
         while (draining && take_one()) continue;
-        outflow_poll();
-        if (!entered && !(draining && outflow_any()) && PMPI_Ibarrier(own.comm, &all) == MPI_SUCCESS) entered = 1;
+        pipeline_send_poll();
+        if (!entered && !(draining && pipeline_send_any()) && PMPI_Ibarrier(own.comm, &all) == MPI_SUCCESS) entered = 1;
         if (entered && PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
     }
 }

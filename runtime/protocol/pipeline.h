@@ -26,11 +26,11 @@ void pipeline_try(const struct tune_pipeline *p);
 /* The rank of comm in the pipeline; -1 where none, or none such. */
 int pipeline_peer(MPI_Comm comm, int rank);
 /* Makes d, and tells such from other messages. */
-void pipeline_name(struct descriptor *d, uint32_t tag, int64_t bytes, int64_t chunk);
-bool pipeline_named(const struct descriptor *d);
+void pipeline_name(struct rts *d, uint32_t tag, int64_t bytes, int64_t chunk);
+bool pipeline_named(const struct rts *d);
 /* Number of chunks of a message, and where the i-th ends. */
-int pipeline_chunks(const struct descriptor *d);
-int64_t pipeline_end(const struct descriptor *d, int i);
+int pipeline_chunks(const struct rts *d);
+int64_t pipeline_end(const struct rts *d, int i);
 
 /* After MPI_Init, collective where STRIDEC_PIPELINE is set: true if messages may now come in chunks. able: this rank
  * can. */

@@ -5,14 +5,14 @@
 #include "pack/typed_buffer.h"
 #include "rts.h"
 
-struct inflow;
+struct pipeline_recv;
 
-/* What d tells of is to go to p, which stays the caller's until inflows_end. Returns and sets the status as
- * pull_add; what p is too small for is received too, and dropped. */
-int inflow_add(struct inflow **all, const struct descriptor *d, struct parcel *p, MPI_Status *status);
+/* What d tells of is to go to p, which stays the caller's until pipeline_recvs_end. Returns and sets the status as
+ * rndv_recv_add; what p is too small for is received too, and dropped. */
+int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct typed_buffer *p, MPI_Status *status);
 /* Begins to receive. */
-void inflows_start(struct inflow *all);
+void pipeline_recvs_start(struct pipeline_recv *all);
 /* Until all is in place; gives them back. 0 or -1 (logged). */
-int inflows_end(struct inflow *all);
+int pipeline_recvs_end(struct pipeline_recv *all);
 
 #endif

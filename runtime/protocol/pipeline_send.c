@@ -14,18 +14,18 @@
 #define PATIENCE_NS 1000000
 #define UNDER_WAY_MOST ((int64_t)1 << 30)   /* bytes, over all messages but the last */
 
-struct outflow {
-    struct descriptor descriptor;
-    struct parcel *parcel;   /* its wire holds the chunks */
+struct pipeline_send {
+    struct rts descriptor;
+    struct typed_buffer *parcel;   /* its wire holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
     struct stream *ahead;    /* the first one is being packed there; the feeding's from then on */
     MPI_Request *request;    /* of each */
     atomic_int holders;
-    struct outflow *next;
+    struct pipeline_send *next;
 };
 
-static struct outflow *left;   /* whose sends have ended before the MPI was through with the chunks */
+static struct pipeline_send *left;   /* whose sends have ended before the MPI was through with the chunks */
 static _Atomic int64_t under_way;
 static atomic_int left_count;
 static atomic_uint tags;
@@ -37,15 +37,15 @@ static bool allowed(void)
     return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
 }
 
-static void let_go(struct parcel **p)
+static void let_go(struct typed_buffer **p)
 {
     if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);
-    parcel_close(*p);
+    typed_buffer_close(*p);
     *p = NULL;
 }
 
 /* With the device entered. */
-static void catch_up(struct outflow *o)
+static void catch_up(struct pipeline_send *o)
 {
     stream_wait(o->parcel->device, o->ahead);
     stream_put(o->parcel->device, o->ahead);
@@ -53,16 +53,16 @@ static void catch_up(struct outflow *o)
 }
 
 /* The first chunk is packed while the descriptor is sent. What can't begin now begins when the others do. */
-static void go_ahead(struct outflow *o)
+static void go_ahead(struct pipeline_send *o)
 {
-    struct parcel *p = o->parcel;
+    struct typed_buffer *p = o->parcel;
     if (device_enter(p->device)) return;
     o->ahead = stream_get(p->device);
     if (o->ahead && p->transport->pack_part(p, o->ahead, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
     device_leave(p->device);
 }
 
-void outflow_put(struct outflow *o)
+void pipeline_send_put(struct pipeline_send *o)
 {
     if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
     if (o->ahead) {
@@ -76,26 +76,26 @@ void outflow_put(struct outflow *o)
     free(o);
 }
 
-struct outflow *outflow_hold(struct outflow *o)
+struct pipeline_send *pipeline_send_hold(struct pipeline_send *o)
 {
     atomic_fetch_add(&o->holders, 1);
     return o;
 }
 
-void outflow_withdraw(struct outflow *o)
+void pipeline_send_withdraw(struct pipeline_send *o)
 {
-    outflow_put(o);
+    pipeline_send_put(o);
 }
 
-const struct descriptor *outflow_descriptor(const struct outflow *o)
+const struct rts *pipeline_send_descriptor(const struct pipeline_send *o)
 {
     return &o->descriptor;
 }
 
 /* Takes the parcel. */
-static struct outflow *outflow_new(const struct pipeline *l, struct parcel *p, int dest)
+static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct typed_buffer *p, int dest)
 {
-    struct outflow *o = calloc(1, sizeof *o);
+    struct pipeline_send *o = calloc(1, sizeof *o);
     if (!o) return NULL;
     pipeline_name(&o->descriptor, atomic_fetch_add(&tags, 1) % (unsigned)l->tags, p->bytes, l->settings.chunk);
     o->request = malloc((size_t)pipeline_chunks(&o->descriptor) * sizeof *o->request);
@@ -106,17 +106,17 @@ static struct outflow *outflow_new(const struct pipeline *l, struct parcel *p, i
         atomic_fetch_add(&under_way, p->bytes);
         return o;
     }
-    outflow_put(o);
+    pipeline_send_put(o);
     return NULL;
 }
 
-static bool fits(const struct pipeline *l, const struct layout *y, struct where w, int64_t count)
+static bool fits(const struct pipeline *l, const struct layout *y, struct location w, int64_t count)
 {
     int64_t bytes = y->tree && !w.parts ? layout_bytes(y, count) : 0;
-    return bytes > OFFER_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
+    return bytes > RNDV_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
 }
 
-int outflow_way(const struct layout *y, struct where w, int64_t count, int dest, MPI_Comm comm)
+int pipeline_send_way(const struct layout *y, struct location w, int64_t count, int dest, MPI_Comm comm)
 {
     const struct pipeline *l = allowed() ? pipeline_get() : NULL;
     int to = l ? pipeline_peer(comm, dest) : -1;
@@ -126,27 +126,27 @@ int outflow_way(const struct layout *y, struct where w, int64_t count, int dest,
 /* So much is under way that the receivers must be waited for. */
 static bool too_much(int64_t bytes)
 {
-    outflow_poll();
+    pipeline_send_poll();
     int64_t others = atomic_load(&under_way);
     return others && others > UNDER_WAY_MOST - bytes;
 }
 
 /* Takes the parcel. NULL where it can't be cut, or there is no room for the list of requests. */
-static struct outflow *cut(struct parcel *p, int to)
+static struct pipeline_send *cut(struct typed_buffer *p, int to)
 {
-    struct outflow *o = p->transport->pack_part ? outflow_new(pipeline_get(), p, to) : NULL;
-    if (!o) return parcel_close(p), NULL;
+    struct pipeline_send *o = p->transport->pack_part ? pipeline_send_new(pipeline_get(), p, to) : NULL;
+    if (!o) return typed_buffer_close(p), NULL;
     log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes,
               p->layout->signature, p->transport->name, pipeline_chunks(&o->descriptor),
               (long long)o->descriptor.chunk);
     return o;
 }
 
-int outflow_open(struct outflow **o, struct layout *y, struct where w, const void *buf, int64_t count,
-                 MPI_Datatype datatype, int dest, MPI_Comm comm)
+int pipeline_send_open(struct pipeline_send **o, struct layout *y, struct location w, const void *buf, int64_t count,
+                       MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    int to = outflow_way(y, w, count, dest, comm);
-    struct parcel *p = NULL;
+    int to = pipeline_send_way(y, w, count, dest, comm);
+    struct typed_buffer *p = NULL;
     *o = NULL;
     if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
     int rc = placement_open(&p, y, w, buf, count, datatype, dest, comm);
@@ -154,10 +154,10 @@ int outflow_open(struct outflow **o, struct layout *y, struct where w, const voi
     return rc;
 }
 
-struct outflow *outflow_to(int way, struct layout *y, struct where w, const void *buf, int64_t count)
+struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct location w, const void *buf, int64_t count)
 {
-    struct parcel *p = NULL;
-    outflow_poll();
+    struct typed_buffer *p = NULL;
+    pipeline_send_poll();
     return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way)
                                                                                                        : NULL;
 }
@@ -167,7 +167,7 @@ struct outflow *outflow_to(int way, struct layout *y, struct where w, const void
  */
 
 /* bytes: 0 tells the receiver that there will be no more. */
-static int post(struct outflow *o, int64_t at, int64_t bytes)
+static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 {
     int rc = PMPI_Isend((char *)o->parcel->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
                         pipeline_get()->comm, &o->request[o->posted]);
@@ -176,10 +176,10 @@ static int post(struct outflow *o, int64_t at, int64_t bytes)
 }
 
 /* Chunk by chunk, `depth` of them being packed at the same time; those before `first` are already. */
-static int feed(struct outflow *o, struct stream *s[], int depth, int first)
+static int feed(struct pipeline_send *o, struct stream *s[], int depth, int first)
 {
-    struct parcel *p = o->parcel;
-    const struct descriptor *d = &o->descriptor;
+    struct typed_buffer *p = o->parcel;
+    const struct rts *d = &o->descriptor;
     int n = pipeline_chunks(d), rc = 0;
     for (int i = first; i < n + depth && rc == 0; i++) {
         int done = i - depth;
@@ -193,11 +193,11 @@ static int feed(struct outflow *o, struct stream *s[], int depth, int first)
     return rc;
 }
 
-int outflow_feed(struct outflow *o)
+int pipeline_send_feed(struct pipeline_send *o)
 {
     struct device *d = o->parcel->device;
     struct stream *s[PIPELINE_DEPTH_MOST];
-    int64_t begun = parcel_begin();
+    int64_t begun = typed_buffer_begin();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
     if (!device_enter(d)) {
         int first = o->ahead != NULL;
@@ -210,7 +210,7 @@ int outflow_feed(struct outflow *o)
         }
         device_leave(d);
     }
-    parcel_count(o->parcel, "pipelined", o->parcel->bytes, begun);
+    typed_buffer_count(o->parcel, "pipelined", o->parcel->bytes, begun);
     if (rc == 0) return 0;
     log_write(LOG_ERROR, "a message can't be packed");
     post(o, 0, 0);
@@ -222,17 +222,17 @@ int outflow_feed(struct outflow *o)
  */
 
 /* The MPI's completion of the first chunks: true where all are sent. */
-static bool advance(struct outflow *o)
+static bool advance(struct pipeline_send *o)
 {
     for (int done = 1; o->sent < o->posted; o->sent++)
         if (PMPI_Test(&o->request[o->sent], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) return false;
     return true;
 }
 
-void outflow_leave(struct outflow *o)
+void pipeline_send_leave(struct pipeline_send *o)
 {
     if (advance(o)) {
-        outflow_put(o);
+        pipeline_send_put(o);
         return;
     }
     pthread_mutex_lock(&lock);
@@ -243,21 +243,21 @@ void outflow_leave(struct outflow *o)
     atomic_fetch_add(&request_orphans, 1);
 }
 
-void outflow_end(struct outflow *o)
+void pipeline_send_end(struct pipeline_send *o)
 {
     int64_t since = stats_now();
     for (int sent = o->sent; !advance(o) && stats_now() - since < PATIENCE_NS; sent = o->sent)
         if (sent != o->sent) since = stats_now();
-    outflow_leave(o);
+    pipeline_send_leave(o);
 }
 
 /* Out of the list: those that are sent. */
-static struct outflow *harvest(void)
+static struct pipeline_send *harvest(void)
 {
-    struct outflow *done = NULL, **at = &left;
+    struct pipeline_send *done = NULL, **at = &left;
     pthread_mutex_lock(&lock);
     while (*at) {
-        struct outflow *o = *at;
+        struct pipeline_send *o = *at;
         if (!advance(o)) {
             at = &o->next;
             continue;
@@ -270,18 +270,18 @@ static struct outflow *harvest(void)
     return done;
 }
 
-void outflow_poll(void)
+void pipeline_send_poll(void)
 {
-    if (!outflow_any()) return;
-    for (struct outflow *o = harvest(), *next; o; o = next) {
+    if (!pipeline_send_any()) return;
+    for (struct pipeline_send *o = harvest(), *next; o; o = next) {
         next = o->next;
         atomic_fetch_sub(&left_count, 1);
         atomic_fetch_sub(&request_orphans, 1);
-        outflow_put(o);
+        pipeline_send_put(o);
     }
 }
 
-bool outflow_any(void)
+bool pipeline_send_any(void)
 {
     return atomic_load_explicit(&left_count, memory_order_acquire) != 0;
 }

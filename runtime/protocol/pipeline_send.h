@@ -8,35 +8,35 @@
 #include "pack/typed_buffer.h"
 #include "rts.h"
 
-struct outflow;
+struct pipeline_send;
 
-/* Of a buffer that parcel_wants, whose first chunk is mostly being packed from now on. *o stays NULL where the
+/* Of a buffer that typed_buffer_wants, whose first chunk is mostly being packed from now on. *o stays NULL where the
  * message goes another way: the ranks have not agreed, STRIDEC_TRANSPORT forbids, the message is short or of a type
  * that stridec can't read, or so much is under way that the receivers must be waited for. MPI_SUCCESS, or an error
  * raised on comm. */
-int outflow_open(struct outflow **o, struct layout *l, struct where w, const void *buf, int64_t count,
-                 MPI_Datatype datatype, int dest, MPI_Comm comm);
+int pipeline_send_open(struct pipeline_send **o, struct layout *l, struct location w, const void *buf, int64_t count,
+                       MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* The same in two steps, the first of which is worth its while once for many messages: the rank that such messages
  * go to in the pipeline, or -1; and a message, whatever is under way. NULL without memory. */
-int outflow_way(const struct layout *l, struct where w, int64_t count, int dest, MPI_Comm comm);
-struct outflow *outflow_to(int way, struct layout *l, struct where w, const void *buf, int64_t count);
-/* To be sent to dest before outflow_feed; it stays as long as o. */
-const struct descriptor *outflow_descriptor(const struct outflow *o);
+int pipeline_send_way(const struct layout *l, struct location w, int64_t count, int dest, MPI_Comm comm);
+struct pipeline_send *pipeline_send_to(int way, struct layout *l, struct location w, const void *buf, int64_t count);
+/* To be sent to dest before pipeline_send_feed; it stays as long as o. */
+const struct rts *pipeline_send_descriptor(const struct pipeline_send *o);
 /* It was not sent. */
-void outflow_withdraw(struct outflow *o);
+void pipeline_send_withdraw(struct pipeline_send *o);
 /* Packs and sends all chunks. 0, or -1 (logged): the receiver is told that no more comes. */
-int outflow_feed(struct outflow *o);
+int pipeline_send_feed(struct pipeline_send *o);
 /* After the feeding, o is no longer the caller's: at once, or when the receiver has taken the chunks, if it is at
  * it. */
-void outflow_leave(struct outflow *o);
-void outflow_end(struct outflow *o);
-/* One more holder of o, which needs its descriptor, until outflow_put. */
-struct outflow *outflow_hold(struct outflow *o);
-void outflow_put(struct outflow *o);   /* NULL is allowed */
+void pipeline_send_leave(struct pipeline_send *o);
+void pipeline_send_end(struct pipeline_send *o);
+/* One more holder of o, which needs its descriptor, until pipeline_send_put. */
+struct pipeline_send *pipeline_send_hold(struct pipeline_send *o);
+void pipeline_send_put(struct pipeline_send *o);   /* NULL is allowed */
 
 /* Gives back what has been sent; called wherever a message may have arrived. */
-void outflow_poll(void);
+void pipeline_send_poll(void);
 /* True if anything is still being sent. */
-bool outflow_any(void);
+bool pipeline_send_any(void);
 
 #endif

@@ -20,18 +20,18 @@ static void note(atomic_bool *flag, bool header)
         atomic_store_explicit(flag, header, memory_order_relaxed);
 }
 
-void placement_note(struct peer *from, const struct parcel *p, bool header)
+void placement_note(struct peer *from, const struct typed_buffer *p, bool header)
 {
     if (!p->device) return;   /* a receive into host memory tells nothing */
     if (from) note(&from->offers, header);
     note(&came, header);
 }
 
-/* p: NULL for any rank. Payloads below OFFER_MIN have at most a brief header. */
+/* p: NULL for any rank. Payloads below RNDV_MIN have at most a brief header. */
 static bool expects_header(const struct peer *p, int64_t bytes)
 {
     if (p && p->self) return true;
-    if (bytes < OFFER_MIN) return bytes >= descriptor_least() && node_zerocopy();
+    if (bytes < RNDV_MIN) return bytes >= rts_least() && node_zerocopy();
     return atomic_load_explicit(p ? &p->offers : &came, memory_order_relaxed);
 }
 
@@ -56,29 +56,30 @@ bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
     return p || placement_on_host(bytes, dest, comm);
 }
 
-int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+int placement_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
-    return parcel_open(p, l, w, buf, count, datatype, placement_on_host(layout_bytes(l, count), peer, comm), comm);
+    return typed_buffer_open(p, l, w, buf, count, datatype, placement_on_host(layout_bytes(l, count), peer, comm),
+                             comm);
 }
 
-int placement_open_receive(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+int placement_open_receive(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                            MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     int64_t bytes = layout_bytes(l, count);
-    bool native = parcel_native(l, buf, count, w);
+    bool native = typed_buffer_native(l, buf, count, w);
     bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
     /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
-    bool shared = bytes >= descriptor_least() && bytes <= APART_MOST && parcel_lands(buf);
+    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_lands(buf);
     if (native && !on_host && !shared) return MPI_SUCCESS;
-    return parcel_open(p, l, w, buf, count, datatype, on_host, comm);
+    return typed_buffer_open(p, l, w, buf, count, datatype, on_host, comm);
 }
 
-int placement_open_send(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+int placement_open_send(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                         MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    return parcel_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm),
-                       comm);
+    return typed_buffer_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm),
+                             comm);
 }
 
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
@@ -86,6 +87,6 @@ bool placement_packs(const struct layout *l, int64_t count, struct device *d, in
     struct peer *p = node_zerocopy() ? node_peer(comm, dest) : NULL;
     if (!p || p->self) return false;
     int64_t bytes = layout_bytes(l, count);
-    return bytes >= OFFER_MIN && bytes <= APART_MOST && !export_reaches(d, p) &&
+    return bytes >= RNDV_MIN && bytes <= APART_MOST && !ipc_export_reaches(d, p) &&
            atomic_fetch_add(&p->untried, 1) < UNTRIED;
 }

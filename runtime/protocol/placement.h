@@ -13,22 +13,22 @@ bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm);
  * a CUDA-aware MPI then opens nothing. */
 bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm);
 
-/* Opens a parcel (parcel_open), placed by placement_on_host. */
-int placement_open(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+/* Opens a parcel (typed_buffer_open), placed by placement_on_host. */
+int placement_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm);
 /* Opens a parcel for what `source` sends into such a buffer, if it is better received into memory of stridec's: the
  * MPI can't take the buffer itself, or an RTS header is likely to come. Else leaves *p alone. */
-int placement_open_receive(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+int placement_open_receive(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                            MPI_Datatype datatype, int source, MPI_Comm comm);
 /* Opens a parcel that is sent, placed by placement_sends_on_host. */
-int placement_open_send(struct parcel **p, struct layout *l, struct where w, const void *buf, int64_t count,
+int placement_open_send(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                         MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* Returns true if a message from device d that the MPI could take is packed all the same: to a rank of the node, too
  * short for an RTS header, or one of the first, before that rank has tried to read memory of d. What the MPI opens
- * it keeps open past its end, in the way of what lies there next (export_passes). */
+ * it keeps open past its end, in the way of what lies there next (ipc_export_passes). */
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
-/* Notes whether a receive of p, of OFFER_MIN bytes or more, brought an RTS header. `from` may be NULL: a rank of
+/* Notes whether a receive of p, of RNDV_MIN bytes or more, brought an RTS header. `from` may be NULL: a rank of
  * another node. */
-void placement_note(struct peer *from, const struct parcel *p, bool header);
+void placement_note(struct peer *from, const struct typed_buffer *p, bool header);
 
 #endif

@@ -40,7 +40,7 @@ static bool begin(void)
     return begun;
 }
 
-bool attend_start(void (*serve)(void))
+bool progress_thread_start(void (*serve)(void))
 {
     if (atomic_load_explicit(&running, memory_order_acquire)) return true;
     pthread_mutex_lock(&lock);
@@ -52,13 +52,13 @@ bool attend_start(void (*serve)(void))
     return atomic_load(&running);
 }
 
-void attend_call(const struct peer *p)
+void progress_thread_call(const struct peer *p)
 {
     atomic_fetch_add(&p->file->refusals, 1);
     futex(&p->file->refusals, FUTEX_WAKE, INT_MAX);
 }
 
-void attend_finish(void)
+void progress_thread_finish(void)
 {
     if (!atomic_load(&running)) return;
     atomic_fetch_add(&ended, 1);

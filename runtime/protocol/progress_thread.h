@@ -4,12 +4,12 @@
 #define STRIDEC_ATTEND_H
 #include "node/segment.h"
 
-/* From the first offer on `serve` is called soon after each attend_call of a peer. Cheap once it runs. False where no
+/* From the first offer on `serve` is called soon after each progress_thread_call of a peer. Cheap once it runs. False where no
  * thread can be had. */
-bool attend_start(void (*serve)(void));
+bool progress_thread_start(void (*serve)(void));
 /* The receiver's: one of p's slots is refused. */
-void attend_call(const struct peer *p);
+void progress_thread_call(const struct peer *p);
 /* At MPI_Finalize. */
-void attend_finish(void);
+void progress_thread_finish(void);
 
 #endif

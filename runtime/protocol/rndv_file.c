@@ -13,44 +13,44 @@
 #define PIECE ((int64_t)4 << 20)
 
 /* Packed bytes [at, at + bytes) into pinned memory. What has moved lies packed in the wire. */
-static int piece(struct parcel *p, struct stream *s, struct buffer *to, int64_t at, int64_t bytes)
+static int piece(struct typed_buffer *p, struct stream *s, struct pool_buffer *to, int64_t at, int64_t bytes)
 {
     int rc = p->wire ? (int)driver_get()->cuMemcpyDtoHAsync(to->host, p->wire->address + (uint64_t)at, (size_t)bytes,
                                                             stream_use(s))
-                     : parcel_move_range(p, p->device, s, KERNEL_PACK, to->address, at, at + bytes);
+                     : typed_buffer_move_range(p, p->device, s, KERNEL_PACK, to->address, at, at + bytes);
     return stream_wait(p->device, s) || rc ? -1 : 0;
 }
 
-static int all(struct parcel *p, int fd)
+static int all(struct typed_buffer *p, int fd)
 {
     struct stream *s = stream_get(p->device);
-    struct buffer *to = buffer_get(p->device, BUFFER_PINNED, (size_t)(p->bytes < PIECE ? p->bytes : PIECE));
+    struct pool_buffer *to = mempool_get(p->device, BUFFER_PINNED, (size_t)(p->bytes < PIECE ? p->bytes : PIECE));
     int rc = s && to ? 0 : -1;
     for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
         int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
         rc = piece(p, s, to, at, n) || pwrite(fd, to->host, (size_t)n, (off_t)at) != (ssize_t)n ? -1 : 0;
     }
-    buffer_put(to);
+    mempool_put(to);
     if (s) stream_put(p->device, s);
     return rc;
 }
 
 /* The same of host memory. */
-static int all_of_host(const struct parcel *p, int fd)
+static int all_of_host(const struct typed_buffer *p, int fd)
 {
-    struct block *b = p->block ? NULL : block_get(p->bytes < PIECE ? p->bytes : PIECE);
+    struct bounce *b = p->block ? NULL : bounce_get(p->bytes < PIECE ? p->bytes : PIECE);
     int rc = p->block || b ? 0 : -1;
     for (int64_t at = 0; !rc && at < p->bytes; at += PIECE) {
         int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE;
-        if (b) native_pack(p->layout, p->count, p->user, b->memory, at, at + n);
+        if (b) host_pack_pack(p->layout, p->count, p->user, b->memory, at, at + n);
         const char *from = b ? b->memory : (char *)p->block->memory + at;
         rc = pwrite(fd, from, (size_t)n, (off_t)at) == (ssize_t)n ? 0 : -1;
     }
-    block_put(b);
+    bounce_put(b);
     return rc;
 }
 
-int spill_out(struct parcel *p, uint32_t slot)
+int rndv_file_out(struct typed_buffer *p, uint32_t slot)
 {
     char name[128];
     const char *why;
@@ -96,7 +96,7 @@ static bool there(uint32_t number)
     return access(name, F_OK) == 0;
 }
 
-uint32_t spill_apart(struct parcel *p, struct peer *peer)
+uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
 {
     static uint32_t next;
     struct apart *a = malloc(sizeof *a);
@@ -104,7 +104,7 @@ uint32_t spill_apart(struct parcel *p, struct peer *peer)
     pthread_mutex_lock(&lock);
     uint32_t number = SLOTS + next++ % (UINT32_MAX - SLOTS);
     pthread_mutex_unlock(&lock);
-    if (spill_out(p, number)) return free(a), 0;
+    if (rndv_file_out(p, number)) return free(a), 0;
     *a = (struct apart){.peer = peer, .number = number};
     pthread_mutex_lock(&lock);
     while (first && !there(first->number)) forget_first();
@@ -113,17 +113,17 @@ uint32_t spill_apart(struct parcel *p, struct peer *peer)
     return number;
 }
 
-void spill_recall(int rank, uint32_t number)
+void rndv_file_recall(int rank, uint32_t number)
 {
     char name[128];
     node_spill_name(name, rank, number);
     unlink(name);
 }
 
-bool spill_finish(bool (*in_vain)(const struct peer *p))
+bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
 {
     for (; first && (in_vain(first->peer) || !there(first->number)); forget_first())
-        spill_recall(node_own()->rank, first->number);
+        rndv_file_recall(node_own()->rank, first->number);
     return !first;
 }
 
@@ -131,7 +131,7 @@ bool spill_finish(bool (*in_vain)(const struct peer *p))
  * The receiver's side.
  */
 
-const char *spill_in(int rank, uint32_t slot, int64_t bytes)
+const char *rndv_file_in(int rank, uint32_t slot, int64_t bytes)
 {
     char name[128];
     node_spill_name(name, rank, slot);
@@ -139,13 +139,13 @@ const char *spill_in(int rank, uint32_t slot, int64_t bytes)
     const char *why;
     int fd = file_open(name, O_RDONLY, FILE_OWN, &why);
     bool whole = fd >= 0 && !fstat(fd, &s) && s.st_size >= bytes;
-    const char *at = whole ? guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
+    const char *at = whole ? sigbus_guard_map(fd, (size_t)bytes, PROT_READ, 0, &node_world_peer(rank)->lost) : NULL;
     if (fd >= 0) close(fd);
     return at;
 }
 
-void spill_done(const char *payload, int rank, uint32_t slot)
+void rndv_file_done(const char *payload, int rank, uint32_t slot)
 {
-    guard_unmap((void *)(uintptr_t)payload);
-    spill_recall(rank, slot);
+    sigbus_guard_unmap((void *)(uintptr_t)payload);
+    rndv_file_recall(rank, slot);
 }

@@ -40,40 +40,40 @@ static int64_t marked_most(int64_t block)
 }
 
 /* Kernels of different processes take turns on one GPU. */
-static bool takes_turns(const struct offer *o)
+static bool takes_turns(const struct rndv_send *o)
 {
     return o->peer->self ||
            atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(o->parcel->device);
 }
 
-static bool goes_in_step(const struct offer *o)
+static bool goes_in_step(const struct rndv_send *o)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     if (takes_turns(o)) return false;
     if (p->bytes > marked_most(p->layout->block)) return false;
     return !node_leaves_out(&o->peer->unfollowed);
 }
 
-void offer_followed(const struct offer *o)
+void rndv_send_followed(const struct rndv_send *o)
 {
     if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed))
         atomic_store(&o->peer->unfollowed, UNFOLLOWED);
 }
 
 /* Readies a wire to be filled while the receiver reads; with `in_step` only where marks can say how far it is. */
-static void hunger(struct offer *o, bool in_step)
+static void hunger(struct rndv_send *o, bool in_step)
 {
-    struct parcel *p = o->parcel;
-    struct export e;
+    struct typed_buffer *p = o->parcel;
+    struct ipc_export e;
     if (device_enter(p->device)) return;
-    int64_t chunk = goes_in_step(o) ? parcel_chunk(p) : 0;
-    if (chunk || !in_step) p->wire = buffer_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
-    o->hungry = p->wire && export_of(p->device, p->wire->address, p->bytes, &e);
+    int64_t chunk = goes_in_step(o) ? typed_buffer_chunk(p) : 0;
+    if (chunk || !in_step) p->wire = mempool_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
+    o->hungry = p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
-        offer_describe(o, &e, p->wire->address, 0);
+        rndv_send_describe(o, &e, p->wire->address, 0);
         o->slot->chunk = chunk, o->slot->mark = next_mark();
     } else {
-        buffer_put(p->wire), p->wire = NULL;
+        mempool_put(p->wire), p->wire = NULL;
     }
     device_leave(p->device);
 }
@@ -81,9 +81,9 @@ static void hunger(struct offer *o, bool in_step)
 /* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed
  * on the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and
  * 23; 64 KiB of 4 B blocks 13 and 19). */
-bool offer_packs_first(struct offer *o, bool feeds)
+bool rndv_send_packs_first(struct rndv_send *o, bool feeds)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     int64_t block = p->layout->block > 0 ? p->layout->block : 1;
     if (layout_contiguous(p->layout, p->count) || block >= 2 * SECTOR) return false;
     bool first = block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : p->bytes >= LONG;
@@ -92,12 +92,12 @@ bool offer_packs_first(struct offer *o, bool feeds)
 }
 
 /* All of it in one launch, with marks; 1 where that can't be. */
-static int feed_marked(struct offer *o, struct stream *s)
+static int feed_marked(struct rndv_send *o, struct stream *s)
 {
-    struct parcel *p = o->parcel;
+    struct typed_buffer *p = o->parcel;
     uint64_t to = p->wire->address;
     struct marks marks = {to - BUFFER_MARKS, o->slot->mark, o->slot->chunk};
-    int rc = marks.chunk ? parcel_move_marked(p, p->device, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
+    int rc = marks.chunk ? typed_buffer_move_marked(p, p->device, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
     return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }
 
@@ -108,22 +108,22 @@ static int64_t piece_least(int64_t bytes)
 }
 
 /* Piece by piece, the next one under way while the host waits for the last. */
-static int feed_pieces(struct offer *o, struct stream *s[2])
+static int feed_pieces(struct rndv_send *o, struct stream *s[2])
 {
-    struct parcel *p = o->parcel;
+    struct typed_buffer *p = o->parcel;
     uint64_t to = p->wire->address;
     int64_t end = 0, last = 0, least = piece_least(p->bytes), most = takes_turns(o) ? TURN_MOST : PIECE_MOST;
     for (int i = 0; end < p->bytes; i++, last = end) {
         int64_t piece = end < least ? least : end < most ? end : most;
         end = p->bytes - end < piece + piece / 2 ? p->bytes : end + piece;
-        if (parcel_move_range(p, p->device, s[i % 2], KERNEL_PACK, to + (uint64_t)last, last, end)) return -1;
+        if (typed_buffer_move_range(p, p->device, s[i % 2], KERNEL_PACK, to + (uint64_t)last, last, end)) return -1;
         if (i && stream_wait(p->device, s[(i - 1) % 2])) return -1;
         atomic_store_explicit(&o->slot->ready, last, memory_order_release);
     }
     return stream_wait(p->device, s[0]) || stream_wait(p->device, s[1]) ? -1 : 0;
 }
 
-static int feed(struct offer *o, struct stream *s[2])
+static int feed(struct rndv_send *o, struct stream *s[2])
 {
     int rc = feed_marked(o, s[0]);
     if (rc > 0) rc = feed_pieces(o, s);
@@ -131,12 +131,12 @@ static int feed(struct offer *o, struct stream *s[2])
     return rc;
 }
 
-int offer_feed(struct offer *o)
+int rndv_send_feed(struct rndv_send *o)
 {
     struct device *d = o->parcel->device;
     int rc = -1;
     if (!o->hungry) return 0;
-    if (o->host) return host_fill_rest(o), 0;
+    if (o->host) return shm_fill_rest(o), 0;
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);

@@ -24,15 +24,15 @@
 
 struct pull {
     const struct peer *peer;
-    struct slot *slot;          /* NULL: the payload is in a file of this number (spill_apart) */
+    struct slot *slot;   /* NULL: the payload is in a file of this number (rndv_file_apart) */
     uint32_t number;
     int64_t bytes;
-    struct parcel *parcel;      /* the caller's */
-    const void *packed;         /* where the descriptor came, as pull_wanted was told */
+    struct typed_buffer *parcel;   /* the caller's */
+    const void *packed;   /* where the descriptor came, as rndv_recv_wanted was told */
     struct device *device;      /* that reads */
     struct import *import;
-    struct import_layout layout;   /* the sender's */
-    struct buffer *bounce;      /* packed bytes on their way to host memory */
+    struct ipc_cache_layout layout;   /* the sender's */
+    struct pool_buffer *bounce;   /* packed bytes on their way to host memory */
     int64_t begun;
     bool taken, tried, done;
     struct pull *next;
@@ -47,7 +47,7 @@ static bool take(const struct peer *p, struct slot *s)
          spins++) {
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return false;
         offered = SLOT_OFFERED;
-        spin(spins);
+        backoff(spins);
     }
     return true;
 }
@@ -57,24 +57,25 @@ static void tell(struct slot *s, enum slot_state state)
     atomic_store_explicit(&s->state, state, memory_order_release);
 }
 
-int pull_add(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p, MPI_Status *status)
-{
-    if (d->bytes != PULL_UNREAD && d->bytes < OFFER_MIN) brief_taken();
-    return pull_add_told(ps, d, packed, p, status);
-}
-
-int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *packed, struct parcel *p,
+int rndv_recv_add(struct rndv_recvs *ps, const struct rts *d, const void *packed, struct typed_buffer *p,
                   MPI_Status *status)
 {
-    if (d->bytes == PULL_UNREAD) return MPI_ERR_OTHER;
-    if (d->bytes >= OFFER_MIN && pipeline_named(d)) return inflow_add(&ps->inflows, d, p, status);
+    if (d->bytes != RNDV_RECV_UNREAD && d->bytes < RNDV_MIN) rts_short_taken();
+    return rndv_recv_add_told(ps, d, packed, p, status);
+}
+
+int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *packed, struct typed_buffer *p,
+                       MPI_Status *status)
+{
+    if (d->bytes == RNDV_RECV_UNREAD) return MPI_ERR_OTHER;
+    if (d->bytes >= RNDV_MIN && pipeline_named(d)) return pipeline_recv_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
     __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
-    struct pull *pull = d->bytes <= p->bytes ? spare_get(SPARE_PULL, sizeof *pull) : NULL;
+    struct pull *pull = d->bytes <= p->bytes ? freelist_get(SPARE_PULL, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {
-        if (!s) spill_recall(peer->rank, d->slot);
+        if (!s) rndv_file_recall(peer->rank, d->slot);
         else if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
@@ -86,7 +87,7 @@ int pull_add_told(struct pulls *ps, const struct descriptor *d, const void *pack
 }
 
 /* What a kernel can't write in place goes the way of other messages from its wire on. */
-static bool by_wire(const struct parcel *p)
+static bool by_wire(const struct typed_buffer *p)
 {
     return p->wire && (p->parts || !p->layout->tree);
 }
@@ -106,30 +107,30 @@ static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
     if (last->peer == p->peer && last->id == s->id) return true;
     /* Memory of another device of this process is not to be opened, and not to be read. */
     if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
-    p->import = import_open(p->peer, s, p->device, address);
-    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, import_across(p->import)};
+    p->import = ipc_cache_open(p->peer, s, p->device, address);
+    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, ipc_cache_across(p->import)};
     return p->import != NULL;
 }
 
 /* With the device entered. */
-static bool side_from(struct pull *p, struct opened *last, struct link_side *from)
+static bool side_from(struct pull *p, struct opened *last, struct typed_copy_side *from)
 {
     const struct slot *s = p->slot;
-    struct import_layout *l = &p->layout;
-    if (s->layout && !import_layout(p->peer, s->layout, l)) return false;
-    *from = (struct link_side){.tree = l->tree, .kernel = l->kernel, .extent = s->extent, .count = s->count};
+    struct ipc_cache_layout *l = &p->layout;
+    if (s->layout && !ipc_cache_layout(p->peer, s->layout, l)) return false;
+    *from = (struct typed_copy_side){.tree = l->tree, .kernel = l->kernel, .extent = s->extent, .count = s->count};
     return open_for(p, last, &from->user);
 }
 
-static bool side_to(struct pull *p, struct link_side *to)
+static bool side_to(struct pull *p, struct typed_copy_side *to)
 {
-    struct parcel *parcel = p->parcel;
+    struct typed_buffer *parcel = p->parcel;
     struct layout *l = parcel->layout;
     bool piece = layout_contiguous(l, parcel->count);
-    *to = (struct link_side){.user = by_wire(parcel) ? parcel->wire->address : 0};
+    *to = (struct typed_copy_side){.user = by_wire(parcel) ? parcel->wire->address : 0};
     if (to->user) return true;
     if (!parcel->device) {
-        p->bounce = buffer_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
+        p->bounce = mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
         if (p->bounce) to->user = p->bounce->address;
         return p->bounce != NULL;
     }
@@ -146,7 +147,7 @@ static bool flows(const struct pull *p)
 
 /* In one launch, in step with the sender's; 1 where that can't be, or the sender did not keep up: nothing has come
  * then. */
-static int follow_marks(struct pull *p, struct stream *s, const struct link_job *job)
+static int follow_marks(struct pull *p, struct stream *s, const struct typed_copy_job *job)
 {
     struct peer *peer = node_world_peer(p->peer->rank);
     struct marks marks = {job->from.user - BUFFER_MARKS, p->slot->mark, p->slot->chunk};
@@ -154,10 +155,11 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
     if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (node_leaves_out(&peer->behind)) return 1;
-    int moved = parcel_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
+    int moved =
+        typed_buffer_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
     if (moved > 0) atomic_store_explicit(&p->slot->unfollowed, 1, memory_order_relaxed);
     if (moved) return moved;
-    offer_poll();
+    rndv_send_poll();
     if (stream_wait(p->device, s)) return -1;
     if (!stream_was_late(p->device, s, late)) return 0;
     log_write(LOG_INFO, "rank %d packs too late for a kernel to wait for it", peer->rank);
@@ -168,7 +170,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct link_job 
 /* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before
  * are on their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25
  * %). */
-static bool follow_pieces(struct pull *p, struct stream *s, const struct link_job *job)
+static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_copy_job *job)
 {
     int marked = follow_marks(p, s, job);
     if (marked <= 0) return marked == 0;
@@ -177,23 +179,24 @@ static bool follow_pieces(struct pull *p, struct stream *s, const struct link_jo
     bool ok = true;
     for (int i = 0; ok && at < job->bytes; i = two[1] ? 1 - i : 0, at = ready)
         ok = (ready = node_await_ready(p->peer, p->slot, ready)) >= 0 &&
-             !parcel_move_range(p->parcel, p->device, two[i], KERNEL_UNPACK, job->from.user + (uint64_t)at, at, ready);
+             !typed_buffer_move_range(p->parcel, p->device, two[i], KERNEL_UNPACK, job->from.user + (uint64_t)at, at,
+                                      ready);
     if (two[1] && stream_wait(p->device, two[1])) ok = false;
     if (two[1]) stream_put(p->device, two[1]);
     return ok;
 }
 
 /* Where the parcel's own kernel doesn't write, all must be there. */
-static bool follow(struct pull *p, struct link_batch *batch, struct stream *s, const struct link_job *job,
+static bool follow(struct pull *p, struct typed_copy_batch *batch, struct stream *s, const struct typed_copy_job *job,
                    int *launches)
 {
     int64_t ready = 0;
     if (p->parcel->device && !by_wire(p->parcel)) return follow_pieces(p, s, job);
     while (ready >= 0 && ready < job->bytes) ready = node_await_ready(p->peer, p->slot, ready);
-    return ready >= 0 && !link_move(batch, p->device, s, job, 1, launches);
+    return ready >= 0 && !typed_copy_move(batch, p->device, s, job, 1, launches);
 }
 
-static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
+static bool job_of(struct pull *p, struct opened *last, struct typed_copy_job *job)
 {
     job->bytes = p->bytes;
     bool sides = side_from(p, last, &job->from) && side_to(p, &job->to);
@@ -202,35 +205,35 @@ static bool job_of(struct pull *p, struct opened *last, struct link_job *job)
 }
 
 /* Does, while bytes move, what has to be done in any case. */
-static void meanwhile(struct pulls *ps)
+static void meanwhile(struct rndv_recvs *ps)
 {
-    offer_poll();
+    rndv_send_poll();
     if (ps->meanwhile) ps->meanwhile(ps->arg);
     ps->meanwhile = NULL;
 }
 
 /* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
-static void run_on(struct pulls *ps, struct device *d)
+static void run_on(struct rndv_recvs *ps, struct device *d)
 {
-    struct link_job few[FEW], *jobs = ps->n <= FEW ? few : spare_get(SPARE_LIST, (size_t)ps->n * sizeof *jobs);
+    struct typed_copy_job few[FEW], *jobs = ps->n <= FEW ? few : freelist_get(SPARE_LIST, (size_t)ps->n * sizeof *jobs);
     struct stream *s = jobs ? stream_get(d) : NULL;
-    struct link_batch batch = {0};
+    struct typed_copy_batch batch = {0};
     struct opened last = {0};
     int n = 0, launches = 0;
     for (struct pull *p = ps->first; s && p; p = p->next)
         if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n])))
             n++;
-    bool moved = s && !link_move(&batch, d, s, jobs, n, &launches);
+    bool moved = s && !typed_copy_move(&batch, d, s, jobs, n, &launches);
     for (struct pull *p = ps->first; moved && p; p = p->next) {
-        struct link_job job;
+        struct typed_copy_job job;
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
         moved = follow(p, &batch, s, &job, &launches);
     }
     if (s) meanwhile(ps);
     if (s && stream_wait(d, s)) moved = false;
-    link_end(&batch);
+    typed_copy_end(&batch);
     if (s) stream_put(d, s);
-    if (jobs != few) spare_put(SPARE_LIST, jobs);
+    if (jobs != few) freelist_put(SPARE_LIST, jobs);
     for (struct pull *p = ps->first; p; p = p->next) {
         if (p->device != d || !p->done) continue;
         p->done = moved;
@@ -241,25 +244,25 @@ static void run_on(struct pulls *ps, struct device *d)
 /* The sender may be waiting for this process in its turn: for an answer of the same kind, or for the MPI to go on. */
 static void take_turn(void)
 {
-    offer_serve();
+    rndv_send_serve();
     world_progress(MPI_COMM_WORLD);
 }
 
 /* Packed bytes on the host into a parcel's buffer, wherever that is. */
-static bool deliver(struct parcel *to, char *payload, int64_t bytes)
+static bool deliver(struct typed_buffer *to, char *payload, int64_t bytes)
 {
-    if (!to->device) return scatter_move(to, payload, 0, bytes, false);
+    if (!to->device) return host_scatter_move(to, payload, 0, bytes, false);
     if (by_wire(to)) {
         memcpy(to->wire->host, payload, (size_t)bytes);
-        return !parcel_unpack(to, bytes, MPI_COMM_SELF);
+        return !typed_buffer_unpack(to, bytes, MPI_COMM_SELF);
     }
     if (device_enter(to->device)) return false;
-    struct buffer *b = buffer_get(to->device, BUFFER_PINNED, (size_t)bytes);
+    struct pool_buffer *b = mempool_get(to->device, BUFFER_PINNED, (size_t)bytes);
     struct stream *s = b ? stream_get(to->device) : NULL;
     if (b) memcpy(b->host, payload, (size_t)bytes);
-    bool ok = s && !parcel_move(to, s, KERNEL_UNPACK, b->address, bytes) && !stream_wait(to->device, s);
+    bool ok = s && !typed_buffer_move(to, s, KERNEL_UNPACK, b->address, bytes) && !stream_wait(to->device, s);
     if (s) stream_put(to->device, s);
-    buffer_put(b);
+    mempool_put(b);
     device_leave(to->device);
     return ok;
 }
@@ -269,35 +272,35 @@ static bool from_host(struct pull *p)
 {
     int64_t bytes = p->bytes;
     struct host_side to = {.parcel = p->parcel, .came = p->packed};
-    if (!p->parcel->device && p->parcel->layout->tree) return host_pull(p->peer, p->slot, &to, bytes);
-    struct block *b = block_get(bytes);
+    if (!p->parcel->device && p->parcel->layout->tree) return shm_recv(p->peer, p->slot, &to, bytes);
+    struct bounce *b = bounce_get(bytes);
     if (b) to.packed = b->memory;
-    bool ok = b && host_pull(p->peer, p->slot, &to, bytes) && deliver(p->parcel, b->memory, bytes);
-    block_put(b);
+    bool ok = b && shm_recv(p->peer, p->slot, &to, bytes) && deliver(p->parcel, b->memory, bytes);
+    bounce_put(b);
     return ok;
 }
 
 /* From a file of the sender's. */
 static bool read_file(struct pull *p)
 {
-    char *payload = (char *)(uintptr_t)spill_in(p->peer->rank, p->number, p->bytes);
+    char *payload = (char *)(uintptr_t)rndv_file_in(p->peer->rank, p->number, p->bytes);
     bool ok = payload && deliver(p->parcel, payload, p->bytes);
-    if (payload) spill_done(payload, p->peer->rank, p->number);
+    if (payload) rndv_file_done(payload, p->peer->rank, p->number);
     return ok && !atomic_load(&p->peer->lost);
 }
 
 /* The other way: the sender puts the payload into one. */
-static bool pull_spilled(struct pull *p)
+static bool rndv_recv_spilled(struct pull *p)
 {
     uint32_t state;
     tell(p->slot, SLOT_REFUSED);
-    attend_call(p->peer);
+    progress_thread_call(p->peer);
     for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_SPILLED;
          spins++) {
         if (state == SLOT_LOST) return false;
         if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return false;
         if (spins % SPINS_A_TURN == 0) take_turn();
-        spin(spins);
+        backoff(spins);
     }
     return read_file(p);
 }
@@ -306,7 +309,7 @@ static bool pull_spilled(struct pull *p)
 static void begin(struct pull *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
-    p->begun = parcel_begin();
+    p->begun = typed_buffer_begin();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->parcel->device ? p->parcel->device : device_default();
     node_reads_on(p->device ? device_gpu(p->device) : 0);
@@ -314,29 +317,29 @@ static void begin(struct pull *p)
 
 /* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
  * is told: it may free the memory then, and have other memory there at once. */
-static bool pull_rest(struct pull *p)
+static bool rndv_recv_rest(struct pull *p)
 {
-    struct parcel *to = p->parcel;
+    struct typed_buffer *to = p->parcel;
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
     bool host = !p->slot || p->slot->memory != SLOT_DEVICE, ok = !p->slot ? read_file(p)
                                                                  : host   ? from_host(p)
                                                                           : p->done;
     p->done = ok && p->slot;
-    if (ok && p->bounce) ok = scatter_move(to, p->bounce->host, 0, p->bytes, false);
-    if (ok && !host && by_wire(to)) ok = parcel_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-    import_put(p->import), import_layout_put(&p->layout);
-    buffer_put(p->bounce);
+    if (ok && p->bounce) ok = host_scatter_move(to, p->bounce->host, 0, p->bytes, false);
+    if (ok && !host && by_wire(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
+    ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout);
+    mempool_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
-    if (!ok && p->slot && p->slot->memory != SLOT_ROOM) ok = pull_spilled(p);
+    if (!ok && p->slot && p->slot->memory != SLOT_ROOM) ok = rndv_recv_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
-    parcel_count(to, way, p->bytes, p->begun);
+    typed_buffer_count(to, way, p->bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);
     return ok;
 }
 
-int pulls_run(struct pulls *ps)
+int rndv_recvs_run(struct rndv_recvs *ps)
 {
-    inflows_start(ps->inflows);
+    pipeline_recvs_start(ps->inflows);
     for (struct pull *p = ps->first; p; p = p->next) begin(p);
     for (const struct pull *p = ps->first; p; p = p->next) {
         struct device *d = p->device;
@@ -346,14 +349,14 @@ int pulls_run(struct pulls *ps)
     }
     int rc = 0;
     for (struct pull *p = ps->first; p; p = p->next)
-        if (!pull_rest(p)) rc = -1;
+        if (!rndv_recv_rest(p)) rc = -1;
     for (struct pull *p = ps->first, *next; p; p = next) {
         next = p->next;
         if (p->taken && p->slot) tell(p->slot, SLOT_DONE);
-        spare_put(SPARE_PULL, p);
+        freelist_put(SPARE_PULL, p);
     }
     /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */
-    if (inflows_end(ps->inflows)) rc = -1;
-    *ps = (struct pulls){0};
+    if (pipeline_recvs_end(ps->inflows)) rc = -1;
+    *ps = (struct rndv_recvs){0};
     return rc;
 }

@@ -25,15 +25,15 @@
  * and to open it in the receiver takes 100 us and more on two H200s, a copy within the GPU 9 for 1 MiB. */
 #define FIRST_MOST ((int64_t)8 << 20)
 
-static struct offer *left;   /* whose sends have ended before their receivers */
+static struct rndv_send *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What the slot says of packed bytes, or of the typed buffer. */
-void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint64_t layout)
+void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start)
@@ -44,127 +44,129 @@ void offer_describe(struct offer *o, const struct export *e, uint64_t user, uint
     atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
 }
 
-static bool fill(struct offer *o, struct offer_site *site)
+static bool fill(struct rndv_send *o, struct rndv_send_site *site)
 {
-    struct parcel *p = o->parcel;
-    struct export *e = &site->allocation;
+    struct typed_buffer *p = o->parcel;
+    struct ipc_export *e = &site->allocation;
     int64_t first, past;
     uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
     bool packed = layout_contiguous(p->layout, p->count);
     layout_span(p->layout, p->count, &first, &past);
-    if (!export_holds(e, user + (uint64_t)first, past - first) &&
-        !export_of(p->device, user + (uint64_t)first, past - first, e)) {
+    if (!ipc_export_holds(e, user + (uint64_t)first, past - first) &&
+        !ipc_export_of(p->device, user + (uint64_t)first, past - first, e)) {
         e->span = 0;
         return false;
     }
-    if (!export_accepted(e, o->peer)) return false;
-    if (!packed && !(layout = export_layout(p->layout))) return false;
-    if (!e->synchronous && site->drained != p->device && export_drain(p->device)) return false;
+    if (!ipc_export_accepted(e, o->peer)) return false;
+    if (!packed && !(layout = ipc_export_layout(p->layout))) return false;
+    if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
     site->drained = p->device;
-    offer_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
+    rndv_send_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
     return true;
 }
 
-void offer_publish(struct offer *o)
+void rndv_send_publish(struct rndv_send *o)
 {
-    struct descriptor *d = &o->descriptor;
-    descriptor_mark(d, &node_own()->cookie);
+    struct rts *d = &o->descriptor;
+    rts_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
     o->begun = stats_now();
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
 }
 
-const struct descriptor *offer_descriptor(const struct offer *o)
+const struct rts *rndv_send_descriptor(const struct rndv_send *o)
 {
     return &o->descriptor;
 }
 
-int offer_descriptor_count(const struct offer *o, MPI_Datatype *type)
+int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type)
 {
-    if (o->host) return host_offer_count(o->peer, type);
+    if (o->host) return shm_send_count(o->peer, type);
     *type = MPI_BYTE;
-    return o->brief ? (int)BRIEF_BYTES : (int)DESCRIPTOR_BYTES;
+    return o->brief ? (int)RTS_SHORT_BYTES : (int)RTS_BYTES;
 }
 
-static uint32_t state_of(const struct offer *o)
+static uint32_t state_of(const struct rndv_send *o)
 {
     return atomic_load_explicit(&o->slot->state, memory_order_acquire);
 }
 
 /* The payload moves to device memory of stridec's own. False where the receiver was quicker, or where there is no
  * memory: that is not tried again. */
-static bool move_away(struct offer *o)
+static bool move_away(struct rndv_send *o)
 {
     uint32_t offered = SLOT_OFFERED;
-    struct export e;
-    struct parcel *p = o->parcel;
-    if (o->stays || offer_moved(o)) return false;
+    struct ipc_export e;
+    struct typed_buffer *p = o->parcel;
+    if (o->stays || rndv_send_moved(o)) return false;
     if (!atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
-    bool moved = o->host ? host_offer_move(o) : !device_enter(p->device);
+    bool moved = o->host ? shm_send_move(o) : !device_enter(p->device);
     if (moved && !o->host) {
         struct stream *s = stream_get(p->device);
-        p->wire = buffer_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
-        moved = s && p->wire && export_of(p->device, p->wire->address, p->bytes, &e) &&
-                !parcel_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+        p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+        moved = s && p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e) &&
+                !typed_buffer_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
         if (s && stream_wait(p->device, s)) moved = false;
         if (s) stream_put(p->device, s);
-        if (!moved) buffer_put(p->wire), p->wire = NULL;
+        if (!moved) mempool_put(p->wire), p->wire = NULL;
         device_leave(p->device);
     }
-    if (moved && !o->host) offer_describe(o, &e, p->wire->address, 0);
+    if (moved && !o->host) rndv_send_describe(o, &e, p->wire->address, 0);
     o->stays = !moved;
     atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
     return moved;
 }
 
-struct offer *offer_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
-                       struct offer_site *site)
+struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
+                               struct rndv_send_site *site)
 {
     /* One device of a process does not read another's memory. */
-    bool reads = peer->self ? !device_first()->next : export_tried(d, peer);
-    struct offer *o = reads ? offer_new_on(d) : NULL;
+    bool reads = peer->self ? !device_first()->next : ipc_export_tried(d, peer);
+    struct rndv_send *o = reads ? rndv_send_new_on(d) : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promise = site->promise;
-    bool begun = (o->parcel = parcel_bare(l, d, buf, count)) && offer_slot(o) && attend_start(offer_serve);
+    bool begun = (o->parcel = typed_buffer_bare(l, d, buf, count)) && rndv_send_slot(o) &&
+                 progress_thread_start(rndv_send_serve);
     bool there = begun && !site->moves && fill(o, site),
-         may = there || (begun && (o->promise || export_reaches(d, peer)));
-    bool packs = may && offer_packs_first(o, (there || site->moves) && site->feeds);
+         may = there || (begun && (o->promise || ipc_export_reaches(d, peer)));
+    bool packs = may && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     if (may) {
-        offer_publish(o);
+        rndv_send_publish(o);
         if (((packs || !there) && move_away(o)) || there || o->hungry) return o;
     }
-    offer_withdraw(o);
+    rndv_send_withdraw(o);
     return NULL;
 }
 
-struct peer *offer_peer(struct layout *l, struct where w, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm)
+struct peer *rndv_send_peer(struct layout *l, struct location w, int64_t count, MPI_Datatype datatype, int dest,
+                            MPI_Comm comm)
 {
     int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    struct peer *peer = bytes >= BRIEF_MIN && node_zerocopy() ? node_peer(comm, dest) : NULL;
-    if (!peer || (bytes < OFFER_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed)))
+    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(comm, dest) : NULL;
+    if (!peer || (bytes < RNDV_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed)))
         return NULL;
-    return transport_offers(l, count, bytes) && parcel_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
+    return transport_offers(l, count, bytes) && typed_buffer_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
 }
 
-struct offer *offer_open(struct layout *l, struct where w, const void *buf, int64_t count, MPI_Datatype datatype,
-                         int dest, MPI_Comm comm)
+struct rndv_send *rndv_send_open(struct layout *l, struct location w, const void *buf, int64_t count,
+                                 MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    struct offer_site site = {.feeds = true};
-    struct peer *peer = offer_peer(l, w, count, datatype, dest, comm);
-    bool brief = layout_bytes(l, count) < OFFER_MIN;
-    if (!peer || (brief && !brief_begin(peer))) return NULL;
+    struct rndv_send_site site = {.feeds = true};
+    struct peer *peer = rndv_send_peer(l, w, count, datatype, dest, comm);
+    bool brief = layout_bytes(l, count) < RNDV_MIN;
+    if (!peer || (brief && !rts_short_begin(peer))) return NULL;
     /* Memory that is sent from once is not opened: codes that allocate for each step have little else. */
     bool *first = peer->self || layout_bytes(l, count) > FIRST_MOST ? NULL : &site.moves;
-    if (w.around.span && !export_around(w.device, &w.around, &site.allocation, first)) site.allocation.span = 0;
-    struct offer *o = offer_to(peer, l, w.device, buf, count, &site);
+    if (w.around.span && !ipc_export_around(w.device, &w.around, &site.allocation, first)) site.allocation.span = 0;
+    struct rndv_send *o = rndv_send_to(peer, l, w.device, buf, count, &site);
     if (o) o->brief = brief;
-    else if (brief) brief_take_back(peer);
+    else if (brief) rts_short_take_back(peer);
     return o;
 }
 
 /* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
  * last is sent, and the receiver may wait for all of them. */
-static bool impatient(struct offer *o)
+static bool impatient(struct rndv_send *o)
 {
     int64_t now = stats_now();
     if (!o->since) o->since = node_leaves_out(&o->peer->late) ? o->begun : now;
@@ -173,60 +175,60 @@ static bool impatient(struct offer *o)
     return true;
 }
 
-static bool refused(struct offer *o)
+static bool refused(struct rndv_send *o)
 {
     uint32_t state = SLOT_REFUSED;
     return state_of(o) == state && atomic_compare_exchange_strong(&o->slot->state, &state, SLOT_HELD);
 }
 
-static void spill(struct offer *o)
+static void spill(struct rndv_send *o)
 {
     /* What is still being packed is waited for: the thread that packs waits for nobody. */
     int64_t ready = 0;
     for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes && !node_lost(); spins++) {
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
-        spin(spins);
+        backoff(spins);
     }
-    if (o->host) host_offer_refused(o);
-    else export_refuse(o->slot->id, o->peer);
-    bool lost = ready < 0 || spill_out(o->parcel, o->descriptor.slot);
+    if (o->host) shm_send_refused(o);
+    else ipc_export_refuse(o->slot->id, o->peer);
+    bool lost = ready < 0 || rndv_file_out(o->parcel, o->descriptor.slot);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_SPILLED);
 }
 
 /* The receiver is through, or has asked for the payload by another way. */
-static bool answered(struct offer *o)
+static bool answered(struct rndv_send *o)
 {
     if (refused(o)) spill(o);
     return state_of(o) == SLOT_DONE;
 }
 
 /* What is held is not given back by its owner. */
-void offer_serve(void)
+void rndv_send_serve(void)
 {
     for (int i = 0; i < SLOTS; i++) {
-        struct offer *o = offer_of_slot(i, refused);
+        struct rndv_send *o = rndv_send_of_slot(i, refused);
         if (o) spill(o);
     }
 }
 
-void offer_near(const struct offer *o)
+void rndv_send_near(const struct rndv_send *o)
 {
     __builtin_prefetch(o->slot, 1);
 }
 
-bool offer_read(const struct offer *o)
+bool rndv_send_read(const struct rndv_send *o)
 {
     return state_of(o) == SLOT_DONE;
 }
 
-bool offer_ended(struct offer *o)
+bool rndv_send_ended(struct rndv_send *o)
 {
-    return answered(o) || offer_moved(o) || (impatient(o) && (move_away(o) || !o->stays));
+    return answered(o) || rndv_send_moved(o) || (impatient(o) && (move_away(o) || !o->stays));
 }
 
-static void leave(struct offer *o)
+static void leave(struct rndv_send *o)
 {
-    offer_stays(o);
+    rndv_send_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;
@@ -236,7 +238,7 @@ static void leave(struct offer *o)
 }
 
 /* False where the peer's process has ended, or can't be told any more. */
-static bool pulse(const struct offer *o)
+static bool pulse(const struct rndv_send *o)
 {
     if (node_lost())
         return log_once(LOG_ERROR, "node lost",
@@ -247,46 +249,46 @@ static bool pulse(const struct offer *o)
     return false;
 }
 
-static void finished(struct offer *o)
+static void finished(struct rndv_send *o)
 {
-    parcel_count(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
-    if (!o->host) offer_followed(o);
+    typed_buffer_count(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
+    if (!o->host) rndv_send_followed(o);
     o->brief = false;
-    offer_withdraw(o);
+    rndv_send_withdraw(o);
 }
 
-int offer_end(struct offer *o)
+int rndv_send_end(struct rndv_send *o)
 {
-    if (o->hungry && offer_feed(o)) return leave(o), -1;
+    if (o->hungry && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
-        if (offer_moved(o)) return o->room ? host_offer_leave(o) : leave(o), 0;
+        if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
         if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
         if (o->stays && spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
-        spin(spins);
+        backoff(spins);
     }
     finished(o);
     return 0;
 }
 
-int offer_await(struct offer *o, MPI_Comm comm)
+int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
     for (unsigned spins = 1; !answered(o); spins++) {
         if (spins % SPINS_A_PROGRESS == 0) world_progress(comm);
         if (spins % LOOKS_A_PULSE == 0 && !pulse(o)) return leave(o), -1;
-        spin(spins);
+        backoff(spins);
     }
     finished(o);
     return 0;
 }
 
 /* Out of the list: those that are answered, or all whose peers are gone. */
-static struct offer *harvest(void)
+static struct rndv_send *harvest(void)
 {
-    struct offer *done = NULL, **at = &left;
+    struct rndv_send *done = NULL, **at = &left;
     pthread_mutex_lock(&lock);
     while (*at) {
-        struct offer *o = *at;
+        struct rndv_send *o = *at;
         if (!answered(o)) {
             at = &o->next;
             continue;
@@ -299,10 +301,10 @@ static struct offer *harvest(void)
     return done;
 }
 
-void offer_poll(void)
+void rndv_send_poll(void)
 {
     if (!atomic_load(&left_count)) return;
-    for (struct offer *o = harvest(), *next; o; o = next) {
+    for (struct rndv_send *o = harvest(), *next; o; o = next) {
         next = o->next;
         atomic_fetch_sub(&left_count, 1);
         atomic_fetch_sub(&request_orphans, 1);
@@ -316,23 +318,23 @@ static bool in_vain(const struct peer *p)
     return atomic_load(&p->file->leaving) || node_gone(p);
 }
 
-void offer_linger(struct offer *o, unsigned spins)
+void rndv_send_linger(struct rndv_send *o, unsigned spins)
 {
     if (spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
     if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
-    spin(spins);
+    backoff(spins);
 }
 
-void offer_finish(void)
+void rndv_send_finish(void)
 {
     if (node_own()) atomic_store(&node_own()->leaving, 1);
     for (unsigned spins = 1; atomic_load(&left_count); spins++) {
-        offer_poll();
-        offer_linger(left, spins);
+        rndv_send_poll();
+        rndv_send_linger(left, spins);
     }
-    for (unsigned spins = 1; !spill_finish(in_vain); spins++) offer_linger(NULL, spins);
-    host_offer_finish();
-    attend_finish();
-    offers_drop();
-    attach_lists_drop();
+    for (unsigned spins = 1; !rndv_file_finish(in_vain); spins++) rndv_send_linger(NULL, spins);
+    shm_send_finish();
+    progress_thread_finish();
+    rndv_sends_drop();
+    peer_access_lists_drop();
 }

@@ -10,16 +10,16 @@
 
 #define SLAB 16   /* offers in one piece of pinned memory: 64 KiB */
 
-static struct offer *spare[2];         /* for the next message: in memory of the process's own, and in pinned memory */
-static struct buffer *slabs;           /* of the latter */
-static struct offer *of_slot[SLOTS];   /* NULL: free */
+static struct rndv_send *spare[2];   /* for the next message: in memory of the process's own, and in pinned memory */
+static struct pool_buffer *slabs;   /* of the latter */
+static struct rndv_send *of_slot[SLOTS];   /* NULL: free */
 static atomic_int hint;                /* the next slot that is likely to be free */
 static int taken, promised;            /* slots; those promised and not taken are among the free ones */
-static struct latch latch;
+static struct spinlock latch;
 
-bool offer_slot(struct offer *o)
+bool rndv_send_slot(struct rndv_send *o)
 {
-    latch_close(&latch);
+    spinlock_lock(&latch);
     bool kept = o->promise && *o->promise, may = kept || taken + promised < SLOTS;
     int first = atomic_load_explicit(&hint, memory_order_relaxed);
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
@@ -31,12 +31,12 @@ bool offer_slot(struct offer *o)
         taken++, promised -= kept;
         if (kept) *o->promise = false;
     }
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);   /* a file that was cut shows here */
     return o->slot && !node_lost();
 }
 
-void offer_next_near(void)
+void rndv_send_next_near(void)
 {
     const struct node_file *own = node_own();
     if (!own) return;
@@ -44,82 +44,82 @@ void offer_next_near(void)
     __builtin_prefetch(&s->state, 1), __builtin_prefetch(&s->start, 1);
 }
 
-bool offer_promise(bool *promise)
+bool rndv_send_promise(bool *promise)
 {
-    latch_close(&latch);
+    spinlock_lock(&latch);
     bool free = taken + promised < SLOTS;
     promised += free, *promise = free;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     return free;
 }
 
-void offer_break_promise(bool *promise)
+void rndv_send_break_promise(bool *promise)
 {
-    latch_close(&latch);
+    spinlock_lock(&latch);
     promised -= *promise, *promise = false;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
 }
 
-void offer_stays(struct offer *o)
+void rndv_send_stays(struct rndv_send *o)
 {
-    latch_close(&latch);
+    spinlock_lock(&latch);
     if (o->promise && taken + promised < SLOTS) promised++, *o->promise = true;
     o->promise = NULL;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
 }
 
-static struct offer *take_spare(bool pinned)
+static struct rndv_send *take_spare(bool pinned)
 {
-    latch_close(&latch);
-    struct offer *o = spare[pinned];
+    spinlock_lock(&latch);
+    struct rndv_send *o = spare[pinned];
     if (o) spare[pinned] = o->next;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     if (!o) return NULL;
-    memset(o, 0, offsetof(struct offer, pinned));
-    memset(&o->descriptor, 0, DESCRIPTOR_TOLD);
+    memset(o, 0, offsetof(struct rndv_send, pinned));
+    memset(&o->descriptor, 0, RTS_TOLD);
     return o;
 }
 
-struct offer *offer_new(void)
+struct rndv_send *rndv_send_new(void)
 {
-    struct offer *o = take_spare(false);
+    struct rndv_send *o = take_spare(false);
     return o ? o : calloc(1, sizeof *o);
 }
 
 /* All but one become spare ones. */
-static struct offer *cut_slab(struct buffer *slab)
+static struct rndv_send *cut_slab(struct pool_buffer *slab)
 {
-    struct offer *o = slab->host;
+    struct rndv_send *o = slab->host;
     memset(o, 0, SLAB * sizeof *o);
-    latch_close(&latch);
+    spinlock_lock(&latch);
     slab->next = slabs, slabs = slab;
     for (int i = 0; i < SLAB; i++) {
         o[i].pinned = true;
         if (i) o[i].next = spare[true], spare[true] = &o[i];
     }
-    latch_open(&latch);
+    spinlock_unlock(&latch);
     return o;
 }
 
 /* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so
  * descriptors lie there. */
-struct offer *offer_new_on(struct device *d)
+struct rndv_send *rndv_send_new_on(struct device *d)
 {
-    if (!mpi_cuda_aware()) return offer_new();
-    struct offer *o = take_spare(true);
-    if (o || device_enter(d)) return o ? o : offer_new();
-    struct buffer *slab = buffer_get(d, BUFFER_PINNED, SLAB * sizeof *o);
+    if (!mpi_cuda_aware()) return rndv_send_new();
+    struct rndv_send *o = take_spare(true);
+    if (o || device_enter(d)) return o ? o : rndv_send_new();
+    struct pool_buffer *slab = mempool_get(d, BUFFER_PINNED, SLAB * sizeof *o);
     device_leave(d);
-    return slab ? cut_slab(slab) : offer_new();
+    return slab ? cut_slab(slab) : rndv_send_new();
 }
 
-void offer_withdraw(struct offer *o)
+void rndv_send_withdraw(struct rndv_send *o)
 {
-    if (o->brief) brief_take_back(o->peer);
-    parcel_close(o->parcel);
-    if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) host_fill_read(o);
-    if (o->room) room_put(o->room, o->descriptor.bytes);
-    latch_close(&latch);
+    if (o->brief) rts_short_take_back(o->peer);
+    typed_buffer_close(o->parcel);
+    if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
+    if (o->room) shm_pool_put(o->room, o->descriptor.bytes);
+    spinlock_lock(&latch);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
@@ -128,27 +128,27 @@ void offer_withdraw(struct offer *o)
     }
     o->next = spare[o->pinned];
     spare[o->pinned] = o;
-    latch_open(&latch);
+    spinlock_unlock(&latch);
 }
 
-struct offer *offer_of_slot(int slot, bool (*is)(struct offer *))
+struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *))
 {
-    latch_close(&latch);
-    struct offer *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
-    latch_open(&latch);
+    spinlock_lock(&latch);
+    struct rndv_send *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
+    spinlock_unlock(&latch);
     return o;
 }
 
-void offers_drop(void)
+void rndv_sends_drop(void)
 {
-    for (struct offer *o; (o = spare[false]);) {
+    for (struct rndv_send *o; (o = spare[false]);) {
         spare[false] = o->next;
         free(o);
     }
     spare[true] = NULL;
-    for (struct buffer *b; (b = slabs);) {
+    for (struct pool_buffer *b; (b = slabs);) {
         slabs = b->next;
         b->next = NULL;
-        buffer_put(b);
+        mempool_put(b);
     }
 }

@@ -11,7 +11,7 @@
 #include "rts_short.h"
 #include <string.h>
 
-bool pull_from(MPI_Comm comm, int source)
+bool rndv_recv_from(MPI_Comm comm, int source)
 {
     return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
@@ -19,67 +19,68 @@ bool pull_from(MPI_Comm comm, int source)
 /* Makes this process refuse brief headers, unless the receive is into device memory and too short even for one. */
 static void refuse_brief(const void *buf, int64_t count, MPI_Datatype datatype)
 {
-    struct layout *l = descriptor_least() <= BRIEF_MIN ? layout_of(datatype) : NULL;
-    bool bare = l && l->size && layout_bytes(l, count) >= 0 && layout_bytes(l, count) < BRIEF_MIN;
-    if (!bare || !device_of((const char *)buf + l->low)) brief_refuse();
+    struct layout *l = rts_least() <= RTS_SHORT_MIN ? layout_of(datatype) : NULL;
+    bool bare = l && l->size && layout_bytes(l, count) >= 0 && layout_bytes(l, count) < RTS_SHORT_MIN;
+    if (!bare || !device_of((const char *)buf + l->low)) rts_short_refuse();
 }
 
-int pull_watch(struct parcel **p, const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
-               bool carried)
+int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI_Datatype datatype, int source,
+                    MPI_Comm comm, bool carried)
 {
     *p = NULL;
-    if (!descriptors_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return MPI_SUCCESS;
-    bool long_enough = seen_receives(datatype, count);
-    if (long_enough && !pull_from(comm, source)) return MPI_SUCCESS;
+    if (!rts_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return MPI_SUCCESS;
+    bool long_enough = filter_receives(datatype, count);
+    if (long_enough && !rndv_recv_from(comm, source)) return MPI_SUCCESS;
     struct layout *l = long_enough ? layout_of(datatype) : NULL;
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
-    if (!carried && (!long_enough || (bytes > 0 && bytes < OFFER_MIN))) refuse_brief(buf, count, datatype);
-    if (!long_enough || bytes < descriptor_least()) return MPI_SUCCESS;
-    *p = parcel_bare(l, device_of((const char *)buf + l->low), buf, count);
+    if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_brief(buf, count, datatype);
+    if (!long_enough || bytes < rts_least()) return MPI_SUCCESS;
+    *p = typed_buffer_bare(l, device_of((const char *)buf + l->low), buf, count);
     if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
     if (!l->tree) (*p)->datatype = type_like(datatype);
-    if ((*p)->device && !carried) parcel_landing(*p);
+    if ((*p)->device && !carried) typed_buffer_landing(*p);
     return MPI_SUCCESS;
 }
 
 /* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
-static bool head_on(struct device *on, struct parcel *p, const void *packed, char *room, int64_t bytes)
+static bool head_on(struct device *on, struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
 {
     if (device_enter(on)) return false;
     struct stream *s = stream_get(on);
-    struct buffer *to = buffer_get(on, BUFFER_PINNED, (size_t)bytes);
+    struct pool_buffer *to = mempool_get(on, BUFFER_PINNED, (size_t)bytes);
     bool read = s && to &&
                 (packed ? !driver_get()->cuMemcpyDtoHAsync(to->host, (CUdeviceptr)(uintptr_t)packed, (size_t)bytes,
                                                            stream_use(s))
-                        : !parcel_move(p, s, KERNEL_PACK, to->address, bytes));
+                        : !typed_buffer_move(p, s, KERNEL_PACK, to->address, bytes));
     if (s && stream_wait(on, s)) read = false;
     if (read) memcpy(room, to->host, (size_t)bytes);
-    buffer_put(to);
+    mempool_put(to);
     if (s) stream_put(on, s);
     device_leave(on);
     return read;
 }
 
 /* Of its own memory stridec knows where it lies. */
-static struct device *device_beneath(const struct parcel *p, const void *packed)
+static struct device *device_beneath(const struct typed_buffer *p, const void *packed)
 {
     bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
     return hosted ? NULL : device_of(packed);
 }
 
-const char *pull_head(struct parcel *p, const void *packed, char *room, int64_t bytes)
+const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
 {
     struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (packed && !on) return packed;
-    if (on && !packed && !p->layout->tree) return parcel_pack_bare(p) ? p->address : NULL;
+    if (on && !packed && !p->layout->tree) return typed_buffer_pack_bare(p) ? p->address : NULL;
     if (on) return head_on(on, p, packed, room, bytes) ? room : NULL;
-    bool read = native_pack(p->layout, p->count, p->user, room, 0, bytes) || scatter_move(p, room, 0, bytes, true);
+    bool read =
+        host_pack_pack(p->layout, p->count, p->user, room, 0, bytes) || host_scatter_move(p, room, 0, bytes, true);
     return read ? room : NULL;
 }
 
-static bool told(struct parcel *p, const void *packed, struct descriptor *d, int64_t bytes)
+static bool told(struct typed_buffer *p, const void *packed, struct rts *d, int64_t bytes)
 {
-    const char *at = pull_head(p, packed, (char *)d, bytes);
+    const char *at = rndv_recv_head(p, packed, (char *)d, bytes);
     if (at && at != (char *)d) memcpy(d, at, (size_t)bytes);
     return at != NULL;
 }
@@ -87,16 +88,16 @@ static bool told(struct parcel *p, const void *packed, struct descriptor *d, int
 
 /* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at
  * must not pass for a payload. */
-bool pull_wanted(struct parcel *p, const void *packed, int64_t came, struct descriptor *d)
+bool rndv_recv_wanted(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d)
 {
-    if (!descriptors_armed() || !descriptor_fits(came)) return false;
-    bool brief = came == BRIEF_BYTES;
-    if (p->bytes < (brief ? came : DESCRIPTOR_BYTES)) return false;
-    if (!told(p, packed, d, brief ? came : DESCRIPTOR_TOLD)) return d->bytes = PULL_UNREAD, true;
+    if (!rts_armed() || !rts_fits(came)) return false;
+    bool brief = came == RTS_SHORT_BYTES;
+    if (p->bytes < (brief ? came : RTS_BYTES)) return false;
+    if (!told(p, packed, d, brief ? came : RTS_TOLD)) return d->bytes = RNDV_RECV_UNREAD, true;
     if (!brief && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
-    bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? BRIEF_MIN : OFFER_MIN) &&
-                  descriptor_marked(d, &peer->cookie, brief);
+    bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? RTS_SHORT_MIN : RNDV_MIN) &&
+                  rts_marked(d, &peer->cookie, brief);
     if (wanted) placement_note(peer, p, true);
     return wanted;
 }

@@ -2,7 +2,7 @@
 #include "rts_short.h"
 #include "datatype/type_filter.h"
 
-bool brief_begin(struct peer *to)
+bool rts_short_begin(struct peer *to)
 {
     struct node_file *f = to->file;
     if (!atomic_load_explicit(&f->takes_briefs, memory_order_relaxed)) return false;
@@ -12,21 +12,21 @@ bool brief_begin(struct peer *to)
     return false;
 }
 
-void brief_take_back(struct peer *to)
+void rts_short_take_back(struct peer *to)
 {
     atomic_fetch_sub(&to->file->briefs, 1);
 }
 
-void brief_refuse(void)
+void rts_short_refuse(void)
 {
-    int64_t least = BRIEF_MIN, look = BRIEF_MIN;
-    if (descriptor_least() > least) return;
+    int64_t least = RTS_SHORT_MIN, look = RTS_SHORT_MIN;
+    if (rts_least() > least) return;
     atomic_store(&node_own()->takes_briefs, 0);
-    if (!atomic_load(&node_own()->briefs) && atomic_compare_exchange_strong(&descriptors_least, &least, OFFER_MIN))
-        atomic_compare_exchange_strong(&descriptors_look, &look, OFFER_MIN);
+    if (!atomic_load(&node_own()->briefs) && atomic_compare_exchange_strong(&rts_least_now, &least, RNDV_MIN))
+        atomic_compare_exchange_strong(&rts_look, &look, RNDV_MIN);
 }
 
-void brief_taken(void)
+void rts_short_taken(void)
 {
     atomic_fetch_sub(&node_own()->briefs, 1);
 }

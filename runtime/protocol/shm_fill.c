@@ -21,13 +21,13 @@ static bool eaten_past(const struct slot *s, int64_t past)
         if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
         if (eaten != last) last = eaten, since = stats_now();
         else if (spins % SPINS_A_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
-        spin(spins);
+        backoff(spins);
     }
     return true;
 }
 
 /* Where the payload ends, if so large a piece leaves little of it. */
-static int64_t end_of(const struct parcel *p, int64_t at, int64_t piece)
+static int64_t end_of(const struct typed_buffer *p, int64_t at, int64_t piece)
 {
     return p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
 }
@@ -40,70 +40,71 @@ static int64_t end_of(const struct parcel *p, int64_t at, int64_t piece)
 #define ASIDE_RUN_MOST 512
 #define ASIDE_MOST ((int64_t)512 << 10)
 #define ASIDE_PIECE 4096
-static bool goes_aside(const struct parcel *p)
+static bool goes_aside(const struct typed_buffer *p)
 {
     int64_t run = p->layout->run;
     return run % 16 && run >= ASIDE_RUN && run < ASIDE_RUN_MOST && p->bytes <= ASIDE_MOST;
 }
 
 /* `room` is a multiple of 16: pieces begin at multiples of 64 bytes. */
-static void pack_into(const struct parcel *p, char *room, int64_t at, int64_t end, bool past_caches)
+static void pack_into(const struct typed_buffer *p, char *room, int64_t at, int64_t end, bool past_caches)
 {
     _Alignas(64) char aside[ASIDE_PIECE];
     if (!past_caches && !goes_aside(p)) {
-        native_pack(p->layout, p->count, p->user, room, at, end);
+        host_pack_pack(p->layout, p->count, p->user, room, at, end);
         return;
     }
     for (int64_t past; at < end; at = past, room += ASIDE_PIECE) {
         past = end - at < ASIDE_PIECE ? end : at + ASIDE_PIECE;
-        native_pack(p->layout, p->count, p->user, aside, at, past);
-        if (past_caches) bypass_copy(room, aside, (size_t)(past - at));
+        host_pack_pack(p->layout, p->count, p->user, aside, at, past);
+        if (past_caches) nontemporal_copy(room, aside, (size_t)(past - at));
         else memcpy(room, aside, (size_t)(past - at));
     }
-    if (past_caches) bypass_end();
+    if (past_caches) nontemporal_end();
 }
 
 /* The packed bytes from `at` on, to where the next piece ends. */
-static int64_t fill(struct offer *o, int64_t at, int64_t piece)
+static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     struct slot *s = o->slot;
     int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     int64_t end = end_of(p, at, piece);
-    int64_t place = room_place(at, turn, end, &run);
-    if (place < at && !eaten_past(s, at + run - ROOM_RING)) {
+    int64_t place = shm_pool_place(at, turn, end, &run);
+    if (place < at && !eaten_past(s, at + run - SHM_POOL_RING)) {
         atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
-        place = room_place(at, turn, end, &run);
+        place = shm_pool_place(at, turn, end, &run);
     }
     int64_t start = o->turn.timed ? stats_now() : 0;
-    pack_into(p, room_address(o->room) + place, at, at + run, o->turn.past);
+    pack_into(p, shm_pool_address(o->room) + place, at, at + run, o->turn.past);
     if (o->turn.timed) o->spent += stats_now() - start;
     atomic_store_explicit(&s->ready, at + run, memory_order_release);
     return at + run;
 }
 
-static struct bypass_turn turn_of(const struct offer *o)
+static struct nontemporal_turn turn_of(const struct rndv_send *o)
 {
-    const struct parcel *p = o->parcel;
-    uint32_t size = (uint32_t)native_class(p->bytes);
+    const struct typed_buffer *p = o->parcel;
+    uint32_t size = (uint32_t)host_pack_class(p->bytes);
     uint64_t key = (uint64_t)(uintptr_t)p->layout * 4096 + (uint64_t)o->peer->rank * 64 + size + 1;
-    return bypass_next(bypass_row(key, atomic_load_explicit(&o->peer->past, memory_order_relaxed) >> size & 1));
+    return nontemporal_next(
+        nontemporal_row(key, atomic_load_explicit(&o->peer->past, memory_order_relaxed) >> size & 1));
 }
 
-void host_fill_begin(struct offer *o)
+void shm_fill_begin(struct rndv_send *o)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     o->turn = turn_of(o);
     o->slot->timed = o->turn.timed;
     atomic_store_explicit(&o->slot->spent, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->eaten, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
-    native_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
+    host_pack_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
     if (end_of(p, HEAD_BYTES, PIECE_FIRST) < p->bytes) fill(o, HEAD_BYTES, PIECE_FIRST);
     o->hungry = true;
 }
 
-void host_fill_rest(struct offer *o)
+void shm_fill_rest(struct rndv_send *o)
 {
     int64_t at = atomic_load_explicit(&o->slot->ready, memory_order_relaxed);
     for (int64_t piece = at > HEAD_BYTES ? PIECE_FIRST : PIECE_SHORT; at < o->parcel->bytes;) {
@@ -113,14 +114,14 @@ void host_fill_rest(struct offer *o)
     o->hungry = false;
 }
 
-void host_fill_read(const struct offer *o)
+void shm_fill_read(const struct rndv_send *o)
 {
     int64_t spent = o->turn.timed ? atomic_load_explicit(&o->slot->spent, memory_order_relaxed) : 0,
             bytes = o->descriptor.bytes;
     if (spent <= 0) return;
-    bypass_learn(o->turn, o->spent + spent, bytes - HEAD_BYTES);
-    uint32_t bit = (uint32_t)1 << native_class(bytes),
+    nontemporal_learn(o->turn, o->spent + spent, bytes - HEAD_BYTES);
+    uint32_t bit = (uint32_t)1 << host_pack_class(bytes),
              past = atomic_load_explicit(&o->peer->past, memory_order_relaxed);
-    past = bypass_stays(o->turn.of) ? past | bit : past & ~bit;
+    past = nontemporal_stays(o->turn.of) ? past | bit : past & ~bit;
     atomic_store_explicit(&o->peer->past, past, memory_order_relaxed);
 }

@@ -5,10 +5,10 @@
 #include "rndv_internal.h"
 
 /* What the receiver finds when it is told: the head, and of a long payload the first piece. */
-void host_fill_begin(struct offer *o);
+void shm_fill_begin(struct rndv_send *o);
 /* The rest, while it reads. */
-void host_fill_rest(struct offer *o);
+void shm_fill_rest(struct rndv_send *o);
 /* The receiver has read it. */
-void host_fill_read(const struct offer *o);
+void shm_fill_read(const struct rndv_send *o);
 
 #endif

@@ -18,16 +18,16 @@
 /* Packed bytes [at, end), of which `from` holds the first. */
 static bool write_out(const struct host_side *to, const char *from, int64_t at, int64_t end)
 {
-    struct parcel *p = to->parcel;
+    struct typed_buffer *p = to->parcel;
     if (to->packed) return memcpy(to->packed + at, from, (size_t)(end - at)) != NULL;
-    return native_unpack(p->layout, p->count, p->user, from, at, end);
+    return host_pack_unpack(p->layout, p->count, p->user, from, at, end);
 }
 
 /* What came with the descriptor. */
 static bool write_head(const struct host_side *to, int64_t bytes)
 {
-    char room[HOST_OFFER_MIN];
-    const char *came = pull_head(to->parcel, to->came, room, HEAD_AT + bytes);
+    char room[SHM_SEND_MIN];
+    const char *came = rndv_recv_head(to->parcel, to->came, room, HEAD_AT + bytes);
     return came && write_out(to, came + HEAD_AT, 0, bytes);
 }
 
@@ -37,7 +37,7 @@ static bool write_copied(const struct peer *peer, const struct host_side *to, ui
     char piece[COPIED];
     for (int64_t n; at < end; at += n, place += (uint64_t)n) {
         n = end - at < COPIED ? end - at : COPIED;
-        if (!room_read(peer, place, piece, n) || !write_out(to, piece, at, at + n)) return false;
+        if (!shm_pool_read(peer, place, piece, n) || !write_out(to, piece, at, at + n)) return false;
     }
     return true;
 }
@@ -45,14 +45,14 @@ static bool write_copied(const struct peer *peer, const struct host_side *to, ui
 /* Behind the sender, who is packing. False where it has ended, or its rooms were cut meanwhile. */
 static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    const char *room = room_of(peer, s->user, bytes);
+    const char *room = shm_pool_of(peer, s->user, bytes);
     int64_t ready, run, start = 0, spent = 0;
     if (s->head > HEAD_BYTES || !write_head(to, s->head)) return false;
     for (int64_t at = s->head; at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed),
                 end = at + PIECE < ready ? at + PIECE : ready;
-        int64_t place = room_place(at, turn, end, &run);
+        int64_t place = shm_pool_place(at, turn, end, &run);
         if (s->timed) start = stats_now();
         if (!(room ? write_out(to, room + place, at, at + run)
                    : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
@@ -65,22 +65,23 @@ static bool follow(const struct peer *peer, struct slot *s, const struct host_si
     return !atomic_load_explicit(&peer->lost, memory_order_relaxed) || !node_gone(peer);
 }
 
-static bool read_in_place(const struct peer *peer, const struct slot *s, const struct import_layout *l,
-                          struct parcel *p, char *packed, int64_t bytes)
+static bool read_in_place(const struct peer *peer, const struct slot *s, const struct ipc_cache_layout *l,
+                          struct typed_buffer *p, char *packed, int64_t bytes)
 {
-    struct attach_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
+    struct peer_access_side from = {.user = s->user}, to = {.user = (uint64_t)(uintptr_t)packed};
     struct layout *own = p->layout;
     if (l->tree) from.tree = l->tree, from.extent = s->extent, from.count = s->count;
-    if (packed) return attach_copy(peer, &from, &to, bytes);
+    if (packed) return peer_access_copy(peer, &from, &to, bytes);
     if (own->run >= SHORT || layout_contiguous(own, p->count)) {
         to.user = (uint64_t)(uintptr_t)p->user;
         to.tree = own->tree, to.extent = own->extent, to.count = p->count;
-        return attach_copy(peer, &from, &to, bytes);
+        return peer_access_copy(peer, &from, &to, bytes);
     }
-    struct block *b = block_get(bytes);
+    struct bounce *b = bounce_get(bytes);
     to.user = b ? (uint64_t)(uintptr_t)b->memory : 0;
-    bool ok = b && attach_copy(peer, &from, &to, bytes) && native_unpack(own, p->count, p->user, b->memory, 0, bytes);
-    block_put(b);
+    bool ok =
+        b && peer_access_copy(peer, &from, &to, bytes) && host_pack_unpack(own, p->count, p->user, b->memory, 0, bytes);
+    bounce_put(b);
     return ok;
 }
 
@@ -96,14 +97,15 @@ struct reading {
 static void read_here(void *reading)
 {
     struct reading *r = reading;
-    const struct parcel *p = r->to->parcel;
+    const struct typed_buffer *p = r->to->parcel;
     if (!r->from) r->ok = write_out(r->to, r->user, 0, r->bytes);
-    else if (r->to->packed) r->ok = native_pack(r->from, r->count, r->user, r->to->packed, 0, r->bytes);
-    else r->ok = native_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
+    else if (r->to->packed) r->ok = host_pack_pack(r->from, r->count, r->user, r->to->packed, 0, r->bytes);
+    else r->ok = host_pack_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
 }
 
 /* By way of XPMEM. False where that can't be; some may have been written. */
-static bool copy_mapped(const struct peer *peer, const struct slot *s, const struct import_layout *l, struct reading *r)
+static bool copy_mapped(const struct peer *peer, const struct slot *s, const struct ipc_cache_layout *l,
+                        struct reading *r)
 {
     struct layout from = {.extent = s->extent};
     int64_t first = 0, past = r->bytes;
@@ -118,12 +120,12 @@ static bool copy_mapped(const struct peer *peer, const struct slot *s, const str
     struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
     if (!w) return false;
     r->user = (const char *)(uintptr_t)(s->user + shift);
-    bool there = guard_run(read_here, r, r->user + first, (size_t)(past - first));
+    bool there = sigbus_guard_run(read_here, r, r->user + first, (size_t)(past - first));
     xpmem_close(w);
     return there && r->ok;
 }
 
-bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
+bool shm_recv(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
     struct reading r = {.count = s->count, .bytes = bytes, .to = to};
     if (peer->self) {
@@ -132,9 +134,9 @@ bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *
         return r.ok;
     }
     if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
-    struct import_layout l = {0};
-    if (s->layout && !import_layout(peer, s->layout, &l)) return false;
+    struct ipc_cache_layout l = {0};
+    if (s->layout && !ipc_cache_layout(peer, s->layout, &l)) return false;
     bool ok = copy_mapped(peer, s, &l, &r) || read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
-    import_layout_put(&l);
+    ipc_cache_layout_put(&l);
     return ok;
 }

@@ -5,13 +5,13 @@
 #include "pack/typed_buffer.h"
 
 /* Where a payload goes: into the parcel's buffer, or, where that is not host memory of a layout that stridec can
- * read, packed, to `packed`, which is NULL else. `came`: where its descriptor lies, as pull_wanted was told. */
+ * read, packed, to `packed`, which is NULL else. `came`: where its descriptor lies, as rndv_recv_wanted was told. */
 struct host_side {
-    struct parcel *parcel;
+    struct typed_buffer *parcel;
     char *packed;
     const void *came;
 };
 /* Brings the payload of a taken slot there. False where it can't be read. */
-bool host_pull(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes);
+bool shm_recv(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes);
 
 #endif

@@ -16,20 +16,20 @@
 #define MOVED 16                          /* messages that go through rooms after one that its receiver came late for */
 
 static atomic_long shared, placed;   /* offers in rooms, and in place */
-static struct offer *left;   /* in rooms, their parcels closed */
+static struct rndv_send *left;   /* in rooms, their parcels closed */
 static atomic_bool any_left;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-int64_t host_offer_least_of(const struct layout *l)
+int64_t shm_send_least_of(const struct layout *l)
 {
     const struct tune_table *t = table_active(NULL);
     const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
-    if (env_get()->transport == ENV_ZEROCOPY) return HOST_OFFER_LEAST;
+    if (env_get()->transport == ENV_ZEROCOPY) return SHM_SEND_LEAST;
     int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
-    return least > HOST_OFFER_LEAST ? least : HOST_OFFER_LEAST;
+    return least > SHM_SEND_LEAST ? least : SHM_SEND_LEAST;
 }
 
-bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached)
+bool shm_send_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached)
 {
     int64_t first, past;
     if (!(reached & REACH_MAPPED) || !driver_get()) return reached & REACH_MAPPED;
@@ -44,15 +44,15 @@ static bool better_mapped(const struct layout *l, int64_t bytes)
     return t && t->maps.rows && bytes >= tune_offers_least(&t->maps, l->run);
 }
 
-enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached)
+enum slot_memory shm_send_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached)
 {
     bool zerocopy = env_get()->transport == ENV_ZEROCOPY;
     if (!zerocopy && !better_mapped(l, layout_bytes(l, count))) return SLOT_ROOM;
-    if (host_offer_maps(l, buf, count, reached)) return SLOT_MAPPED;
+    if (shm_send_maps(l, buf, count, reached)) return SLOT_MAPPED;
     return zerocopy && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_ROOM;
 }
 
-bool host_offer_allowed(void)
+bool shm_send_allowed(void)
 {
     const struct env *e = env_get();
     return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
@@ -63,9 +63,9 @@ EXPORT long stridec_host_offers(int in_place)
     return atomic_load(in_place ? &placed : &shared);
 }
 
-bool host_offer_wants(const struct layout *l, int64_t count)
+bool shm_send_wants(const struct layout *l, int64_t count)
 {
-    return host_offer_allowed() && layout_bytes(l, count) >= host_offer_least_of(l);
+    return shm_send_allowed() && layout_bytes(l, count) >= shm_send_least_of(l);
 }
 
 /* Two ranks that both send 16 MiB of 4 KiB runs at once, and then receive: Open MPI 4.1 2.0 ms, by rooms 3.5; of 64
@@ -82,19 +82,19 @@ bool host_offer_wants(const struct layout *l, int64_t count)
 #define TRICKLE 0
 #endif
 
-bool host_offer_later(const struct peer *p, const struct layout *l, int64_t count)
+bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count)
 {
     const struct env *e = env_get();
     if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return true;
     int64_t bytes = layout_bytes(l, count);
     bool better = (l->run >= FLOOD_RUN && bytes > FLOOD) || (l->run >= TRICKLE_RUN && bytes < TRICKLE);
-    return !better || (attach_known(p) & REACH_MAPPED && better_mapped(l, bytes));
+    return !better || (peer_access_known(p) & REACH_MAPPED && better_mapped(l, bytes));
 }
 
-static void describe(struct offer *o, enum slot_memory memory, uint64_t user, uint64_t layout)
+static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     s->memory = memory;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
@@ -109,7 +109,7 @@ static _Atomic(MPI_Datatype) with_gap = MPI_DATATYPE_NULL;
 static bool gap_make(void)
 {
 #ifdef OPEN_MPI
-    int length[] = {HOST_OFFER_MIN / 2, HOST_OFFER_MIN / 2}, at[] = {0, HOST_OFFER_MIN / 2 + HOST_OFFER_GAP};
+    int length[] = {SHM_SEND_MIN / 2, SHM_SEND_MIN / 2}, at[] = {0, SHM_SEND_MIN / 2 + SHM_SEND_GAP};
     MPI_Datatype t = atomic_load(&with_gap);
     if (t != MPI_DATATYPE_NULL) return true;
     pthread_mutex_lock(&lock);
@@ -124,7 +124,7 @@ static bool gap_make(void)
 #endif
 }
 
-MPI_Datatype host_offer_gapped(void)
+MPI_Datatype shm_send_gapped(void)
 {
     return gap_make() ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
 }
@@ -135,127 +135,127 @@ static void gap_free(void)
     if (t != MPI_DATATYPE_NULL) PMPI_Type_free(&t);
 }
 
-int host_offer_count(const struct peer *p, MPI_Datatype *type)
+int shm_send_count(const struct peer *p, MPI_Datatype *type)
 {
     *type = p->self ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
     if (*type != MPI_DATATYPE_NULL) return 1;
     *type = MPI_BYTE;
-    return HOST_OFFER_MIN;
+    return SHM_SEND_MIN;
 }
 
 /* Gives back what has been read. */
 static void harvest(void)
 {
     pthread_mutex_lock(&lock);
-    for (struct offer **at = &left, *o; (o = *at);) {
+    for (struct rndv_send **at = &left, *o; (o = *at);) {
         if (atomic_load_explicit(&o->slot->state, memory_order_acquire) != SLOT_DONE) {
             at = &o->next;
             continue;
         }
         *at = o->next;
-        offer_withdraw(o);
+        rndv_send_withdraw(o);
     }
     atomic_store_explicit(&any_left, left != NULL, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
-static bool into_room(struct offer *o)
+static bool into_room(struct rndv_send *o)
 {
     o->descriptor.bytes = o->parcel->bytes;
-    o->room = room_take(o->parcel->bytes);
+    o->room = shm_pool_take(o->parcel->bytes);
     if (!o->room) return false;
     describe(o, SLOT_ROOM, o->room, 0);
-    host_fill_begin(o);
-    if (!rooms_lost()) return true;
-    room_put(o->room, o->parcel->bytes);
+    shm_fill_begin(o);
+    if (!shm_pool_lost()) return true;
+    shm_pool_put(o->room, o->parcel->bytes);
     o->room = 0, o->hungry = false;
     return false;
 }
 
-static bool in_place(struct offer *o, enum slot_memory memory)
+static bool in_place(struct rndv_send *o, enum slot_memory memory)
 {
-    const struct parcel *p = o->parcel;
-    uint64_t layout = attend_start(offer_serve) ? export_layout(p->layout) : 0;
+    const struct typed_buffer *p = o->parcel;
+    uint64_t layout = progress_thread_start(rndv_send_serve) ? ipc_export_layout(p->layout) : 0;
     if (layout) describe(o, memory, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
     return layout != 0;
 }
 
 /* For this process itself, which takes the layout as it is. */
-static bool stay(struct offer *o)
+static bool stay(struct rndv_send *o)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     if (!gap_make()) return false;
     describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user, (uint64_t)(uintptr_t)p->layout);
     return true;
 }
 
 /* What is tried first. */
-static enum slot_memory first_of(enum host_way way, const struct parcel *p, unsigned reached)
+static enum slot_memory first_of(enum host_way way, const struct typed_buffer *p, unsigned reached)
 {
-    if (way == HOST_ANY) return host_offer_memory(p->layout, p->user, p->count, reached);
-    return way == HOST_PLACE && host_offer_maps(p->layout, p->user, p->count, reached) ? SLOT_MAPPED : SLOT_ROOM;
+    if (way == HOST_ANY) return shm_send_memory(p->layout, p->user, p->count, reached);
+    return way == HOST_PLACE && shm_send_maps(p->layout, p->user, p->count, reached) ? SLOT_MAPPED : SLOT_ROOM;
 }
 
-static bool place(struct offer *o, unsigned reached, enum host_way way)
+static bool place(struct rndv_send *o, unsigned reached, enum host_way way)
 {
-    const struct parcel *p = o->parcel;
+    const struct typed_buffer *p = o->parcel;
     if (o->peer->self) return stay(o);
     enum slot_memory memory = first_of(way, p, reached);
     bool stays = memory == SLOT_PROCESS || (memory == SLOT_MAPPED && !node_leaves_out(&o->peer->moved));
     if (stays && in_place(o, memory)) return true;
     if (reached & REACH_ROOMS && into_room(o)) return true;
     if (!o->promise) return false;
-    if (host_offer_maps(p->layout, p->user, p->count, reached)) return in_place(o, SLOT_MAPPED);
+    if (shm_send_maps(p->layout, p->user, p->count, reached)) return in_place(o, SLOT_MAPPED);
     return reached & REACH_MEMORY && in_place(o, SLOT_PROCESS);
 }
 
-bool host_offer_sure(struct peer *peer)
+bool shm_send_sure(struct peer *peer)
 {
-    return peer->self ? gap_make() : attach_reached(peer) & REACH_MEMORY;
+    return peer->self ? gap_make() : peer_access_reached(peer) & REACH_MEMORY;
 }
 
-struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                            bool *promise)
+struct rndv_send *shm_send_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                              bool *promise)
 {
-    unsigned reached = peer->self ? REACH_MEMORY : attach_reached(peer);
+    unsigned reached = peer->self ? REACH_MEMORY : peer_access_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
     if (atomic_load_explicit(&any_left, memory_order_relaxed)) harvest();
-    struct offer *o = offer_new();
+    struct rndv_send *o = rndv_send_new();
     if (!o) return NULL;
     o->host = true, o->peer = peer, o->promise = promise;
-    if ((o->parcel = parcel_bare(l, NULL, buf, count)) && offer_slot(o) && place(o, reached, way)) {
-        offer_publish(o);
+    if ((o->parcel = typed_buffer_bare(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached, way)) {
+        rndv_send_publish(o);
         atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
         return o;
     }
-    offer_withdraw(o);
+    rndv_send_withdraw(o);
     return NULL;
 }
 
-bool host_offer_move(struct offer *o)
+bool shm_send_move(struct rndv_send *o)
 {
-    struct parcel *p = o->parcel;
-    p->block = block_get(p->bytes);
+    struct typed_buffer *p = o->parcel;
+    p->block = bounce_get(p->bytes);
     if (!p->block) return false;
-    native_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
-    describe(o, attach_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS,
+    host_pack_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
+    describe(o, peer_access_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS,
              (uint64_t)(uintptr_t)p->block->memory, 0);
     if (env_get()->transport != ENV_ZEROCOPY) atomic_store(&o->peer->moved, MOVED);
     return true;
 }
 
 /* Where mapping failed, reading was tried too. */
-void host_offer_refused(const struct offer *o)
+void shm_send_refused(const struct rndv_send *o)
 {
-    attach_refused(o->peer, o->slot->memory == SLOT_MAPPED ? REACH_MAPPED | REACH_MEMORY : REACH_MEMORY);
+    peer_access_refused(o->peer, o->slot->memory == SLOT_MAPPED ? REACH_MAPPED | REACH_MEMORY : REACH_MEMORY);
 }
 
-void host_offer_leave(struct offer *o)
+void shm_send_leave(struct rndv_send *o)
 {
-    parcel_count(o->parcel, "shared", o->parcel->bytes, o->begun);
-    parcel_close(o->parcel);
+    typed_buffer_count(o->parcel, "shared", o->parcel->bytes, o->begun);
+    typed_buffer_close(o->parcel);
     o->parcel = NULL;
-    offer_stays(o);
+    rndv_send_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;
@@ -264,10 +264,10 @@ void host_offer_leave(struct offer *o)
 }
 
 /* The rooms and their slots go soon: what is there to be read is waited for. */
-void host_offer_finish(void)
+void shm_send_finish(void)
 {
     for (unsigned spins = 1; left; spins++) {
-        offer_linger(left, spins);
+        rndv_send_linger(left, spins);
         harvest();
     }
     gap_free();

@@ -9,45 +9,45 @@
 #include "rndv_send.h"
 
 /* The payloads of a layout from which on they are offered; INT64_MAX: never. */
-int64_t host_offer_least_of(const struct layout *l);
+int64_t shm_send_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
-bool host_offer_allowed(void);
+bool shm_send_allowed(void);
 /* As settings and the table say; or what is tried first. */
 enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };
 /* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
- * message goes another way. promise: as offer_site.promise. */
-struct offer *host_offer_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                            bool *promise);
-static inline struct offer *host_offer_to(struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                                          bool *promise)
+ * message goes another way. promise: as rndv_send_site.promise. */
+struct rndv_send *shm_send_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                              bool *promise);
+static inline struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count,
+                                            bool *promise)
 {
-    return host_offer_by(HOST_ANY, peer, l, buf, count, promise);
+    return shm_send_by(HOST_ANY, peer, l, buf, count, promise);
 }
 /* What is offered to a peer that reaches so much (peer_access.h): SLOT_PROCESS or SLOT_MAPPED where it stays in
  * place, by settings and table; else SLOT_ROOM. */
-enum slot_memory host_offer_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
+enum slot_memory shm_send_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True where XPMEM could read it there: not what drivers have mapped into this process. */
-bool host_offer_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
+bool shm_send_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
 /* True if payloads of so many elements may be offered. */
-bool host_offer_wants(const struct layout *l, int64_t count);
+bool shm_send_wants(const struct layout *l, int64_t count);
 /* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is
  * read, and what is long pass through memory instead of the caches. */
-bool host_offer_later(const struct peer *p, const struct layout *l, int64_t count);
-/* True if host_offer_to never fails for such a message from here on. */
-bool host_offer_sure(struct peer *peer);
+bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count);
+/* True if shm_send_to never fails for such a message from here on. */
+bool shm_send_sure(struct peer *peer);
 
 /* What goes down for the descriptor of one to p: so many of a type. */
-int host_offer_count(const struct peer *p, MPI_Datatype *type);
+int shm_send_count(const struct peer *p, MPI_Datatype *type);
 /* The type of one to oneself, that has a gap; MPI_DATATYPE_NULL where it needs none. */
-MPI_Datatype host_offer_gapped(void);
+MPI_Datatype shm_send_gapped(void);
 
 /* rndv_send.c's: the receiver has refused. Moves the payload to memory of stridec's own, the slot being held.
  * Leaves one that lies in a room to the receiver. Ends all. */
-void host_offer_refused(const struct offer *o);
-bool host_offer_move(struct offer *o);
-void host_offer_leave(struct offer *o);
-void host_offer_finish(void);
+void shm_send_refused(const struct rndv_send *o);
+bool shm_send_move(struct rndv_send *o);
+void shm_send_leave(struct rndv_send *o);
+void shm_send_finish(void);
 
 /* How many messages this process has offered so far, in rooms or in place (for tests and benchmarks). */
 long stridec_host_offers(int in_place);

@@ -31,7 +31,7 @@ static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)
 }
 
 /* Where a receive's bytes arrive, and for whom: NULL where no descriptor can. */
-static struct parcel *awaited(const struct record *r, const void **packed)
+static struct typed_buffer *awaited(const struct record *r, const void **packed)
 {
     if (r->ops) return r->ops->awaited(r->of, packed);
     *packed = r->parcel ? r->parcel->address : NULL;
@@ -43,32 +43,32 @@ static void refuse(struct completion *c, const struct record *r, MPI_Status *sta
 {
     const char *why =
         r->refused == MPI_ERR_TRUNCATE ? "a message is longer than its receive" : "a message can't be read";
-    c->rc = status->MPI_ERROR = raise_error(home_comm(r->home), r->refused, why);
+    c->rc = status->MPI_ERROR = raise_error(error_comm_comm(r->home), r->refused, why);
 }
 
 static void receive_done(struct completion *c, struct record *r, MPI_Status *status, int error, bool again)
 {
-    struct descriptor d;
+    struct rts d;
     const void *packed;
-    struct parcel *p = awaited(r, &packed);
+    struct typed_buffer *p = awaited(r, &packed);
     if (r->led) status->MPI_SOURCE = r->source, status->MPI_TAG = r->tag;
-    if (r->quiet && error != MPI_SUCCESS) PMPI_Comm_call_errhandler(home_comm(r->home), error);
+    if (r->quiet && error != MPI_SUCCESS) PMPI_Comm_call_errhandler(error_comm_comm(r->home), error);
     if (again) {   /* its data are in place */
         if (r->pulled) PMPI_Status_set_elements_x(status, MPI_BYTE, r->pulled);
         if (r->refused != MPI_SUCCESS) refuse(c, r, status);
         return;
     }
     int64_t bytes = brought(r, status, error);
-    if (bytes && p && pull_wanted(p, packed, bytes, &d)) {
-        r->refused = pull_add(&c->pulls, &d, packed, p, status);
+    if (bytes && p && rndv_recv_wanted(p, packed, bytes, &d)) {
+        r->refused = rndv_recv_add(&c->pulls, &d, packed, p, status);
         if (r->refused == MPI_SUCCESS) r->pulled = d.bytes;
         else refuse(c, r, status);
     } else if (unpack(r, &c->batch, bytes, error)) {
-        c->rc = raise_error(home_comm(r->home), MPI_ERR_OTHER, "unpacking on the GPU failed");
+        c->rc = raise_error(error_comm_comm(r->home), MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
 }
 
-static void offer_done(struct record *r, const MPI_Status *status, int error)
+static void rndv_send_done(struct record *r, const MPI_Status *status, int error)
 {
     int cancelled = 0;
     if (error == MPI_SUCCESS) PMPI_Test_cancelled(status, &cancelled);
@@ -96,7 +96,7 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
         *status = r->found, error = status->MPI_ERROR;
         if (c->rc == MPI_SUCCESS) c->rc = error;
     }
-    if (r->offer) offer_done(r, status, error);
+    if (r->offer) rndv_send_done(r, status, error);
     else if (record_steps(r) && r->active && !again) step_done(c, r);
     else if (!r->outflow && !record_steps(r)) receive_done(c, r, status, error, again);
     r->next = c->done;
@@ -107,8 +107,8 @@ void completion_add(struct completion *c, struct record *r, MPI_Status *status, 
 static void end(struct completion *c, struct record *r)
 {
     if (r->offer) {
-        latch_count(&request_offers, -1);
-        if (offer_end(r->offer) && c->rc == MPI_SUCCESS)
+        spinlock_count(&request_offers, -1);
+        if (rndv_send_end(r->offer) && c->rc == MPI_SUCCESS)
             c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "a message was not received");
         r->offer = NULL;
     }
@@ -129,7 +129,7 @@ static void end_early(void *completion)
 {
     struct completion *c = completion;
     for (struct record **at = &c->done, *r; (r = *at);) {
-        bool moves = r->parcel && r->pulled && !r->seen, sent = r->offer && offer_read(r->offer);
+        bool moves = r->parcel && r->pulled && !r->seen, sent = r->offer && rndv_send_read(r->offer);
         if (r->persistent || (!moves && !sent)) {
             at = &r->next;
             continue;
@@ -142,19 +142,19 @@ static void end_early(void *completion)
 
 static void close_read(struct completion *c)
 {
-    for (struct parcel *p; (p = c->read); parcel_close(p)) c->read = p->next;
+    for (struct typed_buffer *p; (p = c->read); typed_buffer_close(p)) c->read = p->next;
 }
 
 int completion_end(struct completion *c)
 {
     bool failed = batch_run(&c->batch) != 0;   /* it goes on while the messages are pulled */
     c->pulls.meanwhile = end_early, c->pulls.arg = c;
-    if (pulls_run(&c->pulls)) failed = true;
+    if (rndv_recvs_run(&c->pulls)) failed = true;
     close_read(c);
     if ((batch_wait(&c->batch) || failed) && c->rc == MPI_SUCCESS)
         c->rc = raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed");
     for (const struct record *r = c->done; r; r = r->next)
-        if (r->offer) offer_near(r->offer);
+        if (r->offer) rndv_send_near(r->offer);
     for (struct record *r = c->done, *next; r; r = next) {
         next = r->next;
         end(c, r);

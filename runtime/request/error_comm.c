@@ -6,22 +6,22 @@
 
 #define LAST 64
 
-atomic_ulong home_frees;
+atomic_ulong error_comm_frees;
 static _Atomic(MPI_Comm) freed[LAST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void home_freed(MPI_Comm comm)
+void error_comm_freed(MPI_Comm comm)
 {
     pthread_mutex_lock(&lock);
-    unsigned long n = atomic_load(&home_frees);
+    unsigned long n = atomic_load(&error_comm_frees);
     atomic_store(&freed[n % LAST], comm);
-    atomic_store(&home_frees, n + 1);
+    atomic_store(&error_comm_frees, n + 1);
     pthread_mutex_unlock(&lock);
 }
 
-MPI_Comm home_comm(struct home h)
+MPI_Comm error_comm_comm(struct error_comm h)
 {
-    unsigned long now = atomic_load(&home_frees);
+    unsigned long now = atomic_load(&error_comm_frees);
     if (!h.comm || h.comm == MPI_COMM_NULL || now - h.frees >= LAST) return MPI_COMM_WORLD;
     for (unsigned long i = h.frees; i != now; i++)
         if (atomic_load(&freed[i % LAST]) == h.comm) return MPI_COMM_WORLD;
@@ -30,7 +30,7 @@ MPI_Comm home_comm(struct home h)
 
 static void about_to_go(const MPI_Comm *comm)
 {
-    if (comm) home_freed(*comm), aside_forget(*comm);
+    if (comm) error_comm_freed(*comm), probed_forget(*comm);
 }
 
 int call_Comm_free(const struct next *next, MPI_Comm *comm)

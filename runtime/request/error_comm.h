@@ -5,20 +5,20 @@
 #include <mpi.h>
 #include <stdatomic.h>
 
-struct home {
+struct error_comm {
     MPI_Comm comm;
     unsigned long frees;   /* of communicators, before */
 };
 #pragma GCC visibility push(hidden)
-extern atomic_ulong home_frees;
+extern atomic_ulong error_comm_frees;
 #pragma GCC visibility pop
-static inline struct home home_of(MPI_Comm comm)
+static inline struct error_comm error_comm_of(MPI_Comm comm)
 {
-    return (struct home){comm, atomic_load_explicit(&home_frees, memory_order_relaxed)};
+    return (struct error_comm){comm, atomic_load_explicit(&error_comm_frees, memory_order_relaxed)};
 }
 /* It, or MPI_COMM_WORLD where it is gone, or may be. */
-MPI_Comm home_comm(struct home h);
+MPI_Comm error_comm_comm(struct error_comm h);
 /* It is about to be freed. */
-void home_freed(MPI_Comm comm);
+void error_comm_freed(MPI_Comm comm);
 
 #endif

@@ -77,7 +77,7 @@ void record_poll(void)
     static _Thread_local bool polling;
     if (!atomic_load(&request_orphans) || polling) return;
     polling = true;
-    offer_poll(), outflow_poll();
+    rndv_send_poll(), pipeline_send_poll();
     struct completion c = {0};
     collect_orphans(&c);
     completion_end(&c);
@@ -96,10 +96,10 @@ static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
         if (cancel && !r->holds) give_up(r);
-        for (unsigned spins = 0; !record_stepped(r); spins++) spin(spins);
+        for (unsigned spins = 0; !record_stepped(r); spins++) backoff(spins);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
-        if (r->offer) offer_end(r->offer);
+        if (r->offer) rndv_send_end(r->offer);
         r->offer = NULL;
         record_free(r);
     }

@@ -19,7 +19,7 @@
 #define BUSY ((MPI_Request)1)
 static struct places {
     _Atomic(MPI_Request) request[WAYS];   /* all in one line of the cache */
-    struct watch watch[WAYS];
+    struct light_request watch[WAYS];
 } places[1 << BITS];
 
 static struct places *places_of(MPI_Request request)
@@ -27,22 +27,22 @@ static struct places *places_of(MPI_Request request)
     return &places[hash_place((uintptr_t)request, BITS)];
 }
 
-bool watch_wants(int64_t count, MPI_Datatype type, int source)
+bool light_request_wants(int64_t count, MPI_Datatype type, int source)
 {
-    bool known = host_type_plain(type) || (seen_direct(type) && !seen_may_be_brief(type, count));
-    bool wants = known && source != MPI_PROC_NULL && (driver_absent() || !driver_get()) && !aside_any();
-    if (wants && count < OFFER_MIN) brief_refuse();   /* it may be as short in bytes */
+    bool known = host_type_plain(type) || (filter_direct(type) && !filter_may_be_brief(type, count));
+    bool wants = known && source != MPI_PROC_NULL && (driver_absent() || !driver_get()) && !probed_any();
+    if (wants && count < RNDV_MIN) rts_short_refuse();   /* it may be as short in bytes */
     return wants;
 }
 
-struct watch watch_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
+struct light_request light_request_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
 {
-    return (struct watch){
-        .buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = home_of(comm)};
+    return (struct light_request){
+        .buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = error_comm_of(comm)};
 }
 
 /* False where there is no room, or another message of this handle. */
-static bool add(MPI_Request request, const struct watch *w)
+static bool add(MPI_Request request, const struct light_request *w)
 {
     struct places *p = places_of(request);
     for (int i = 0; i < WAYS; i++)
@@ -60,13 +60,13 @@ static bool add(MPI_Request request, const struct watch *w)
     return false;
 }
 
-bool watch_add(MPI_Request request, struct watch w)
+bool light_request_add(MPI_Request request, struct light_request w)
 {
     struct layout *l = w.plain ? NULL : layout_of(w.type);
     if (!w.plain && (!l || !l->tree)) return false;
     if (l) w.layout = layout_ref(l);
     bool added = add(request, &w);
-    if (!added) watch_end(&w);
+    if (!added) light_request_end(&w);
     return added;
 }
 
@@ -77,7 +77,7 @@ static bool claim(_Atomic(MPI_Request) *at, MPI_Request request)
     return !record_threads() || atomic_compare_exchange_strong(at, &request, BUSY);
 }
 
-bool watch_take(MPI_Request request, struct watch *w)
+bool light_request_take(MPI_Request request, struct light_request *w)
 {
     struct places *p = places_of(request);
     if (request == EMPTY || request == BUSY) return false;   /* no handle: the MPI says so */
@@ -91,31 +91,33 @@ bool watch_take(MPI_Request request, struct watch *w)
     return false;
 }
 
-void watch_return(MPI_Request request, struct watch *w)
+void light_request_return(MPI_Request request, struct light_request *w)
 {
-    if (!add(request, w)) record_keep(watch_record(request, w));
+    if (!add(request, w)) record_keep(light_request_record(request, w));
 }
 
-void watch_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct block *b, MPI_Comm comm)
+void light_request_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct bounce *b,
+                         MPI_Comm comm)
 {
-    struct watch w = {.buf = buf, .count = count, .layout = layout_ref(l), .block = b, .home = home_of(comm)};
-    watch_return(request, &w);
+    struct light_request w = {
+        .buf = buf, .count = count, .layout = layout_ref(l), .block = b, .home = error_comm_of(comm)};
+    light_request_return(request, &w);
 }
 
-void watch_leaves(MPI_Request request, struct layout *l, int64_t count, struct block *b)
+void light_request_leaves(MPI_Request request, struct layout *l, int64_t count, struct bounce *b)
 {
-    struct watch w = {.count = count, .sends = true, .layout = layout_ref(l), .block = b};
+    struct light_request w = {.count = count, .sends = true, .layout = layout_ref(l), .block = b};
     int sent = 0;
     if (add(request, &w)) return;
     PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
-    if (sent) watch_end(&w);
-    else record_keep(watch_record(request, &w));
+    if (sent) light_request_end(&w);
+    else record_keep(light_request_record(request, &w));
 }
 
-static struct parcel *parcel_of(struct watch *w)
+static struct typed_buffer *typed_buffer_of(struct light_request *w)
 {
     struct layout *l = w->layout ? w->layout : layout_of(w->type);
-    struct parcel *p = l ? parcel_bare(l, NULL, w->buf, w->count) : NULL;
+    struct typed_buffer *p = l ? typed_buffer_bare(l, NULL, w->buf, w->count) : NULL;
     if (p && !l->tree) p->datatype = type_like(w->type);
     if (!p || !w->block) return p;
     p->block = w->block, p->address = w->block->memory;
@@ -123,37 +125,37 @@ static struct parcel *parcel_of(struct watch *w)
     return p;
 }
 
-struct record *watch_record(MPI_Request request, struct watch *w)
+struct record *light_request_record(MPI_Request request, struct light_request *w)
 {
-    struct parcel *p = parcel_of(w);
+    struct typed_buffer *p = typed_buffer_of(w);
     if (!p) log_fatal("no memory for the record of a message that is awaited");
     struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true,
                                                   .home = w->home});
-    watch_end(w);
+    light_request_end(w);
     return r;
 }
 
-void watch_end(struct watch *w)
+void light_request_end(struct light_request *w)
 {
-    layout_unref(w->layout), block_put(w->block);
+    layout_unref(w->layout), bounce_put(w->block);
     w->layout = NULL, w->block = NULL;
 }
 
-bool watch_alone(void)
+bool light_request_alone(void)
 {
     return !atomic_load_explicit(&request_records, memory_order_acquire);
 }
 
-int watch_arrived(struct watch *w, MPI_Status *status)
+int light_request_arrived(struct light_request *w, MPI_Status *status)
 {
     int cancelled = 0;
-    MPI_Comm comm = home_comm(w->home);
+    MPI_Comm comm = error_comm_comm(w->home);
     PMPI_Test_cancelled(status, &cancelled);
     if (cancelled) return MPI_SUCCESS;
-    if (w->block) return message_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
-    struct parcel *p = parcel_of(w);
-    int rc = p ? message_arrived(p, status, comm)
-               : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
-    parcel_close(p);
+    if (w->block) return p2p_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);
+    struct typed_buffer *p = typed_buffer_of(w);
+    int rc =
+        p ? p2p_arrived(p, status, comm) : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
+    typed_buffer_close(p);
     return rc;
 }

@@ -12,25 +12,25 @@ void record_hold(struct record *r, const MPI_Status *status, int error)
     r->found = *status;
     r->found.MPI_ERROR = error;
     r->holds = true;
-    latch_count(&request_holding, 1);
-    if (r->dormant) latch_count(&request_records, 1);
+    spinlock_count(&request_holding, 1);
+    if (r->dormant) spinlock_count(&request_records, 1);
 }
 
-void record_offer(struct record *r, struct offer *o)
+void record_offer(struct record *r, struct rndv_send *o)
 {
     r->offer = o;
-    latch_count(&request_offers, 1);
+    spinlock_count(&request_offers, 1);
 }
 
-void record_flow(struct record *r, struct outflow *o)
+void record_flow(struct record *r, struct pipeline_send *o)
 {
     r->outflow = o;
 }
 
 void record_drop_held(struct record *r)
 {
-    if (r->holds) latch_count(&request_holding, -1);
-    if (r->holds && r->dormant) latch_count(&request_records, -1);
+    if (r->holds) spinlock_count(&request_holding, -1);
+    if (r->holds && r->dormant) spinlock_count(&request_records, -1);
     r->holds = false;
 }
 
@@ -46,9 +46,9 @@ bool record_start(struct starts *s, struct record *r)
 void record_drop_offer(struct record *r)
 {
     if (!r->offer) return;
-    offer_withdraw(r->offer);
+    rndv_send_withdraw(r->offer);
     r->offer = NULL;
-    latch_count(&request_offers, -1);
+    spinlock_count(&request_offers, -1);
 }
 
 void record_stop(struct record *r)
@@ -56,7 +56,7 @@ void record_stop(struct record *r)
     r->active = false;
     if (!r->offer && r->ops && r->ops->recall) r->ops->recall(r->of);
     record_drop_offer(r), record_drop_held(r);
-    if (r->outflow) outflow_withdraw(r->outflow), r->outflow = NULL;
+    if (r->outflow) pipeline_send_withdraw(r->outflow), r->outflow = NULL;
 }
 
 bool record_feed(struct starts *s)
@@ -64,8 +64,8 @@ bool record_feed(struct starts *s)
     bool ok = true;
     for (struct record *r = s->first; r; r = r->next) {
         if (!r->outflow) continue;
-        if (outflow_feed(r->outflow)) ok = false;
-        outflow_leave(r->outflow);
+        if (pipeline_send_feed(r->outflow)) ok = false;
+        pipeline_send_leave(r->outflow);
         r->outflow = NULL;
     }
     return ok;

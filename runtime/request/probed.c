@@ -15,11 +15,11 @@
 #include <string.h>
 
 struct entry {
-    struct aside_at at;
+    struct probed_at at;
     MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
     union {
-        struct descriptor descriptor;
-        char bytes[HOST_OFFER_MIN + HOST_OFFER_GAP];
+        struct rts descriptor;
+        char bytes[SHM_SEND_MIN + SHM_SEND_GAP];
     };
     int64_t payload;
     bool stands;               /* the bytes are a descriptor */
@@ -35,7 +35,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define TAGS 32768   /* the least that an MPI has to allow */
 
-int aside_start(void)
+int probed_start(void)
 {
     if (self != MPI_COMM_NULL) return 0;
     if (PMPI_Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return -1;
@@ -57,25 +57,25 @@ static struct entry **find(int source, int tag, MPI_Comm comm)
     return link;
 }
 
-static void fix(const struct aside_at *at, MPI_Status *status)
+static void fix(const struct probed_at *at, MPI_Status *status)
 {
     status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
 }
 
 /* What fails here was sent from elsewhere. */
-static int raised(const struct aside_at *at, int rc)
+static int raised(const struct probed_at *at, int rc)
 {
     if (rc != MPI_SUCCESS && at->message == MPI_MESSAGE_NULL) PMPI_Comm_call_errhandler(at->from_comm, rc);
     return rc;
 }
 
-int aside_came(const struct aside_at *at, MPI_Status *status, int rc)
+int probed_came(const struct probed_at *at, MPI_Status *status, int rc)
 {
     fix(at, status);
     return raised(at, rc);
 }
 
-int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+int probed_receive(const struct probed_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status)
 {
     MPI_Message message = at->message;
     bool matched = message != MPI_MESSAGE_NULL;
@@ -86,10 +86,10 @@ int aside_receive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Dat
     int rc = matched ? PMPI_Mrecv(buf, (int)count, type, &message, status)
                      : PMPI_Recv(buf, (int)count, type, 0, at->tag, at->comm, status);
 #endif
-    return aside_came(at, status, rc);
+    return probed_came(at, status, rc);
 }
 
-int aside_ireceive(const struct aside_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request)
+int probed_ireceive(const struct probed_at *at, void *buf, MPI_Count count, MPI_Datatype type, MPI_Request *request)
 {
     MPI_Message message = at->message;
     bool matched = message != MPI_MESSAGE_NULL;
@@ -110,9 +110,9 @@ static void show(const struct entry *e, MPI_Status *status)
     PMPI_Status_set_cancelled(status, 0);
 }
 
-bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+bool probed_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-    if (!aside_any()) return false;
+    if (!probed_any()) return false;
     pthread_mutex_lock(&lock);
     const struct entry *e = *find(source, tag, comm);
     if (e) show(e, status);
@@ -121,7 +121,7 @@ bool aside_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 }
 
 /* With the lock held: *link out of the list. */
-static void drop(struct entry **link, struct aside_at *at)
+static void drop(struct entry **link, struct probed_at *at)
 {
     struct entry *e = *link;
     *at = e->at;
@@ -129,18 +129,18 @@ static void drop(struct entry **link, struct aside_at *at)
     if (!*link) last = link;
     e->next = leaving;
     leaving = e;
-    if (atomic_fetch_sub(&descriptors_aside, 1) == 1 && !gate_on()) atomic_store(&descriptors_look, descriptor_least());
-    latch_count(&request_records, -1);
+    if (atomic_fetch_sub(&rts_aside, 1) == 1 && !receive_gate_on()) atomic_store(&rts_look, rts_least());
+    spinlock_count(&request_records, -1);
 }
 
-bool aside_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
+bool probed_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status, int *rc)
 {
-    if (!aside_any()) return false;
+    if (!probed_any()) return false;
     pthread_mutex_lock(&lock);
     struct entry **link = find(source, tag, comm), *e = *link;
     if (e) show(e, status);
     if (e && e->at.message != MPI_MESSAGE_NULL) {
-        struct aside_at at;
+        struct probed_at at;
         drop(link, &at);
         *message = at.message;
         *rc = MPI_SUCCESS;
@@ -169,9 +169,9 @@ static void sweep(bool all)
     }
 }
 
-bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
+bool probed_take(int source, int tag, MPI_Comm comm, struct probed_at *at)
 {
-    if (!aside_any()) return false;
+    if (!probed_any()) return false;
     pthread_mutex_lock(&lock);
     struct entry **link = find(source, tag, comm);
     bool found = *link;
@@ -180,10 +180,10 @@ bool aside_take(int source, int tag, MPI_Comm comm, struct aside_at *at)
     return found;
 }
 
-bool aside_matched(MPI_Message message, struct aside_at *at)
+bool probed_matched(MPI_Message message, struct probed_at *at)
 {
     struct entry **link = &first;
-    if (!aside_any() || message == MPI_MESSAGE_NULL) return false;
+    if (!probed_any() || message == MPI_MESSAGE_NULL) return false;
     pthread_mutex_lock(&lock);
     while (*link && (*link)->message != message) link = &(*link)->next;
     bool found = *link;
@@ -197,17 +197,17 @@ static void append(struct entry *e)
 {
     *last = e;
     last = &e->next;
-    atomic_fetch_add(&descriptors_aside, 1), latch_count(&request_records, 1);   /* any start is looked at, */
-    atomic_store(&descriptors_look, 0);                                               /* and any receive */
+    atomic_fetch_add(&rts_aside, 1), spinlock_count(&request_records, 1);   /* any start is looked at, */
+    atomic_store(&rts_look, 0);   /* and any receive */
 }
 
 /* With a gap amid a long one, as an offer to oneself has it: the receive may be too short (shm_send.c). */
 static int send_to_self(struct entry *e, int64_t length)
 {
-    MPI_Datatype gapped = length == HOST_OFFER_MIN ? host_offer_gapped() : MPI_DATATYPE_NULL;
+    MPI_Datatype gapped = length == SHM_SEND_MIN ? shm_send_gapped() : MPI_DATATYPE_NULL;
     if (gapped == MPI_DATATYPE_NULL) return PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
-    char *second = e->bytes + HOST_OFFER_MIN / 2;
-    memmove(second + HOST_OFFER_GAP, second, HOST_OFFER_MIN / 2);
+    char *second = e->bytes + SHM_SEND_MIN / 2;
+    memmove(second + SHM_SEND_GAP, second, SHM_SEND_MIN / 2);
     return PMPI_Isend(e->bytes, 1, gapped, 0, e->at.tag, self, &e->sent);
 }
 
@@ -216,12 +216,12 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
                          MPI_Message *message)
 {
     struct entry *e = reserve_get(sizeof *e);
-    struct parcel whole = {.address = e->bytes, .bytes = length};
-    struct descriptor found;
+    struct typed_buffer whole = {.address = e->bytes, .bytes = length};
+    struct rts found;
     memcpy(e->bytes, bytes, (size_t)length);
-    e->stands = pull_wanted(&whole, e->bytes, length, &found);
+    e->stands = rndv_recv_wanted(&whole, e->bytes, length, &found);
     e->payload = e->stands ? e->descriptor.bytes : length;
-    e->at = (struct aside_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->at = (struct probed_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
     send_to_self(e, length);
@@ -233,7 +233,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
 /* With the lock held. */
 static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
-    unsigned char bytes[HOST_OFFER_MIN];
+    unsigned char bytes[SHM_SEND_MIN];
     MPI_Status own = *status;
     int64_t length = wire_received(status);
     int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
@@ -245,7 +245,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
 {
     struct entry *e = reserve_get(sizeof *e);
-    e->at = (struct aside_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
+    e->at = (struct probed_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
     e->payload = wire_received(status);
     append(e);
@@ -254,8 +254,8 @@ static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *st
 
 static bool may_be(MPI_Comm comm, const MPI_Status *status)
 {
-    int64_t bytes = descriptors_armed() ? wire_received(status) : 0;
-    return bytes >= descriptor_least() && descriptor_fits(bytes) && pull_from(comm, status->MPI_SOURCE);
+    int64_t bytes = rts_armed() ? wire_received(status) : 0;
+    return bytes >= rts_least() && rts_fits(bytes) && rndv_recv_from(comm, status->MPI_SOURCE);
 }
 
 static bool same(const MPI_Status *a, const MPI_Status *b)
@@ -286,7 +286,7 @@ static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agre
  * its memory may be another message's. Where several threads call it, two looks have to agree. */
 static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status *s)
 {
-    bool agree = !gate_on();
+    bool agree = !receive_gate_on();
     int rc;
     do {
         rc = PMPI_Iprobe(source, tag, comm, there, s);
@@ -302,7 +302,7 @@ static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
     MPI_Message message;
     int rc = probe_sure(source, MPI_ANY_TAG, comm, there, s);
     if (rc != MPI_SUCCESS || !*there) return rc;
-    if (gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
+    if (receive_gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
     rc = PMPI_Improbe(source, s->MPI_TAG, comm, there, &message, s);
     if (rc != MPI_SUCCESS || !*there) return rc;
     return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
@@ -325,23 +325,23 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
     if (e) return show(e, status), MPI_SUCCESS;
     int rc = probe_sure(source, tag, comm, flag, status);
     if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
-    atomic_fetch_add(&descriptors_aside, 1);   /* before the gates are looked at */
+    atomic_fetch_add(&rts_aside, 1);   /* before the gates are looked at */
     rc = take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
-    atomic_fetch_sub(&descriptors_aside, 1);
+    atomic_fetch_sub(&rts_aside, 1);
     return rc;
 }
 
 /* With threads, whatever was found: another one may be taking it here. */
-int aside_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+int probed_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-    if (source == MPI_PROC_NULL || (!gate_on() && !may_be(comm, status))) return MPI_SUCCESS;
+    if (source == MPI_PROC_NULL || (!receive_gate_on() && !may_be(comm, status))) return MPI_SUCCESS;
     pthread_mutex_lock(&lock);
     int rc = look(source, tag, comm, flag, status);
     pthread_mutex_unlock(&lock);
     return rc;
 }
 
-int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
+int probed_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
     MPI_Message came = *message;
     if (came == MPI_MESSAGE_NO_PROC || !may_be(comm, status)) return MPI_SUCCESS;
@@ -354,9 +354,9 @@ int aside_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 /* Out of the list, never received: an error of the application's, but no reason to leave anything here. */
 static void waste(struct entry **link)
 {
-    unsigned char bytes[HOST_OFFER_MIN];
+    unsigned char bytes[SHM_SEND_MIN];
     MPI_Message matched = (*link)->message;
-    struct aside_at at;
+    struct probed_at at;
     drop(link, &at);
     if (at.message != MPI_MESSAGE_NULL) return;
     if (matched == MPI_MESSAGE_NULL) PMPI_Recv(bytes, sizeof bytes, MPI_BYTE, 0, at.tag, self, MPI_STATUS_IGNORE);
@@ -366,15 +366,15 @@ static void waste(struct entry **link)
 /* The sender has its memory back. */
 static void decline(const struct entry *e)
 {
-    struct parcel none = {.bytes = 0};
-    struct pulls ps = {0};
+    struct typed_buffer none = {.bytes = 0};
+    struct rndv_recvs ps = {0};
     MPI_Status s;
-    if (e->stands) pull_add(&ps, &e->descriptor, NULL, &none, &s), pulls_run(&ps);
+    if (e->stands) rndv_recv_add(&ps, &e->descriptor, NULL, &none, &s), rndv_recvs_run(&ps);
 }
 
-void aside_forget(MPI_Comm comm)
+void probed_forget(MPI_Comm comm)
 {
-    if (!aside_any()) return;
+    if (!probed_any()) return;
     pthread_mutex_lock(&lock);
     for (struct entry **link = &first; *link;) {
         struct entry *e = *link;
@@ -384,7 +384,7 @@ void aside_forget(MPI_Comm comm)
     pthread_mutex_unlock(&lock);
 }
 
-void aside_finish(void)
+void probed_finish(void)
 {
     if (self == MPI_COMM_NULL) return;
     while (first) waste(&first);

@@ -65,16 +65,16 @@ static struct gate *get(void)
     return mine;
 }
 
-void gate_show(int source, int tag, MPI_Comm comm)
+void receive_gate_show(int source, int tag, MPI_Comm comm)
 {
     struct gate *g = mine ? mine : get();
     atomic_store_explicit(&g->source, source, memory_order_relaxed);
     atomic_store_explicit(&g->tag, tag, memory_order_relaxed);
     atomic_store_explicit(&g->comm, comm, memory_order_relaxed);
-    atomic_store(&g->open, true);   /* before what aside_any reads */
+    atomic_store(&g->open, true);   /* before what probed_any reads */
 }
 
-void gate_hide(void)
+void receive_gate_hide(void)
 {
     if (mine) atomic_store_explicit(&mine->open, false, memory_order_release);
 }
@@ -89,9 +89,9 @@ static bool awaits(const struct gate *g, int source, int tag, MPI_Comm comm)
     return of == comm && (from == MPI_ANY_SOURCE || from == source) && (by == MPI_ANY_TAG || by == tag);
 }
 
-bool gate_awaits(int source, int tag, MPI_Comm comm)
+bool receive_gate_awaits(int source, int tag, MPI_Comm comm)
 {
-    if (!gate_on()) return false;
+    if (!receive_gate_on()) return false;
     for (const struct gate *g = atomic_load(&first); g; g = g->next)
         if (awaits(g, source, tag, comm)) return true;
     return false;

@@ -13,37 +13,37 @@
 atomic_int request_offers;
 static atomic_int deferrals;
 static struct record *records;
-static struct latch latch;
+static struct spinlock latch;
 /* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
 void record_begin(bool multiple)
 {
-    latch_calls |= multiple;
+    spinlock_calls |= multiple;
 }
 
 bool record_threads(void)
 {
-    return latch_calls;
+    return spinlock_calls;
 }
 
 struct record *record_new(struct record what)
 {
-    struct record *r = spare_get(SPARE_RECORD, sizeof *r);
+    struct record *r = freelist_get(SPARE_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
     *r = what;
-    latch_count(r->dormant ? &request_dormant : &request_records, 1);
+    spinlock_count(r->dormant ? &request_dormant : &request_records, 1);
     return r;
 }
 
 void record_free(struct record *r)
 {
-    parcel_close(r->parcel);
-    outflow_put(r->outflow);
-    if (record_steps(r)) latch_count(&deferrals, -1);
+    typed_buffer_close(r->parcel);
+    pipeline_send_put(r->outflow);
+    if (record_steps(r)) spinlock_count(&deferrals, -1);
     if (r->ops) r->ops->free(r->of);
-    latch_count(r->dormant ? &request_dormant : &request_records, -1);
-    spare_put(SPARE_RECORD, r);
+    spinlock_count(r->dormant ? &request_dormant : &request_records, -1);
+    freelist_put(SPARE_RECORD, r);
 }
 
 /*
@@ -52,42 +52,42 @@ void record_free(struct record *r)
 
 void record_keep(struct record *r)
 {
-    latch_enter(&latch);
+    spinlock_enter(&latch);
     if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
-    latch_leave(&latch);
+    spinlock_leave(&latch);
 }
 
 /* A record of a receive that was only watched. */
 static struct record *watched(MPI_Request request)
 {
-    struct watch w;
-    if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !watch_take(request, &w)) return NULL;
-    return watch_record(request, &w);
+    struct light_request w;
+    if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !light_request_take(request, &w)) return NULL;
+    return light_request_record(request, &w);
 }
 
 struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
-    latch_enter(&latch);
+    spinlock_enter(&latch);
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
-    latch_leave(&latch);
+    spinlock_leave(&latch);
     return r ? r : watched(request);
 }
 
 static struct record *take_all(const struct records_walk *w, const void *arg)
 {
     struct record *taken = NULL, *r, *next;
-    latch_enter(&latch);
+    spinlock_enter(&latch);
     HASH_ITER(hh, records, r, next) {
         if (r->seen || r->ops != w->ops || !w->is(r->of, arg)) continue;
         HASH_DEL(records, r);
         r->next = taken;
         taken = r;
     }
-    latch_leave(&latch);
+    spinlock_leave(&latch);
     return taken;
 }
 
@@ -109,9 +109,9 @@ int records_walk(const struct records_walk *w, const void *arg)
 void record_finish(void)
 {
     orphans_finish();
-    offer_finish();
+    rndv_send_finish();
     if (records) HASH_DEL(records, &anchor);
-    spare_drop(), blocks_drop();
+    freelist_drop(), bounces_drop();
 }
 
 /*
@@ -123,34 +123,45 @@ static void add(struct record what)
     record_keep(record_new(what));
 }
 
-void record_add(MPI_Request request, struct parcel *p, bool receive, MPI_Comm comm)
+void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm)
 {
-    add((struct record){.request = request, .parcel = p, .receive = receive, .active = true, .home = home_of(comm)});
+    add((struct record){
+        .request = request, .parcel = p, .receive = receive, .active = true, .home = error_comm_of(comm)});
 }
 
-void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at)
+void record_add_led(MPI_Request request, struct typed_buffer *p, const struct probed_at *at)
 {
-    add((struct record){.request = request, .parcel = p, .receive = true, .active = true, .led = true,
-                        .quiet = at->message == MPI_MESSAGE_NULL, .home = home_of(at->from_comm),
-                        .source = at->from_source, .tag = at->from_tag});
+    add((struct record){.request = request,
+                        .parcel = p,
+                        .receive = true,
+                        .active = true,
+                        .led = true,
+                        .quiet = at->message == MPI_MESSAGE_NULL,
+                        .home = error_comm_of(at->from_comm),
+                        .source = at->from_source,
+                        .tag = at->from_tag});
 }
 
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent)
 {
-    if (ops->step) latch_count(&deferrals, 1);
-    add((struct record){.request = request, .ops = ops, .of = of, .persistent = persistent, .active = !persistent,
-                        .home = home_of(comm)});
+    if (ops->step) spinlock_count(&deferrals, 1);
+    add((struct record){.request = request,
+                        .ops = ops,
+                        .of = of,
+                        .persistent = persistent,
+                        .active = !persistent,
+                        .home = error_comm_of(comm)});
 }
 
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
     add((struct record){
-        .request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = home_of(comm)});
+        .request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = error_comm_of(comm)});
 }
 
-void record_add_outflow(MPI_Request request, struct outflow *o)
+void record_add_outflow(MPI_Request request, struct pipeline_send *o)
 {
-    add((struct record){.request = request, .outflow = outflow_hold(o), .active = true});
+    add((struct record){.request = request, .outflow = pipeline_send_hold(o), .active = true});
 }
 
 static int say_sent(void *nothing, MPI_Status *status)
@@ -189,10 +200,10 @@ static bool tell_apart(MPI_Request *request)
     return true;
 }
 
-int record_add_offer(MPI_Request *request, struct offer *o)
+int record_add_offer(MPI_Request *request, struct rndv_send *o)
 {
-    if (offer_feed(o) || !tell_apart(request)) return offer_end(o);
-    latch_count(&request_offers, 1);
+    if (rndv_send_feed(o) || !tell_apart(request)) return rndv_send_end(o);
+    spinlock_count(&request_offers, 1);
     add((struct record){.request = *request, .offer = o, .active = true});
     return 0;
 }
@@ -237,7 +248,7 @@ bool record_deferred(MPI_Request request)
 
 bool record_offering(struct record *r)
 {
-    return r && r->offer && !offer_ended(r->offer);
+    return r && r->offer && !rndv_send_ended(r->offer);
 }
 
 bool record_offers(MPI_Request request)

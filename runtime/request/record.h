@@ -22,16 +22,16 @@ void record_begin(bool multiple);
 bool record_threads(void);
 
 /* Takes the parcel: of a send it is closed when the request completes; of a receive it is unpacked first. */
-void record_add(MPI_Request request, struct parcel *p, bool receive, MPI_Comm comm);
+void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm);
 /* The same of a receive that takes what was put aside (probed.h). */
-struct aside_at;
-void record_add_led(MPI_Request request, struct parcel *p, const struct aside_at *at);
+struct probed_at;
+void record_add_led(MPI_Request request, struct typed_buffer *p, const struct probed_at *at);
 /* Takes the offer of a send: its buffer is free when the request, which may become another one, has completed and the
- * offer has ended. 0, or -1 as of offer_end. */
-int record_add_offer(MPI_Request *request, struct offer *o);
+ * offer has ended. 0, or -1 as of rndv_send_end. */
+int record_add_offer(MPI_Request *request, struct rndv_send *o);
 /* Of a send in chunks: holds the descriptor until the request completes. */
-struct outflow;
-void record_add_outflow(MPI_Request request, struct outflow *o);
+struct pipeline_send;
+void record_add_outflow(MPI_Request request, struct pipeline_send *o);
 /* True while there are records that step (request_ops.h). */
 bool record_defers(void);
 /* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there
@@ -56,9 +56,9 @@ void record_keep(struct record *r);
 /* A set of requests that one call completed. */
 struct completion {
     struct batch batch;
-    struct pulls pulls;
+    struct rndv_recvs pulls;
     struct record *done;   /* to be freed once the batch is waited for */
-    struct parcel *read;   /* whose records are freed, to be closed once they are read */
+    struct typed_buffer *read;   /* whose records are freed, to be closed once they are read */
     int rc;
 };
 /* The request of r has completed with this status (and error code). Unpacks what a receive brought,
@@ -73,7 +73,7 @@ void record_seen(struct record *r);
 /* Persistent requests that one call starts. Begins zeroed. */
 struct starts {
     struct batch batch;
-    struct offer_site site;
+    struct rndv_send_site site;
     struct record *first;
 };
 /* Of a taken record of a persistent request: offers what the operation reads, or puts it into the batch. False where

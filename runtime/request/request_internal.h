@@ -17,16 +17,16 @@
 
 struct record {
     MPI_Request request;
-    struct parcel *parcel;        /* either this ... */
+    struct typed_buffer *parcel;   /* either this ... */
     bool receive;
     bool led, seen;               /* status.MPI_SOURCE and MPI_TAG are these; seen to be complete, not completed yet */
     int source, tag;
     bool quiet;                   /* its errors are not raised by the MPI */
-    struct home home;             /* the communicator of its operation */
+    struct error_comm home;   /* the communicator of its operation */
     int64_t pulled;               /* bytes of a payload that a descriptor stood for */
     int refused;                  /* the error class of one that could not be received */
-    struct offer *offer;          /* or this, of a send */
-    struct outflow *outflow;      /* or this */
+    struct rndv_send *offer;   /* or this, of a send */
+    struct pipeline_send *outflow;   /* or this */
     const struct request_ops *ops;   /* ... or this: what its operation does; */
     void *of;                     /* whose object this is */
     bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */

@@ -5,7 +5,7 @@
 #define STRIDEC_REQUEST_OPS_H
 #include "record.h"
 
-struct outflow;
+struct pipeline_send;
 
 /* `of` is the record's object, which the record owns. */
 struct request_ops {
@@ -30,7 +30,7 @@ struct request_ops {
     bool (*partial)(const void *of);
     /* Returns the parcel of a receive that may bring a descriptor, or NULL; sets *packed to where the packed bytes
      * arrive, NULL: in the buffer itself. */
-    struct parcel *(*awaited)(const void *of, const void **packed);
+    struct typed_buffer *(*awaited)(const void *of, const void **packed);
     /* Puts the unpacking of what came into a batch: the first `bytes` packed bytes, INT64_MAX: all. Returns 0 or -1. */
     int (*unpack)(void *of, struct batch *b, int64_t bytes);
 };
@@ -44,8 +44,8 @@ void record_add_dormant(MPI_Request request, const struct request_ops *ops, void
 /* For start. The message of r is here already, with this status and error, by no doing of its request. */
 void record_hold(struct record *r, const MPI_Status *status, int error);
 /* For start. The message of r goes as this offer, or in chunks; r takes it. */
-void record_offer(struct record *r, struct offer *o);
-void record_flow(struct record *r, struct outflow *o);
+void record_offer(struct record *r, struct rndv_send *o);
+void record_flow(struct record *r, struct pipeline_send *o);
 
 /* What to do with the records of a kind whose object `is`, unless they are seen to be complete. */
 struct records_walk {

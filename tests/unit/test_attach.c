@@ -10,13 +10,13 @@ enum { BYTES = 1 << 22, SMALL = 4096 };
 static struct peer *self;
 static unsigned char *theirs, *own;
 
-static struct attach_side side(unsigned char *at, struct tree *t, int64_t count, int64_t extent)
+static struct peer_access_side side(unsigned char *at, struct tree *t, int64_t count, int64_t extent)
 {
-    return (struct attach_side){.user = (uint64_t)(uintptr_t)at, .tree = t, .count = count, .extent = extent};
+    return (struct peer_access_side){.user = (uint64_t)(uintptr_t)at, .tree = t, .count = count, .extent = extent};
 }
 
 /* The place of each packed byte. */
-static struct bytes places(const struct attach_side *s, int64_t bytes)
+static struct bytes places(const struct peer_access_side *s, int64_t bytes)
 {
     struct bytes b = {0};
     for (int64_t i = 0; s->tree && i < s->count; i++) bytes_of_node(&b, s->tree, i * s->extent);
@@ -26,19 +26,19 @@ static struct bytes places(const struct attach_side *s, int64_t bytes)
 }
 
 /* Copies, and looks at every byte of `own`, those between included; the lists that it made. */
-static long copies(const struct attach_side *from, const struct attach_side *to, int64_t bytes)
+static long copies(const struct peer_access_side *from, const struct peer_access_side *to, int64_t bytes)
 {
     struct bytes f = places(from, bytes), t = places(to, bytes);
     unsigned char *expected = calloc(1, BYTES);
-    long before = atomic_load(&attach_lists_made);
+    long before = atomic_load(&peer_access_lists_made);
     assert_non_null(expected);
     memset(own, 0, BYTES);
     for (int64_t i = 0; i < bytes; i++)
         expected[(uint64_t)t.at[i] + to->user - (uintptr_t)own] = ((unsigned char *)(uintptr_t)from->user)[f.at[i]];
-    assert_true(attach_copy(self, from, to, bytes));
+    assert_true(peer_access_copy(self, from, to, bytes));
     assert_memory_equal(own, expected, BYTES);
     free(expected), free(f.at), free(t.at);
-    return atomic_load(&attach_lists_made) - before;
+    return atomic_load(&peer_access_lists_made) - before;
 }
 
 static int start(void **state)
@@ -47,7 +47,7 @@ static int start(void **state)
     self = calloc(1, sizeof *self);
     self->file = calloc(1, sizeof *self->file);
     self->file->pid = getpid();
-    attach_short = 0;   /* lists of runs, whatever their length */
+    peer_access_short = 0;   /* lists of runs, whatever their length */
     theirs = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < BYTES; i++) theirs[i] = (unsigned char)(i * 7 + i / 251 + 1);
@@ -57,7 +57,7 @@ static int start(void **state)
 static int end(void **state)
 {
     (void)state;
-    attach_lists_drop();
+    peer_access_lists_drop();
     munmap(theirs, BYTES), munmap(own, BYTES);
     free(self->file), free(self);
     return 0;
@@ -68,15 +68,15 @@ static void test_again(void **state)
 {
     (void)state;
     struct tree *few = parsed("s(60,100,d(40))"), *many = parsed("s(2400,24,d(20))"), *pairs = parsed("s(3000,24,d(8))");
-    struct attach_side a = side(theirs, few, 20, 6000), b = side(own, many, 1, 0), flat = side(own, NULL, 0, 0);
-    struct attach_side c = side(theirs + 5, pairs, 2, 80000);
-    const struct { struct attach_side from, to; } of[] = {{a, b}, {a, flat}, {c, b}, {c, flat}};
+    struct peer_access_side a = side(theirs, few, 20, 6000), b = side(own, many, 1, 0), flat = side(own, NULL, 0, 0);
+    struct peer_access_side c = side(theirs + 5, pairs, 2, 80000);
+    const struct { struct peer_access_side from, to; } of[] = {{a, b}, {a, flat}, {c, b}, {c, flat}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         assert_true(copies(&of[i].from, &of[i].to, 48000) > 1);
         assert_int_equal(copies(&of[i].from, &of[i].to, 48000), 0);
     }
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) assert_int_equal(copies(&of[i].from, &of[i].to, 48000), 0);
-    attach_lists_drop();
+    peer_access_lists_drop();
     assert_true(few->refs == 1 && many->refs == 1 && pairs->refs == 1);
     assert_true(copies(&a, &b, 48000) > 1);
     tree_unref(few), tree_unref(many), tree_unref(pairs);
@@ -87,12 +87,12 @@ static void test_others(void **state)
 {
     (void)state;
     struct tree *t = parsed("s(100,20,d(10))"), *like = parsed("s(100,20,d(10))");
-    const struct attach_side base = side(theirs, t, 2, 4000), to = side(own, NULL, 0, 0);
-    struct attach_side from[] = {base, base, base, base, base};
+    const struct peer_access_side base = side(theirs, t, 2, 4000), to = side(own, NULL, 0, 0);
+    struct peer_access_side from[] = {base, base, base, base, base};
     from[1].user += 8, from[2].extent = 4004, from[3].tree = like, from[4].count = 3;
     for (int again = 0; again < 2; again++)
         for (int i = 0; i < 5; i++) assert_int_equal(copies(&from[i], &to, 1000 * from[i].count), !again);
-    struct attach_side moved = side(own + 64, NULL, 0, 0);
+    struct peer_access_side moved = side(own + 64, NULL, 0, 0);
     assert_int_equal(copies(&base, &moved, 2000), 1);
     tree_unref(t), tree_unref(like);
 }
@@ -102,28 +102,28 @@ static void test_bounds(void **state)
 {
     (void)state;
     struct tree *t = parsed("s(100,20,d(10))"), *long_one = parsed("s(150000,8,d(4))"), *big = parsed("s(100000,8,d(4))");
-    struct attach_side to = side(own, NULL, 0, 0);
-    attach_lists_drop();
+    struct peer_access_side to = side(own, NULL, 0, 0);
+    peer_access_lists_drop();
     for (int i = 0; i < 64; i++) {
-        struct attach_side from = side(theirs + i, t, 1, 0);
+        struct peer_access_side from = side(theirs + i, t, 1, 0);
         assert_int_equal(copies(&from, &to, 1000), 1);
     }
-    struct attach_side first = side(theirs, t, 1, 0), second = side(theirs + 1, t, 1, 0), more = side(theirs + 64, t, 1, 0);
+    struct peer_access_side first = side(theirs, t, 1, 0), second = side(theirs + 1, t, 1, 0), more = side(theirs + 64, t, 1, 0);
     assert_int_equal(copies(&first, &to, 1000), 0);
     assert_int_equal(copies(&more, &to, 1000), 1);
     assert_int_equal(copies(&first, &to, 1000), 0);
     assert_int_equal(copies(&second, &to, 1000), 1);
-    struct attach_side longest = side(theirs, long_one, 1, 0);
+    struct peer_access_side longest = side(theirs, long_one, 1, 0);
     assert_true(copies(&longest, &to, 600000) > 100);
     assert_true(copies(&longest, &to, 600000) > 100);
     assert_int_equal(copies(&first, &to, 1000), 0);
     for (int i = 0; i < 16; i++) {
-        struct attach_side from = side(theirs + i, big, 1, 0);
+        struct peer_access_side from = side(theirs + i, big, 1, 0);
         assert_true(copies(&from, &to, 400000) > 50);
     }
     assert_int_equal(copies(&first, &to, 1000), 1);
-    assert_int_equal(copies(&(struct attach_side){.user = (uint64_t)(uintptr_t)theirs + 15, .tree = big, .count = 1}, &to, 400000), 0);
-    attach_lists_drop();
+    assert_int_equal(copies(&(struct peer_access_side){.user = (uint64_t)(uintptr_t)theirs + 15, .tree = big, .count = 1}, &to, 400000), 0);
+    peer_access_lists_drop();
     assert_true(t->refs == 1 && long_one->refs == 1 && big->refs == 1);
     tree_unref(t), tree_unref(long_one), tree_unref(big);
 }
@@ -143,22 +143,22 @@ static void test_short(void **state)
         {"s(3000,-16,d(4))@100000", 1, 0, 12000, false},
         {"s(4,2,s(500,9,d(2)))", 1, 0, 4000, true},
     };
-    attach_short = 2048;
+    peer_access_short = 2048;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[64];
         snprintf(text, sizeof text, "s(%d,300,d(100))", (int)of[i].bytes / 100);
         struct tree *t = parsed(of[i].tree), *apart = parsed(text);
-        struct attach_side from = side(theirs, t, of[i].count, of[i].extent), flat = side(own + 7, NULL, 0, 0);
-        struct attach_side laid = side(own, apart, 1, 0);
-        long before = atomic_load(&attach_runs_read), runs = (long)(layout_runs(t) * of[i].count);
+        struct peer_access_side from = side(theirs, t, of[i].count, of[i].extent), flat = side(own + 7, NULL, 0, 0);
+        struct peer_access_side laid = side(own, apart, 1, 0);
+        long before = atomic_load(&peer_access_runs_read), runs = (long)(layout_runs(t) * of[i].count);
         copies(&from, &flat, of[i].bytes);
-        long read = atomic_load(&attach_runs_read) - before;
+        long read = atomic_load(&peer_access_runs_read) - before;
         if ((read * 2 < runs) != of[i].merged) fail_msg("%s: %ld reads of %ld runs", of[i].tree, read, runs);
         copies(&from, &laid, of[i].bytes);
         tree_unref(t), tree_unref(apart);
     }
-    attach_lists_drop();
-    attach_short = 0;
+    peer_access_lists_drop();
+    peer_access_short = 0;
 }
 
 /* Up to the last byte before a page that is not there. */
@@ -167,16 +167,16 @@ static void test_edge(void **state)
     (void)state;
     struct tree *t = parsed("s(2048,8,d(4))");
     unsigned char *at = mmap(NULL, 6 * SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct attach_side from = side(at + SMALL + 4, t, 1, 0), to = side(own, NULL, 0, 0);
+    struct peer_access_side from = side(at + SMALL + 4, t, 1, 0), to = side(own, NULL, 0, 0);
     assert_true(at != MAP_FAILED);
     munmap(at, SMALL), munmap(at + 5 * SMALL, SMALL);
-    attach_short = 2048;
+    peer_access_short = 2048;
     copies(&from, &to, 2 * SMALL);
     munmap(at + 2 * SMALL, SMALL);
-    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    assert_false(peer_access_copy(self, &from, &to, 2 * SMALL));
     munmap(at + SMALL, 4 * SMALL);
-    attach_lists_drop();
-    attach_short = 0;
+    peer_access_lists_drop();
+    peer_access_short = 0;
     tree_unref(t);
 }
 
@@ -186,16 +186,16 @@ static void test_gone(void **state)
     (void)state;
     struct tree *t = parsed("s(2048,8,d(4))");
     unsigned char *at = mmap(NULL, 4 * SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct attach_side from = side(at, t, 1, 0), to = side(own, NULL, 0, 0);
+    struct peer_access_side from = side(at, t, 1, 0), to = side(own, NULL, 0, 0);
     assert_true(at != MAP_FAILED);
     assert_true(copies(&from, &to, 2 * SMALL) > 1);
     assert_int_equal(copies(&from, &to, 2 * SMALL), 0);
     munmap(at + 2 * SMALL, 2 * SMALL);
-    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    assert_false(peer_access_copy(self, &from, &to, 2 * SMALL));
     munmap(at, 2 * SMALL);
-    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
-    attach_lists_drop();
-    assert_false(attach_copy(self, &from, &to, 2 * SMALL));
+    assert_false(peer_access_copy(self, &from, &to, 2 * SMALL));
+    peer_access_lists_drop();
+    assert_false(peer_access_copy(self, &from, &to, 2 * SMALL));
     assert_int_equal(t->refs, 1);
     tree_unref(t);
 }

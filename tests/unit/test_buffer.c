@@ -33,9 +33,9 @@ static size_t used(void)
 
 static bool gives_back(size_t mib, size_t kept)
 {
-    struct buffer *b = buffer_get(device, BUFFER_DEVICE, mib * MIB);
+    struct pool_buffer *b = mempool_get(device, BUFFER_DEVICE, mib * MIB);
     size_t before = used();
-    buffer_put(b);
+    mempool_put(b);
     return b && used() == before - mib + kept;
 }
 
@@ -53,10 +53,10 @@ static bool keeps_what_is_set(void)
 static bool keeps_nothing_where_memory_is_short(void)
 {
     CUdeviceptr program;
-    struct buffer *b;
-    if (!begin() || !gives_back(2, 2) || !(b = buffer_get(device, BUFFER_DEVICE, LARGE * MIB))) return false;
+    struct pool_buffer *b;
+    if (!begin() || !gives_back(2, 2) || !(b = mempool_get(device, BUFFER_DEVICE, LARGE * MIB))) return false;
     if (driver->cuMemAlloc(&program, (TOTAL - LARGE - MOST) * MIB)) return false;
-    buffer_put(b);
+    mempool_put(b);
     return used() == TOTAL - LARGE - MOST;
 }
 

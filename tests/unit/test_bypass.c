@@ -10,13 +10,13 @@
 enum { BYTES = 65536, MESSAGES = 2000 };
 
 /* So many messages, which take that long by each way; returns those that went past the caches. */
-static int send(struct bypass *b, int messages, const int64_t ns[2])
+static int send(struct nontemporal *b, int messages, const int64_t ns[2])
 {
     int past = 0;
     for (int i = 0; i < messages; i++) {
-        struct bypass_turn t = bypass_next(b);
+        struct nontemporal_turn t = nontemporal_next(b);
         past += t.past;
-        if (t.timed) bypass_learn(t, ns[t.past], BYTES);
+        if (t.timed) nontemporal_learn(t, ns[t.past], BYTES);
     }
     return past;
 }
@@ -32,12 +32,12 @@ static void test_quicker_way_stays(void **state)
     (void)state;
     if (!BYPASS_THERE) skip();
     const int64_t far[] = {43000, 13000}, near[] = {11000, 13000}, alike[] = {11000, 10800};
-    expect_few(MESSAGES - send(bypass_row(1, false), MESSAGES, far));
-    expect_few(MESSAGES - send(bypass_row(2, true), MESSAGES, far));
-    expect_few(send(bypass_row(3, false), MESSAGES, near));
-    expect_few(send(bypass_row(4, true), MESSAGES, near));
-    expect_few(send(bypass_row(5, false), MESSAGES, alike));
-    expect_few(MESSAGES - send(bypass_row(6, true), MESSAGES, alike));
+    expect_few(MESSAGES - send(nontemporal_row(1, false), MESSAGES, far));
+    expect_few(MESSAGES - send(nontemporal_row(2, true), MESSAGES, far));
+    expect_few(send(nontemporal_row(3, false), MESSAGES, near));
+    expect_few(send(nontemporal_row(4, true), MESSAGES, near));
+    expect_few(send(nontemporal_row(5, false), MESSAGES, alike));
+    expect_few(MESSAGES - send(nontemporal_row(6, true), MESSAGES, alike));
 }
 
 static void test_it_changes(void **state)
@@ -45,7 +45,7 @@ static void test_it_changes(void **state)
     (void)state;
     if (!BYPASS_THERE) skip();
     const int64_t far[] = {43000, 13000}, near[] = {11000, 13000}, nearer[] = {3000, 13000};
-    struct bypass *b = bypass_row(7, false);
+    struct nontemporal *b = nontemporal_row(7, false);
     for (int i = 0; i < 4; i++) {
         send(b, MESSAGES, near);
         expect_few(MESSAGES - send(b, MESSAGES, far));   /* where the way that stays shows it, at once; */
@@ -60,11 +60,11 @@ static void test_noise(void **state)
     (void)state;
     if (!BYPASS_THERE) skip();
     int past = 0;
-    struct bypass *b = bypass_row(8, false);
+    struct nontemporal *b = nontemporal_row(8, false);
     for (int i = 0; i < MESSAGES; i++) {
-        struct bypass_turn t = bypass_next(b);
+        struct nontemporal_turn t = nontemporal_next(b);
         past += t.past;
-        if (t.timed) bypass_learn(t, (t.past ? 13000 : 11000) * (i % 10 == 3 ? 10 : 1), BYTES);
+        if (t.timed) nontemporal_learn(t, (t.past ? 13000 : 11000) * (i % 10 == 3 ? 10 : 1), BYTES);
     }
     assert_in_range(past, 1, MESSAGES / 10);
 }
@@ -72,24 +72,24 @@ static void test_noise(void **state)
 static void test_what_tells_nothing(void **state)
 {
     (void)state;
-    struct bypass *b = bypass_row(9, false);
+    struct nontemporal *b = nontemporal_row(9, false);
     const int64_t ns[] = {11000, 0};
-    assert_ptr_equal(b, bypass_row(9, true));
-    assert_false(bypass_stays(b));
+    assert_ptr_equal(b, nontemporal_row(9, true));
+    assert_false(nontemporal_stays(b));
     send(b, MESSAGES, ns);
-    bypass_learn((struct bypass_turn){b, true, true}, 5, 0);
-    assert_false(bypass_stays(b));
+    nontemporal_learn((struct nontemporal_turn){b, true, true}, 5, 0);
+    assert_false(nontemporal_stays(b));
 }
 
 static void test_another_key(void **state)
 {
     (void)state;
     const int64_t far[] = {43000, 13000};
-    struct bypass *b = bypass_row(10, false);
+    struct nontemporal *b = nontemporal_row(10, false);
     send(b, MESSAGES, far);
     for (uint64_t key = 11; key < 100000; key++) {
-        if (bypass_row(key, false) != b) continue;
-        assert_false(bypass_stays(b));
+        if (nontemporal_row(key, false) != b) continue;
+        assert_false(nontemporal_stays(b));
         return;
     }
     fail_msg("no other key has that row");
@@ -103,8 +103,8 @@ static void test_copy(void **state)
     for (size_t at = 0; at <= 64; at += 16)
         for (size_t n = 0; n <= 300; n++) {
             memset(to, 0, sizeof to);
-            bypass_copy(to + at, from + n % 13, n);
-            bypass_end();
+            nontemporal_copy(to + at, from + n % 13, n);
+            nontemporal_end();
             assert_memory_equal(to + at, from + n % 13, n);
             for (size_t i = 0; i < sizeof to; i++) assert_true((i >= at && i < at + n) || !to[i]);
         }

@@ -45,7 +45,7 @@ static bool loads(const char *key, const char *expected, size_t size)
 {
     void *data = NULL;
     size_t bytes = 0;
-    if (cache_load(key, &data, &bytes)) return false;
+    if (module_cache_load(key, &data, &bytes)) return false;
     assert_int_equal(bytes, size);
     assert_memory_equal(data, expected, size);
     free(data);
@@ -55,18 +55,18 @@ static bool loads(const char *key, const char *expected, size_t size)
 static void stored_and_loaded(void **state)
 {
     (void)state;
-    char *key = cache_key("s(4,16,d(8))", "", "sm_90", 13, 0), *other = cache_key("s(4,16,d(8))", "", "sm_80", 13, 0);
-    char *newer = cache_key("s(4,16,d(8))", "", "sm_90", 13, 1);
+    char *key = module_cache_key("s(4,16,d(8))", "", "sm_90", 13, 0), *other = module_cache_key("s(4,16,d(8))", "", "sm_80", 13, 0);
+    char *newer = module_cache_key("s(4,16,d(8))", "", "sm_90", 13, 1);
     assert_string_not_equal(key, other);
     assert_false(loads(key, "", 0));
-    cache_store(key, "module\0text", 11);
+    module_cache_store(key, "module\0text", 11);
     assert_true(loads(key, "module\0text", 11));
     assert_false(loads(other, "", 0));
     assert_false(loads(newer, "", 0));
-    cache_store(key, "", 0);
+    module_cache_store(key, "", 0);
     assert_true(loads(key, "", 0));
     assert_string_not_equal(only_file(), "");
-    cache_remove(key);
+    module_cache_remove(key);
     assert_false(loads(key, "", 0));
     free(key);
     free(other);
@@ -87,7 +87,7 @@ static void damaged(void **state)
     (void)state;
     char whole[512], bad[512], path[512];
     empty_folder();
-    cache_store("key", "payload", 7);
+    module_cache_store("key", "payload", 7);
     snprintf(path, sizeof path, "%s", only_file());
     FILE *f = fopen(path, "r");
     size_t size = fread(whole, 1, sizeof whole, f);
@@ -107,7 +107,7 @@ static void damaged(void **state)
     bad[size] = 'x';
     write_bytes(path, bad, size + 1);
     assert_false(loads("key", "", 0));
-    cache_store("key", "payload", 7);
+    module_cache_store("key", "payload", 7);
     assert_true(loads("key", "payload", 7));
 }
 
@@ -117,19 +117,19 @@ static void foreign(void **state)
     (void)state;
     char first[512], second[512];
     empty_folder();
-    cache_store("one", "1", 1);
+    module_cache_store("one", "1", 1);
     snprintf(first, sizeof first, "%s", only_file());
     empty_folder();
-    cache_store("two", "2", 1);
+    module_cache_store("two", "2", 1);
     snprintf(second, sizeof second, "%s", only_file());
     assert_int_equal(rename(second, first), 0);
     assert_false(loads("one", "", 0));
-    cache_store("one", "1", 1);
+    module_cache_store("one", "1", 1);
     assert_true(loads("one", "1", 1));
     unlink(first);
     assert_int_equal(mkdir(first, 0777), 0);
     assert_false(loads("one", "", 0));
-    cache_store("one", "1", 1);
+    module_cache_store("one", "1", 1);
     assert_false(loads("one", "", 0));
     rmdir(first);
 }
@@ -154,13 +154,13 @@ static void listing(void **state)
     struct listed l = {0};
     char path[512];
     empty_folder();
-    cache_store("one", "12", 2);
-    snprintf(path, sizeof path, "%s/0123.cubin", cache_dir());
+    module_cache_store("one", "12", 2);
+    snprintf(path, sizeof path, "%s/0123.cubin", module_cache_dir());
     write_bytes(path, "rubbish", 7);
-    snprintf(path, sizeof path, "%s/0123.cubin.a8d7f6", cache_dir());
+    snprintf(path, sizeof path, "%s/0123.cubin.a8d7f6", module_cache_dir());
     write_bytes(path, "unfinished", 10);
-    cache_store("two", "345", 3);
-    assert_int_equal(cache_list(list_one, &l), 3);
+    module_cache_store("two", "345", 3);
+    assert_int_equal(module_cache_list(list_one, &l), 3);
     assert_true(l.whole == 2 && l.damaged == 1 && l.bytes == 5);
     empty_folder();
 }
@@ -174,12 +174,12 @@ static void named_by_kind(void **state)
     for (int i = 0; i < 3; i++) {
         struct listed l = {0};
         empty_folder();
-        cache_store(keys[i], "12", 2);
+        module_cache_store(keys[i], "12", 2);
         const char *name = only_file();
         assert_string_equal(name + strlen(name) - strlen(endings[i]), endings[i]);
-        assert_int_equal(cache_list(list_one, &l), 1);
+        assert_int_equal(module_cache_list(list_one, &l), 1);
         assert_true(loads(keys[i], "12", 2));
-        cache_trim(1);
+        module_cache_trim(1);
         assert_string_equal(only_file(), "");
     }
 }
@@ -198,8 +198,8 @@ static void concurrent(void **state)
         for (int i = 0; i < ROUNDS; i++) {
             void *data;
             size_t bytes;
-            cache_store("shared", text, BYTES);
-            if (cache_load("shared", &data, &bytes)) _exit(1);
+            module_cache_store("shared", text, BYTES);
+            if (module_cache_load("shared", &data, &bytes)) _exit(1);
             for (size_t n = 0; n < bytes; n++)
                 if (((char *)data)[n] != ((char *)data)[0] || bytes != BYTES) _exit(1);
             free(data);
@@ -218,22 +218,22 @@ static void one_makes_it(void **state)
 {
     (void)state;
     enum { RANKS = 6 };
-    char *key = cache_key("s(7,16,d(8))", "", "sm_90", 13, 0);
+    char *key = module_cache_key("s(7,16,d(8))", "", "sm_90", 13, 0);
     int made[2], status;
     empty_folder();
-    cache_store("another", "x", 1);   /* makes the folder */
+    module_cache_store("another", "x", 1);   /* makes the folder */
     assert_int_equal(pipe(made), 0);
     for (int i = 0; i < RANKS; i++) {
         if (fork()) continue;
         void *data;
         size_t bytes;
-        int lock = cache_lock(key, NULL);
+        int lock = module_cache_lock(key, NULL);
         if (lock < 0) _exit(1);
-        if (cache_load(key, &data, &bytes) != 0) {
+        if (module_cache_load(key, &data, &bytes) != 0) {
             if (write(made[1], "m", 1) != 1) _exit(1);
-            cache_store(key, "module", 6);
+            module_cache_store(key, "module", 6);
         }
-        cache_unlock(lock, key);
+        module_cache_unlock(lock, key);
         _exit(0);
     }
     close(made[1]);
@@ -251,18 +251,18 @@ static void one_makes_it(void **state)
 static void forked_while_locked(void **state)
 {
     (void)state;
-    char *key = cache_key("s(8,16,d(8))", "", "sm_90", 13, 0), byte;
+    char *key = module_cache_key("s(8,16,d(8))", "", "sm_90", 13, 0), byte;
     int goes_on[2];
     empty_folder();
     assert_int_equal(pipe(goes_on), 0);
-    int lock = cache_lock(key, NULL), waiting = open(only_file(), O_RDWR | O_CLOEXEC);
+    int lock = module_cache_lock(key, NULL), waiting = open(only_file(), O_RDWR | O_CLOEXEC);
     assert_true(lock >= 0 && waiting >= 0);
     pid_t child = fork();
     if (!child) {
         close(goes_on[1]);
         _exit(read(goes_on[0], &byte, 1) != 0);
     }
-    cache_unlock(lock, key);
+    module_cache_unlock(lock, key);
     assert_int_equal(flock(waiting, LOCK_EX | LOCK_NB), 0);
     close(waiting), close(goes_on[0]), close(goes_on[1]);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -279,24 +279,24 @@ static void bounded(void **state)
     size_t bytes;
     empty_folder();
     for (int i = 0; i < 4; i++) {
-        cache_store(keys[i], payload, sizeof payload);
-        char *path = cache_path(keys[i], ".cubin");
+        module_cache_store(keys[i], payload, sizeof payload);
+        char *path = module_cache_path(keys[i], ".cubin");
         assert_non_null(path);
         const struct timespec used[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
         assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
         free(path);
     }
-    assert_int_equal(cache_load("first", &data, &bytes), 0);
+    assert_int_equal(module_cache_load("first", &data, &bytes), 0);
     free(data);
-    cache_trim(100000);
-    assert_int_equal(cache_load("second", &data, &bytes), 0);   /* within the bound nothing goes */
+    module_cache_trim(100000);
+    assert_int_equal(module_cache_load("second", &data, &bytes), 0);   /* within the bound nothing goes */
     free(data);
-    cache_trim(3500);   /* down to 2625: two of them */
-    assert_int_equal(cache_load("third", &data, &bytes), -1);
-    assert_int_equal(cache_load("fourth", &data, &bytes), -1);
-    assert_int_equal(cache_load("first", &data, &bytes), 0);
+    module_cache_trim(3500);   /* down to 2625: two of them */
+    assert_int_equal(module_cache_load("third", &data, &bytes), -1);
+    assert_int_equal(module_cache_load("fourth", &data, &bytes), -1);
+    assert_int_equal(module_cache_load("first", &data, &bytes), 0);
     free(data);
-    assert_int_equal(cache_load("second", &data, &bytes), 0);
+    assert_int_equal(module_cache_load("second", &data, &bytes), 0);
     free(data);
 }
 
@@ -324,16 +324,16 @@ static void left_behind(void **state)
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         empty_folder();
         char *path = lies_there(left[i], 0);
-        cache_trim(CACHE_BYTES_MAX);
+        module_cache_trim(CACHE_BYTES_MAX);
         assert_int_equal(stat(path, &st), 0);
         lies_there(left[i], 1);
-        cache_trim(CACHE_BYTES_MAX);
+        module_cache_trim(CACHE_BYTES_MAX);
         assert_int_equal(stat(path, &st), -1);
     }
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         empty_folder();
         char *path = lies_there(kept[i], 300);
-        cache_trim(CACHE_BYTES_MAX);
+        module_cache_trim(CACHE_BYTES_MAX);
         assert_int_equal(stat(path, &st), 0);
     }
     empty_folder();
@@ -368,9 +368,9 @@ static int store_twice(void)
 {
     void *data;
     size_t bytes;
-    cache_store("a", "1", 1);
-    cache_store("b", "1", 1);
-    return cache_load("a", &data, &bytes) == -1 && cache_list(list_one, NULL) == -1 ? 0 : 1;
+    module_cache_store("a", "1", 1);
+    module_cache_store("b", "1", 1);
+    return module_cache_load("a", &data, &bytes) == -1 && module_cache_list(list_one, NULL) == -1 ? 0 : 1;
 }
 
 int main(int argc, char **argv)

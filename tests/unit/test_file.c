@@ -211,7 +211,7 @@ static bool caches(void)
 {
     void *data;
     size_t bytes;
-    if (cache_load("sm_90 key", &data, &bytes)) return false;
+    if (module_cache_load("sm_90 key", &data, &bytes)) return false;
     free(data);
     return true;
 }
@@ -220,9 +220,9 @@ static bool caches_nothing(void)
 {
     char command[300];
     if (caches()) return false;
-    cache_store("sm_90 other", "y", 1);
-    int lock = cache_lock("sm_90 other", NULL);
-    cache_unlock(lock, "sm_90 other");
+    module_cache_store("sm_90 other", "y", 1);
+    int lock = module_cache_lock("sm_90 other", NULL);
+    module_cache_unlock(lock, "sm_90 other");
     snprintf(command, sizeof command, "test $(ls %s/cache | wc -l) = 1", folder);
     return lock < 0 && !system(command);
 }
@@ -235,14 +235,14 @@ static bool not_cached(void)
 static bool caches_store(void)
 {
     umask(0);
-    cache_store("sm_90 key", "x", 1);
+    module_cache_store("sm_90 key", "x", 1);
     return caches();
 }
 
 static char *module(void)
 {
     static char path[512];
-    char *made = cache_path("sm_90 key", ".cubin");
+    char *made = module_cache_path("sm_90 key", ".cubin");
     snprintf(path, sizeof path, "%s", made);
     free(made);
     return path;
@@ -351,7 +351,7 @@ static bool cut(void)
     int fd[2];
     for (int i = 0; i < 2; i++) {
         fd[i] = file_make(path_of(i ? "one" : "other"), &why);
-        memory[i] = fd[i] >= 0 && !ftruncate(fd[i], BYTES) ? guard_map(fd[i], BYTES, PROT_READ | PROT_WRITE, 0, &lost[i]) : NULL;
+        memory[i] = fd[i] >= 0 && !ftruncate(fd[i], BYTES) ? sigbus_guard_map(fd[i], BYTES, PROT_READ | PROT_WRITE, 0, &lost[i]) : NULL;
         if (!memory[i]) return false;
         memset(memory[i], 'x', BYTES);
     }
@@ -359,15 +359,15 @@ static bool cut(void)
     bool right = is(memory[0], 0) && lost[0] && is(memory[1], 'x') && !lost[1];
     memset(memory[0], 'y', BYTES);
     right = right && is(memory[0], 'y');
-    guard_unmap(memory[0]);
+    sigbus_guard_unmap(memory[0]);
     /* The entry serves the next file. */
     lost[0] = false;
-    if (ftruncate(fd[0], BYTES) || !(memory[0] = guard_map(fd[0], BYTES, PROT_READ, 0, &lost[0]))) return false;
+    if (ftruncate(fd[0], BYTES) || !(memory[0] = sigbus_guard_map(fd[0], BYTES, PROT_READ, 0, &lost[0]))) return false;
     right = right && is(memory[0], 0) && !lost[0];
     if (ftruncate(fd[0], 0) || ftruncate(fd[1], 0)) return false;
     memset(memory[1], 'z', BYTES);
     right = right && is(memory[0], 0) && lost[0] && is(memory[1], 'z') && lost[1];
-    guard_unmap(memory[0]), guard_unmap(memory[1]);
+    sigbus_guard_unmap(memory[0]), sigbus_guard_unmap(memory[1]);
     return right;
 }
 
@@ -388,7 +388,7 @@ static bool others(void)
     const char *why;
     int fd = file_make(path_of("other"), &why);
     signal(SIGBUS, on_bus);
-    if (fd < 0 || ftruncate(fd, BYTES) || !guard_map(fd, BYTES, PROT_READ, 0, &lost)) return false;
+    if (fd < 0 || ftruncate(fd, BYTES) || !sigbus_guard_map(fd, BYTES, PROT_READ, 0, &lost)) return false;
     unguarded = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return unguarded != MAP_FAILED && !ftruncate(fd, 0) && is(unguarded, 0) && handed && !lost;
 }

@@ -366,8 +366,8 @@ static void refused(void **state)
     snprintf(arch, sizeof arch, "sm_%d", device->arch);
     const struct nvrtc *n = nvrtc_get(&why);
     assert_non_null(n);
-    char *key = cache_key("s(9,48,d(8))", "", arch, n->major, n->minor);
-    cache_store(key, "rubbish", 7);
+    char *key = module_cache_key("s(9,48,d(8))", "", arch, n->major, n->minor);
+    module_cache_store(key, "rubbish", 7);
     struct tree *t = tree_stride(0, 9, 48, tree_dense(0, 8, &why), &why);
     struct kernel *k = kernel_get(t, &why);
     kernel_wait(k);
@@ -375,7 +375,7 @@ static void refused(void **state)
     check_moves(k, t, 8, KERNEL_SPECIAL, 4);
     void *data;
     size_t bytes;
-    assert_int_equal(cache_load(key, &data, &bytes), 0);
+    assert_int_equal(module_cache_load(key, &data, &bytes), 0);
     assert_true(bytes > 7);
     free(data);
     kernel_put(k);
@@ -387,19 +387,19 @@ static void refused(void **state)
 static void lasting_sizes(void)
 {
     for (size_t bytes = 1; bytes < (size_t)1 << 22; bytes += bytes / 5 + 1) {
-        struct buffer *b = buffer_get(device, BUFFER_LASTING, bytes), *again;
+        struct pool_buffer *b = mempool_get(device, BUFFER_LASTING, bytes), *again;
         assert_in_range(b->bytes, bytes, bytes < 4096 ? 4096 : bytes + bytes / 16);
         assert_int_equal(b->bytes % 256, 0);
-        buffer_put(b);
-        again = buffer_get(device, BUFFER_LASTING, bytes);
+        mempool_put(b);
+        again = mempool_get(device, BUFFER_LASTING, bytes);
         assert_ptr_equal(again, b);
-        buffer_put(again);
+        mempool_put(again);
     }
-    struct buffer *b = buffer_get(device, BUFFER_LASTING, 65536), *taken;
-    buffer_put(b);
-    taken = buffer_get(device, BUFFER_DEVICE, 40000);
+    struct pool_buffer *b = mempool_get(device, BUFFER_LASTING, 65536), *taken;
+    mempool_put(b);
+    taken = mempool_get(device, BUFFER_DEVICE, 40000);
     assert_ptr_equal(taken, b);
-    buffer_put(taken);
+    mempool_put(taken);
 }
 
 static void places(void **state)
@@ -413,7 +413,7 @@ static void places(void **state)
     assert_ptr_equal(device_of((void *)(uintptr_t)(user_memory + 5)), device);
     assert_ptr_equal(device_default(), device);
     assert_int_equal(device_enter(device), 0);
-    struct buffer *pinned = buffer_get(device, BUFFER_PINNED, 5000), *b = buffer_get(device, BUFFER_DEVICE, 5000);
+    struct pool_buffer *pinned = mempool_get(device, BUFFER_PINNED, 5000), *b = mempool_get(device, BUFFER_DEVICE, 5000);
     device_leave(device);
     assert_true(pinned && b && pinned->bytes == 8192 && b->bytes == 8192);
     memset(pinned->host, 1, pinned->bytes);
@@ -421,11 +421,11 @@ static void places(void **state)
     assert_true(device_accessible(pinned->host, pinned->bytes));
     assert_false(device_accessible(pinned->host, pinned->bytes + 1));
     assert_false(device_accessible(&local, 1));
-    buffer_put(pinned);
-    buffer_put(b);
-    assert_ptr_equal(buffer_get(device, BUFFER_DEVICE, 8192), b);
-    buffer_put(b);
-    assert_null(buffer_get(device, BUFFER_DEVICE, SIZE_MAX));
+    mempool_put(pinned);
+    mempool_put(b);
+    assert_ptr_equal(mempool_get(device, BUFFER_DEVICE, 8192), b);
+    mempool_put(b);
+    assert_null(mempool_get(device, BUFFER_DEVICE, SIZE_MAX));
     lasting_sizes();
     driver->cuCtxGetCurrent(&after);
     assert_ptr_equal(before, after);
@@ -631,7 +631,7 @@ static void stuck(void **state)
     for (int i = 0; i < CROWD; i++) {
         all[i] = numbered(6, i);
         pthread_mutex_lock(&kernel_lock);
-        worker_forget(all[i]);
+        compile_queue_forget(all[i]);
         pthread_mutex_unlock(&kernel_lock);
         atomic_store(&module_of(kernel_code(all[i]), device)->stage, STAGE_READY);
     }

@@ -184,7 +184,7 @@ static struct end end_of(int type, int64_t count)
  */
 
 struct work {
-    struct link_job job[JOBS];
+    struct typed_copy_job job[JOBS];
     struct end end[JOBS][2];
     int64_t origin[JOBS][2];
     int n;
@@ -193,11 +193,11 @@ struct work {
 /* A job in region number w->n of both memories: all bytes that both have, or a part. */
 static void add(struct work *w, struct end from, struct end to, bool whole)
 {
-    struct link_job *job = &w->job[w->n];
+    struct typed_copy_job *job = &w->job[w->n];
     struct end *end = w->end[w->n];
     int64_t all = from.at.count < to.at.count ? from.at.count : to.at.count;
     end[0] = from, end[1] = to;
-    struct link_side *side[2] = {&job->from, &job->to};
+    struct typed_copy_side *side[2] = {&job->from, &job->to};
     for (int i = 0; i < 2; i++) {
         const struct tree *t = end[i].tree;
         int64_t shift = random_from(0, 2) ? 0 : random_from(0, 15);
@@ -205,7 +205,7 @@ static void add(struct work *w, struct end from, struct end to, bool whole)
         if (random_from(0, 2)) origin += (16 - origin % 16) % 16 - (origin % 16 ? 16 : 0) + shift / 8 * 8;
         if (origin + end[i].low < w->n * REGION) origin += 16;
         w->origin[w->n][i] = origin;
-        *side[i] = (struct link_side){t, end[i].kernel, memory[i] + (uint64_t)(origin + (t ? t->off : 0)),
+        *side[i] = (struct typed_copy_side){t, end[i].kernel, memory[i] + (uint64_t)(origin + (t ? t->off : 0)),
                                       end[i].extent, end[i].count};
     }
     job->bytes = whole || all == 0 ? all : random_from(0, all);
@@ -234,15 +234,15 @@ static void fill_both(void)
 /* Moves it, looks at every byte, and returns what the driver was asked for. */
 static struct simgpu_counts check(struct work *w)
 {
-    struct link_batch batch = {0};
+    struct typed_copy_batch batch = {0};
     struct simgpu_counts before, after;
     int launches = 0;
     fill_both();
     counts_now(&before);
-    assert_int_equal(link_move(&batch, device, stream, w->job, w->n, &launches), 0);
+    assert_int_equal(typed_copy_move(&batch, device, stream, w->job, w->n, &launches), 0);
     assert_int_equal(stream_wait(device, stream), 0);
     counts_now(&after);
-    link_end(&batch);
+    typed_copy_end(&batch);
     for (int i = 0; i < w->n; i++)
         for (int64_t b = 0; b < w->job[i].bytes; b++)
             held[1][w->origin[i][1] + w->end[i][1].at.at[b]] = held[0][w->origin[i][0] + w->end[i][0].at.at[b]];
@@ -257,9 +257,9 @@ static struct simgpu_counts check(struct work *w)
     return after;
 }
 
-static struct link_job any_job(void)
+static struct typed_copy_job any_job(void)
 {
-    return (struct link_job){.bytes = 0};
+    return (struct typed_copy_job){.bytes = 0};
 }
 
 /*
@@ -283,7 +283,7 @@ static struct end face(const int64_t size[3])
 
 static void add_face(struct work *w, const int64_t where[3])
 {
-    struct link_job *job = &w->job[w->n];
+    struct typed_copy_job *job = &w->job[w->n];
     int64_t size[3], at[2] = {0, 0};
     for (int d = 0; d < 3; d++) {
         size[d] = where[d] ? R : N;
@@ -293,7 +293,7 @@ static void add_face(struct work *w, const int64_t where[3])
     for (int i = 0; i < 2; i++) {
         struct end e = w->end[w->n][i] = face(size);
         w->origin[w->n][i] = at[i] * 4;
-        *(i ? &job->to : &job->from) = (struct link_side){e.tree, e.kernel, memory[i] + (uint64_t)at[i] * 4, 0, 1};
+        *(i ? &job->to : &job->from) = (struct typed_copy_side){e.tree, e.kernel, memory[i] + (uint64_t)at[i] * 4, 0, 1};
     }
     job->bytes = w->end[w->n++][0].at.count;
 }
@@ -302,9 +302,9 @@ static void add_face(struct work *w, const int64_t where[3])
 static void faces(void **state)
 {
     static struct work w;
-    struct link_job none = any_job();
+    struct typed_copy_job none = any_job();
     (void)state;
-    link_wait(device, &none, 1);
+    typed_copy_wait(device, &none, 1);
     for (int f = 0; f < 27; f++)
         if (f != 13) add_face(&w, (const int64_t[]){f / 9 - 1, f / 3 % 3 - 1, f % 3 - 1});
     for (int i = 0; i < 3; i++) {
@@ -326,9 +326,9 @@ static void faces(void **state)
 static void lists(void **state)
 {
     static struct work w;
-    struct link_job none = any_job();
+    struct typed_copy_job none = any_job();
     (void)state;
-    link_wait(device, &none, 1);
+    typed_copy_wait(device, &none, 1);
     for (int round = 0; round < 30; round++) {
         int n = round % 3 ? (int)random_from(2, 26) : (int)random_from(2, JOBS);
         int64_t unit = (int64_t)1 << random_from(0, 4);
@@ -352,9 +352,9 @@ static void lists(void **state)
 static void anything(void **state)
 {
     static struct work w;
-    struct link_job none = any_job();
+    struct typed_copy_job none = any_job();
     (void)state;
-    link_wait(device, &none, 1);
+    typed_copy_wait(device, &none, 1);
     for (int round = 0; round < 12; round++) {
         random_types(round % 3 == 0);
         for (int again = 0; again < 4; again++) {
@@ -372,7 +372,7 @@ static void anything(void **state)
     }
 }
 
-static bool served_by_pair(const struct link_job *job)
+static bool served_by_pair(const struct typed_copy_job *job)
 {
     struct kernel *k = pair_get(job);
     bool ready = k && module_stage(module_of(k, device)) == STAGE_READY;
@@ -389,12 +389,12 @@ static void pairs(void **state)
         random_types(false);
         for (int i = 0; i < 10; i++) {
             int from = (int)random_from(0, TYPES - 1), to = i % 3 ? (int)random_from(0, TYPES - 1) : from;
-            if (link_plain(&(struct link_side){.tree = types[from]}, INT64_MAX)) continue;
+            if (typed_copy_plain(&(struct typed_copy_side){.tree = types[from]}, INT64_MAX)) continue;
             for (int again = 0; again < 8; again++) {
                 add(&w, end_of(from, 0), end_of(to, 0), again % 2);
-                bool both = w.job[0].bytes > 0 && !link_plain(&w.job[0].from, w.job[0].bytes)
-                            && !link_plain(&w.job[0].to, w.job[0].bytes);
-                if (both) link_wait(device, w.job, 1);
+                bool both = w.job[0].bytes > 0 && !typed_copy_plain(&w.job[0].from, w.job[0].bytes)
+                            && !typed_copy_plain(&w.job[0].to, w.job[0].bytes);
+                if (both) typed_copy_wait(device, w.job, 1);
                 struct simgpu_counts did = check(&w);
                 if (both) {
                     struct stridec_link told[NEST_LINKS];
@@ -413,15 +413,15 @@ static void pairs(void **state)
 static void large(void **state)
 {
     static struct work w;
-    struct link_job none = any_job();
+    struct typed_copy_job none = any_job();
     (void)state;
-    link_wait(device, &none, 1);
+    typed_copy_wait(device, &none, 1);
     type_set(0, made(tree_stride(0, 8192, 160, made(tree_dense(0, 136, &trees_why)), &trees_why)));
     type_set(1, made(tree_stride(0, 16384, 80, made(tree_dense(0, 68, &trees_why)), &trees_why)));
     for (int i = 0; i < 3; i++) {
         add(&w, end_of(i % 2, 1), end_of(1, 1), i != 1);
         if (w.job[0].bytes <= 1 << 20) w.job[0].bytes = (1 << 20) + 4;
-        link_wait(device, w.job, 1);
+        typed_copy_wait(device, w.job, 1);
         struct simgpu_counts did = check(&w);
         assert_false(served_by_pair(w.job));
         assert_in_range(did.launches, 1, 2);
@@ -435,14 +435,14 @@ static void large(void **state)
 static void ways(void **state)
 {
     static struct work w;
-    struct link_job none = any_job();
+    struct typed_copy_job none = any_job();
     (void)state;
-    link_wait(device, &none, 1);
+    typed_copy_wait(device, &none, 1);
     for (int i = 0; i < TYPES; i++) type_set(i, cuboid(4, 4 + i, 160));
     for (int i = 0; i < 2; i++) kernel_wait(kernels[i]);
     for (int i = 0; i < 3; i++) {
         add(&w, end_of(0, 1), end_of(1, 1), true);
-        if (i == 2) link_wait(device, w.job, 1);
+        if (i == 2) typed_copy_wait(device, w.job, 1);
         struct simgpu_counts did = check(&w);
         assert_int_equal(did.launches, 1);
         assert_int_equal(did.syncs, 0);

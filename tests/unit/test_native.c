@@ -78,7 +78,7 @@ struct room {
     char *pages;
     size_t bytes;
 };
-static struct room room_of(int64_t bytes)
+static struct room shm_pool_of(int64_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = ((size_t)bytes + page - 1) / page * page;
     char *pages = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -96,9 +96,9 @@ static void run(const struct sample *s, bool pack, unsigned char *packed, unsign
 {
     unsigned char *origin = (unsigned char *)((uintptr_t)user - (uintptr_t)s->low);
     if (s->layout && pack)
-        assert_true(native_pack(s->layout, s->count, origin, packed, begin, end));
+        assert_true(host_pack_pack(s->layout, s->count, origin, packed, begin, end));
     else if (s->layout)
-        assert_true(native_unpack(s->layout, s->count, origin, packed, begin, end));
+        assert_true(host_pack_unpack(s->layout, s->count, origin, packed, begin, end));
     else if (pack)
         tree_pack(s->tree, packed, (uintptr_t)origin, s->extent, begin, end);
     else
@@ -116,7 +116,7 @@ static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
 {
     int64_t at = GUARD, to = GUARD;
     int64_t user_bytes = at + s->high - s->low + behind(), packed_bytes = to + end - begin + behind();
-    struct room user_room = room_of(user_bytes), packed_room = room_of(packed_bytes);
+    struct room user_room = shm_pool_of(user_bytes), packed_room = shm_pool_of(packed_bytes);
     unsigned char *user = user_room.at, *packed = packed_room.at;
     unsigned char *user_want = copy_of(user, user_bytes), *packed_want = copy_of(packed, packed_bytes);
     for (int64_t i = begin; i < end; i++) {
@@ -150,7 +150,7 @@ static void check_copy(const struct sample *from, const struct sample *to, int64
     unsigned char *source_want = copy_of(source, from_bytes), *target_want = copy_of(target, to_bytes);
     for (int64_t i = 0; i < bytes; i++)
         target_want[there + to->want.at[i] - to->low] = source[at + from->want.at[i] - from->low];
-    assert_true(native_copy(from->layout, from->count, (void *)((uintptr_t)source + (uintptr_t)(at - from->low)), to->layout,
+    assert_true(host_pack_copy(from->layout, from->count, (void *)((uintptr_t)source + (uintptr_t)(at - from->low)), to->layout,
                             to->count, (void *)((uintptr_t)target + (uintptr_t)(there - to->low)), bytes));
     assert_memory_equal(source, source_want, (size_t)from_bytes);
     assert_memory_equal(target, target_want, (size_t)to_bytes);
@@ -170,7 +170,7 @@ static void count_copy(const struct stridec_host *a)
 static void check_copies(const struct sample *s)
 {
     struct sample flat;
-    struct module *m = native_code(s->layout->kernel);
+    struct module *m = host_pack_code(s->layout->kernel);
     int64_t all = s->want.count;
     copied = 0;
     if (m) copying = m->host[GEN_HOST_COPY], m->host[GEN_HOST_COPY] = count_copy;
@@ -262,7 +262,7 @@ static void compiled_ranges(struct tree *t, int64_t count, int64_t extent, int r
     struct sample s;
     sample_make(&s, t, count, extent);
     sample_compile(&s);
-    assert_true(native_ready(s.layout, true) > 0 || t->kind == TREE_DENSE);
+    assert_true(host_pack_ready(s.layout, true) > 0 || t->kind == TREE_DENSE);
     check_ranges(&s, ranges);
     if (s.want.count) check_copies(&s);
     sample_free(&s);
@@ -379,7 +379,7 @@ static bool one(bool has_code)
     sample_make(&s, parsed("s(37,24,d(8))"), 1, 0), sample_make(&other, parsed("s(37,40,d(8))"), 1, 0);
     sample_compile(&s), sample_compile(&other);
     check_ranges(&s, 8);   /* whatever serves */
-    bool good = (native_ready(s.layout, true) > 0) == has_code && (native_ready(other.layout, true) > 0) == has_code;
+    bool good = (host_pack_ready(s.layout, true) > 0) == has_code && (host_pack_ready(other.layout, true) > 0) == has_code;
     check_ranges(&s, 8), check_ranges(&other, 8);
     sample_free(&s), sample_free(&other);
     kernel_finish();
@@ -419,7 +419,7 @@ static bool ignoring(void)
 
 static bool impatient(void)
 {
-    cc_patience = 1;
+    host_compiler_patience = 1;
     return one(false);
 }
 
@@ -473,8 +473,8 @@ static bool asks_after(const char *tree, int times)
     sample_compile(&s);
     unsigned char *packed = random_bytes(s.want.count), *user = random_bytes(s.high - s.low);
     for (int i = 1; i <= times; i++) {
-        native_pack(s.layout, 1, user - s.low, packed, 0, s.want.count);
-        native_pack(s.layout, 1, user - s.low, packed, 1, s.want.count);   /* the rest of it is no other use */
+        host_pack_pack(s.layout, 1, user - s.low, packed, 0, s.want.count);
+        host_pack_pack(s.layout, 1, user - s.low, packed, 1, s.want.count);   /* the rest of it is no other use */
         good = good && (stage_of(s.layout) == STAGE_NONE) == (i < times);
     }
     free(packed), free(user);
@@ -523,7 +523,7 @@ static bool stop_at_once(void)
     sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
     sample_compile(&s);
     check_ranges(&s, 4);
-    native_ready(s.layout, false);
+    host_pack_ready(s.layout, false);
     while (runs() < begun || !at_lock()) nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &start);
     kernel_finish();
@@ -542,7 +542,7 @@ static bool stop_behind_another(void)
         sample_make(&s, parsed("s(37,24,d(8))"), 1, 0);
         sample_compile(&s);
         check_ranges(&s, 4);
-        native_ready(s.layout, false);
+        host_pack_ready(s.layout, false);
         for (;;) nanosleep(&pause, NULL);
     }
     while (runs() < begun) nanosleep(&pause, NULL);
@@ -611,8 +611,8 @@ static void see_key(void *arg, const char *file, const char *key, size_t bytes)
 static bool store_junk(void)
 {
     int n = 0;
-    if (cache_list(see_key, &n) != 2) return false;
-    for (int i = 0; i < 2; i++) cache_store(keys[i], "\177ELF and no more", 16);
+    if (module_cache_list(see_key, &n) != 2) return false;
+    for (int i = 0; i < 2; i++) module_cache_store(keys[i], "\177ELF and no more", 16);
     return true;
 }
 
@@ -736,8 +736,8 @@ static void classes(void **state)
     for (int log = 0; log < 63; log++) {
         const int64_t ends[] = {(int64_t)1 << log, (int64_t)(((uint64_t)1 << (log + 1)) - 1)};
         for (int i = 0; i < 2; i++)
-            for (int class = 0; class < NATIVE_CLASSES; class++)
-                assert_int_equal(native_class_bits(class) >> native_size_log(ends[i]) & 1, native_class(ends[i]) == class);
+            for (int class = 0; class < PACK_FILTER_CLASSES; class++)
+                assert_int_equal(host_pack_class_bits(class) >> host_pack_size_log(ends[i]) & 1, host_pack_class(ends[i]) == class);
     }
 }
 

@@ -319,7 +319,7 @@ static struct gen_kernel link_of(const char *from, const char *to)
     return k;
 }
 
-static struct gen_kernel link_list(void)
+static struct gen_kernel typed_copy_list(void)
 {
     struct gen_kernel k;
     struct reason why;
@@ -330,7 +330,7 @@ static struct gen_kernel link_list(void)
 static void test_links(void **state)
 {
     if (!found) skip();
-    struct gen_kernel k = link_list();
+    struct gen_kernel k = typed_copy_list();
     compile_everywhere(k.source);
     gen_kernel_free(&k);
     for (size_t i = 0; i < COUNT(links); i++) {
@@ -346,7 +346,7 @@ static void test_links(void **state)
 static void test_link_code(void **state)
 {
     if (!found) skip();
-    struct gen_kernel k[] = {link_list(), link_of(links[0][0], links[0][1])};
+    struct gen_kernel k[] = {typed_copy_list(), link_of(links[0][0], links[0][1])};
     static const char *const entries[] = {"stridec_link_26", "stridec_link_8"};
     for (size_t i = 0; i < COUNT(k); i++) {
         char *ptx = entry_of(&k[i], entries[i]);

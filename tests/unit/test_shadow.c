@@ -32,9 +32,9 @@ static struct layout *unread(MPI_Datatype *type)
     return l;
 }
 
-static struct parcel parcel_of(struct layout *l, MPI_Datatype type, CUdeviceptr user)
+static struct typed_buffer typed_buffer_of(struct layout *l, MPI_Datatype type, CUdeviceptr user)
 {
-    struct parcel p = parcel_on(l, device, (void *)(uintptr_t)(user + ORIGIN), COUNT);
+    struct typed_buffer p = typed_buffer_on(l, device, (void *)(uintptr_t)(user + ORIGIN), COUNT);
     p.datatype = type;
     p.transport = &transport_shadow;
     assert_true(transport_shadow.acquire(&p));
@@ -52,7 +52,7 @@ static void test_pack_and_unpack(void **state)
     struct stream *s = stream_get(device);
     for (int i = 0; i < SPACE; i++) typed[i] = (char)(i * 7 + i / 256);
     assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, stream_use(s)), CUDA_SUCCESS);
-    struct parcel p = parcel_of(l, type, user);
+    struct typed_buffer p = typed_buffer_of(l, type, user);
 
     int position = 0;
     MPI_Pack(typed + ORIGIN, COUNT, type, packed, SPACE, &position, MPI_COMM_SELF);
@@ -77,7 +77,7 @@ static void test_pack_and_unpack(void **state)
         assert_int_equal(stream_wait(device, s), 0);
         assert_memory_equal(got, expected, SPACE);
     }
-    buffer_put(p.wire);
+    mempool_put(p.wire);
     stream_put(device, s);
     driver->cuMemFree(user);
     MPI_Type_free(&type);
@@ -90,7 +90,7 @@ static void test_too_large(void **state)
     (void)state;
     MPI_Datatype type;
     struct layout *l = unread(&type);
-    struct parcel p = parcel_on(l, device, NULL, (int64_t)1 << 31);
+    struct typed_buffer p = typed_buffer_on(l, device, NULL, (int64_t)1 << 31);
     assert_false(transport_shadow.acquire(&p));
     MPI_Type_free(&type);
     free(l);

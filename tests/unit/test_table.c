@@ -304,13 +304,13 @@ static bool told(void)
     l[0].stats = stats_row(NULL, NULL);
     l[1] = l[0];   /* made anew, with the same signature */
     for (int i = 0; i < 30; i++) {
-        tell_path(&l[i % 2], 1 + i / 2 % 2, 8000 * (1 + i / 2 % 2), i % 5 ? "zerocopy" : "staged");
-        tell_path(&l[0], 1, 8000, "direct");   /* no message */
+        explain_path(&l[i % 2], 1 + i / 2 % 2, 8000 * (1 + i / 2 % 2), i % 5 ? "zerocopy" : "staged");
+        explain_path(&l[0], 1, 8000, "direct");   /* no message */
     }
-    tell_path(&l[0], 1, 8000, "spilled");
+    explain_path(&l[0], 1, 8000, "spilled");
     table_finish();
     tree_unref(t);
-    return tell_wanted();
+    return explain_wanted();
 }
 
 static void tell_with(const char *setting)

@@ -36,7 +36,7 @@ static void test_runs(void **state)
 
 static void lies(struct tree *t, int64_t at, int64_t count, int64_t extent, const struct device *d, bool parts)
 {
-    struct where w = where_of_tree(t, (const void *)(uintptr_t)(memory + (uint64_t)at), count, extent);
+    struct location w = locate_tree(t, (const void *)(uintptr_t)(memory + (uint64_t)at), count, extent);
     assert_ptr_equal(w.device, d);
     assert_int_equal(w.parts, parts);
 }
@@ -67,15 +67,15 @@ static void test_unread(void **state)
     struct layout l = {.size = 16, .extent = 2 * BYTES, .low = 0, .high = 2 * BYTES};
     atomic_store(&l.committed, true);
     const void *at = (const void *)(uintptr_t)(memory + 8);
-    struct where w = where_of(&l, at, 1);
+    struct location w = locate(&l, at, 1);
     assert_ptr_equal(w.device, device);
     assert_true(w.parts);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    assert_int_equal(parcel_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_ERR_BUFFER);
+    assert_int_equal(typed_buffer_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_ERR_BUFFER);
     l.high = 16;
-    w = where_of(&l, at, 1);
+    w = locate(&l, at, 1);
     assert_false(w.parts);
-    assert_int_equal(parcel_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_SUCCESS);
+    assert_int_equal(typed_buffer_check(&l, w, MPI_BYTE, MPI_COMM_SELF), MPI_SUCCESS);
 }
 
 int main(int argc, char **argv)

@@ -71,10 +71,10 @@ __attribute__((constructor)) static void start(void)
 
 /* Tells of an allocation by a way that none took before. */
 #define DEPTH 6
-#define SEEN_BITS 16
+#define FILTER_BITS 16
 static void note_site(long n)
 {
-    static _Atomic uint64_t seen[1 << SEEN_BITS];
+    static _Atomic uint64_t seen[1 << FILTER_BITS];
     static _Thread_local bool inside;
     void *frame[DEPTH];
     char line[32];
@@ -83,7 +83,7 @@ static void note_site(long n)
     inside = true;
     for (int i = 2, most = backtrace(frame, DEPTH); i < most; i++) hash = (hash ^ (uintptr_t)frame[i]) * 1099511628211u;
     inside = false;
-    if (atomic_exchange(&seen[hash >> (64 - SEEN_BITS)], hash) == hash) return;
+    if (atomic_exchange(&seen[hash >> (64 - FILTER_BITS)], hash) == hash) return;
     if (write(sites, line, (size_t)snprintf(line, sizeof line, "%ld\n", n)) < 0) abort();
 }
 
