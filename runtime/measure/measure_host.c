@@ -1,24 +1,22 @@
-/* measure_host.c: timing messages in host memory for `stridec tune`, between ranks 0 and 1: the MPI's own way, through
- * memory that the receiver has mapped (shm_send.h), and, where there is XPMEM, read in place. */
+/* measure_host.c: times messages in host memory between ranks 0 and 1, for `stridec tune`: by the MPI and by
+ * shared memory (shm_send.h). */
 #include "hostpack/host_pack.h"
 #include "node/peer_access.h"
 #include "protocol/rndv_recv.h"
 #include "protocol/rts.h"
 #include "protocol/shm_send.h"
 #include "timing.h"
-#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAG 0
-#define ROUNDS 1000     /* of trying each other's memory */
-#define CALLS_US 0.2    /* what a message that is offered costs besides: looking at its type and buffer */
+#define ROUNDS 1000        /* attempts to access each other's memory */
+#define OVERHEAD_US 0.2    /* of looking at the type and the buffer of a stridec message */
 
-/* ORDER WAY */
-enum way { OWN, ROOM, PLACE, WAYS };
+enum way { WAY_MPI, WAY_SHM, WAYS };
 #define LENGTHS 9
-/* The quick ones are a few of these. */
+/* The points: all, and those of --quick. */
 static const struct {
     int runs, lengths;
     int64_t run[7], length[LENGTHS];
@@ -34,24 +32,24 @@ static const struct {
 struct column {
     int rank, other;
     struct peer *peer;
-    struct layout *layout;   /* of the point; NULL where it can't be had */
+    struct layout *layout;   /* of the point; NULL if unavailable */
     MPI_Datatype type;
     char *user;
     enum way way;
 };
 
-static struct rndv_send *offer(struct column *c)
+static struct rndv_send *post_send(struct column *c)
 {
-    return shm_send_by(c->way == PLACE ? HOST_PLACE : HOST_ROOM, c->peer, c->layout, c->user, 1, NULL);
+    return shm_send_to(c->peer, c->layout, c->user, 1, NULL);
 }
 
-/* Until each rank has shown that it can read what the other offers. */
-static bool acquainted(struct column *c)
+/* Exposes messages until each rank can read the other's. Returns false if that fails. */
+static bool access_ready(struct column *c)
 {
     bool ready = false;
     if (!tune_both(c->rank, c->peer && c->layout && c->user)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
-        struct rndv_send *o = offer(c);
+        struct rndv_send *o = post_send(c);
         if (o) rndv_send_withdraw(o);
         peer_access_poll();
         ready = tune_both(c->rank, o != NULL);
@@ -59,24 +57,24 @@ static bool acquainted(struct column *c)
     return ready;
 }
 
-/* The other rank is told also where nothing can be offered. */
-static bool give_offer(struct column *c)
+/* Sends an RTS, an empty one if no slot can be had: the other rank waits for it. */
+static bool give_rndv(struct column *c)
 {
     static const char none[SHM_SEND_MIN];
-    struct rndv_send *o = offer(c);
+    struct rndv_send *o = post_send(c);
     PMPI_Send(o ? (const void *)rndv_send_descriptor(o) : none, SHM_SEND_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD);
     return o && rndv_send_end(o) == 0;
 }
 
-static bool take_offer(struct column *c)
+static bool take_rndv(struct column *c)
 {
     union shm_rts came;
-    struct rndv_recvs pulls = {0};
+    struct rndv_recvs recvs = {0};
     MPI_Status status;
     PMPI_Recv(&came, SHM_SEND_MIN, MPI_BYTE, c->other, TAG, MPI_COMM_WORLD, &status);
-    struct typed_buffer *p = came.descriptor.bytes ? typed_buffer_bare(c->layout, NULL, c->user, 1) : NULL;
-    bool ok = p && rndv_recv_add(&pulls, &came.descriptor, came.bytes, p, &status) == MPI_SUCCESS &&
-              rndv_recvs_run(&pulls) == 0;
+    struct typed_buffer *p = came.descriptor.bytes ? typed_buffer_new(c->layout, NULL, c->user, 1) : NULL;
+    bool ok = p && rndv_recv_add(&recvs, &came.descriptor, came.bytes, p, &status) == MPI_SUCCESS &&
+              rndv_recvs_run(&recvs) == 0;
     typed_buffer_close(p);
     return ok;
 }
@@ -84,32 +82,32 @@ static bool take_offer(struct column *c)
 static bool give(void *column)
 {
     struct column *c = column;
-    if (c->way != OWN) return give_offer(c);
+    if (c->way != WAY_MPI) return give_rndv(c);
     return PMPI_Send(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
 static bool take(void *column)
 {
     struct column *c = column;
-    if (c->way != OWN) return take_offer(c);
+    if (c->way != WAY_MPI) return take_rndv(c);
     return PMPI_Recv(c->user, 1, c->type, c->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* Half a round trip each of all ways, which take turns. False where one failed. */
-static bool exchange(struct column *c, int ways, double us[WAYS])
+/* Measures half a round trip of each way, in turns. Returns false if a message failed. */
+static bool exchange(struct column *c, double us[WAYS])
 {
     double took[WAYS][TUNE_REPEATS_MAX];
     int n = tune_message_repeats((double)c->layout->size);
     bool ok = true;
     for (int i = -3; i < n; i++) {
-        for (int way = 0; way < ways; way++) {
+        for (int way = 0; way < WAYS; way++) {
             c->way = (enum way)way;
             double trip = tune_trip(c->rank, give, take, c);
             ok &= trip >= 0;
             if (i >= 0) took[way][i] = trip;
         }
     }
-    for (int way = 0; way < ways; way++) us[way] = tune_median(took[way], n);
+    for (int way = 0; way < WAYS; way++) us[way] = tune_median(took[way], n);
     return tune_both(c->rank, ok);
 }
 
@@ -131,7 +129,7 @@ static void column_close(struct column *c)
     c->layout = NULL, c->user = NULL;
 }
 
-/* From which of the lengths on a way is best: where what it costs and saves from there on, as factors, is the least. */
+/* Returns the length from which on a way pays most: the product of the factors from there on is least. */
 static int64_t threshold(const double factor[], const int64_t length[], int n)
 {
     double sum = 0, least_sum = 0;
@@ -143,25 +141,19 @@ static int64_t threshold(const double factor[], const int64_t length[], int n)
     return least;
 }
 
-/* Of runs of a length: from where on messages are offered, and from where on in place. False where something failed. */
-static bool thresholds(struct column *c, int64_t run, const int64_t length[], int n, int64_t *offers, int64_t *maps)
+/* Finds the length from which on messages of such runs are exposed. Returns false on failure. */
+static bool thresholds(struct column *c, int64_t run, const int64_t length[], int n, int64_t *offers)
 {
-    double us[LENGTHS][WAYS], factor[LENGTHS];
-    bool mapped[LENGTHS];
+    double us[WAYS], factor[LENGTHS];
     int first = 0;
     while (first < n && length[first] < 2 * run) first++;
     for (int i = first; i < n; i++) {
         column_open(c, run, length[i]);
-        bool ok = acquainted(c);
-        mapped[i] = ok && tune_both(c->rank, shm_send_maps(c->layout, c->user, 1, peer_access_known(c->peer)));
-        ok = ok && exchange(c, mapped[i] ? WAYS : PLACE, us[i]);
+        bool ok = access_ready(c) && exchange(c, us);
         column_close(c);
         if (!ok) return false;
-        factor[i] = mapped[i] ? us[i][PLACE] / us[i][ROOM] : 1;
+        factor[i] = (us[WAY_SHM] + OVERHEAD_US) / us[WAY_MPI];
     }
-    *maps = threshold(factor + first, length + first, n - first);
-    for (int i = first; i < n; i++)
-        factor[i] = (us[i][mapped[i] && length[i] >= *maps ? PLACE : ROOM] + CALLS_US) / us[i][OWN];
     *offers = threshold(factor + first, length + first, n - first);
     return true;
 }
@@ -170,17 +162,13 @@ bool tune_host(struct tune_table *t, bool quick, int rank)
 {
     struct column c = {
         .rank = rank, .other = 1 - rank, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
-    t->offers.rows = t->maps.rows = 0;
-    peer_access_measure();
-    mallopt(M_MMAP_MAX, 0);   /* what lies in the heap XPMEM can map whatever drivers are there */
+    t->offers.rows = 0;
     if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
     for (int i = 0; i < points[quick].runs; i++) {
-        int64_t run = points[quick].run[i], first = i ? run : 1, offers, maps;
-        if (!thresholds(&c, run, points[quick].length, points[quick].lengths, &offers, &maps))
-            return t->offers.rows = t->maps.rows = 0, false;
-        /* A row where another threshold begins. */
+        int64_t run = points[quick].run[i], first = i ? run : 1, offers;
+        if (!thresholds(&c, run, points[quick].length, points[quick].lengths, &offers))
+            return t->offers.rows = 0, false;
         if (i == 0 || offers != tune_offers_least(&t->offers, run)) tune_offers_add(&t->offers, first, offers);
-        if (maps != tune_offers_least(&t->maps, run)) tune_offers_add(&t->maps, first, maps);
     }
     return true;
 }

@@ -1,10 +1,7 @@
 /* peer_access.c: what host memory of another process may be read. */
 #include "peer_access.h"
-#include "base/env.h"
 #include "base/log.h"
 #include "shm_pool.h"
-#include "tune/active.h"
-#include "xpmem.h"
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -12,22 +9,10 @@
 
 _Atomic uint32_t peer_access_answered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool measures;
-
-void peer_access_measure(void)
-{
-    measures = true;
-}
-
-static bool wants_mapping(void)
-{
-    const struct tune_table *t = table_active(NULL);
-    return measures || env_get()->transport == ENV_ZEROCOPY || (t && t->maps.rows);
-}
 
 unsigned peer_access_known(const struct peer *p)
 {
-    unsigned reached = atomic_load_explicit(&node_reaches(p->file)[node_own()->rank], memory_order_acquire);
+    unsigned reached = atomic_load_explicit(&node_access_found(p->file)[node_own()->rank], memory_order_acquire);
     return reached & ~atomic_load_explicit(&p->refused, memory_order_relaxed);
 }
 
@@ -36,16 +21,15 @@ unsigned peer_access_reached(struct peer *p)
     int own = node_own()->rank;
     unsigned reached = peer_access_known(p);
     if (!reached && !atomic_exchange(&p->asked, true) && shm_pool_start()) {
-        if (wants_mapping()) atomic_store_explicit(&node_own()->segment, xpmem_segment(), memory_order_release);
-        atomic_store(&node_asks(p->file)[own], 1);
+        atomic_store(&node_access_asked(p->file)[own], 1);
         atomic_fetch_add(&p->file->asked, 1);
     }
     return reached;
 }
 
-void peer_access_refused(struct peer *p, unsigned reached)
+void peer_access_refused(struct peer *p)
 {
-    if (reached & ~atomic_fetch_or(&p->refused, reached))
+    if (!(atomic_fetch_or(&p->refused, REACH_MEMORY) & REACH_MEMORY))
         log_write(LOG_INFO, "rank %d can't read this process any more: messages to it are packed", p->rank);
 }
 
@@ -62,12 +46,11 @@ static bool reads(const struct peer *p)
 
 static void try(int rank)
 {
-    struct peer *p = node_member(MPI_COMM_WORLD, rank);
+    struct peer *p = node_peer_now(MPI_COMM_WORLD, rank);
     if (!p || p->self) return;
-    unsigned reached = REACH_TRIED | (shm_pool_open(p) ? REACH_ROOMS : 0);
+    unsigned reached = REACH_TRIED | (shm_pool_open(p) ? REACH_POOL : 0);
     if (reads(p)) reached |= REACH_MEMORY;
-    if (!atomic_load(&p->file->leaving) && xpmem_reaches(p)) reached |= REACH_MAPPED;
-    atomic_store_explicit(&node_reaches(node_own())[rank], (uint8_t)reached, memory_order_release);
+    atomic_store_explicit(&node_access_found(node_own())[rank], (uint8_t)reached, memory_order_release);
 }
 
 void peer_access_answer(void)
@@ -76,7 +59,7 @@ void peer_access_answer(void)
     pthread_mutex_lock(&lock);
     uint32_t asked = atomic_load(&f->asked);
     for (int i = 0; i < f->size && asked != atomic_load(&peer_access_answered); i++)
-        if (atomic_load(&node_asks(f)[i]) && !atomic_load(&node_reaches(f)[i])) try(i);
+        if (atomic_load(&node_access_asked(f)[i]) && !atomic_load(&node_access_found(f)[i])) try(i);
     atomic_store(&peer_access_answered, asked);
     pthread_mutex_unlock(&lock);
 }

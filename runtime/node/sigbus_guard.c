@@ -2,26 +2,17 @@
 #include "sigbus_guard.h"
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
-struct guard {
-    sigjmp_buf out;
-    uintptr_t memory;
-    size_t bytes;
-};
-
-static _Thread_local struct guard *volatile guarded;
 static struct sigaction before;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Mappings of files. The handler walks the list at any time: entries are used again, but never freed. */
+/* Mappings of files. The handler may walk the list at any time, so entries are reused but never freed. */
 struct mapped {
-    _Atomic uintptr_t memory;   /* 0: a free entry */
+    _Atomic uintptr_t memory;   /* 0: free entry */
     size_t bytes;
     atomic_bool *lost;
     struct mapped *next;
@@ -29,7 +20,7 @@ struct mapped {
 static struct mapped *_Atomic first;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Puts zeros where a file has ended. False where the address is in none. */
+/* Replaces the mapping around an address past a file's end by zeros. Returns false if there is none. */
 static bool replace(uintptr_t address)
 {
     struct mapped *m = atomic_load(&first);
@@ -45,46 +36,26 @@ static bool replace(uintptr_t address)
     return zeros != MAP_FAILED;
 }
 
-/* Leaves the handler with the signals blocked that were so before it: ThreadSanitizer blocks all of them meanwhile. */
-static void jump(struct guard *g, const ucontext_t *from)
-{
-    pthread_sigmask(SIG_SETMASK, &from->uc_sigmask, NULL);
-    siglongjmp(g->out, 1);
-}
-
 static void caught(int signal, siginfo_t *info, void *context)
 {
-    struct guard *g = guarded;
-    if (g && info->si_code > 0 && (uintptr_t)info->si_addr - g->memory < g->bytes) jump(g, context);
     if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) return;
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(signal, info, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
     } else {
-        sigaction(signal, &before, NULL);   /* what faults does so again */
+        sigaction(signal, &before, NULL);   /* the instruction faults again */
         if (info->si_code <= 0) raise(signal);
     }
 }
 
 static void install(void)
 {
-    struct sigaction own = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    struct sigaction own = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigaction(SIGBUS, &own, &before);
 }
 
-bool sigbus_guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes)
-{
-    struct guard g = {.memory = (uintptr_t)memory, .bytes = bytes};
-    pthread_once(&once, install);
-    if (sigsetjmp(g.out, 0)) return guarded = NULL, false;
-    guarded = &g;
-    read(arg);
-    guarded = NULL;
-    return true;
-}
-
-/* With the lock held. */
+/* Returns an entry for a mapping; NULL without memory. Caller holds `lock`. */
 static struct mapped *free_entry(void)
 {
     struct mapped *m = atomic_load(&first);

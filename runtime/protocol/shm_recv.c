@@ -5,8 +5,6 @@
 #include "node/ipc_cache.h"
 #include "node/peer_access.h"
 #include "node/shm_pool.h"
-#include "node/sigbus_guard.h"
-#include "node/xpmem.h"
 #include "rndv_recv.h"
 #include "rts.h"
 #include <string.h>
@@ -45,20 +43,20 @@ static bool write_copied(const struct peer *peer, const struct host_side *to, ui
 /* Behind the sender, who is packing. False where it has ended, or its rooms were cut meanwhile. */
 static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    const char *room = shm_pool_of(peer, s->user, bytes);
+    const char *room = shm_pool_map(peer, s->user, bytes);
     int64_t ready, run, start = 0, spent = 0;
     if (s->head > HEAD_BYTES || !write_head(to, s->head)) return false;
     for (int64_t at = s->head; at < bytes; at += run) {
         if ((ready = node_await_ready(peer, s, at)) < 0) return false;
         int64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed),
                 end = at + PIECE < ready ? at + PIECE : ready;
-        int64_t place = shm_pool_place(at, turn, end, &run);
+        int64_t place = shm_pool_offset(at, turn, end, &run);
         if (s->timed) start = stats_now();
         if (!(room ? write_out(to, room + place, at, at + run)
                    : write_copied(peer, to, s->user + (uint64_t)place, at, at + run)))
             return false;
         if (s->timed) spent += stats_now() - start;
-        atomic_store_explicit(&s->eaten, at + run, memory_order_release);
+        atomic_store_explicit(&s->bytes_read, at + run, memory_order_release);
     }
     if (s->timed) atomic_store_explicit(&s->spent, spent, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);   /* what was read was there */
@@ -85,58 +83,24 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, const s
     return ok;
 }
 
-/* What this process can read itself: of the sender's layout, or, without one, packed, where the receiver came late. */
-struct reading {
-    struct layout *from;
-    int64_t count, bytes;
-    const char *user;
-    const struct host_side *to;
-    bool ok;
-};
-
-static void read_here(void *reading)
+/* Copies a message of this process to itself, from layout to layout. */
+static bool copy_own(const struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    struct reading *r = reading;
-    const struct typed_buffer *p = r->to->parcel;
-    if (!r->from) r->ok = write_out(r->to, r->user, 0, r->bytes);
-    else if (r->to->packed) r->ok = host_pack_pack(r->from, r->count, r->user, r->to->packed, 0, r->bytes);
-    else r->ok = host_pack_copy(r->from, r->count, r->user, p->layout, p->count, p->user, r->bytes);
-}
-
-/* By way of XPMEM. False where that can't be; some may have been written. */
-static bool copy_mapped(const struct peer *peer, const struct slot *s, const struct ipc_cache_layout *l,
-                        struct reading *r)
-{
-    struct layout from = {.extent = s->extent};
-    int64_t first = 0, past = r->bytes;
-    uint64_t shift;
-    if (s->memory != SLOT_MAPPED) return false;
-    if (l->tree) {
-        from.tree = l->tree, from.kernel = l->kernel, from.size = l->tree->size, from.low = l->tree->low,
-        from.high = l->tree->high;
-        layout_span(&from, s->count, &first, &past);
-        r->from = &from;
-    }
-    struct xpmem_window *w = xpmem_open(peer, s->user + (uint64_t)first, s->user + (uint64_t)past, &shift);
-    if (!w) return false;
-    r->user = (const char *)(uintptr_t)(s->user + shift);
-    bool there = sigbus_guard_run(read_here, r, r->user + first, (size_t)(past - first));
-    xpmem_close(w);
-    return there && r->ok;
+    const struct typed_buffer *p = to->parcel;
+    struct layout *from = (struct layout *)(uintptr_t)s->layout;
+    const char *user = (const char *)(uintptr_t)s->user;
+    if (!from) return write_out(to, user, 0, bytes);
+    if (to->packed) return host_pack_pack(from, s->count, user, to->packed, 0, bytes);
+    return host_pack_copy(from, s->count, user, p->layout, p->count, p->user, bytes);
 }
 
 bool shm_recv(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    struct reading r = {.count = s->count, .bytes = bytes, .to = to};
-    if (peer->self) {
-        r.from = (struct layout *)(uintptr_t)s->layout, r.user = (const char *)(uintptr_t)s->user;
-        read_here(&r);
-        return r.ok;
-    }
-    if (s->memory == SLOT_ROOM) return follow(peer, s, to, bytes);
+    if (peer->self) return copy_own(s, to, bytes);
+    if (s->memory == SLOT_POOL) return follow(peer, s, to, bytes);
     struct ipc_cache_layout l = {0};
     if (s->layout && !ipc_cache_layout(peer, s->layout, &l)) return false;
-    bool ok = copy_mapped(peer, s, &l, &r) || read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
+    bool ok = read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
     ipc_cache_layout_put(&l);
     return ok;
 }

@@ -13,8 +13,6 @@
 #include "tune/active.h"
 #include <pthread.h>
 
-#define MOVED 16                          /* messages that go through rooms after one that its receiver came late for */
-
 static atomic_long shared, placed;   /* offers in rooms, and in place */
 static struct rndv_send *left;   /* in rooms, their parcels closed */
 static atomic_bool any_left;
@@ -29,27 +27,9 @@ int64_t shm_send_least_of(const struct layout *l)
     return least > SHM_SEND_LEAST ? least : SHM_SEND_LEAST;
 }
 
-bool shm_send_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached)
+enum slot_memory shm_send_memory(unsigned reached)
 {
-    int64_t first, past;
-    if (!(reached & REACH_MAPPED) || !driver_get()) return reached & REACH_MAPPED;
-    layout_span(l, count, &first, &past);
-    return host_surely((const char *)buf + first) && host_surely((const char *)buf + past - 1);
-}
-
-/* Whether XPMEM is quicker than a room is measured on the machine (`stridec tune --host`), or not known. */
-static bool better_mapped(const struct layout *l, int64_t bytes)
-{
-    const struct tune_table *t = table_active(NULL);
-    return t && t->maps.rows && bytes >= tune_offers_least(&t->maps, l->run);
-}
-
-enum slot_memory shm_send_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached)
-{
-    bool zerocopy = env_get()->transport == ENV_ZEROCOPY;
-    if (!zerocopy && !better_mapped(l, layout_bytes(l, count))) return SLOT_ROOM;
-    if (shm_send_maps(l, buf, count, reached)) return SLOT_MAPPED;
-    return zerocopy && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_ROOM;
+    return env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_POOL;
 }
 
 bool shm_send_allowed(void)
@@ -87,8 +67,7 @@ bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count)
     const struct env *e = env_get();
     if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return true;
     int64_t bytes = layout_bytes(l, count);
-    bool better = (l->run >= FLOOD_RUN && bytes > FLOOD) || (l->run >= TRICKLE_RUN && bytes < TRICKLE);
-    return !better || (peer_access_known(p) & REACH_MAPPED && better_mapped(l, bytes));
+    return !(l->run >= FLOOD_RUN && bytes > FLOOD) && !(l->run >= TRICKLE_RUN && bytes < TRICKLE);
 }
 
 static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user, uint64_t layout)
@@ -98,8 +77,8 @@ static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user
     s->memory = memory;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
-    s->head = memory == SLOT_ROOM ? HEAD_BYTES : 0;
-    atomic_store_explicit(&s->ready, memory == SLOT_ROOM ? s->head : p->bytes, memory_order_relaxed);
+    s->head = memory == SLOT_POOL ? HEAD_BYTES : 0;
+    atomic_store_explicit(&s->ready, memory == SLOT_POOL ? s->head : p->bytes, memory_order_relaxed);
 }
 
 /* Open MPI 4.1 writes past the end of a receive that is too short where a rank sends itself more than 1 KiB of
@@ -164,7 +143,7 @@ static bool into_room(struct rndv_send *o)
     o->descriptor.bytes = o->parcel->bytes;
     o->room = shm_pool_take(o->parcel->bytes);
     if (!o->room) return false;
-    describe(o, SLOT_ROOM, o->room, 0);
+    describe(o, SLOT_POOL, o->room, 0);
     shm_fill_begin(o);
     if (!shm_pool_lost()) return true;
     shm_pool_put(o->room, o->parcel->bytes);
@@ -172,11 +151,11 @@ static bool into_room(struct rndv_send *o)
     return false;
 }
 
-static bool in_place(struct rndv_send *o, enum slot_memory memory)
+static bool in_place(struct rndv_send *o)
 {
     const struct typed_buffer *p = o->parcel;
     uint64_t layout = progress_thread_start(rndv_send_serve) ? ipc_export_layout(p->layout) : 0;
-    if (layout) describe(o, memory, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
+    if (layout) describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
     return layout != 0;
 }
 
@@ -189,24 +168,12 @@ static bool stay(struct rndv_send *o)
     return true;
 }
 
-/* What is tried first. */
-static enum slot_memory first_of(enum host_way way, const struct typed_buffer *p, unsigned reached)
+static bool place(struct rndv_send *o, unsigned reached)
 {
-    if (way == HOST_ANY) return shm_send_memory(p->layout, p->user, p->count, reached);
-    return way == HOST_PLACE && shm_send_maps(p->layout, p->user, p->count, reached) ? SLOT_MAPPED : SLOT_ROOM;
-}
-
-static bool place(struct rndv_send *o, unsigned reached, enum host_way way)
-{
-    const struct typed_buffer *p = o->parcel;
     if (o->peer->self) return stay(o);
-    enum slot_memory memory = first_of(way, p, reached);
-    bool stays = memory == SLOT_PROCESS || (memory == SLOT_MAPPED && !node_leaves_out(&o->peer->moved));
-    if (stays && in_place(o, memory)) return true;
-    if (reached & REACH_ROOMS && into_room(o)) return true;
-    if (!o->promise) return false;
-    if (shm_send_maps(p->layout, p->user, p->count, reached)) return in_place(o, SLOT_MAPPED);
-    return reached & REACH_MEMORY && in_place(o, SLOT_PROCESS);
+    if (shm_send_memory(reached) == SLOT_PROCESS && in_place(o)) return true;
+    if (reached & REACH_POOL && into_room(o)) return true;
+    return o->promise && reached & REACH_MEMORY && in_place(o);
 }
 
 bool shm_send_sure(struct peer *peer)
@@ -214,8 +181,7 @@ bool shm_send_sure(struct peer *peer)
     return peer->self ? gap_make() : peer_access_reached(peer) & REACH_MEMORY;
 }
 
-struct rndv_send *shm_send_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                              bool *promise)
+struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise)
 {
     unsigned reached = peer->self ? REACH_MEMORY : peer_access_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
@@ -223,7 +189,7 @@ struct rndv_send *shm_send_by(enum host_way way, struct peer *peer, struct layou
     struct rndv_send *o = rndv_send_new();
     if (!o) return NULL;
     o->host = true, o->peer = peer, o->promise = promise;
-    if ((o->parcel = typed_buffer_bare(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached, way)) {
+    if ((o->parcel = typed_buffer_new(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached)) {
         rndv_send_publish(o);
         atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
         return o;
@@ -238,21 +204,18 @@ bool shm_send_move(struct rndv_send *o)
     p->block = bounce_get(p->bytes);
     if (!p->block) return false;
     host_pack_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
-    describe(o, peer_access_known(o->peer) & REACH_MAPPED ? SLOT_MAPPED : SLOT_PROCESS,
-             (uint64_t)(uintptr_t)p->block->memory, 0);
-    if (env_get()->transport != ENV_ZEROCOPY) atomic_store(&o->peer->moved, MOVED);
+    describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->block->memory, 0);
     return true;
 }
 
-/* Where mapping failed, reading was tried too. */
 void shm_send_refused(const struct rndv_send *o)
 {
-    peer_access_refused(o->peer, o->slot->memory == SLOT_MAPPED ? REACH_MAPPED | REACH_MEMORY : REACH_MEMORY);
+    peer_access_refused(o->peer);
 }
 
 void shm_send_leave(struct rndv_send *o)
 {
-    typed_buffer_count(o->parcel, "shared", o->parcel->bytes, o->begun);
+    typed_buffer_stats(o->parcel, "shared", o->parcel->bytes, o->begun);
     typed_buffer_close(o->parcel);
     o->parcel = NULL;
     rndv_send_stays(o);

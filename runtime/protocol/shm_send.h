@@ -3,7 +3,7 @@
  * The payload is packed into a room (shm_pool.h) while the receiver, who has that mapped, unpacks behind: both
  * copies go through the caches, by code made for the layouts, at the same time, and the buffer is the application's
  * again without waiting for anybody. Or it stays where it is and the receiver reads it there (peer_access.h): one
- * copy, but page by page through the kernel, or, where there is XPMEM, of memory that it has mapped. */
+ * copy, but page by page through the kernel. */
 #ifndef STRIDEC_HOST_OFFER_H
 #define STRIDEC_HOST_OFFER_H
 #include "rndv_send.h"
@@ -13,22 +13,12 @@ int64_t shm_send_least_of(const struct layout *l);
 
 /* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
 bool shm_send_allowed(void);
-/* As settings and the table say; or what is tried first. */
-enum host_way { HOST_ANY, HOST_ROOM, HOST_PLACE };
-/* Of `count` elements at buf, in host memory, not contiguous, of a committed type that stridec can read. NULL where the
- * message goes another way. promise: as rndv_send_site.promise. */
-struct rndv_send *shm_send_by(enum host_way way, struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                              bool *promise);
-static inline struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count,
-                                            bool *promise)
-{
-    return shm_send_by(HOST_ANY, peer, l, buf, count, promise);
-}
-/* What is offered to a peer that reaches so much (peer_access.h): SLOT_PROCESS or SLOT_MAPPED where it stays in
- * place, by settings and table; else SLOT_ROOM. */
-enum slot_memory shm_send_memory(const struct layout *l, const void *buf, int64_t count, unsigned reached);
-/* True where XPMEM could read it there: not what drivers have mapped into this process. */
-bool shm_send_maps(const struct layout *l, const void *buf, int64_t count, unsigned reached);
+/* Exposes `count` elements at buf: host memory, not contiguous, of a committed type that stridec can read. Returns NULL
+ * where the message goes another way. `promise` is that of struct rndv_send_site. */
+struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise);
+/* Returns SLOT_PROCESS where a payload stays in place for a peer that reaches so much (peer_access.h): under
+ * STRIDEC_TRANSPORT=zerocopy. Else SLOT_POOL. */
+enum slot_memory shm_send_memory(unsigned reached);
 /* True if payloads of so many elements may be offered. */
 bool shm_send_wants(const struct layout *l, int64_t count);
 /* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is

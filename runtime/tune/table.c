@@ -167,20 +167,16 @@ static bool read_host(struct parser *p, const char *rest)
     return true;
 }
 
-static bool read_threshold(struct parser *p, struct tune_offers *rows, const char *rest)
-{
-    const char *wrong = tune_offers_read(rows, rest);
-    return wrong ? fail(p, wrong, "") : true;
-}
-
 static bool read_offer(struct parser *p, const char *rest)
 {
-    return read_threshold(p, &p->table->offers, rest);
+    const char *wrong = tune_offers_read(&p->table->offers, rest);
+    return wrong ? fail(p, wrong, "") : true;
 }
 
 static bool read_map(struct parser *p, const char *rest)
 {
-    return read_threshold(p, &p->table->maps, rest);
+    (void)p, (void)rest;   /* of earlier versions of stridec */
+    return true;
 }
 
 static bool read_knobs(struct parser *p, const char *rest)
@@ -298,7 +294,6 @@ void tune_write(const struct tune_table *t, FILE *f)
     tune_pipeline_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
     tune_offers_write(&t->offers, "offer", "Messages in host memory go through shared memory", f);
-    tune_offers_write(&t->maps, "map", "Of these XPMEM reads in place", f);
     tune_knobs_write(t, f);
 }
 

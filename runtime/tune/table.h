@@ -17,7 +17,6 @@
  *
  *   host 4096                    packed bytes: from here on stridec may pack data in host memory (host_pack.h)
  *   offer 256 32768              messages in host memory that go through shared memory: table_shm.h
- *   map 1024 1048576             of these, what XPMEM reads in the sender's memory
  *   knobs pack strided 4 1048576 word=4 each=4 threads=256
  *   knobs pack strided 8 1048576 model
  *
@@ -75,7 +74,7 @@ struct tune_table {
     struct tune_grid grid[TUNE_CURVES];
     struct tune_pipeline pipeline;
     bool borrowed;                            /* its curves are not its own */
-    struct tune_offers offers, maps;          /* no rows: not measured */
+    struct tune_offers offers;                /* no rows: not measured */
     int64_t host_least;                       /* packed bytes from which on data in host memory may be stridec's */
     int knob_rows;
     struct tune_knobs knobs[TUNE_KNOBS_MAX];

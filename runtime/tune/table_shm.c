@@ -18,10 +18,10 @@ const struct tune_offers tune_offers_usual = {
 
 const char *tune_offers_add(struct tune_offers *o, int64_t run, int64_t least)
 {
-    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers, or of maps";
+    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers";
     if (run < 1 || run > LARGEST || least < 1 || (least > LARGEST && least != INT64_MAX))
-        return "an offer, or a map, is a length of runs and a number of bytes, or `never`";
-    if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers, and of maps, must ascend";
+        return "an offer is a length of runs and a number of bytes, or `never`";
+    if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers must ascend";
     o->row[o->rows].run = run, o->row[o->rows].least = least;
     o->rows++;
     return NULL;

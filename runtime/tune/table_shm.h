@@ -1,11 +1,9 @@
 /* table_shm.h: the lines `offer` of a tuned table: which messages of derived types in host memory go through memory that
- * their receiver has mapped (shm_send.h); and the lines `map`, of the same form: which of these stay in place, where XPMEM
- * reads them (xpmem.h).
+ * their receiver has mapped (shm_send.h).
  *   offer 1 8192         those of runs of 1 byte and more: from 8192 packed bytes on
  *   offer 2048 1048576   those of runs of 2048 bytes and more
  *   offer 16384 never
- * The row of the longest run that a layout reaches counts. Without rows the figures that come with the library do, and XPMEM
- * reads none. */
+ * The row of the longest run that a layout reaches counts. Without rows the figures that come with the library do. */
 #ifndef STRIDEC_TUNE_OFFERS_H
 #define STRIDEC_TUNE_OFFERS_H
 #include <stdbool.h>

@@ -1,20 +1,13 @@
 /* attach.c: messages of derived types in host memory between the ranks of a node: packed into shared memory, read in place,
- * by XPMEM too, and on their ordinary way where reading is refused or fails. Every byte is compared.
+ * and on their ordinary way where reading is refused or fails. Every byte is compared.
  *
- * usage: attach [shared | placed | mapped | chosen | driver | both | broken | refused | failing | ordinary | apart]: what
+ * usage: attach [shared | placed | refused | failing | ordinary | apart]: what
  * becomes of them
  * What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on what is quicker here.
  *
  * run: STRIDEC_HOST=on -n 2 --host shared
  * run: STRIDEC_HOST=on -n 2 shared
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH -n 2 --host placed
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 --host mapped
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 --host chosen
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=20 -n 2 --host both
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=get -n 2 --host placed
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM XPMEM_FAIL=bus -n 2 --host broken
- * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 2 placed
- * run: STRIDEC_HOST=on LD_PRELOAD=@XPMEM -n 2 driver
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=all -n 2 --host refused
  * run: STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@ATTACH ATTACH_FAIL=30 -n 2 --host failing
  * run: STRIDEC_HOST=off -n 2 --host ordinary
@@ -344,7 +337,7 @@ static void brief_runs(void)
     report("brief messages of short runs");
 }
 
-/* From places far apart, there and back: more windows than are kept (runtime/node/xpmem.c). */
+/* From places far apart, there and back: more lists than are kept (runtime/node/cma.c). */
 static void far_apart(void)
 {
     enum { PLACES = 270, APART = 4 << 20, DOUBLES = 2000 };
@@ -367,11 +360,6 @@ static void far_apart(void)
     report("from places far apart");
 }
 
-static long mapped(void)
-{
-    return counted("stridec_host_mapped");
-}
-
 /* Started again and again, while code for the type comes: it goes the same way before and after. */
 static void many_starts(void)
 {
@@ -380,7 +368,6 @@ static void many_starts(void)
     struct layout l;
     struct buf b;
     doubles(&l, 5000, 3);
-    long before = mapped();
     buf_make(&b, MEM_HOST, &l, 0, 70 + (uint64_t)my_rank);
     if (my_rank == 0) MPI_Send_init(b.origin, l.count, l.type, 1, TAG, MPI_COMM_WORLD, &r);
     else MPI_Recv_init(b.origin, l.count, l.type, 0, TAG, MPI_COMM_WORLD, &r);
@@ -390,8 +377,6 @@ static void many_starts(void)
         MPI_Start(&r), MPI_Wait(&r, MPI_STATUS_IGNORE);
         if (my_rank == 1 && i % 20 == 19) buf_expect_from(&b, &l, &l, 70), buf_check(&b, "what was started");
     }
-    long now = mapped() - before;
-    if (is("mapped") && my_rank == 1) expect(now > STARTS / 2, "%ld of %d were mapped", now, STARTS);
     MPI_Request_free(&r);
     buf_free(&b), layout_free(&l);
     report("many starts");
@@ -449,15 +434,6 @@ static void took_the_way(void)
     if (is("shared")) expect(shared > 50 && !placed, "%ld messages were shared, %ld offered in place", shared, placed);
     if (is("placed")) expect(placed > 50 && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
     if (is("placed")) expect(number("attach_calls") > 50, "%ld calls of process_vm_readv", number("attach_calls"));
-    long maps = mapped(), reads = number("attach_calls"), windows = number("xpmem_sim_attached");
-    if (is("mapped")) expect(maps > 50 && placed > 50 && !shared, "%ld messages were mapped, %ld shared", maps, shared);
-    if (is("mapped")) expect(windows < maps, "%ld windows", windows);
-    if (is("mapped") && my_rank == 1) expect(number("xpmem_sim_detached"), "no window was given up");
-    if (is("chosen")) expect(maps > 5 && placed > 5 && shared > 0, "%ld mapped, %ld shared", maps, shared);
-    if (is("driver")) expect(!maps && !placed && shared > 50, "%ld mapped, %ld placed, %ld shared", maps, placed, shared);
-    if (is("broken") && my_rank == 1) expect(maps > 50 && reads >= maps, "%ld mapped, %ld read", maps, reads);
-    if (is("both") && my_rank == 1) expect(maps > 10 && reads > 20, "%ld mapped, %ld read", maps, reads);
-    if (is("placed")) expect(!maps, "%ld messages were mapped", maps);
     if (is("refused")) expect(!placed && number("attach_calls") == 1, "%ld placed, %ld tries", placed, number("attach_calls"));
     if (is("failing")) expect(placed > 0 && shared > 30 && number("attach_failures") > 0, "%ld shared, %ld placed, %ld failures", shared, placed, number("attach_failures"));
     if (is("ordinary")) expect(!placed && !shared, "%ld messages were shared, %ld offered in place", shared, placed);
@@ -478,27 +454,13 @@ static void go_apart(char **argv)
     execvp(in[0], in);
 }
 
-/* By which XPMEM reads short runs in place. */
-static void write_table(char *path)
-{
-    int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!f) exit(2);
-    fputs("stridec tune 1\nmachine any\nmpi any\ndate 2026-01-01\noffer 1 8192\nmap 1 8192\nmap 1000 never\n", f);
-    if (fclose(f)) exit(2);
-    setenv("STRIDEC_TUNE", path, 1);
-}
-
 int main(int argc, char **argv)
 {
-    char path[] = "/tmp/stridec-table-XXXXXX";
     struct layout layouts[LAYOUTS];
     for (int i = 1; i < argc; i++)
         if (argv[i][0] != '-') what = argv[i];
     if (is("apart")) go_apart(argv);
-    if (is("chosen") || is("driver")) write_table(path);
     int level = check_start(&argc, &argv, MPI_THREAD_MULTIPLE);
-    unlink(path);
     peer = 1 - my_rank;
     *(void **)&offers = dlsym(RTLD_DEFAULT, "stridec_host_offers");
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, COUNT);
@@ -510,7 +472,7 @@ int main(int argc, char **argv)
     cancelled(&layouts[2]);
     short_runs();
     brief_runs();
-    if (is("mapped")) far_apart();
+    if (is("placed")) far_apart();
     many_starts();
     if (level == MPI_THREAD_MULTIPLE) threads(layouts);
     took_the_way();

@@ -21,15 +21,11 @@ static bool plain(enum mem_kind kind)
     return kind == MEM_HOST || host_mode;
 }
 
-/* Of the simulated XPMEM (tests/sim/xpmem.c), where that is there. */
-void *xpmem_sim_alloc(size_t bytes) __attribute__((weak));
-void xpmem_sim_free(void *p) __attribute__((weak));
-
 void *mem_alloc(enum mem_kind kind, size_t bytes)
 {
     void *p = NULL;
     if (plain(kind)) {
-        p = (xpmem_sim_alloc ? xpmem_sim_alloc : malloc)(bytes);
+        p = malloc(bytes);
         if (!p) MPI_Abort(MPI_COMM_WORLD, 3);
     } else if (kind == MEM_DEVICE) {
         must(cudaMalloc(&p, bytes), "cudaMalloc");
@@ -44,7 +40,7 @@ void *mem_alloc(enum mem_kind kind, size_t bytes)
 void mem_free(enum mem_kind kind, void *p)
 {
     if (plain(kind))
-        (xpmem_sim_free ? xpmem_sim_free : free)(p);
+        free(p);
     else if (kind == MEM_PINNED)
         must(cudaFreeHost(p), "cudaFreeHost");
     else

@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @XPMEM that and a simulated XPMEM, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
@@ -90,7 +90,6 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         @SCARCE) value=$(cd "$build" && pwd -P)/tests/mpi/libmemory.so ;;
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
         @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
-        @XPMEM) value=$(cd "$build" && pwd)/sim/libxpmem.so:$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
         @LATE) value=$(cd "$build" && pwd -P)/tests/mpi/liblate.so ;;
         @TWICE) value=$work/libstridec.so && cp "$build/libstridec.so" "$value" ;;
@@ -153,8 +152,8 @@ for name in "$@"; do
     while read -r line; do
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
-        # What the driver refuses, or XPMEM, is the same above both.
-        *XPMEM_FAIL=* | *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
+        # What the driver refuses is the same above both.
+        *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         # The sanitizer's runtime has to be first, has nothing there twice, and ends where address space does.
         *@TOOL_FIRST* | *@TWICE* | *"--host limits") [ -z "${SAN:-}" ] || continue ;;
         esac

@@ -9,7 +9,7 @@
  * SOAK_MESSAGES in the environment counts in place of MESSAGES; with SOAK_LARGE=1 some messages are up to 64 MiB long. `make soak` runs a million.
  *
  * run: MPI_TEST_SIM=0 STRIDEC_HOST=on -n 3 900 2 --host
- * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@XPMEM -n 3 480 2 --host
+ * run: MPI_TEST_SIM=0 STRIDEC_HOST=on STRIDEC_TRANSPORT=zerocopy -n 3 480 2 --host
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 360 1
  * run: STRIDEC_TRANSPORT=zerocopy -n 3 300 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 4 300 1

@@ -15,16 +15,11 @@ SIM_CUDA_O   = $(patsubst %,$(SIM)/%.o,counts entry device fault memory alloc vm
 SIM_CUDART_O = $(SIM)/cudart.o $(SIM)/cudart_memory.o
 SIM_NVRTC_O  = $(SIM)/nvrtc.o $(SIM)/build.o
 
-sim: $(SIM_LIBS) $(SIM)/libaware.so $(SIM)/libxpmem.so
+sim: $(SIM_LIBS) $(SIM)/libaware.so
 
 $(SIM)/libaware.so: $(SIM_DIR)/aware.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_CFLAGS) -shared $< -o $@
-
-# Found by its soname only where it is preloaded.
-$(SIM)/libxpmem.so: $(SIM_DIR)/xpmem.c
-	@mkdir -p $(@D)
-	$(CC) $(SIM_CFLAGS) -fvisibility=default -pthread -shared -Wl,-soname,libxpmem.so.0 $< -o $@
 
 $(SIM)/%.o: $(SIM_DIR)/%.c
 	@mkdir -p $(@D)

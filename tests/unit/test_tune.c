@@ -132,9 +132,6 @@ static void offers(void **state)
     assert_int_equal(tune_offers_least(&again->offers, 255), 8192);
     assert_int_equal(tune_offers_least(&again->offers, 4095), 32768);
     assert_int_equal(tune_offers_least(&again->offers, 1 << 20), INT64_MAX);
-    assert_int_equal(tune_offers_least(&again->maps, 63), INT64_MAX);
-    assert_int_equal(tune_offers_least(&again->maps, 64), 65536);
-    assert_int_equal(tune_offers_least(&none->maps, 64), INT64_MAX);
     assert_true(tune_offers_least(&tune_offers_usual, 1) < 1 << 20);
     free(t), free(none), free(again), free(text);
 }
