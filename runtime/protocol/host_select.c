@@ -7,6 +7,7 @@
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
 #include "node/segment.h"
+#include "protocol.h"
 #include "shm_send.h"
 
 #define SAVES_LEAST 100    /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
@@ -82,7 +83,7 @@ EXPORT long stridec_host_packed(void)
 /* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
 bool host_meets(const struct layout *l)
 {
-    return !ELEMENTS_ARE_WHOLE || type_cuts_nothing(l);
+    return !ELEMENTS_ARE_WHOLE || type_parts_whole(l);
 }
 
 bool host_packs_short(const struct layout *l)
@@ -111,9 +112,9 @@ struct filter_rules host_rules(const struct layout *l)
 {
     return (struct filter_rules){
         .sends = host_packs_short(l) ? SHM_SEND_LEAST : shm_send_least_of(l),
-        .briefs = l->run < RTS_SHORT_RUN && host_meets(l),
+        .short_msgs = l->run < RTS_SHORT_RUN && host_meets(l),
         .collects = host_collects(l),
-        .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_cuts_nothing(l))),
+        .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_parts_whole(l))),
     };
 }
 
@@ -123,34 +124,26 @@ struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype,
     return usable(l, buf, count, datatype, comm) ? l : NULL;
 }
 
-struct rndv_send *shm_send_open(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later)
+static const char *left_reason(const struct message *m)
 {
-    struct peer *peer = shm_send_wants(l, count) ? node_peer(comm, dest) : NULL;
-    if (!peer || (later && !shm_send_later(peer, l, count))) return NULL;
-    return shm_send_to(peer, l, buf, count, NULL);
-}
-
-static const char *why_left(const struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
-{
-    if (!offers) return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
+    if (m->reuse < REUSE_BLOCKING)
+        return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
     if (!node_own()) return "no memory in common with other ranks of the node";
     if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
-    if (!shm_send_wants(l, count)) return "too short to gain by memory of the node";
-    const struct peer *peer = node_peer(comm, dest);
-    if (!peer) return "to ranks of other nodes, or without stridec";
-    if (later && !shm_send_later(peer, l, count))
-        return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
+    if (!shm_send_wants(m->layout, m->count)) return "too short to gain by memory of the node";
+    if (!node_peer(m->comm, m->dest)) return "to ranks of other nodes, or without stridec";
+    if (!shared_peer(m)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";
 }
 
-void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later)
+void host_left(const struct message *m)
 {
-    if (env_get()->stats) stats_left(l->stats, why_left(l, count, dest, comm, offers, later), layout_bytes(l, count));
+    if (env_get()->stats) stats_left(m->layout->stats, left_reason(m), layout_bytes(m->layout, m->count));
 }
 
 struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count)
 {
-    struct typed_buffer *p = typed_buffer_bare(l, NULL, buf, count);
+    struct typed_buffer *p = typed_buffer_new(l, NULL, buf, count);
     if (p && (p->block = bounce_get(p->bytes))) {
         p->address = p->block->memory;
         return p;
@@ -170,16 +163,16 @@ struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count
 /* Where turns with the MPI's engine show that it pays (host_pack_saves); what they have settled is not asked again. */
 static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_brief(datatype, count);
+    struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_packs_short(datatype, count);
     int ready = usable(l, buf, count, datatype, comm) ? host_pack_comes(l) : 0;
-    if (ready < 0) filter_settle(datatype, INT64_MAX);
+    if (ready < 0) filter_raise_short(datatype, INT64_MAX);
     struct typed_buffer *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? host_pack_saves(l, datatype, count, buf, p->address, comm) : 0;
     int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
     if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
     if (p && saved >= least) host_pack_trust(l, p->bytes);
     if (!p || saved >= least) return p;
-    if (saved != INT64_MIN) filter_settle(datatype, 2 * count);
+    if (saved != INT64_MIN) filter_raise_short(datatype, 2 * count);
     typed_buffer_close(p);
     return NULL;
 }

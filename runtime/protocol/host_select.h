@@ -7,13 +7,11 @@
 #include "pack/typed_buffer.h"
 #include "rndv_send.h"
 
-/* Of a buffer that typed_buffer_wants has left: its layout where stridec may send it; else NULL. */
+/* Of a buffer that typed_buffer_claim has left: its layout where stridec may send it; else NULL. */
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* An offer of it, to be sent, or NULL. `later`: the call does not wait for the receiver. */
-struct rndv_send *shm_send_open(struct layout *l, const void *buf, int64_t count, int dest, MPI_Comm comm, bool later);
-/* Counts, for the statistics, a message that host_sends let through but the MPI sends. `offers`: it may be offered;
- * `later`: the call does not wait for the receiver. */
-void host_left(struct layout *l, int64_t count, int dest, MPI_Comm comm, bool offers, bool later);
+/* Counts, for the statistics, a message with a layout that the MPI sends all the same. */
+struct message;
+void host_left(const struct message *m);
 /* Returns what stridec does with data of l in host memory, for filter_start. */
 struct filter_rules host_rules(const struct layout *l);
 /* True of layouts whose packed bytes may meet any other rank's typed ones, and of those that collectives pack. */
@@ -37,7 +35,7 @@ struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Dataty
 #define HOST_BRIEF_MOST (SHM_SEND_LEAST - 1)
 static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
 {
-    bool may = buf && peer != MPI_PROC_NULL && filter_may_be_brief(t, count) && driver_absent();
+    bool may = buf && peer != MPI_PROC_NULL && filter_may_be_short(t, count) && driver_absent();
     struct layout *l = may ? layout_of(t) : NULL;
     *bytes = l ? host_pack_trusts(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;

@@ -3,7 +3,8 @@
 #include "host_select.h"
 #include "node/ipc_cache.h"
 #include "pack/typed_buffer.h"
-#include "pipeline.h"
+#include "pipeline_send.h"
+#include "protocol.h"
 #include "rndv_file.h"
 #include "shm_send.h"
 #include <stdlib.h>
@@ -39,50 +40,52 @@ static bool accepted(struct persistent_send *s)
     bool waits = !atomic_exchange(&s->peer->waited, true);
     int64_t begun = stats_now();
     do {
-        ipc_cache_try(s->peer, s->parcel->device);
+        ipc_cache_probe(s->peer, s->parcel->device);
         struct rndv_send *o = offer(s, &(struct rndv_send_site){0});
         if (o) return rndv_send_withdraw(o), true;
     } while (waits && stats_now() - begun < PATIENCE_NS);
     return false;
 }
 
-static bool offers(struct persistent_send *s, int dest, MPI_Comm comm)
+/* Finds the peer of a message of device memory, and reserves a slot. */
+static bool open_get(struct persistent_send *s, const struct message *m)
 {
-    const struct typed_buffer *p = s->parcel;
-    bool may = node_zerocopy() && p->bytes >= RNDV_MIN && transport_offers(p->layout, p->count, p->bytes);
-    s->peer = may ? node_peer(comm, dest) : NULL;
+    s->peer = s->parcel->bytes >= RNDV_MIN ? get_peer(m) : NULL;
     if (s->peer && accepted(s) && rndv_send_promise(&s->promise)) return true;
     s->peer = NULL;
     return false;
 }
 
-/* The same of host memory, where the peer has tried that already. */
-static struct layout *wants_host(const void *buf, int64_t count, MPI_Datatype datatype, int dest, MPI_Comm comm,
-                                 struct peer **peer)
+/* Finds the peer of a message of host memory, if it has tried that memory, and reserves a slot. */
+static bool open_shared(struct persistent_send *s, const struct message *m)
 {
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(buf, count, datatype, comm);
-    *peer = l && shm_send_wants(l, count) ? node_peer(comm, dest) : NULL;
-    if (*peer && !shm_send_later(*peer, l, count)) *peer = NULL;
-    if (*peer && shm_send_sure(*peer)) return l;
-    if (l && !host_packs_short(l)) host_left(l, count, dest, comm, true, true);
-    return NULL;
+    struct peer *peer = shared_peer(m);
+    if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_promise(&s->promise);
+    if (!host_packs_short(m->layout)) host_left(m);
+    return false;
+}
+
+static bool open_pipelined(struct persistent_send *s, const struct message *m)
+{
+    if (typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where)) return false;
+    s->way = pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm);
+    return s->way >= 0;
 }
 
 struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                                              MPI_Comm comm)
 {
-    struct location w;
-    struct peer *peer = NULL;
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : typed_buffer_found(buf, count, datatype, comm, &w);
-    bool host = !l && (l = wants_host(buf, count, datatype, dest, comm, &peer));
-    if (!l || (!host && (!l->tree || w.parts || typed_buffer_check(l, w, datatype, comm) != MPI_SUCCESS))) return NULL;
+    struct message m = {buf, count, datatype, dest, comm, REUSE_LATER, NULL, {0}};
+    bool cuda = dest != MPI_PROC_NULL && (m.layout = typed_buffer_find(buf, count, datatype, comm, &m.where));
+    if (!m.layout && dest != MPI_PROC_NULL) m.layout = host_sends(buf, count, datatype, comm);
+    const struct layout *l = m.layout;
+    if (!l || (cuda && (!l->tree || m.where.parts ||
+                        typed_buffer_check(m.layout, m.where, datatype, comm) != MPI_SUCCESS)))
+        return NULL;
     struct persistent_send *s = calloc(1, sizeof *s);
     if (!s) return NULL;
-    s->peer = peer, s->parcel = typed_buffer_bare(l, host ? NULL : w.device, buf, count);
-    if (s->parcel && (host ? rndv_send_promise(&s->promise) : offers(s, dest, comm))) return s;
-    s->way =
-        s->parcel && !host && !typed_buffer_native(l, buf, count, w) ? pipeline_send_way(l, w, count, dest, comm) : -1;
-    if (s->way >= 0) return s;
+    s->parcel = typed_buffer_new(m.layout, cuda ? m.where.device : NULL, buf, count);
+    if (s->parcel && (cuda ? open_get(s, &m) || open_pipelined(s, &m) : open_shared(s, &m))) return s;
     typed_buffer_close(s->parcel);
     free(s);
     return NULL;
@@ -133,7 +136,7 @@ void persistent_send_recall(struct persistent_send *s)
 bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
-    if (s->parcel->device && !asked && ipc_export_stands(&s->allocation)) site->allocation = s->allocation;
+    if (s->parcel->device && !asked && ipc_export_valid(&s->allocation)) site->allocation = s->allocation;
     site->promise = &s->promise;
     struct rndv_send *o = *started = offer(s, site);
     if (!o) return spilled(s);

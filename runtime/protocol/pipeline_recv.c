@@ -100,7 +100,7 @@ static int arrived(struct pipeline_recv *f)
     MPI_Status status;
     int here = 0, i = f->arrived;
     if (PMPI_Test(&f->request[i], &here, &status) != MPI_SUCCESS) return -1;
-    return here && wire_received(&status) != pipeline_end(d, i) - i * d->chunk ? -1 : here;
+    return here && mpi_bytes_received(&status) != pipeline_end(d, i) - i * d->chunk ? -1 : here;
 }
 
 static void give_up(struct pipeline_recv *f)
@@ -142,7 +142,7 @@ int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct ty
         free(f);
         return MPI_ERR_NO_MEM;
     }
-    f->begun = typed_buffer_begin();
+    f->begun = typed_buffer_clock();
     f->next = *all;
     *all = f;
     return fits ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
@@ -166,7 +166,7 @@ static bool finished(struct pipeline_recv *f)
         ok = typed_buffer_unpack(p, bytes, MPI_COMM_SELF) == MPI_SUCCESS;
         bytes = 0;   /* which has counted them */
     }
-    if (bytes) typed_buffer_count(p, "pipelined", bytes, f->begun);
+    if (bytes) typed_buffer_stats(p, "pipelined", bytes, f->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
     if (f->own) typed_buffer_close(p);
     return ok;

@@ -1,5 +1,6 @@
 /* pipeline_send.c: the sender's side of messages that go in chunks. */
 #include "pipeline_send.h"
+#include "base/error.h"
 #include "base/activity.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -7,7 +8,9 @@
 #include "pack/typed_buffer.h"
 #include "pipeline.h"
 #include "placement.h"
+#include "protocol.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* How long a blocking send waits while no chunk is taken. */
@@ -142,18 +145,6 @@ static struct pipeline_send *cut(struct typed_buffer *p, int to)
     return o;
 }
 
-int pipeline_send_open(struct pipeline_send **o, struct layout *y, struct location w, const void *buf, int64_t count,
-                       MPI_Datatype datatype, int dest, MPI_Comm comm)
-{
-    int to = pipeline_send_way(y, w, count, dest, comm);
-    struct typed_buffer *p = NULL;
-    *o = NULL;
-    if (to < 0 || too_much(layout_bytes(y, count))) return MPI_SUCCESS;
-    int rc = placement_open(&p, y, w, buf, count, datatype, dest, comm);
-    if (p && rc == MPI_SUCCESS && (*o = cut(p, to))) go_ahead(*o);
-    return rc;
-}
-
 struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct location w, const void *buf, int64_t count)
 {
     struct typed_buffer *p = NULL;
@@ -197,7 +188,7 @@ int pipeline_send_feed(struct pipeline_send *o)
 {
     struct device *d = o->parcel->device;
     struct stream *s[PIPELINE_DEPTH_MOST];
-    int64_t begun = typed_buffer_begin();
+    int64_t begun = typed_buffer_clock();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
     if (!device_enter(d)) {
         int first = o->ahead != NULL;
@@ -210,7 +201,7 @@ int pipeline_send_feed(struct pipeline_send *o)
         }
         device_leave(d);
     }
-    typed_buffer_count(o->parcel, "pipelined", o->parcel->bytes, begun);
+    typed_buffer_stats(o->parcel, "pipelined", o->parcel->bytes, begun);
     if (rc == 0) return 0;
     log_write(LOG_ERROR, "a message can't be packed");
     post(o, 0, 0);
@@ -285,3 +276,46 @@ bool pipeline_send_any(void)
 {
     return atomic_load_explicit(&left_count, memory_order_acquire) != 0;
 }
+
+/* ---- the row ---- */
+
+static bool probe(const struct message *m)
+{
+    return m->reuse >= REUSE_BLOCKING && pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm) >= 0;
+}
+
+static bool start(struct send_op *op, const struct message *m, int *rc)
+{
+    int to = m->reuse >= REUSE_BLOCKING ? pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm) : -1;
+    struct typed_buffer *p = NULL;
+    if (to < 0 || too_much(layout_bytes(m->layout, m->count))) return false;
+    *rc = placement_open(&p, m->layout, m->where, m->buf, m->count, m->type, m->dest, m->comm);
+    op->pipelined = p && *rc == MPI_SUCCESS ? cut(p, to) : NULL;
+    if (!op->pipelined) return false;
+    go_ahead(op->pipelined);
+    op->address = pipeline_send_descriptor(op->pipelined);
+    op->as = (struct wire){RTS_BYTES, MPI_BYTE};
+    return true;
+}
+
+static int complete(struct send_op *op, MPI_Comm comm)
+{
+    int rc = MPI_SUCCESS;
+    if (pipeline_send_feed(op->pipelined)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    pipeline_send_end(op->pipelined);
+    return rc;
+}
+
+static void abort_send(struct send_op *op)
+{
+    pipeline_send_withdraw(op->pipelined);
+}
+
+static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
+{
+    (void)m;
+    snprintf(why, TUNE_WHY_MAX, "long, to a rank whose memory can't be read from here, under STRIDEC_PIPELINE");
+    return "pipelined";
+}
+
+const struct protocol protocol_pipelined = {"pipelined", probe, start, complete, abort_send, explain};

@@ -10,15 +10,10 @@
 
 struct pipeline_send;
 
-/* Of a buffer that typed_buffer_wants, whose first chunk is mostly being packed from now on. *o stays NULL where the
- * message goes another way: the ranks have not agreed, STRIDEC_TRANSPORT forbids, the message is short or of a type
- * that stridec can't read, or so much is under way that the receivers must be waited for. MPI_SUCCESS, or an error
- * raised on comm. */
-int pipeline_send_open(struct pipeline_send **o, struct layout *l, struct location w, const void *buf, int64_t count,
-                       MPI_Datatype datatype, int dest, MPI_Comm comm);
-/* The same in two steps, the first of which is worth its while once for many messages: the rank that such messages
- * go to in the pipeline, or -1; and a message, whatever is under way. NULL without memory. */
+/* Returns the rank of the pipeline that such messages go to; -1 where they go another way: the ranks have not agreed,
+ * STRIDEC_TRANSPORT forbids, the message is short, or stridec can't read the type. */
 int pipeline_send_way(const struct layout *l, struct location w, int64_t count, int dest, MPI_Comm comm);
+/* Begins such a message, whatever is under way. Returns NULL without memory. */
 struct pipeline_send *pipeline_send_to(int way, struct layout *l, struct location w, const void *buf, int64_t count);
 /* To be sent to dest before pipeline_send_feed; it stays as long as o. */
 const struct rts *pipeline_send_descriptor(const struct pipeline_send *o);

@@ -67,10 +67,10 @@ int placement_open_receive(struct typed_buffer **p, struct layout *l, struct loc
                            MPI_Datatype datatype, int source, MPI_Comm comm)
 {
     int64_t bytes = layout_bytes(l, count);
-    bool native = typed_buffer_native(l, buf, count, w);
+    bool native = typed_buffer_mpi_takes(l, buf, count, w);
     bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
     /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
-    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_lands(buf);
+    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_has_recv(buf);
     if (native && !on_host && !shared) return MPI_SUCCESS;
     return typed_buffer_open(p, l, w, buf, count, datatype, on_host, comm);
 }
@@ -87,6 +87,6 @@ bool placement_packs(const struct layout *l, int64_t count, struct device *d, in
     struct peer *p = node_zerocopy() ? node_peer(comm, dest) : NULL;
     if (!p || p->self) return false;
     int64_t bytes = layout_bytes(l, count);
-    return bytes >= RNDV_MIN && bytes <= APART_MOST && !ipc_export_reaches(d, p) &&
-           atomic_fetch_add(&p->untried, 1) < UNTRIED;
+    return bytes >= RNDV_MIN && bytes <= APART_MOST && !ipc_export_readable(d, p) &&
+           atomic_fetch_add(&p->unprobed, 1) < UNTRIED;
 }

@@ -25,7 +25,7 @@ int placement_open_send(struct typed_buffer **p, struct layout *l, struct locati
                         MPI_Datatype datatype, int dest, MPI_Comm comm);
 /* Returns true if a message from device d that the MPI could take is packed all the same: to a rank of the node, too
  * short for an RTS header, or one of the first, before that rank has tried to read memory of d. What the MPI opens
- * it keeps open past its end, in the way of what lies there next (ipc_export_passes). */
+ * it keeps open past its end, in the way of what lies there next (ipc_export_to_mpi). */
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
 /* Notes whether a receive of p, of RNDV_MIN bytes or more, brought an RTS header. `from` may be NULL: a rank of
  * another node. */

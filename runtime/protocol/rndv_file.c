@@ -54,7 +54,7 @@ int rndv_file_out(struct typed_buffer *p, uint32_t slot)
 {
     char name[128];
     const char *why;
-    node_spill_name(name, node_own()->rank, slot);
+    node_fallback_name(name, node_own()->rank, slot);
     int rc = -1, fd = !node_may_write(p->bytes) ? -1 : file_make(name, &why);
     if (fd >= 0 && !p->device) rc = all_of_host(p, fd);
     if (fd >= 0 && p->device && !device_enter(p->device)) {
@@ -92,7 +92,7 @@ static void forget_first(void)
 static bool there(uint32_t number)
 {
     char name[128];
-    node_spill_name(name, node_own()->rank, number);
+    node_fallback_name(name, node_own()->rank, number);
     return access(name, F_OK) == 0;
 }
 
@@ -116,7 +116,7 @@ uint32_t rndv_file_apart(struct typed_buffer *p, struct peer *peer)
 void rndv_file_recall(int rank, uint32_t number)
 {
     char name[128];
-    node_spill_name(name, rank, number);
+    node_fallback_name(name, rank, number);
     unlink(name);
 }
 
@@ -134,7 +134,7 @@ bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
 const char *rndv_file_in(int rank, uint32_t slot, int64_t bytes)
 {
     char name[128];
-    node_spill_name(name, rank, slot);
+    node_fallback_name(name, rank, slot);
     struct stat s;
     const char *why;
     int fd = file_open(name, O_RDONLY, FILE_OWN, &why);

@@ -51,13 +51,13 @@ static bool goes_in_step(const struct rndv_send *o)
     const struct typed_buffer *p = o->parcel;
     if (takes_turns(o)) return false;
     if (p->bytes > marked_most(p->layout->block)) return false;
-    return !node_leaves_out(&o->peer->unfollowed);
+    return !node_skip_next(&o->peer->flags_unread);
 }
 
 void rndv_send_followed(const struct rndv_send *o)
 {
-    if (atomic_load_explicit(&o->slot->unfollowed, memory_order_relaxed))
-        atomic_store(&o->peer->unfollowed, UNFOLLOWED);
+    if (atomic_load_explicit(&o->slot->flags_unread, memory_order_relaxed))
+        atomic_store(&o->peer->flags_unread, UNFOLLOWED);
 }
 
 /* Readies a wire to be filled while the receiver reads; with `in_step` only where marks can say how far it is. */

@@ -17,7 +17,7 @@
 #include "shm_recv.h"
 #include <string.h>
 
-#define LOOKS_A_PULSE 65536
+#define SPINS_PER_CHECK 65536
 #define SPINS_A_TURN 256
 #define BEHIND 64        /* messages */
 #define FEW 32           /* pulls without a list from the spare ones */
@@ -41,12 +41,12 @@ struct pull {
 /* False where the owner ended while it held the slot. */
 static bool take(const struct peer *p, struct slot *s)
 {
-    uint32_t offered = SLOT_OFFERED;   /* else the owner holds it for a moment */
+    uint32_t offered = SLOT_POSTED;   /* else the owner holds it for a moment */
     for (unsigned spins = 1; !atomic_compare_exchange_weak_explicit(&s->state, &offered, SLOT_TAKEN,
                                                                     memory_order_acquire, memory_order_relaxed);
          spins++) {
-        if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return false;
-        offered = SLOT_OFFERED;
+        if (spins % SPINS_PER_CHECK == 0 && node_gone(p)) return false;
+        offered = SLOT_POSTED;
         backoff(spins);
     }
     return true;
@@ -108,7 +108,7 @@ static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
     /* Memory of another device of this process is not to be opened, and not to be read. */
     if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
     p->import = ipc_cache_open(p->peer, s, p->device, address);
-    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, ipc_cache_across(p->import)};
+    if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, ipc_cache_other_gpu(p->import)};
     return p->import != NULL;
 }
 
@@ -154,10 +154,10 @@ static int follow_marks(struct pull *p, struct stream *s, const struct typed_cop
     uint32_t late = 0;
     if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
-    if (node_leaves_out(&peer->behind)) return 1;
+    if (node_skip_next(&peer->behind)) return 1;
     int moved =
         typed_buffer_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
-    if (moved > 0) atomic_store_explicit(&p->slot->unfollowed, 1, memory_order_relaxed);
+    if (moved > 0) atomic_store_explicit(&p->slot->flags_unread, 1, memory_order_relaxed);
     if (moved) return moved;
     rndv_send_poll();
     if (stream_wait(p->device, s)) return -1;
@@ -293,12 +293,12 @@ static bool read_file(struct pull *p)
 static bool rndv_recv_spilled(struct pull *p)
 {
     uint32_t state;
-    tell(p->slot, SLOT_REFUSED);
+    tell(p->slot, SLOT_NACK);
     progress_thread_call(p->peer);
-    for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_SPILLED;
+    for (unsigned spins = 1; (state = atomic_load_explicit(&p->slot->state, memory_order_acquire)) != SLOT_FALLBACK;
          spins++) {
         if (state == SLOT_LOST) return false;
-        if (spins % LOOKS_A_PULSE == 0 && node_gone(p->peer)) return false;
+        if (spins % SPINS_PER_CHECK == 0 && node_gone(p->peer)) return false;
         if (spins % SPINS_A_TURN == 0) take_turn();
         backoff(spins);
     }
@@ -309,10 +309,10 @@ static bool rndv_recv_spilled(struct pull *p)
 static void begin(struct pull *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
-    p->begun = typed_buffer_begin();
+    p->begun = typed_buffer_clock();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->parcel->device ? p->parcel->device : device_default();
-    node_reads_on(p->device ? device_gpu(p->device) : 0);
+    node_set_gpu(p->device ? device_gpu(p->device) : 0);
 }
 
 /* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
@@ -330,9 +330,9 @@ static bool rndv_recv_rest(struct pull *p)
     ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout);
     mempool_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
-    if (!ok && p->slot && p->slot->memory != SLOT_ROOM) ok = rndv_recv_spilled(p);
-    const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_ROOM ? "shared" : "zerocopy";
-    typed_buffer_count(to, way, p->bytes, p->begun);
+    if (!ok && p->slot && p->slot->memory != SLOT_POOL) ok = rndv_recv_spilled(p);
+    const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_POOL ? "shared" : "zerocopy";
+    typed_buffer_stats(to, way, p->bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);
     return ok;
 }

@@ -10,7 +10,6 @@
 #include "progress_thread.h"
 #include "rndv_file.h"
 #include "rndv_internal.h"
-#include "rts_short.h"
 #include "shm_send.h"
 #include <pthread.h>
 
@@ -19,12 +18,8 @@
 #define PATIENCE_NS 200000
 #define LATE 64
 #define SPINS_A_LOOK 64
-#define LOOKS_A_PULSE 4096
+#define SPINS_PER_CHECK 4096
 #define SPINS_A_PROGRESS 256
-/* The first message of an allocation is moved where it is no longer than that: to ask for a handle of the allocation
- * and to open it in the receiver takes 100 us and more on two H200s, a copy within the GPU 9 for 1 MiB. */
-#define FIRST_MOST ((int64_t)8 << 20)
-
 static struct rndv_send *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +35,7 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
         s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu(p->device);
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
-    atomic_store_explicit(&s->unfollowed, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
 }
 
@@ -71,7 +66,7 @@ void rndv_send_publish(struct rndv_send *o)
     rts_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
     o->begun = stats_now();
-    atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
+    atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
 }
 
 const struct rts *rndv_send_descriptor(const struct rndv_send *o)
@@ -95,7 +90,7 @@ static uint32_t state_of(const struct rndv_send *o)
  * memory: that is not tried again. */
 static bool move_away(struct rndv_send *o)
 {
-    uint32_t offered = SLOT_OFFERED;
+    uint32_t offered = SLOT_POSTED;
     struct ipc_export e;
     struct typed_buffer *p = o->parcel;
     if (o->stays || rndv_send_moved(o)) return false;
@@ -113,7 +108,7 @@ static bool move_away(struct rndv_send *o)
     }
     if (moved && !o->host) rndv_send_describe(o, &e, p->wire->address, 0);
     o->stays = !moved;
-    atomic_store_explicit(&o->slot->state, SLOT_OFFERED, memory_order_release);
+    atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
     return moved;
 }
 
@@ -121,14 +116,14 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
                                struct rndv_send_site *site)
 {
     /* One device of a process does not read another's memory. */
-    bool reads = peer->self ? !device_first()->next : ipc_export_tried(d, peer);
+    bool reads = peer->self ? !device_first()->next : ipc_export_probed(d, peer);
     struct rndv_send *o = reads ? rndv_send_new_on(d) : NULL;
     if (!o) return NULL;
     o->peer = peer, o->promise = site->promise;
-    bool begun = (o->parcel = typed_buffer_bare(l, d, buf, count)) && rndv_send_slot(o) &&
+    bool begun = (o->parcel = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) &&
                  progress_thread_start(rndv_send_serve);
     bool there = begun && !site->moves && fill(o, site),
-         may = there || (begun && (o->promise || ipc_export_reaches(d, peer)));
+         may = there || (begun && (o->promise || ipc_export_readable(d, peer)));
     bool packs = may && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     if (may) {
         rndv_send_publish(o);
@@ -138,38 +133,12 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     return NULL;
 }
 
-struct peer *rndv_send_peer(struct layout *l, struct location w, int64_t count, MPI_Datatype datatype, int dest,
-                            MPI_Comm comm)
-{
-    int64_t bytes = l->tree && !w.parts ? layout_bytes(l, count) : 0;
-    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(comm, dest) : NULL;
-    if (!peer || (bytes < RNDV_MIN && !atomic_load_explicit(&peer->file->takes_briefs, memory_order_relaxed)))
-        return NULL;
-    return transport_offers(l, count, bytes) && typed_buffer_check(l, w, datatype, comm) == MPI_SUCCESS ? peer : NULL;
-}
-
-struct rndv_send *rndv_send_open(struct layout *l, struct location w, const void *buf, int64_t count,
-                                 MPI_Datatype datatype, int dest, MPI_Comm comm)
-{
-    struct rndv_send_site site = {.feeds = true};
-    struct peer *peer = rndv_send_peer(l, w, count, datatype, dest, comm);
-    bool brief = layout_bytes(l, count) < RNDV_MIN;
-    if (!peer || (brief && !rts_short_begin(peer))) return NULL;
-    /* Memory that is sent from once is not opened: codes that allocate for each step have little else. */
-    bool *first = peer->self || layout_bytes(l, count) > FIRST_MOST ? NULL : &site.moves;
-    if (w.around.span && !ipc_export_around(w.device, &w.around, &site.allocation, first)) site.allocation.span = 0;
-    struct rndv_send *o = rndv_send_to(peer, l, w.device, buf, count, &site);
-    if (o) o->brief = brief;
-    else if (brief) rts_short_take_back(peer);
-    return o;
-}
-
 /* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
  * last is sent, and the receiver may wait for all of them. */
 static bool impatient(struct rndv_send *o)
 {
     int64_t now = stats_now();
-    if (!o->since) o->since = node_leaves_out(&o->peer->late) ? o->begun : now;
+    if (!o->since) o->since = node_skip_next(&o->peer->late) ? o->begun : now;
     if (now - o->since <= PATIENCE_NS) return false;
     if (o->since != o->begun) atomic_store_explicit(&o->peer->late, LATE, memory_order_relaxed);
     return true;
@@ -177,7 +146,7 @@ static bool impatient(struct rndv_send *o)
 
 static bool refused(struct rndv_send *o)
 {
-    uint32_t state = SLOT_REFUSED;
+    uint32_t state = SLOT_NACK;
     return state_of(o) == state && atomic_compare_exchange_strong(&o->slot->state, &state, SLOT_HELD);
 }
 
@@ -190,9 +159,9 @@ static void spill(struct rndv_send *o)
         backoff(spins);
     }
     if (o->host) shm_send_refused(o);
-    else ipc_export_refuse(o->slot->id, o->peer);
+    else ipc_export_nack(o->slot->id, o->peer);
     bool lost = ready < 0 || rndv_file_out(o->parcel, o->descriptor.slot);
-    atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_SPILLED);
+    atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_FALLBACK);
 }
 
 /* The receiver is through, or has asked for the payload by another way. */
@@ -251,7 +220,7 @@ static bool pulse(const struct rndv_send *o)
 
 static void finished(struct rndv_send *o)
 {
-    typed_buffer_count(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
+    typed_buffer_stats(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
     if (!o->host) rndv_send_followed(o);
     o->brief = false;
     rndv_send_withdraw(o);
@@ -263,7 +232,7 @@ int rndv_send_end(struct rndv_send *o)
     for (unsigned spins = 0; !answered(o); spins++) {
         if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
-        if (spins % LOOKS_A_PULSE == LOOKS_A_PULSE - 1 && !pulse(o)) return leave(o), -1;
+        if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return leave(o), -1;
         if (o->stays && spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
         backoff(spins);
     }
@@ -275,7 +244,7 @@ int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
     for (unsigned spins = 1; !answered(o); spins++) {
         if (spins % SPINS_A_PROGRESS == 0) world_progress(comm);
-        if (spins % LOOKS_A_PULSE == 0 && !pulse(o)) return leave(o), -1;
+        if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return leave(o), -1;
         backoff(spins);
     }
     finished(o);
@@ -321,7 +290,7 @@ static bool in_vain(const struct peer *p)
 void rndv_send_linger(struct rndv_send *o, unsigned spins)
 {
     if (spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
-    if (o && spins % LOOKS_A_PULSE == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
+    if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     backoff(spins);
 }
 

@@ -12,15 +12,6 @@
 
 struct rndv_send;
 
-/* Offers a buffer that typed_buffer_wants has told of to a rank of comm. NULL where that can't be, and other ways are
- * right: the peer is not on this node, has no stridec or can't read the memory; the memory is not to be shared
- * (virtual-memory mappings, pools, managed, host); the type is too long to describe; STRIDEC_TRANSPORT forbids;
- * payloads below RTS_SHORT_MIN, and those below RNDV_MIN to ranks that take no brief descriptors (rts_short.h). */
-struct rndv_send *rndv_send_open(struct layout *l, struct location w, const void *buf, int64_t count,
-                                 MPI_Datatype datatype, int dest, MPI_Comm comm);
-/* The peer that it would be offered to, as far as is known without looking at the memory; else NULL. */
-struct peer *rndv_send_peer(struct layout *l, struct location w, int64_t count, MPI_Datatype datatype, int dest,
-                            MPI_Comm comm);
 /* What the offers of one call have in common: the allocation that the last one was of, and the device whose default
  * stream was waited for. Begins zeroed. */
 struct rndv_send_site {

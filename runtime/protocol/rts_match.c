@@ -13,7 +13,7 @@
 
 bool rndv_recv_from(MPI_Comm comm, int source)
 {
-    return source == MPI_ANY_SOURCE || node_awaits() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
+    return source == MPI_ANY_SOURCE || node_starting() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
 
 /* Makes this process refuse brief headers, unless the receive is into device memory and too short even for one. */
@@ -35,10 +35,10 @@ int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI
     int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
     if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_brief(buf, count, datatype);
     if (!long_enough || bytes < rts_least()) return MPI_SUCCESS;
-    *p = typed_buffer_bare(l, device_of((const char *)buf + l->low), buf, count);
+    *p = typed_buffer_new(l, device_of((const char *)buf + l->low), buf, count);
     if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
     if (!l->tree) (*p)->datatype = type_like(datatype);
-    if ((*p)->device && !carried) typed_buffer_landing(*p);
+    if ((*p)->device && !carried) typed_buffer_note_recv(*p);
     return MPI_SUCCESS;
 }
 
@@ -71,7 +71,7 @@ const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *roo
 {
     struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (packed && !on) return packed;
-    if (on && !packed && !p->layout->tree) return typed_buffer_pack_bare(p) ? p->address : NULL;
+    if (on && !packed && !p->layout->tree) return typed_buffer_mpi_pack(p) ? p->address : NULL;
     if (on) return head_on(on, p, packed, room, bytes) ? room : NULL;
     bool read =
         host_pack_pack(p->layout, p->count, p->user, room, 0, bytes) || host_scatter_move(p, room, 0, bytes, true);

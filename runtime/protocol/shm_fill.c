@@ -16,10 +16,10 @@
  * then. */
 static bool eaten_past(const struct slot *s, int64_t past)
 {
-    int64_t eaten, last = -1, since = 0;
-    for (unsigned spins = 0; (eaten = atomic_load_explicit(&s->eaten, memory_order_acquire)) < past; spins++) {
+    int64_t bytes_read, last = -1, since = 0;
+    for (unsigned spins = 0; (bytes_read = atomic_load_explicit(&s->bytes_read, memory_order_acquire)) < past; spins++) {
         if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
-        if (eaten != last) last = eaten, since = stats_now();
+        if (bytes_read != last) last = bytes_read, since = stats_now();
         else if (spins % SPINS_A_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
         backoff(spins);
     }
@@ -70,10 +70,10 @@ static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
     struct slot *s = o->slot;
     int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     int64_t end = end_of(p, at, piece);
-    int64_t place = shm_pool_place(at, turn, end, &run);
+    int64_t place = shm_pool_offset(at, turn, end, &run);
     if (place < at && !eaten_past(s, at + run - SHM_POOL_RING)) {
         atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
-        place = shm_pool_place(at, turn, end, &run);
+        place = shm_pool_offset(at, turn, end, &run);
     }
     int64_t start = o->turn.timed ? stats_now() : 0;
     pack_into(p, shm_pool_address(o->room) + place, at, at + run, o->turn.past);
@@ -97,7 +97,7 @@ void shm_fill_begin(struct rndv_send *o)
     o->turn = turn_of(o);
     o->slot->timed = o->turn.timed;
     atomic_store_explicit(&o->slot->spent, 0, memory_order_relaxed);
-    atomic_store_explicit(&o->slot->eaten, 0, memory_order_relaxed);
+    atomic_store_explicit(&o->slot->bytes_read, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
     host_pack_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
     if (end_of(p, HEAD_BYTES, PIECE_FIRST) < p->bytes) fill(o, HEAD_BYTES, PIECE_FIRST);

@@ -26,43 +26,34 @@ static int no_record(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
 }
 
-/* The same of a buffer in host memory. What is buffered by the MPI is packed by it. */
-static bool host_leaves(struct send_op *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype,
-                        int dest, MPI_Comm comm, int *rc)
+int p2p_send_end(struct send_op *op, int rc, MPI_Comm comm)
 {
-    bool packs = how != LEAVES_BUFFERED && !reserve_low(), offers = how >= LEAVES_BLOCKING;
-    struct layout *l = packs ? host_sends(buf, count, datatype, comm) : NULL;
-    if (l && offers && (to->offer = shm_send_open(l, buf, count, dest, comm, how == LEAVES_LATER))) return true;
-    to->parcel = l ? host_packs(l, buf, count) : packs ? host_packs_brief(buf, count, datatype, comm) : NULL;
-    if (l && !to->parcel) host_left(l, count, dest, comm, offers, how == LEAVES_LATER);
-    if (!to->parcel) return false;
-    *rc = wire_of(to->parcel->bytes, &to->wire);
-    return settled(&to->parcel, *rc);
+    if (rc != MPI_SUCCESS) return op->protocol->abort(op), rc;
+    rc = op->protocol->complete(op, comm);
+    if (!op->packed) record_poll();
+    return rc;
 }
 
-bool p2p_leaves(struct send_op *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                MPI_Comm comm, int *rc)
+/* Feeds a pipelined send. Adds a record unless the MPI has sent the RTS. */
+static int continue_pipelined(struct pipeline_send *o, MPI_Comm comm, MPI_Request request)
 {
-    struct location w;
-    bool offers = how >= LEAVES_BLOCKING;
-    if (offers && node_armed()) rndv_send_next_near();   /* while the driver is asked */
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : typed_buffer_found(buf, count, datatype, comm, &w);
-    *to = (struct send_op){0};
-    *rc = MPI_SUCCESS;
-    if (!l) return dest != MPI_PROC_NULL && host_leaves(to, how, buf, count, datatype, dest, comm, rc);
-    if (reserve_low()) return *rc = no_record(comm), false;
-    if (offers && (to->offer = rndv_send_open(l, w, buf, count, datatype, dest, comm))) return true;
-    if (typed_buffer_native(l, buf, count, w) &&
-        (how == LEAVES_BUFFERED || !placement_packs(l, count, w.device, dest, comm))) {
-        if (node_zerocopy() && node_peer(comm, dest)) ipc_export_passes((const char *)buf + l->low, &w.around);
-        return false;
-    }
-    if (offers) *rc = pipeline_send_open(&to->outflow, l, w, buf, count, datatype, dest, comm);
-    if (*rc != MPI_SUCCESS || to->outflow) return *rc == MPI_SUCCESS;
-    *rc = placement_open_send(&to->parcel, l, w, buf, count, datatype, dest, comm);
-    if (*rc == MPI_SUCCESS) *rc = typed_buffer_pack(to->parcel, comm);
-    if (*rc == MPI_SUCCESS) *rc = wire_of(to->parcel->bytes, &to->wire);
-    return settled(&to->parcel, *rc);
+    int rc = MPI_SUCCESS, sent = 0;
+    if (pipeline_send_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
+    PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
+    if (!sent) record_add_outflow(request, o);
+    pipeline_send_leave(o);
+    return rc;
+}
+
+int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *request)
+{
+    if (rc != MPI_SUCCESS) return op->protocol->abort(op), rc;
+    if (op->rndv)
+        return record_add_offer(request, op->rndv) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : rc;
+    if (op->pipelined) return continue_pipelined(op->pipelined, comm, *request);
+    mpi_bytes_free(&op->as);
+    p2p_sent(*request, op->packed);
+    return rc;
 }
 
 void p2p_sent(MPI_Request request, struct typed_buffer *p)
@@ -77,15 +68,15 @@ bool p2p_awaited(struct typed_buffer **p, struct wire *w, void *buf, int64_t cou
                  MPI_Comm comm, int *rc)
 {
     struct location w_of;
-    struct layout *l = source == MPI_PROC_NULL ? NULL : typed_buffer_found(buf, count, datatype, comm, &w_of);
+    struct layout *l = source == MPI_PROC_NULL ? NULL : typed_buffer_find(buf, count, datatype, comm, &w_of);
     *p = NULL;
     if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
     if (l) *rc = placement_open_receive(p, l, w_of, buf, count, datatype, source, comm);
     peer_access_poll();
     if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
-    if (*rc == MPI_SUCCESS && *p) *rc = wire_of((*p)->bytes, w);
-    if (l) ipc_cache_try_source(source, comm, w_of.device);
+    if (*rc == MPI_SUCCESS && *p) *rc = mpi_bytes_of((*p)->bytes, w);
+    if (l) ipc_cache_probe_source(source, comm, w_of.device);
     return settled(p, *rc);
 }
 
@@ -93,7 +84,7 @@ int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
 {
     struct rts d;
     struct rndv_recvs ps = {0};
-    int64_t bytes = wire_received(status);
+    int64_t bytes = mpi_bytes_received(status);
     if (!rndv_recv_wanted(p, p->address, bytes, &d)) {
         if (p->device && bytes >= RNDV_MIN) placement_note(node_peer(comm, status->MPI_SOURCE), p, false);
         if (p->block) host_arrived(p, bytes);

@@ -4,24 +4,13 @@
 #define STRIDEC_MESSAGE_H
 #include "datatype/type_filter.h"
 #include "device/driver.h"
+#include "protocol/protocol.h"
 #include "record.h"
 
-/* What goes down in place of a buffer that is sent: the descriptor of an offer, or of an outflow, which is then fed;
- * or a parcel, packed, by its wire type. */
-struct send_op {
-    struct rndv_send *offer;
-    struct pipeline_send *outflow;
-    struct typed_buffer *parcel;
-    struct wire wire;
-};
-/* Whose the buffer is when the call returns: the MPI has a copy; the receiver has had it; or it stays as it is until
- * the send has ended. A synchronous send ends when its receive has begun: no descriptor goes down for it, for the
- * receiver's probes take those from the MPI (probed.h). */
-enum leaves { LEAVES_BUFFERED, LEAVES_SYNCHRONOUS, LEAVES_BLOCKING, LEAVES_LATER };
-/* True if the call goes on with one of these; else *rc says how the call ended or, where it is MPI_SUCCESS, that it
- * goes down as it came. */
-bool p2p_leaves(struct send_op *to, enum leaves how, const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                MPI_Comm comm, int *rc);
+/* Ends a blocking send of send_select: `rc` is what the MPI returned for op->address. Returns MPI_SUCCESS, or an error. */
+int p2p_send_end(struct send_op *op, int rc, MPI_Comm comm);
+/* Continues a nonblocking one: its record completes with *request, which may change. */
+int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *request);
 /* Keeps the parcel of a nonblocking send until its request completes. One that is over already (eager, buffered)
  * gives its buffers back at once and needs no record. */
 void p2p_sent(MPI_Request request, struct typed_buffer *p);

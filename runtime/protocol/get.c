@@ -1,0 +1,81 @@
+/* get.c: the protocol `get`: the receiver reads the sender's device memory, layout to layout (rndv_send.h). */
+#include "base/error.h"
+#include "device/device_internal.h"
+#include "pack/select.h"
+#include "protocol.h"
+#include "rndv_internal.h"
+#include "rts_short.h"
+
+/* The first message of an allocation up to this size is copied within the GPU: to ask for a handle and to open it in the
+ * receiver takes 100 us and more on two H200s, a copy of 1 MiB 9. Codes that allocate for each step profit. */
+#define FIRST_MOST ((int64_t)8 << 20)
+
+struct peer *get_peer(const struct message *m)
+{
+    struct layout *l = m->layout;
+    int64_t bytes = l->tree && !m->where.parts ? layout_bytes(l, m->count) : 0;
+    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(m->comm, m->dest) : NULL;
+    if (!peer || (bytes < RNDV_MIN && !atomic_load_explicit(&peer->file->takes_short, memory_order_relaxed)))
+        return NULL;
+    if (!transport_zerocopy(l, m->count, bytes)) return NULL;
+    return typed_buffer_check(l, m->where, m->type, m->comm) == MPI_SUCCESS ? peer : NULL;
+}
+
+static bool probe(const struct message *m)
+{
+    struct peer *peer = m->reuse >= REUSE_BLOCKING ? get_peer(m) : NULL;
+    struct device *d = m->where.device;
+    struct ipc_export e;
+    int64_t first, past;
+    if (!peer) return false;
+    if (peer->self ? device_first()->next != NULL : !ipc_export_probed(d, peer)) return false;
+    if (ipc_export_readable(d, peer)) return true;   /* else packed first */
+    layout_span(m->layout, m->count, &first, &past);
+    bool shared = ipc_export_of(d, (uint64_t)(uintptr_t)m->buf + (uint64_t)first, past - first, &e);
+    return shared && ipc_export_accepted(&e, peer) &&
+           (layout_contiguous(m->layout, m->count) || ipc_export_layout(m->layout));
+}
+
+static bool start(struct send_op *op, const struct message *m, int *rc)
+{
+    struct rndv_send_site site = {.feeds = true};
+    struct peer *peer = m->reuse >= REUSE_BLOCKING ? get_peer(m) : NULL;
+    int64_t bytes = peer ? layout_bytes(m->layout, m->count) : 0;
+    bool brief = bytes < RNDV_MIN;
+    (void)rc;
+    if (!peer || (brief && !rts_short_begin(peer))) return false;
+    bool *first = peer->self || bytes > FIRST_MOST ? NULL : &site.moves;
+    const struct allocation *around = &m->where.around;
+    if (around->span && !ipc_export_around(m->where.device, around, &site.allocation, first)) site.allocation.span = 0;
+    struct rndv_send *o = rndv_send_to(peer, m->layout, m->where.device, m->buf, m->count, &site);
+    if (!o && brief) rts_short_take_back(peer);
+    if (!o) return false;
+    o->brief = brief;
+    send_op_rndv(op, o);
+    return true;
+}
+
+void send_op_rndv(struct send_op *op, struct rndv_send *o)
+{
+    op->rndv = o;
+    op->address = rndv_send_descriptor(o);
+    op->as.count = rndv_send_descriptor_count(o, &op->as.type);
+}
+
+int send_op_end_rndv(struct send_op *op, MPI_Comm comm)
+{
+    return rndv_send_end(op->rndv) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : MPI_SUCCESS;
+}
+
+void send_op_abort_rndv(struct send_op *op)
+{
+    rndv_send_withdraw(op->rndv);
+}
+
+static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
+{
+    select_explain(m->layout, m->count, layout_bytes(m->layout, m->count), true, why);
+    return "zerocopy";
+}
+
+const struct protocol protocol_get = {"get", probe, start, send_op_end_rndv, send_op_abort_rndv, explain};

@@ -1,0 +1,90 @@
+/* protocol.h: the protocols of a send, a row each, and the one selection among the rows.
+ *
+ * send_select looks where the buffer lies and asks the rows of that memory domain in order; the first that starts carries
+ * the message. Sends of every kind, exchanges, stridec_query and the statistics use this selection, so that what is
+ * reported is what is done. A new protocol is a file with one row, and its place in a list of protocol.c.
+ *
+ *   domain   row         file             what the receiver gets
+ *   cuda     get         get.c            an RTS; it reads the sender's memory (rndv_send.h, rndv_push.c)
+ *            pass        pass.c           the MPI's own message, from device memory
+ *            pipelined   pipeline_send.c  an RTS, then packed chunks
+ *            eager       eager.c          packed bytes, by a transport (pack/transport.h)
+ *   host     shared      shared.c         an RTS; it reads packed bytes in shared memory, or the sender's memory
+ *            packed      packed.c         packed bytes, by compiled code
+ *            pass        pass.c           the MPI's own message
+ */
+#ifndef STRIDEC_PROTOCOL_H
+#define STRIDEC_PROTOCOL_H
+#include "pack/typed_buffer.h"
+#include "tune/verdict.h"
+
+/* When the application may reuse the buffer of a send. */
+enum reuse {
+    REUSE_BUFFERED,      /* on return: the MPI has a copy */
+    REUSE_SYNCHRONOUS,   /* after the match. No RTS goes out: a probe of the receiver would take it (probed.h) */
+    REUSE_BLOCKING,      /* on return */
+    REUSE_LATER          /* at completion */
+};
+
+/* A message to send. send_select and send_probe set the last two members; the caller sets the others. */
+struct message {
+    const void *buf;
+    int64_t count;
+    MPI_Datatype type;
+    int dest;
+    MPI_Comm comm;
+    enum reuse reuse;
+    struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */
+    struct location where;   /* all zero for host memory */
+};
+
+/* A started send. The caller passes `address` with the type and count `as` to the MPI in the buffer's place. Then it
+ * calls the row's complete or abort, or keeps the member that is set and ends it itself. */
+struct send_op {
+    const struct protocol *protocol;
+    struct rndv_send *rndv;            /* get, shared */
+    struct pipeline_send *pipelined;   /* pipelined */
+    struct typed_buffer *packed;       /* eager, packed */
+    const void *address;
+    struct wire as;
+};
+
+struct protocol {
+    const char *name;
+    /* Returns true if start would carry m, as far as can be told without starting anything. */
+    bool (*probe)(const struct message *m);
+    /* Returns true if op carries m now. Else *rc is MPI_SUCCESS, and the next row is asked, or an error raised on
+     * m->comm. */
+    bool (*start)(struct send_op *op, const struct message *m, int *rc);
+    /* Ends op after the MPI has sent what stands for the buffer. Waits until the buffer is the application's again.
+     * Returns MPI_SUCCESS, or an error raised on comm. */
+    int (*complete)(struct send_op *op, MPI_Comm comm);
+    /* Ends op: nothing was sent. */
+    void (*abort)(struct send_op *op);
+    /* Writes why m goes this way, and returns the path's name (stridec_path_name). */
+    const char *(*explain)(const struct message *m, char why[TUNE_WHY_MAX]);
+};
+
+extern const struct protocol protocol_get, protocol_pipelined, protocol_eager, protocol_shared, protocol_packed,
+    protocol_pass_device, protocol_pass_host;
+
+/* Starts m by the first row that carries it. Returns true if op is to be sent. Else the call ends with *rc or, if that is
+ * MPI_SUCCESS, passes to the MPI. */
+bool send_select(struct send_op *op, struct message *m, int *rc);
+/* Returns the row that send_select would use; sends and starts nothing. m->dest is no MPI_PROC_NULL. */
+const struct protocol *send_probe(struct message *m);
+
+/* Shared by get.c, shared.c, and what continues their sends: fills op for o, waits for the receiver, or gives o up. */
+void send_op_rndv(struct send_op *op, struct rndv_send *o);
+int send_op_end_rndv(struct send_op *op, MPI_Comm comm);
+void send_op_abort_rndv(struct send_op *op);
+/* Shared by eager.c and packed: fills op for packed bytes, or closes p and sets *rc. Ends op. */
+bool send_op_packed(struct send_op *op, struct typed_buffer *p, int *rc);
+int send_op_end_packed(struct send_op *op, MPI_Comm comm);
+void send_op_abort_packed(struct send_op *op);
+/* Return the rank of the node that m may go to by `get`, or by `shared` (m->layout is set); NULL if none. They do not
+ * look at the buffer. */
+struct peer *get_peer(const struct message *m);
+struct peer *shared_peer(const struct message *m);
+
+#endif
