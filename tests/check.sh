@@ -120,6 +120,7 @@ beside "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"
 beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
 beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
+[ -n "$san" ] || beside "models of a message" tests/model/run.sh
 tell_all
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow

@@ -47,6 +47,7 @@ demo g++ cmd g++
 demo gfortran cmd gfortran
 check libcmocka-dev header cmocka.h
 check lua-busted cmd busted
+check spin cmd spin
 check mpich cmd mpirun.mpich
 check libmpich-dev cmd mpicc.mpich
 check python3-numpy python numpy

@@ -1,4 +1,5 @@
-# tests.mk: the tests: `make check` (no GPU needed), `make check-gpu`, `make check-aware`, `make demo`, `make fuzz`, `make soak`.
+# tests.mk: the tests: `make check` (no GPU needed), `make model`, `make check-gpu`, `make check-aware`, `make demo`, `make fuzz`,
+# `make soak`.
 include tests/sim/sim.mk
 include examples/examples.mk
 include bench/bench.mk
@@ -43,6 +44,10 @@ check:
 	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror $(if $(TSAN),check-build-threads,check-build-all)
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
+# The life of a message from memory to memory, in Promela: all orders of its steps, by spin. `make check` does it too.
+model:
+	CC='$(CC)' tests/model/run.sh
+
 # mpi4py's whole test suite: many minutes where four ranks share fewer cores. `make check` runs a part of it.
 check-mpi4py: all sim
 	MPICC='$(MPICC)' tests/mpi4py.sh $(BUILD) --all
@@ -67,4 +72,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-aware check-build check-build-all check-build-threads check-gpu check-mpi4py check-wheels demo failures unit-tests
+.PHONY: check check-aware check-build check-build-all check-build-threads check-gpu check-mpi4py check-wheels demo failures model unit-tests

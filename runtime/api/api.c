@@ -1,4 +1,4 @@
-/* api.c: what stridec.h finds in the library. */
+/* api.c: the table of functions that stridec.h looks up in the library. */
 #include "api.h"
 #include "base/activity.h"
 
@@ -12,7 +12,7 @@ static int active(void)
 static int register_types(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait)
 {
     interpose_depth++;
-    int result = extend_register(comm, n, types, memory, wait);
+    int result = api_register_types(comm, n, types, memory, wait);
     interpose_depth--;
     return result;
 }
@@ -21,7 +21,7 @@ static int pack_on(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, 
                    MPI_Count *position, stridec_stream stream)
 {
     interpose_depth++;
-    int result = extend_move(KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position, stream);
+    int result = api_move(KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position, stream);
     interpose_depth--;
     return result;
 }
@@ -30,7 +30,7 @@ static int unpack_on(const void *inbuf, MPI_Count insize, MPI_Count *position, v
                      MPI_Datatype datatype, stridec_stream stream)
 {
     interpose_depth++;
-    int result = extend_move(KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position, stream);
+    int result = api_move(KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position, stream);
     interpose_depth--;
     return result;
 }
@@ -39,7 +39,7 @@ static int query(const void *buf, MPI_Count count, MPI_Datatype datatype, int de
                  enum stridec_path *path, char *why, size_t why_bytes)
 {
     interpose_depth++;
-    int result = extend_query(buf, count, datatype, dest, comm, path, why, why_bytes);
+    int result = api_query_path(buf, count, datatype, dest, comm, path, why, why_bytes);
     interpose_depth--;
     return result;
 }

@@ -1,5 +1,4 @@
-/* api_register.c: collective registration of types (FALCON-X, section 6.2): what the first message would do on its way
- * is done ahead. */
+/* api_register.c: registers types, collective (FALCON-X, section 6.2): does the work of the first message ahead. */
 #include "api.h"
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
@@ -14,13 +13,13 @@
 struct registration {
     MPI_Comm comm;
     int n, rank, ranks;
-    struct layout **types;      /* the own ones; NULL: none */
-    uint64_t *published;   /* n for each rank: ipc_export_layout's answer */
-    struct device *device;      /* where messages will lie; NULL: on the host, or not told */
+    struct layout **types;      /* this rank's; NULL: none */
+    uint64_t *published;   /* n for each rank: results of ipc_export_layout */
+    struct device *device;      /* of the messages; NULL: host memory, or unknown */
     bool host, wait;
 };
 
-/* The kernel that packs a type of its own, and what that reads of it. */
+/* Makes the type's kernel (and host code), and uploads the lists that it reads. */
 static void make_kernel(const struct registration *r, struct layout *l)
 {
     if (!l->kernel) return;
@@ -33,7 +32,7 @@ static void make_kernel(const struct registration *r, struct layout *l)
     if (r->host) host_pack_ready(l, r->wait);
 }
 
-/* This rank's part before the others are asked. */
+/* Reads this rank's types and exports their layouts. */
 static int read_types(struct registration *r, const MPI_Datatype types[])
 {
     int result = STRIDEC_OK;
@@ -52,8 +51,8 @@ static int read_types(struct registration *r, const MPI_Datatype types[])
     return result;
 }
 
-/* A message of a peer's type into one of this rank's. */
-static void prepare_link(const struct registration *r, const struct ipc_cache_layout *from, const struct layout *to)
+/* Prepares the typed copy from a peer's type to one of this rank's. */
+static void prepare_copy(const struct registration *r, const struct ipc_cache_layout *from, const struct layout *to)
 {
     int64_t bytes = from->tree->size < to->size ? from->tree->size : to->size;
     struct typed_copy_job job = {
@@ -65,26 +64,25 @@ static void prepare_link(const struct registration *r, const struct ipc_cache_la
     else typed_copy_prepare(r->device, &job, 1);
 }
 
-static void meet(const struct registration *r, int rank)
+static void probe_peer(const struct registration *r, int rank)
 {
     struct peer *p = node_armed() ? node_peer(r->comm, rank) : NULL;
     struct ipc_cache_layout l;
     if (!p) return;
-    if (r->device) ipc_cache_try(p, r->device);
+    if (r->device) ipc_cache_probe(p, r->device);
     for (int i = 0; i < r->n; i++) {
         uint64_t at = r->published[rank * r->n + i];
         if (!at || rank == r->rank || !ipc_cache_layout(p, at, &l)) continue;
         if (r->device && r->types[i] && device_enter(r->device) == 0) {
-            prepare_link(r, &l, r->types[i]);
+            prepare_copy(r, &l, r->types[i]);
             device_leave(r->device);
         }
         ipc_cache_layout_put(&l);
     }
 }
 
-/* Asks the ranks of the node to try whether they reach this one's host memory; they do so before the registration
- * ends. */
-static void show_host(const struct registration *r)
+/* Asks the ranks of the node to probe this rank's host memory; they do so before the registration ends. */
+static void probe_host(const struct registration *r)
 {
     for (int i = 0; i < r->ranks && r->host; i++) {
         struct peer *p = i == r->rank ? NULL : node_peer(r->comm, i);
@@ -92,7 +90,7 @@ static void show_host(const struct registration *r)
     }
 }
 
-static bool make_room(struct registration *r)
+static bool alloc_arrays(struct registration *r)
 {
     size_t all = (size_t)r->n * (size_t)r->ranks;
     r->types = calloc((size_t)r->n + 1, sizeof *r->types);
@@ -102,8 +100,8 @@ static bool make_room(struct registration *r)
     return least;
 }
 
-/* What peers are to try: the memory's own allocation is as good as any. */
-static void show_memory(const struct registration *r, const void *memory)
+/* Exports one allocation for peers to probe; any allocation of the memory will do. */
+static void export_memory(const struct registration *r, const void *memory)
 {
     struct ipc_export e;
     if (r->device && node_armed() && device_enter(r->device) == 0) {
@@ -114,19 +112,19 @@ static void show_memory(const struct registration *r, const void *memory)
 
 static int run(struct registration *r, const MPI_Datatype types[], const void *memory)
 {
-    if (!make_room(r)) return STRIDEC_FAILED;
+    if (!alloc_arrays(r)) return STRIDEC_FAILED;
     int result = read_types(r, types);
-    show_memory(r, memory), show_host(r);
+    export_memory(r, memory), probe_host(r);
     PMPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, r->published, r->n, MPI_UINT64_T, r->comm);
-    for (int i = 0; i < r->ranks; i++) meet(r, i);
+    for (int i = 0; i < r->ranks; i++) probe_peer(r, i);
     for (int i = 0; i < r->n; i++)
         if (r->types[i]) make_kernel(r, r->types[i]);
-    peer_access_poll();   /* all have asked */
-    PMPI_Barrier(r->comm);   /* all have tried what there is to try */
+    peer_access_poll();   /* all ranks have asked */
+    PMPI_Barrier(r->comm);   /* all ranks have probed */
     return result;
 }
 
-int extend_register(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, bool wait)
+int api_register_types(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, bool wait)
 {
     struct registration r = {.comm = comm, .n = n, .wait = wait};
     PMPI_Comm_rank(comm, &r.rank);

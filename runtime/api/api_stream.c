@@ -1,9 +1,9 @@
-/* api_stream.c: packing and unpacking on a stream of the application's. */
+/* api_stream.c: packs and unpacks on a stream of the application's. */
 #include "api.h"
 #include "device/device_internal.h"
 #include "pack/typed_buffer.h"
 
-/* The device whose kernels serve the call; NULL where none can. */
+/* Returns the device whose kernels serve the call, or NULL. */
 static struct device *device_for(const struct layout *l, const void *typed, int64_t count, const void *packed,
                                  int64_t bytes)
 {
@@ -14,19 +14,19 @@ static struct device *device_for(const struct layout *l, const void *typed, int6
     return reaches ? w.device : NULL;
 }
 
-/* No flags, no graphs: nothing that stays with the stream, and nothing that a capture would not take. */
+/* Enqueues without flags or graphs: nothing stays with the stream, and a stream capture accepts all of it. */
 static int enqueue(struct typed_buffer *p, enum kernel_direction direction, const void *packed, stridec_stream stream)
 {
     struct stream s = {.handle = (CUstream)stream, .number = FLAGS, .batched = true, .foreign = true};
     if (device_enter(p->device)) return STRIDEC_FAILED;
     int rc = typed_buffer_move(p, &s, direction, (uint64_t)(uintptr_t)packed, p->bytes);
     device_leave(p->device);
-    typed_buffer_count(p, "stream", p->bytes, 0);
+    typed_buffer_stats(p, "stream", p->bytes, 0);
     return rc ? STRIDEC_FAILED : STRIDEC_OK;
 }
 
-int extend_move(enum kernel_direction direction, const void *typed, MPI_Count count, MPI_Datatype datatype,
-                const void *packed, MPI_Count room, MPI_Count *position, stridec_stream stream)
+int api_move(enum kernel_direction direction, const void *typed, MPI_Count count, MPI_Datatype datatype,
+             const void *packed, MPI_Count room, MPI_Count *position, stridec_stream stream)
 {
     struct layout *l = layout_of(datatype);
     if (!l || count < 0 || !position || *position < 0 || *position > room) return STRIDEC_INVALID;

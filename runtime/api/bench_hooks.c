@@ -15,7 +15,7 @@ EXPORT stridec_host_ready_function stridec_host_ready;
 EXPORT stridec_host_served_function stridec_host_served;
 EXPORT stridec_kernel_state_function stridec_kernel_state;
 
-/* Of the last stridec_variants: by direction. */
+/* of the last stridec_variants, by direction */
 static char **listed[2];
 static int counts[2];
 
@@ -28,7 +28,7 @@ static void forget(void)
     }
 }
 
-/* NULL for types without a kernel of their own. */
+/* Returns NULL for types without a kernel of their own. */
 static struct kernel *kernel_for(MPI_Datatype type)
 {
     interpose_depth++;
@@ -46,7 +46,7 @@ static void pair(int i, const char *knobs[2])
 static void prepare(const struct kernel *k, const struct device *d, int n, int threads)
 {
     struct kernel_trial *trials = calloc((size_t)n, sizeof *trials);
-    if (!trials) return;   /* the worker then compiles each when its turn comes */
+    if (!trials) return;   /* the worker then compiles each one when it is used */
     for (int i = 0; i < n; i++) {
         trials[i].kernel = k;
         pair(i, trials[i].knobs);

@@ -1,18 +1,17 @@
-/* stridec.h: what a program may ask of stridec beside MPI. All of it is optional: nothing here is linked, and where
- * libstridec.so is not loaded (LD_PRELOAD, `stridec run`) each call says STRIDEC_ABSENT and the program goes its own way.
- * C11 and C++11, with gcc or clang; before glibc 2.34 programs link with -ldl.
+/* stridec.h: optional calls of stridec beside MPI. Nothing is linked: without libstridec.so (`stridec run` or
+ * LD_PRELOAD) each call returns STRIDEC_ABSENT. C11 and C++11, with gcc or clang; before glibc 2.34 link with -ldl.
  *
- *   stridec_register   layouts and kernels are exchanged and made ahead, so that the first message is like the tenth
- *   stridec_pack_on    MPI_Pack and MPI_Unpack of device memory on a CUDA stream of the program's: in order behind what the
- *   stridec_unpack_on  stream does before, and without waiting
- *   stridec_query      which way a message will take, and why
+ *   stridec_register   exchanges layouts and makes kernels ahead, so that the first message is as fast as later ones
+ *   stridec_pack_on    pack and unpack device memory like MPI_Pack and MPI_Unpack, but on a CUDA stream of the program:
+ *   stridec_unpack_on  in stream order, and without waiting
+ *   stridec_query      tells which path a message will take, and why
  *
- * All sizes are bytes; counts are elements of a datatype. Calls are allowed between MPI_Init and MPI_Finalize, from any
- * thread that may call MPI (of stridec_register: as of a collective call). No call keeps a pointer or a handle that it was
- * given, but the work that the stream calls enqueue reads and writes both buffers until the stream has done it.
+ * Sizes are in bytes; counts are elements of a datatype. Calls are allowed between MPI_Init and MPI_Finalize, from
+ * any thread that may call MPI; stridec_register is a collective call. No call keeps a pointer or handle that it was
+ * given. But enqueued work of the stream calls uses both buffers until the stream has done it.
  *
- * Errors are returned, as enum stridec_result: no error handler of MPI's is called, unless a datatype was not committed,
- * which is the MPI's error on MPI_COMM_SELF. */
+ * Errors are returned as enum stridec_result; no MPI error handler is called. One exception: an uncommitted datatype
+ * is the MPI's error, on MPI_COMM_SELF. */
 #ifndef STRIDEC_H
 #define STRIDEC_H
 #include <dlfcn.h>
@@ -25,31 +24,30 @@ extern "C" {
 
 enum stridec_result {
     STRIDEC_OK,
-    STRIDEC_ABSENT,   /* stridec is not loaded here (stridec_register: on some rank), is disabled, or has ended */
-    STRIDEC_UNABLE,   /* stridec can't do this (see each call); MPI's own calls do it */
-    STRIDEC_INVALID,  /* a wrong argument: a negative count, a packed buffer that is too small, a null handle, no such rank */
-    STRIDEC_FAILED    /* the driver refused, or memory is out; the log says more */
+    STRIDEC_ABSENT,   /* not loaded (stridec_register: on some rank), disabled, or ended */
+    STRIDEC_UNABLE,   /* stridec can't do this (see each call); MPI's own calls can */
+    STRIDEC_INVALID,  /* wrong argument: negative count, packed buffer too small, null handle, no such rank */
+    STRIDEC_FAILED    /* the driver failed, or memory is out; the log says more */
 };
 
-/* ORDER: names in stridec_path_name. */
+/* In the order of the names in stridec_path_name. */
 enum stridec_path {
-    STRIDEC_PATH_MPI,        /* the MPI gets the call as it is: nothing to send, bytes in one piece that it takes, or host
-                                memory of which it sends such layouts as quickly */
-    STRIDEC_PATH_ZEROCOPY,   /* the receiver reads the sender's memory, a device's or the host's */
+    STRIDEC_PATH_MPI,        /* unchanged: no bytes, contiguous bytes, or host memory that the MPI sends as fast */
+    STRIDEC_PATH_ZEROCOPY,   /* the receiver reads the sender's memory (device or host) */
     STRIDEC_PATH_PIPELINED,  /* packed, copied and sent in chunks */
     STRIDEC_PATH_DEVICE,     /* packed in device memory, which the MPI sends */
-    STRIDEC_PATH_ONESHOT,    /* packed by a kernel straight into host memory, which the MPI sends */
+    STRIDEC_PATH_ONESHOT,    /* packed by a kernel directly into host memory, which the MPI sends */
     STRIDEC_PATH_STAGED,     /* packed in device memory, copied to host memory, which the MPI sends */
     STRIDEC_PATH_PARTS,      /* the buffer lies in several memories: packed part by part */
-    STRIDEC_PATH_SHADOW,     /* of a type that stridec can't read: the MPI packs a copy in host memory */
-    STRIDEC_PATH_SHARED,     /* host memory: packed into memory that the processes of the node share, unpacked from there */
-    STRIDEC_PATH_PACKED      /* host memory: packed by code made for the layout, and the MPI sends the bytes */
+    STRIDEC_PATH_SHADOW,     /* stridec can't read the type: the MPI packs a copy in host memory */
+    STRIDEC_PATH_SHARED,     /* host memory: packed into memory that the node's processes share, unpacked from there */
+    STRIDEC_PATH_PACKED      /* host memory: packed by code made for the layout; the MPI sends the bytes */
 };
 
 /* A cudaStream_t or CUstream; NULL is the default stream. */
 typedef void *stridec_stream;
 
-/* The library's side of the calls below. Version 1 stays as it is; later ones add members at the end. */
+/* The library's functions. Version 1 never changes; later versions add members at the end. */
 #define STRIDEC_VERSION 1
 struct stridec_calls {
     int (*active)(void);
@@ -63,7 +61,7 @@ struct stridec_calls {
 };
 typedef const struct stridec_calls *stridec_calls_function(int version);
 
-/* The loaded library's, or NULL. Looked for at the first call and again until it is found. */
+/* Returns the loaded library's functions, or NULL if stridec is absent. Searches at each call until found. */
 static inline const struct stridec_calls *stridec_calls(void)
 {
     static const struct stridec_calls *found;
@@ -80,28 +78,29 @@ static inline const struct stridec_calls *stridec_calls(void)
     return calls && calls->active() ? calls : NULL;
 }
 
-/* 1 if stridec serves this process now: between MPI_Init and MPI_Finalize, loaded, and neither STRIDEC_DISABLE nor
- * another MPI than its own keeps it from that. Else 0. */
+/* Returns 1 if stridec serves this process now, else 0: between MPI_Init and MPI_Finalize, loaded, not disabled
+ * (STRIDEC_DISABLE), and with the MPI that it was built for. */
 static inline int stridec_present(void)
 {
     return stridec_calls() != NULL;
 }
 
 /* Registers n committed datatypes for messages among the ranks of comm, an intracommunicator. Collective: every rank
- * of comm calls it, with the same n; types[i] of one rank may have another layout than types[i] of another, which is
- * what it will be received as. Ranks without stridec may take part: then all get STRIDEC_ABSENT.
+ * of comm calls it with the same n. types[i] may have different layouts on different ranks: a message sent as one is
+ * received as the other. If some ranks lack stridec, all get STRIDEC_ABSENT.
  *
- * Afterwards the ranks of a node know each other's layouts, and have tried whether they can read each other's
- * memory: the first message carries no layout, and goes from memory to memory where later ones would. `memory` is
- * any address in the memory that messages will be sent from and received into (a device's, or the host's: then code
- * for the host is made, and the ranks of the node try whether they reach it); NULL: registers layouts only. With
- * `wait`, it returns when kernels (and code for the host) of these types have been compiled or found in a cache, or
- * that has failed; else they are made in the background. `memory` and `wait` may differ between ranks.
+ * Then the ranks of a node know each other's layouts, and whether they can read each other's memory. The first
+ * message carries no layout, and is zero-copy if later ones would be. A registration lasts as long as the datatypes.
+ * Registering again is allowed and costs only the collective calls.
  *
- * A registration lasts as long as the datatypes; registering again is allowed and costs the collective calls
- * alone. STRIDEC_OK; STRIDEC_UNABLE: stridec can't read some of this rank's types (the others are registered);
- * STRIDEC_INVALID: n differs between ranks or is negative, comm is not allowed, or one of this rank's types is
- * MPI_DATATYPE_NULL; STRIDEC_FAILED: some rank has no memory left, and nothing is registered. */
+ * memory: any address in the memory that messages use, of a device or the host; NULL registers layouts only. For
+ * host memory it makes host code, and the ranks of the node probe whether they reach it. wait: the call returns when
+ * kernels (and host code) are compiled or found in a cache, or have failed; else they are made in the background.
+ * `memory` and `wait` may differ between ranks.
+ *
+ * Returns STRIDEC_OK; STRIDEC_UNABLE: stridec can't read some types of this rank, the others are registered;
+ * STRIDEC_INVALID: n differs between ranks or is negative, comm is not allowed, or a type of this rank is
+ * MPI_DATATYPE_NULL; STRIDEC_FAILED: some rank is out of memory, and nothing is registered. */
 static inline int stridec_register(MPI_Comm comm, int n, const MPI_Datatype types[], const void *memory, int wait)
 {
     const struct stridec_calls *calls = stridec_calls();
@@ -115,19 +114,18 @@ static inline int stridec_register(MPI_Comm comm, int n, const MPI_Datatype type
     return calls->register_types(comm, n, types, memory, wait);
 }
 
-/* Enqueues on `stream` the packing of `incount` elements at inbuf to outbuf + *position, and adds their packed bytes
- * to *position; the bytes are those of MPI_Pack. Returns at once: what the stream was given before is done before,
- * and the packed bytes are there for what it is given later. The host must not free or use either buffer, nor free
- * the datatype, before the stream has come so far (an event, cudaStreamSynchronize).
+/* Enqueues on `stream` the packing of `incount` elements from inbuf to outbuf + *position. Adds the packed bytes to
+ * *position; the bytes are those of MPI_Pack. Returns at once: the packing runs in stream order. The host must not
+ * free or use either buffer, nor free the datatype, until the stream has done it (an event, cudaStreamSynchronize).
  *
- * inbuf must lie in one device's memory, that of the stream, and the packed buffer where that device reaches it: in
- * its own memory or in pinned host memory. The first call with a type may take longer: it uploads what the kernel
- * needs to know of the type and, for types of more than 4096 blocks, waits up to 2 s for a kernel; stridec_register
- * with `wait` has done both. After that a call allocates nothing on the device.
+ * inbuf must lie in the memory of one device, the stream's. The packed buffer must lie in that device's memory or in
+ * pinned host memory that it reaches. The first call with a type may take longer: it uploads what the kernel needs.
+ * For types of more than 4096 blocks it also waits up to 2 s for a kernel. stridec_register with `wait` does both
+ * ahead. After that a call allocates nothing on the device.
  *
- * STRIDEC_OK; STRIDEC_UNABLE: host memory, several memories, a packed buffer out of reach, a type that stridec can't
- * read; STRIDEC_INVALID: among others, fewer than the packed bytes are left in outsize; STRIDEC_FAILED: part of it
- * may have been enqueued. *position stays as it was unless STRIDEC_OK is returned. */
+ * Returns STRIDEC_OK; STRIDEC_UNABLE: host memory, several memories, a packed buffer out of reach, or a type that
+ * stridec can't read; STRIDEC_INVALID: also if fewer than the packed bytes are left in outsize; STRIDEC_FAILED: a
+ * part may have been enqueued. *position changes only with STRIDEC_OK. */
 static inline int stridec_pack_on(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
                                   MPI_Count outsize, MPI_Count *position, stridec_stream stream)
 {
@@ -135,7 +133,7 @@ static inline int stridec_pack_on(const void *inbuf, MPI_Count incount, MPI_Data
     return calls ? calls->pack_on(inbuf, incount, datatype, outbuf, outsize, position, stream) : STRIDEC_ABSENT;
 }
 
-/* Unpacks as stridec_pack_on packs: from inbuf + *position, which holds `insize` bytes in all, to `outcount`
+/* Enqueues the unpacking, as stridec_pack_on packs: from inbuf + *position, of `insize` bytes in all, to `outcount`
  * elements at outbuf. */
 static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
                                     MPI_Count outcount, MPI_Datatype datatype, stridec_stream stream)
@@ -144,13 +142,16 @@ static inline int stridec_unpack_on(const void *inbuf, MPI_Count insize, MPI_Cou
     return calls ? calls->unpack_on(inbuf, insize, position, outbuf, outcount, datatype, stream) : STRIDEC_ABSENT;
 }
 
-/* Which way MPI_Send of these arguments would take now, by the same decision: into *path, and why in words into
- * `why` (at most why_bytes with the 0 at its end; NULL is allowed). Local; nothing is sent. The answer may change:
- * when ranks have learnt that they can read each other's memory (after the first messages, or stridec_register), and
- * with what is under way. A path of STRIDEC_PATH_ZEROCOPY may still be packed where the receiver comes late, and one
- * of STRIDEC_PATH_SHARED go by the MPI where no room is left. Derived types in host memory are the MPI's until they
- * have been sent a few times, or registered. STRIDEC_OK, also of MPI_PROC_NULL; STRIDEC_INVALID: a negative count, a
- * null handle, no rank of comm; *path and `why` are then as they were. */
+/* Sets *path to the path that MPI_Send with these arguments would take now, by the same decision. Writes the reason
+ * as text into `why`, at most why_bytes with the final 0; `why` may be NULL. Local; sends nothing.
+ *
+ * The answer may change: when ranks learn that they can read each other's memory (first messages, stridec_register),
+ * and with other messages under way. A STRIDEC_PATH_ZEROCOPY message is still packed if the receiver is late. A
+ * STRIDEC_PATH_SHARED one goes by the MPI if no shared memory is free. Derived types in host memory are the MPI's
+ * until they were sent a few times, or registered.
+ *
+ * Returns STRIDEC_OK, also for MPI_PROC_NULL, or STRIDEC_INVALID: negative count, null handle, no rank of comm; then
+ * *path and `why` are unchanged. */
 static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                 enum stridec_path *path, char *why, size_t why_bytes)
 {
@@ -158,7 +159,7 @@ static inline int stridec_query(const void *buf, MPI_Count count, MPI_Datatype d
     return calls ? calls->query(buf, count, datatype, dest, comm, path, why, why_bytes) : STRIDEC_ABSENT;
 }
 
-/* A word for a path, as STRIDEC_TRANSPORT and --stats have it; static storage. */
+/* Returns the path's name as in STRIDEC_TRANSPORT and --stats; static storage. */
 static inline const char *stridec_path_name(enum stridec_path path)
 {
     static const char *const names[] = { "mpi",    "zerocopy", "pipelined", "device", "oneshot",

@@ -6,7 +6,7 @@
 
 #define SMALLEST 12   /* log2 of bytes */
 #define CLASSES 16    /* larger ones are not kept */
-#define KEPT_BYTES ((size_t)32 << 20)
+#define LISTS_BYTES ((size_t)32 << 20)
 
 static struct spinlock latch;
 static struct bounce *lists[CLASSES];
@@ -52,7 +52,7 @@ void bounce_put(struct bounce *b)
     if (!b) return;
     int c = class_of(b->bytes);
     spinlock_lock(&latch);
-    bool keep = c < CLASSES && kept + b->bytes <= KEPT_BYTES;
+    bool keep = c < CLASSES && kept + b->bytes <= LISTS_BYTES;
     if (keep) b->next = lists[c], lists[c] = b, kept += b->bytes;
     spinlock_unlock(&latch);
     if (!keep) release(b);

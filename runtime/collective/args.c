@@ -1,4 +1,4 @@
-/* args.c: which operands of a call are carried, and how. */
+/* args.c: which arguments of a call are bounced, and how. */
 #include "args_internal.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -11,10 +11,6 @@
 #include "protocol/rndv_recv.h"
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * Who takes part.
- */
 
 static void group_of(const struct args_set *o, struct group *g)
 {
@@ -51,7 +47,7 @@ static int neighbors(MPI_Comm comm, bool in)
     return in ? n : out;
 }
 
-int args_room(const struct args_set *o, int n)
+int args_list_length(const struct args_set *o, int n)
 {
     int in = neighbors(o->comm, true), out = neighbors(o->comm, false), most = in > out ? in : out;
     return n > most ? n : most > 0 ? most : 1;
@@ -69,8 +65,8 @@ bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int 
     return true;
 }
 
-/* The i-th neighbour is none: its block stays as it is. */
-static bool is_nobody(const struct args_set *o, const struct arg *p, const struct group *g, int i)
+/* Returns true if the i-th neighbor is MPI_PROC_NULL: its block stays as it is. */
+static bool is_proc_null(const struct args_set *o, const struct arg *p, const struct group *g, int i)
 {
     int before, after;
     if (!g->grid || !(p->flags & ARG_NEIGHBORS)) return false;
@@ -78,11 +74,11 @@ static bool is_nobody(const struct args_set *o, const struct arg *p, const struc
     return (i % 2 ? after : before) == MPI_PROC_NULL;
 }
 
-static bool any_nobody(const struct args_set *o, const struct arg *p, const struct group *g)
+static bool any_proc_null(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     bool any = false;
     for (int i = 0, n = g->grid && p->flags & ARG_NEIGHBORS ? neighbors(o->comm, true) : 0; i < n && !any; i++)
-        any = is_nobody(o, p, g, i);
+        any = is_proc_null(o, p, g, i);
     return any;
 }
 
@@ -94,30 +90,25 @@ static bool significant(const struct arg *p, const struct group *g)
     return true;
 }
 
-/* Of an operand that is written: some of it may not be, and must keep what it had. */
-static bool keeps(const struct args_set *o, const struct arg *p, const struct group *g)
+/* Returns true if the MPI may leave a part of the output unwritten; that part must keep its content. */
+static bool keeps_content(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     return (o->how == ARGS_STAGED && p->flags & ARG_PARTIAL) || (p->flags & ARG_AFTER && g->rank == 0) ||
-           (!args_lists(p) && any_nobody(o, p, g));
+           (!args_lists(p) && any_proc_null(o, p, g));
 }
 
-/* What the flags mean at this rank: the direction and the count, once and for all. */
-static void settle(struct args_set *o, const struct group *g)
+/* Resolves at this rank what depends on root and MPI_IN_PLACE: direction and count. */
+static void resolve_flags(struct args_set *o, const struct group *g)
 {
     bool in_place = false;
     for (int i = 0; i < o->n; i++) in_place |= o->of[i].buf == MPI_IN_PLACE;
     for (int i = 0; i < o->n; i++) {
         struct arg *p = &o->of[i];
         if (p->flags & ARG_BCAST) p->flags &= g->root ? ~ARG_OUT : ~ARG_IN;
-        /* What is in place is read where it is written. */
-        if (p->flags & ARG_OUT && (in_place || keeps(o, p, g))) p->flags |= ARG_IN;
+        if (p->flags & ARG_OUT && (in_place || keeps_content(o, p, g))) p->flags |= ARG_IN;
         if (p->flags & ARG_MINE && in_place) p->flags += (p->counts ? ARG_SUM : ARG_GROUP) - ARG_MINE;
     }
 }
-
-/*
- * Pieces.
- */
 
 static int64_t listed(const void *list, bool wide, size_t each, int i)
 {
@@ -135,20 +126,20 @@ int64_t args_displ(const struct arg *p, int i)
     return listed(p->displs, p->displs_wide, sizeof(MPI_Aint), i);
 }
 
-static int parts_of(const struct args_set *o, const struct arg *p, const struct group *g)
+static int peer_count(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     if (p->flags & ARG_NEIGHBORS) return neighbors(o->comm, p->flags & ARG_OUT);
     return p->flags & ARG_GROUP ? g->ranks : p->flags & ARG_RANKS ? g->peers : 1;
 }
 
-/* Elements of an operand that is one piece. */
-static bool whole_count(const struct args_set *o, const struct arg *p, const struct group *g, int64_t *count)
+/* Sets *count to the elements of an argument that is one piece. Returns false if the number overflows. */
+static bool total_count(const struct args_set *o, const struct arg *p, const struct group *g, int64_t *count)
 {
     if (p->flags & ARG_MINE && p->counts) {
         *count = args_count(p, g->rank);
         return true;
     }
-    if (!(p->flags & ARG_SUM)) return !__builtin_mul_overflow((int64_t)p->count, parts_of(o, p, g), count);
+    if (!(p->flags & ARG_SUM)) return !__builtin_mul_overflow((int64_t)p->count, peer_count(o, p, g), count);
     *count = 0;
     for (int i = 0; i < g->ranks; i++)
         if (__builtin_add_overflow(*count, args_count(p, i), count)) return false;
@@ -157,16 +148,16 @@ static bool whole_count(const struct args_set *o, const struct arg *p, const str
 
 int args_pieces(const struct args_set *o, const struct arg *p, const struct group *g)
 {
-    return args_lists(p) ? parts_of(o, p, g) : 1;
+    return args_lists(p) ? peer_count(o, p, g) : 1;
 }
 
-bool args_piece(const struct args_set *o, const struct arg *p, const struct group *g, int i, struct piece_of *out)
+bool args_piece(const struct args_set *o, const struct arg *p, const struct group *g, int i, struct arg_piece *out)
 {
     int64_t offset = 0;
     bool many = args_lists(p);
-    *out = (struct piece_of){.type = p->types ? p->types[i] : p->type};
-    if (many) out->count = is_nobody(o, p, g, i) ? 0 : args_count(p, i);
-    else if (!whole_count(o, p, g, &out->count)) return false;
+    *out = (struct arg_piece){.type = p->types ? p->types[i] : p->type};
+    if (many) out->count = is_proc_null(o, p, g, i) ? 0 : args_count(p, i);
+    else if (!total_count(o, p, g, &out->count)) return false;
     if (out->count <= 0 || out->type == MPI_DATATYPE_NULL || !(out->layout = layout_of(out->type))) return false;
     if (out->layout->size == 0 || (out->bytes = layout_bytes(out->layout, out->count)) < 0) return false;
     if (many && __builtin_mul_overflow(args_displ(p, i), p->types ? 1 : out->layout->extent, &offset)) return false;
@@ -175,66 +166,67 @@ bool args_piece(const struct args_set *o, const struct arg *p, const struct grou
 }
 
 #ifdef OPEN_MPI
-enum { LATER = 0 };
+enum { ASYNC_AWARE = 0 };
 #else
-enum { LATER = 1 };
+enum { ASYNC_AWARE = 1 };
 #endif
 
-/* Not so in files, reductions on one rank alone and accumulation, whatever CUDA-aware MPIs can do elsewhere: Open MPI's
- * manual counts neither one-sided calls nor files among what it supports, nor nonblocking collectives. */
-bool takes_devices(const struct args_set *o)
+/* Excludes files, reductions on one rank alone and accumulation. Open MPI's manual names neither one-sided calls,
+ * files nor nonblocking collectives as CUDA-aware. */
+bool args_device_aware(const struct args_set *o)
 {
-    return mpi_cuda_aware() && (LATER || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
+    return mpi_cuda_aware() && (ASYNC_AWARE || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
-/* MPI_Reduce_scatter_block in place: Open MPI 4.1 brings the part that comes back to the host, not all that is
- * reduced. */
-static bool reads_part(const struct args_set *o, const struct arg *p)
+/* Returns true for MPI_Reduce_scatter_block in place.
+ * Workaround (Open MPI 4.1): it copies to the host only the part that comes back, not all that is reduced. */
+static bool mpi_reads_part(const struct args_set *o, const struct arg *p)
 {
     return o->how == ARGS_STAGED && p->flags & ARG_OUT && p->flags & ARG_GROUP;
 }
 
-/* The MPI opens in other processes what is sent, and what a collective sends on. */
-static void hand_down(const struct args_set *o, const struct piece_of *piece, const struct location *w)
+/* Notes that the MPI may open the memory in other processes (ipc_export_to_mpi); for a collective, closes freed
+ * allocations first. */
+static void export_to_mpi(const struct args_set *o, const struct arg_piece *piece, const struct location *w)
 {
     if (!node_zerocopy() || (o->message && !o->sends)) return;
-    ipc_export_passes((const char *)piece->buf + piece->layout->low, &w->around);
-    if (!o->message) ipc_cache_yield();
+    ipc_export_to_mpi((const char *)piece->buf + piece->layout->low, &w->around);
+    if (!o->message) ipc_cache_drop_gone();
 }
 
-/* Whether the MPI can take the operand as it is. All pieces lie in one allocation, of which the first one tells, but
- * for absolute addresses. */
-enum taken { ON_HOST, AS_IT_IS, CARRIED };
-static enum taken how_taken(const struct args_set *o, const struct arg *p, const struct group *g)
+/* Returns how the argument is passed. Except with MPI_BOTTOM, all pieces lie in one allocation: the first one
+ * decides. */
+enum arg_way { WAY_HOST, WAY_PASS, WAY_BOUNCE };
+static enum arg_way choose_way(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     int n = args_pieces(o, p, g);
-    bool device = false, told = false, takes = takes_devices(o) && !reads_part(o, p);
-    struct piece_of piece;
+    bool device = false, told = false, takes = args_device_aware(o) && !mpi_reads_part(o, p);
+    struct arg_piece piece;
     struct location w = {0};
     for (int i = 0; i < n; i++) {
         if (!args_piece(o, p, g, i, &piece)) continue;
         if (!device || p->buf == MPI_BOTTOM) {
             w = locate(piece.layout, piece.buf, piece.count);
-            if (w.parts) return CARRIED;
+            if (w.parts) return WAY_BOUNCE;
             device |= w.device != NULL;
-            if (!device && p->buf != MPI_BOTTOM) return ON_HOST;
+            if (!device && p->buf != MPI_BOTTOM) return WAY_HOST;
         }
-        if (device && !(takes && typed_buffer_native(piece.layout, piece.buf, piece.count, w))) return CARRIED;
-        if (device && (!told || p->buf == MPI_BOTTOM)) hand_down(o, &piece, &w), told = true;
+        if (device && !(takes && typed_buffer_mpi_takes(piece.layout, piece.buf, piece.count, w))) return WAY_BOUNCE;
+        if (device && (!told || p->buf == MPI_BOTTOM)) export_to_mpi(o, &piece, &w), told = true;
     }
-    return device ? AS_IT_IS : ON_HOST;
+    return device ? WAY_PASS : WAY_HOST;
 }
 
-static int watch(struct args_set *o, const bool carried[])
+static int open_receive(struct args_set *o, const bool bounced[])
 {
     int rc = MPI_SUCCESS;
     if (o->receives) peer_access_poll();
     for (int i = 0; i < o->n && o->receives && rc == MPI_SUCCESS; i++) {
         const struct arg *p = &o->of[i];
         if (p->flags & ARG_PARTIAL)
-            rc = rndv_recv_watch(&o->watch, p->buf, p->count, p->type, o->source, o->comm, carried[i]);
+            rc = rndv_recv_watch(&o->recv_buffer, p->buf, p->count, p->type, o->source, o->comm, bounced[i]);
     }
-    if (o->watch) ipc_cache_try_source(o->source, o->comm, o->watch->device);
+    if (o->recv_buffer) ipc_cache_probe_source(o->source, o->comm, o->recv_buffer->device);
     return rc;
 }
 
@@ -245,27 +237,28 @@ void args_as_is(struct arg *p)
     p->use_type = p->type, p->use_types = p->types;
 }
 
-/* A descriptor goes down, of what each start offers. */
-static bool stand(struct args_set *o)
+/* Makes a persistent send a rendezvous send, if possible: an RTS header is passed for each start. */
+static bool open_persistent(struct args_set *o)
 {
     struct arg *p = &o->of[0];
-    if (!o->sends || !(o->standing = persistent_send_open(p->buf, p->count, p->type, o->dest, o->comm))) return false;
+    if (!o->sends || !(o->persist_send = persistent_send_open(p->buf, p->count, p->type, o->dest, o->comm)))
+        return false;
     args_as_is(p);
-    p->use = (void *)(uintptr_t)persistent_send_descriptor(o->standing),
-    p->use_count = persistent_send_descriptor_count(o->standing, &p->use_type);
+    p->use = (void *)(uintptr_t)persistent_send_descriptor(o->persist_send),
+    p->use_count = persistent_send_descriptor_count(o->persist_send, &p->use_type);
     return true;
 }
 
-/* Other ranks write it, and may send packed bytes. */
-static bool written(const struct args_set *o, const struct arg *p)
+/* Returns true if other ranks write the argument; they may send packed bytes. */
+static bool others_write(const struct args_set *o, const struct arg *p)
 {
     return o->how == ARGS_PACKED && o->comm != MPI_COMM_NULL && p->flags & ARG_OUT;
 }
 
-bool args_by_runs(const struct args_set *o, struct arg *p, const struct group *g)
+bool args_byte_types(const struct args_set *o, struct arg *p, const struct group *g)
 {
-    if (!ELEMENTS_ARE_WHOLE || !written(o, p)) return false;
-    struct piece_of piece;
+    if (!ELEMENTS_ARE_WHOLE || !others_write(o, p)) return false;
+    struct arg_piece piece;
     int n = args_pieces(o, p, g);
     bool any = false;
     for (int i = 0; i < n; i++) {
@@ -273,9 +266,9 @@ bool args_by_runs(const struct args_set *o, struct arg *p, const struct group *g
         if (type == MPI_DATATYPE_NULL || type == piece.type) continue;
         any = true;
         if (!p->types) return p->use_type = type, true;
-        if (!p->runs && !(p->runs = calloc((size_t)args_room(o, n), sizeof type))) return false;
-        if (p->use_types != p->runs) p->use_types = memcpy(p->runs, p->types, (size_t)n * sizeof type);
-        p->runs[i] = type;
+        if (!p->byte_types && !(p->byte_types = calloc((size_t)args_list_length(o, n), sizeof type))) return false;
+        if (p->use_types != p->byte_types) p->use_types = memcpy(p->byte_types, p->types, (size_t)n * sizeof type);
+        p->byte_types[i] = type;
     }
     return any;
 }
@@ -287,50 +280,51 @@ static int pack_now(struct args_set *o)
     return batch_wait(&b) ? -1 : args_packed(o);
 }
 
-/* Nothing that other ranks send to a collective's operand can end within an element on its way. */
-static bool comes_whole(const struct args_set *o, const struct arg *p, const struct group *g)
+/* Returns true if no message to a collective's argument can end within an element. */
+static bool arrives_whole(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     int64_t all = 0, count = 0;
-    if (!PARTS_ARE_WHOLE || !written(o, p) || group_alone(o, g)) return true;
+    if (!PARTS_ARE_WHOLE || !others_write(o, p) || group_alone(o, g)) return true;
     for (int i = 0, n = args_pieces(o, p, g); i < n; i++) {
         if (args_lists(p)) count = args_count(p, i);
-        else if (!whole_count(o, p, g, &count)) count = INT64_MAX;
-        if (__builtin_add_overflow(all, count, &all)) all = INT64_MAX;   /* a message may bring several ranks' */
+        else if (!total_count(o, p, g, &count)) count = INT64_MAX;
+        if (__builtin_add_overflow(all, count, &all)) all = INT64_MAX;   /* a message may carry several ranks' data */
         if (count && !filter_whole(p->types ? p->types[i] : p->type, p->types ? count : all)) return false;
     }
     return true;
 }
 
-/* Without a driver nothing is asked of collectives but whether they are to be packed, and of long ones whether MPICH
- * may cut an element, so that most types are not read at their first use. */
-static bool look(const struct args_set *o, struct arg *p, const struct group *g, bool *carried)
+/* Returns true if the argument can't be passed as it is; sets *bounced if it is to be bounced. Without a driver,
+ * collectives are checked only for host packing and, if long, for elements that MPICH may cut. So most types are not
+ * read at their first use. */
+static bool needs_change(const struct args_set *o, struct arg *p, const struct group *g, bool *bounced)
 {
     bool asks = o->message || driver_get();
-    enum taken how = asks ? how_taken(o, p, g) : ON_HOST;
-    p->hosted = how == ON_HOST && args_hosted(o, p, g);
-    *carried = how == CARRIED || p->hosted;
-    return *carried || ((asks || !comes_whole(o, p, g)) && args_by_runs(o, p, g));
+    enum arg_way how = asks ? choose_way(o, p, g) : WAY_HOST;
+    p->host_packed = how == WAY_HOST && args_host_packed(o, p, g);
+    *bounced = how == WAY_BOUNCE || p->host_packed;
+    return *bounced || ((asks || !arrives_whole(o, p, g)) && args_byte_types(o, p, g));
 }
 
 int args_open(struct args_set *o)
 {
-    if (stand(o)) return MPI_SUCCESS;
+    if (open_persistent(o)) return MPI_SUCCESS;
     struct group g;
     bool any = false, need[ARGS_MAX] = {false};
     group_of(o, &g);
-    settle(o, &g);
+    resolve_flags(o, &g);
     for (int i = 0; i < o->n; i++) {
         struct arg *p = &o->of[i];
         args_as_is(p);
         bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
-        if (used && look(o, p, &g, &need[i])) any = true;
+        if (used && needs_change(o, p, &g, &need[i])) any = true;
     }
-    int rc = watch(o, need);
-    if (rc == MPI_SUCCESS && !o->watch && !any) return ARGS_NONE;
+    int rc = open_receive(o, need);
+    if (rc == MPI_SUCCESS && !o->recv_buffer && !any) return ARGS_NONE;
     if (rc == MPI_SUCCESS && reserve_low())
         rc = raise_error(args_comm(o), MPI_ERR_NO_MEM, "no memory for the record of a call");
     for (int i = 0; i < o->n && rc == MPI_SUCCESS; i++)
-        if (need[i]) rc = args_carry(o, &o->of[i], &g);
+        if (need[i]) rc = args_bounce(o, &o->of[i], &g);
     if (rc == MPI_SUCCESS && pack_now(o)) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "packing on the GPU failed");
     if (rc != MPI_SUCCESS) args_free(o);
     return rc;
@@ -339,27 +333,27 @@ int args_open(struct args_set *o)
 bool args_partial(const struct args_set *o)
 {
     for (int i = 0; i < o->n; i++)
-        if (o->of[i].flags & ARG_PARTIAL && o->of[i].carried) return true;
-    return o->watch != NULL;
+        if (o->of[i].flags & ARG_PARTIAL && o->of[i].bounced) return true;
+    return o->recv_buffer != NULL;
 }
 
-struct typed_buffer *args_awaited(const struct args_set *o, const void **packed)
+struct typed_buffer *args_recv_buffer(const struct args_set *o, const void **packed)
 {
     *packed = NULL;
     for (int i = 0; i < o->n; i++) {
         const struct arg *p = &o->of[i];
-        if (!(p->flags & ARG_PARTIAL) || !p->carried) continue;
+        if (!(p->flags & ARG_PARTIAL) || !p->bounced) continue;
         *packed = p->use;
-        return o->watch && !p->hosted ? &p->carried->piece[0].parcel : o->watch;
+        return o->recv_buffer && !p->host_packed ? &p->bounced->piece[0].tbuf : o->recv_buffer;
     }
-    return o->watch;
+    return o->recv_buffer;
 }
 
 int args_close(struct args_set *o, int rc, const MPI_Status *status)
 {
     struct batch b = {0};
     if (rc == MPI_SUCCESS) {
-        int failed = args_unpack(o, &b, status && args_partial(o) ? wire_received(status) : INT64_MAX);
+        int failed = args_unpack(o, &b, status && args_partial(o) ? mpi_bytes_received(status) : INT64_MAX);
         if (batch_wait(&b) || failed) rc = raise_error(args_comm(o), MPI_ERR_OTHER, "unpacking on the GPU failed");
     }
     args_free(o);

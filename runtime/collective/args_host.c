@@ -1,11 +1,11 @@
-/* args_host.c: operands in host memory: which of them stridec's own code packs (host_pack.h), and that.
+/* args_host.c: chooses the arguments in host memory that stridec packs (host_pack.h), and packs them.
  *
- * For types with short runs the MPI's engine is the slower part of a collective, and it is quickest with packed
- * bytes. What other ranks do with theirs is their own choice: the MPI sees counts and sizes as before, and
- * where it would end a piece within an element that a typed receive can't take (byte_types.h), nothing is packed.
+ * For types with short runs the MPI's engine is the slower part of a collective; with packed bytes it is quickest.
+ * Each rank chooses for itself: the MPI sees the same counts and sizes. Nothing is packed where the MPI may end a
+ * piece within an element that a typed receive can't take (byte_types.h).
  *
- * A call in place is left to the MPI: all would be packed, and a part of it read. So is a partitioned message, whose
- * partitions are packed one by one (args_move_part). */
+ * A call in place passes to the MPI: all would be packed for a part that is read. A partitioned message does too,
+ * since its partitions are packed one by one (args_move_part). */
 #include "args_internal.h"
 #include "base/env.h"
 #include "datatype/type_filter.h"
@@ -17,14 +17,14 @@ static int64_t elements(const struct arg *p, int i)
     return args_lists(p) ? args_count(p, i) : (int64_t)p->count;
 }
 
-/* Read as a whole, or written as a whole. */
+/* Returns true if the argument is only read, or only written. */
 static bool one_way(const struct arg *p)
 {
     int ways = p->flags & ARG_INOUT;
     return ways == ARG_IN || ways == ARG_OUT;
 }
 
-/* Some piece is worth a look; no type is read. */
+/* Returns true if packing may gain time for some piece. Reads no type. */
 static bool any_gains(const struct arg *p, int n)
 {
     for (int i = 0; i < n; i++)
@@ -32,9 +32,8 @@ static bool any_gains(const struct arg *p, int n)
     return false;
 }
 
-/* Every type has been met in such calls before; of a list, each is counted once a call where equal ones are
- * neighbours. */
-static bool all_met(const struct arg *p, int n)
+/* Returns true if every type was used in such calls before. Counts the uses; a run of equal types counts once. */
+static bool all_counted(const struct arg *p, int n)
 {
     bool all = true, any = false;
     MPI_Datatype last = MPI_DATATYPE_NULL;
@@ -55,7 +54,7 @@ struct gain {
 
 static bool add(struct gain *s, const struct args_set *o, const struct arg *p, const struct group *g, int i)
 {
-    struct piece_of piece;
+    struct arg_piece piece;
     if (!elements(p, i)) return true;
     if (!args_piece(o, p, g, i, &piece)) return piece.count <= 0 || (piece.layout && !piece.layout->size);
     const struct layout *l = piece.layout;
@@ -65,33 +64,33 @@ static bool add(struct gain *s, const struct args_set *o, const struct arg *p, c
     return true;
 }
 
-/* Returns true of a persistent send that is packed, as MPI_Send packs it, where it is not offered (host_select.h). */
-static bool message_hosted(const struct args_set *o, const struct arg *p)
+/* Returns true for a persistent send that is packed like MPI_Send's and is no rendezvous send (host_select.h). */
+static bool message_host_packed(const struct args_set *o, const struct arg *p)
 {
     const struct layout *l = o->sends && p->flags & ARG_IN ? host_sends(p->buf, p->count, p->type, o->comm) : NULL;
     return l && host_packs_short(l);
 }
 
-bool args_hosted(const struct args_set *o, const struct arg *p, const struct group *g)
+bool args_host_packed(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     struct gain s = {0, 0};
-    if (o->message) return o->how == ARGS_PACKED && message_hosted(o, p);
+    if (o->message) return o->how == ARGS_PACKED && message_host_packed(o, p);
     if (o->how != ARGS_PACKED || o->comm == MPI_COMM_NULL || filter_collectives_are_ignored()) return false;
     int n = args_pieces(o, p, g);
-    if (!one_way(p) || !any_gains(p, n) || group_alone(o, g) || !all_met(p, n)) return false;
+    if (!one_way(p) || !any_gains(p, n) || group_alone(o, g) || !all_counted(p, n)) return false;
     for (int i = 0; i < n; i++)
         if (!add(&s, o, p, g, i)) return false;
     return s.gaining > 0 && s.gaining >= s.all / 2 && host_collects_bytes(s.all);
 }
 
-void args_move_hosted(struct carried *c, bool pack, int64_t bytes)
+void args_host_move(struct bounced *c, bool pack, int64_t bytes)
 {
     for (int i = 0; i < c->n; i++) {
-        struct typed_buffer *q = &c->piece[i].parcel;
+        struct typed_buffer *q = &c->piece[i].tbuf;
         int64_t start = env_get()->stats ? stats_now() : 0, end = q->bytes < bytes ? q->bytes : bytes;
         if (pack) host_pack_pack(q->layout, q->count, q->user, q->address, 0, end);
         else host_pack_unpack(q->layout, q->count, q->user, q->address, 0, end);
-        if (start) typed_buffer_count(q, "host", end, start);
+        if (start) typed_buffer_stats(q, "host", end, start);
     }
     host_note_packed();
 }

@@ -1,72 +1,70 @@
-/* args_internal.h: what the files of args.h share: args.c (which operands are carried), args_stage.c (their
- * memory), args_replace.c (what goes down for them), args_move.c (packing and unpacking),
- * args_host.c (those in host memory). */
-#ifndef STRIDEC_ARG_INNER_H
-#define STRIDEC_ARG_INNER_H
+/* args_internal.h: shared by the files of args.h: args.c (which arguments are bounced), args_stage.c (their memory),
+ * args_replace.c (what is passed for them), args_move.c (packing, unpacking), args_host.c (packing of host memory). */
+#ifndef STRIDEC_ARGS_INTERNAL_H
+#define STRIDEC_ARGS_INTERNAL_H
 #include "args.h"
 #include "base/bounce.h"
 #include "request/record.h"
 
-/* The own rank in the communicator of a call. */
+/* The ranks of a call's communicator. */
 struct group {
-    int rank, ranks, peers;   /* peers: of the remote group between two groups */
+    int rank, ranks, peers;   /* peers: ranks of the other group of an intercommunicator, else ranks */
     bool root, leaf;
-    bool grid;                /* a cartesian topology: neighbours past its edges are MPI_PROC_NULL */
+    bool grid;                /* a Cartesian topology: neighbors past its edges are MPI_PROC_NULL */
 };
 
-struct piece_of {
+struct arg_piece {
     struct layout *layout;    /* borrowed from the type */
     MPI_Datatype type;
     char *buf;
     int64_t count, bytes;
 };
 
-/* The MPI takes device memory itself. */
-bool takes_devices(const struct args_set *o);
-/* The i-th of its lists. */
+/* Returns true if the MPI accepts device memory in this call. */
+bool args_device_aware(const struct args_set *o);
+/* Returns the i-th count, or displacement, of the argument's lists. */
 int64_t args_count(const struct arg *p, int i);
 int64_t args_displ(const struct arg *p, int i);
-/* Of a list of n types: Open MPI 4.1's MPI_Ialltoallw looks at as many as the communicator's topology has
- * neighbours, and takes zeros for none. */
-int args_room(const struct args_set *o, int n);
+/* Returns the length that a list of n types needs.
+ * Workaround (Open MPI 4.1): MPI_Ialltoallw reads one type for each neighbor, and at least one. */
+int args_list_length(const struct args_set *o, int n);
 int args_pieces(const struct args_set *o, const struct arg *p, const struct group *g);
-/* The i-th; false if it holds nothing, or nothing that can be told. */
-bool args_piece(const struct args_set *o, const struct arg *p, const struct group *g, int i, struct piece_of *out);
-/* Sets what goes down to what the call was given. */
+/* Sets *out to the i-th piece. Returns false if the piece is empty or its arguments are wrong. */
+bool args_piece(const struct args_set *o, const struct arg *p, const struct group *g, int i, struct arg_piece *out);
 void args_as_is(struct arg *p);
-/* The same by types of bytes (byte_types.h): other ranks may send packed bytes to what lies in host memory here.
- * True if other types go down. */
-bool args_by_runs(const struct args_set *o, struct arg *p, const struct group *g);
-/* One piece: a parcel whose buffers are parts of the operand's. */
+/* Passes the buffer by types of bytes (byte_types.h), since other ranks may send packed bytes to host memory here.
+ * Returns true if a type was replaced. */
+bool args_byte_types(const struct args_set *o, struct arg *p, const struct group *g);
+/* One piece; its typed buffer uses parts of the argument's bounce buffers. */
 struct piece {
-    struct typed_buffer parcel;
+    struct typed_buffer tbuf;
     struct pool_buffer wire, stage;
     MPI_Datatype source;         /* the call's own */
-    MPI_Datatype type;           /* a duplicate, where the MPI moves the piece; else MPI_DATATYPE_NULL */
+    MPI_Datatype type;           /* a duplicate if the MPI moves the piece, else MPI_DATATYPE_NULL */
 };
 
-struct carried {
-    struct bounce *packed;   /* hosted: its bytes; the parcels have no transports */
-    struct typed_buffer whole;   /* the operand's buffers; its layout is the first piece's */
+struct bounced {
+    struct bounce *packed;       /* packed bytes if host_packed; no transport is used then */
+    struct typed_buffer whole;   /* the argument's bounce buffers; the layout of the first piece */
     bool staged;
-    uintptr_t shadow;            /* staged: the user's bytes in host memory, where p->buf stands for; 0: the wire is that */
-    void *block;                 /* what shadow lies in ... */
-    size_t mapped;               /* ... of so many bytes, mapped; 0: malloc's */
+    uintptr_t host_copy;         /* staged: stands for p->buf in host memory; 0: the bounce buffer does */
+    void *block;                 /* memory of host_copy */
+    size_t mapped;               /* its size if from mmap; 0: from malloc */
     void *counts, *displs;
     MPI_Datatype *types;
     int n;
     struct piece piece[];
 };
 
-/* Makes p->carried and what goes down. An MPI error that has been raised, or MPI_SUCCESS. */
-int args_carry(const struct args_set *o, struct arg *p, const struct group *g);
-/* True of an operand in host memory that is to be packed by host_pack.h. */
-bool args_hosted(const struct args_set *o, const struct arg *p, const struct group *g);
-/* Packs such a one, or unpacks the first `bytes`. */
-void args_move_hosted(struct carried *c, bool pack, int64_t bytes);
-/* The arguments of a packed operand; false where they don't fit the call. */
-bool args_arguments(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c);
-/* Of parts in several memories the transport may have taken a stage by itself. */
+/* Bounces the argument: sets p->bounced and what is passed. Returns MPI_SUCCESS, or an error that has been raised. */
+int args_bounce(const struct args_set *o, struct arg *p, const struct group *g);
+/* Returns true if the argument lies in host memory and host_pack.h is to pack it. */
+bool args_host_packed(const struct args_set *o, const struct arg *p, const struct group *g);
+/* Packs such an argument, or unpacks its first `bytes`. */
+void args_host_move(struct bounced *c, bool pack, int64_t bytes);
+/* Sets what is passed for a packed argument. Returns false if that does not fit the call's integers. */
+bool args_arguments(const struct args_set *o, struct arg *p, const struct group *g, struct bounced *c);
+/* Gives back a stage that the transport acquired for parts in several memories. */
 void piece_drop_stage(struct piece *piece);
 
 static inline struct pool_buffer buffer_part(const struct pool_buffer *b, int64_t at, size_t bytes)
@@ -78,13 +76,14 @@ static inline struct pool_buffer buffer_part(const struct pool_buffer *b, int64_
     return part;
 }
 
-/* Open MPI is slow with device memory sent to the own rank: the 26 neighbours of 512^3 on one H200 take 21 ms. */
+/* Returns true if the group is one rank. Open MPI sends device memory to itself slowly: 512^3, 26 neighbors: 21 ms
+ * (H200). */
 static inline bool group_alone(const struct args_set *o, const struct group *g)
 {
     return o->comm != MPI_COMM_NULL && g->ranks == 1 && g->peers == 1;
 }
 
-/* One piece for each peer. */
+/* Returns true if each peer has a piece. */
 static inline bool args_lists(const struct arg *p)
 {
     return p->counts && !(p->flags & (ARG_SUM | ARG_MINE));

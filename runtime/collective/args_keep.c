@@ -1,5 +1,4 @@
-/* args_keep.c: operands that outlive their call: until a request completes, a window is synchronised, a split
- * collective on a file ends. */
+/* args_keep.c: arguments that outlive their call, until a request completes. */
 #include "args.h"
 #include "base/activity.h"
 #include "base/error.h"
@@ -8,24 +7,23 @@
 #include "request/request_ops.h"
 #include <stdlib.h>
 
-static atomic_int reads;   /* from windows, with a request, and not in place yet */
+static atomic_int reads_pending;   /* reads from windows by requests, data not in place */
 
 bool args_reading(void)
 {
-    return atomic_load(&reads) != 0;
+    return atomic_load(&reads_pending) != 0;
 }
 
-/* What went down stays: the MPI may look at it until the request completes. */
-void args_have_read(struct args_set *o)
+/* Clears the output flags, but keeps what is passed: the MPI may read it until the request completes. */
+void args_read_done(struct args_set *o)
 {
     if (!o->read.number) return;
     o->read.number = 0;
     for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;
-    atomic_fetch_sub(&reads, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
+    atomic_fetch_sub(&reads_pending, 1), atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
 }
 
-/* The handle of what has completed at once may be shared with others of that kind, and no record could tell them
- * apart. */
+/* Returns true if the operation completed at once: its handle may be shared, and a record can't tell requests apart. */
 static bool complete(const struct args_set *o, MPI_Request request)
 {
     int flag = 0;
@@ -33,8 +31,8 @@ static bool complete(const struct args_set *o, MPI_Request request)
     return may && PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
 }
 
-/* What goes down stays until the application completes the request: MPICH looks at the lists of types once more
- * then. */
+/* Unpacks at once. What was passed stays until the application completes the request: MPICH then reads the lists of
+ * types again. */
 static int unpack_now(struct args_set *o)
 {
     struct batch b = {0};
@@ -44,13 +42,12 @@ static int unpack_now(struct args_set *o)
     return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
-/* The operands go into a record; after a call that failed, and of an operation that the MPI has no request for, they
- * are done with. */
+/* Moves the arguments into a record, or frees them if the call failed. */
 static int keep(struct args_set *o, int rc, MPI_Request *request, bool persistent)
 {
-    if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads, 1);
+    if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads_pending, 1);
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
-    if (rc == MPI_SUCCESS) record_add_of(*request, &args_ops, args_move(o), o->comm, persistent);
+    if (rc == MPI_SUCCESS) record_add_of(*request, &args_ops, args_save(o), o->comm, persistent);
     else args_free(o);
     return rc;
 }
@@ -65,10 +62,10 @@ int args_persist(struct args_set *o, int rc, MPI_Request *request)
     return keep(o, rc, request, true);
 }
 
-int args_await(const struct args_set *o, int rc, const MPI_Request *request)
+int args_persist_recv(const struct args_set *o, int rc, const MPI_Request *request)
 {
     bool may = rc == MPI_SUCCESS && !reserve_low() && rts_armed() && o->source != MPI_PROC_NULL &&
                rndv_recv_from(o->comm, o->source);
-    if (may) record_add_dormant(*request, &args_ops, args_move(o), o->comm);
+    if (may) record_add_dormant(*request, &args_ops, args_save(o), o->comm);
     return rc;
 }

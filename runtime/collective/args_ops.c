@@ -1,5 +1,4 @@
-/* args_ops.c: the operands of a nonblocking or persistent operation, as what stands behind its record
- * (request_ops.h). */
+/* args_ops.c: a record's operations (request_ops.h) for nonblocking and persistent calls with bounced arguments. */
 #include "args.h"
 #include "base/reserve.h"
 #include "protocol/persistent_send.h"
@@ -13,8 +12,8 @@ static void drop(void *of)
     reserve_put(of);
 }
 
-/* Receives what was put aside for such a receive, as the MPI's own request would. */
-static bool hold(struct record *r, const struct args_set *o)
+/* Receives a probed message in place of the MPI's request, if one matches. */
+static bool receive_probed(struct record *r, const struct args_set *o)
 {
     const struct arg *p = &o->of[0];
     struct probed_at at;
@@ -28,29 +27,29 @@ static bool hold(struct record *r, const struct args_set *o)
 static bool start(struct record *r, void *of, struct starts *s)
 {
     struct args_set *o = of;
-    if (hold(r, o)) return true;
-    if (!o->standing) return args_pack(o, &s->batch), true;
-    if (persistent_send_flows(o->standing)) {
-        struct pipeline_send *flow = persistent_send_flow(o->standing);
+    if (receive_probed(r, o)) return true;
+    if (!o->persist_send) return args_pack(o, &s->batch), true;
+    if (persistent_send_flows(o->persist_send)) {
+        struct pipeline_send *flow = persistent_send_flow(o->persist_send);
         record_flow(r, flow);
         return flow != NULL;
     }
-    struct rndv_send *offer = NULL;
-    bool ok = persistent_send_start(o->standing, &s->site, &offer);
-    if (offer) record_offer(r, offer);
+    struct rndv_send *rndv = NULL;
+    bool ok = persistent_send_start(o->persist_send, &s->site, &rndv);
+    if (rndv) record_offer(r, rndv);
     return ok;
 }
 
 static int packed(void *of)
 {
     struct args_set *o = of;
-    return o->standing ? 0 : args_packed(o);
+    return o->persist_send ? 0 : args_packed(o);
 }
 
 static void recall(void *of)
 {
     struct args_set *o = of;
-    if (o->standing) persistent_send_recall(o->standing);
+    if (o->persist_send) persistent_send_recall(o->persist_send);
 }
 
 static bool partial(const void *of)
@@ -60,7 +59,7 @@ static bool partial(const void *of)
 
 static struct typed_buffer *awaited(const void *of, const void **packed_at)
 {
-    return args_awaited(of, packed_at);
+    return args_recv_buffer(of, packed_at);
 }
 
 static int unpack(void *of, struct batch *b, int64_t bytes)

@@ -1,9 +1,9 @@
-/* args_replace.c: the arguments that go down for an operand that is carried packed. */
+/* args_replace.c: the arguments that are passed to the MPI for a packed argument. */
 #include "args_internal.h"
 #include <limits.h>
 #include <stdlib.h>
 
-/* An element of as many bytes; it lives with the layout. Where a named type will do it is that. */
+/* Returns a type of one element's bytes: a named type, or one that lives with the layout. */
 static MPI_Datatype plain_type(struct layout *l)
 {
     switch (l->size) {
@@ -24,12 +24,12 @@ static bool put_displ(void *displs, bool wide, int i, int64_t value)
     return true;
 }
 
-/* Displacements of pieces that lie one behind the other; false where they don't fit the call's integers. */
-static bool pack_displs(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
+/* Sets the displacements of pieces that lie one after the other. Returns false if they don't fit the call's ints. */
+static bool pack_displs(const struct args_set *o, struct arg *p, const struct group *g, struct bounced *c)
 {
     int n = args_pieces(o, p, g);
     int64_t at = 0;
-    struct piece_of from;
+    struct arg_piece from;
     c->displs = malloc((size_t)(n ? n : 1) * (p->displs_wide ? sizeof(MPI_Aint) : sizeof(int)));
     for (int i = 0; c->displs && i < n; i++) {
         if (!put_displ(c->displs, p->displs_wide, i, at)) return false;
@@ -39,8 +39,8 @@ static bool pack_displs(const struct args_set *o, struct arg *p, const struct gr
     return c->displs != NULL;
 }
 
-/* A message goes down as bytes. */
-static bool pack_type(const struct args_set *o, struct arg *p, const struct carried *c)
+/* Sets the count and type: bytes for a message, elements of plain bytes for a collective. */
+static bool pack_type(const struct args_set *o, struct arg *p, const struct bounced *c)
 {
     if (o->message && c->whole.bytes <= INT_MAX) {
         p->use_count = c->whole.bytes, p->use_type = MPI_BYTE;
@@ -56,10 +56,11 @@ static void put_count(void *counts, bool wide, int i, int64_t value)
     else ((int *)counts)[i] = (int)value;
 }
 
-/* Pieces with a type each go down as bytes, or as elements of as many where an int can't count the bytes:
- * MPI_Ialltoallw in place of MPICH before 4.1.1 takes the size of one rank's type for another's
- * (pmodels/mpich#6404), and types of one size it gets right. What is an error stays, for the MPI to refuse. */
-static bool plain_piece(const struct arg *p, const struct piece_of *from, int64_t *n, MPI_Datatype *type)
+/* Sets the count and type of a piece that has its own type: bytes, or elements of that size if an int can't count
+ * the bytes. Wrong arguments stay, so that the MPI refuses them.
+ * Workaround (MPICH before 4.1.1): MPI_Ialltoallw in place confuses the sizes of two ranks' types
+ * (pmodels/mpich#6404); bytes have one size. */
+static bool plain_piece(const struct arg *p, const struct arg_piece *from, int64_t *n, MPI_Datatype *type)
 {
     bool fits = p->counts_wide || from->bytes <= INT_MAX;
     *n = from->count, *type = from->type;
@@ -70,12 +71,12 @@ static bool plain_piece(const struct arg *p, const struct piece_of *from, int64_
     return *type != MPI_DATATYPE_NULL;
 }
 
-static bool pack_types(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
+static bool pack_types(const struct args_set *o, struct arg *p, const struct group *g, struct bounced *c)
 {
     int n = args_pieces(o, p, g);
-    struct piece_of from;
+    struct arg_piece from;
     int64_t count;
-    c->types = calloc((size_t)args_room(o, n), sizeof *c->types);
+    c->types = calloc((size_t)args_list_length(o, n), sizeof *c->types);
     c->counts = malloc((size_t)(n ? n : 1) * (p->counts_wide ? sizeof(MPI_Count) : sizeof(int)));
     for (int i = 0; c->types && c->counts && i < n; i++) {
         args_piece(o, p, g, i, &from);
@@ -86,7 +87,7 @@ static bool pack_types(const struct args_set *o, struct arg *p, const struct gro
     return c->types && c->counts;
 }
 
-bool args_arguments(const struct args_set *o, struct arg *p, const struct group *g, struct carried *c)
+bool args_arguments(const struct args_set *o, struct arg *p, const struct group *g, struct bounced *c)
 {
     p->use = c->whole.address;
     return (!p->displs || pack_displs(o, p, g, c)) && (p->types ? pack_types(o, p, g, c) : pack_type(o, p, c));

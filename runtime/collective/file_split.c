@@ -1,5 +1,5 @@
-/* file_split.c: split collectives on files: what the beginning has carried stays until the end. A file has one at a
- * time. */
+/* file_split.c: split collectives on files. Arguments bounced at the begin call stay until the end call; a file has
+ * one such operation at a time. */
 #include "args.h"
 #include "base/log.h"
 #include "base/reserve.h"
@@ -9,15 +9,15 @@
 
 struct split {
     MPI_File file;
-    struct args_set *operands;
+    struct args_set *args;
     struct split *next;
 };
 
 static struct split *splits;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Out of the list; NULL if there is none. */
-static struct split *take(MPI_File file)
+/* Removes the file's entry from the list and returns it; NULL if there is none. */
+static struct split *split_take(MPI_File file)
 {
     struct split *found = NULL;
     pthread_mutex_lock(&lock);
@@ -29,7 +29,7 @@ static struct split *take(MPI_File file)
     return found;
 }
 
-static void hold(struct split *s)
+static void split_add(struct split *s)
 {
     pthread_mutex_lock(&lock);
     s->next = splits;
@@ -40,8 +40,8 @@ static void hold(struct split *s)
 static void split_free(struct split *s)
 {
     if (!s) return;
-    args_free(s->operands);
-    reserve_put(s->operands), reserve_put(s);
+    args_free(s->args);
+    reserve_put(s->args), reserve_put(s);
 }
 
 int args_keep_file(struct args_set *o, int rc, MPI_File file)
@@ -50,28 +50,28 @@ int args_keep_file(struct args_set *o, int rc, MPI_File file)
         args_free(o);
         return rc;
     }
-    split_free(take(file));   /* of a file that was closed before its end */
+    split_free(split_take(file));   /* the file was closed before the end call */
     struct split *s = reserve_get(sizeof *s);
-    s->operands = args_move(o), s->file = file;
-    hold(s);
+    s->args = args_save(o), s->file = file;
+    split_add(s);
     return rc;
 }
 
 static int finish(struct split *s, int rc, const MPI_Status *status)
 {
-    rc = args_close(s->operands, rc, status);
+    rc = args_close(s->args, rc, status);
     split_free(s);
     return rc;
 }
 
-/* The buffer that goes down is the one that the beginning gave. */
+/* The end call passes the buffer that the begin call passed. */
 #define END(name, buffer) \
     int call_##name(const struct next *next, MPI_File fh, buffer *buf, MPI_Status *status) \
     { \
-        struct split *s = take(fh); \
+        struct split *s = split_take(fh); \
         MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
         if (!s) return next->name(fh, buf, status); \
-        return finish(s, next->name(fh, s->operands->of[0].use, st), st); \
+        return finish(s, next->name(fh, s->args->of[0].use, st), st); \
     }
 END(File_read_all_end, void)
 END(File_read_at_all_end, void)

@@ -1,4 +1,4 @@
-/* neighbor_exchange.c: what blocking and other neighbourhood collectives that go edge by edge have in common. */
+/* neighbor_exchange.c: the common part of neighborhood collectives that go edge by edge. */
 #include "neighbor_exchange.h"
 #include "args_internal.h"
 #include "base/error.h"
@@ -22,18 +22,14 @@ void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *wha
     if (x->rc == MPI_SUCCESS) x->rc = rc, x->what = what;
 }
 
-/*
- * Arguments.
- */
-
-/* MPI_Neighbor_alltoallw takes MPI_DATATYPE_NULL for an edge of no elements. */
+/* MPICH's MPI_Neighbor_alltoallw allows MPI_DATATYPE_NULL for an edge without elements. */
 #ifdef MPICH_VERSION
 #define MAY_HAVE_NO_TYPE 1
 #else
 #define MAY_HAVE_NO_TYPE 0
 #endif
 
-static bool side_taken(const struct arg *p, const struct edge_side *s)
+static bool side_valid(const struct arg *p, const struct edge_side *s)
 {
     if (p->buf == MPI_IN_PLACE || (!p->counts && p->count < 0)) return false;
     if (s->n && !p->types && p->type == MPI_DATATYPE_NULL) return false;
@@ -46,25 +42,26 @@ static bool side_taken(const struct arg *p, const struct edge_side *s)
     return true;
 }
 
-bool neighbor_exchange_takes(const struct args_set *o)
+bool neighbor_exchange_valid(const struct args_set *o)
 {
-    return side_taken(&o->of[0], &o->edges->out) && side_taken(&o->of[1], &o->edges->in);
+    return side_valid(&o->of[0], &o->edges->out) && side_valid(&o->of[1], &o->edges->in);
 }
 
-/* All edges of a buffer lie in one allocation, but for absolute addresses: on the host one question tells. */
-static struct location where_near(struct neighbor_exchange *x, const struct edge *e)
+/* Returns where the edge's buffer lies. All edges of a buffer lie in one allocation, unless addresses are absolute;
+ * so on the host one query is enough. */
+static struct location edge_locate(struct neighbor_exchange *x, const struct edge *e)
 {
     int64_t first, past;
     if (x->host || (!x->bottom && host_surely(e->buf))) return (struct location){0};
     layout_span(e->layout, e->count, &first, &past);
     uint64_t at = (uint64_t)(uintptr_t)e->buf + (uint64_t)first;
-    bool all = !x->bottom && past > first && memory_run(&x->memory, at, past - first) == past - first;
+    bool all = !x->bottom && past > first && locate_run(&x->memory, at, past - first) == past - first;
     struct location w = all ? (struct location){.device = x->memory.device} : locate(e->layout, e->buf, e->count);
     x->host = !x->bottom && !w.device;
     return w;
 }
 
-/* What the call says of one edge. An operand of one piece is the same for all. */
+/* Sets an edge from the call's argument. An argument of one piece is the same for all edges. */
 static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct arg *p, struct layout *l)
 {
     int i = at->number;
@@ -72,10 +69,10 @@ static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct 
     int64_t offset = 0;
     at->type = p->types ? p->types[i] : p->type;
     at->count = p->counts ? args_count(p, i) : p->count;
-    bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_taken: of no elements */
+    bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_valid: no elements */
     at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
-    at->offer = NULL, at->parcel = NULL, at->borrowed = false, at->where = (struct location){0};
+    at->rndv = NULL, at->tbuf = NULL, at->borrowed = false, at->where = (struct location){0};
     at->excess = NULL;
     if (none) return MPI_SUCCESS;
     if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
@@ -84,7 +81,7 @@ static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct 
         return raise_error(x->comm, MPI_ERR_COUNT, "a message passes 2^63 bytes");
     at->buf = (const char *)p->buf + offset;
     if (!at->bytes) return MPI_SUCCESS;
-    at->where = where_near(x, at);
+    at->where = edge_locate(x, at);
     return at->where.device ? typed_buffer_check(at->layout, at->where, at->type, x->comm) : MPI_SUCCESS;
 }
 
@@ -95,44 +92,40 @@ void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, co
         neighbor_exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
 }
 
-/*
- * Sending.
- */
-
-bool edge_goes_plain(const struct edge *e)
+bool edge_mpi_takes(const struct edge *e)
 {
     if (!e->bytes || !e->where.device) return true;
-    return typed_buffer_native(e->layout, e->buf, e->count, e->where);
+    return typed_buffer_mpi_takes(e->layout, e->buf, e->count, e->where);
 }
 
-static void say(struct neighbor_exchange *x, struct edge_road *r, struct edge *e, struct edge_word *w)
+static void fill_header(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e, struct edge_header *w)
 {
     bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && node_zerocopy() &&
-               transport_offers(e->layout, e->count, e->bytes);
-    e->offer = can ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
-    *w = (struct edge_word){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->offer ? EDGE_OFFER : EDGE_MESSAGE};
-    if (e->offer) w->slot = rndv_send_descriptor(e->offer)->slot;
+               transport_zerocopy(e->layout, e->count, e->bytes);
+    e->rndv = can ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
+    *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER};
+    if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;
 }
 
-static struct edge_road *road_to(struct edge_side *s, int rank)
+static struct edge_bundle *bundle_to(struct edge_side *s, int rank)
 {
-    for (int i = 0; i < s->roads; i++)
-        if (s->road[i].rank == rank) return &s->road[i];
+    for (int i = 0; i < s->bundles; i++)
+        if (s->bundle[i].rank == rank) return &s->bundle[i];
     return NULL;
 }
 
-void neighbor_exchange_say(struct neighbor_exchange *x)
+void neighbor_exchange_announce(struct neighbor_exchange *x)
 {
     struct neighbor_topology *e = x->e;
-    for (int i = 0; i < e->out.roads; i++) {
-        struct edge_road *r = &e->out.road[i], *here = r->peer->self ? road_to(&e->in, e->rank) : NULL;
-        for (int k = 0; k < r->n; k++) say(x, r, &r->edge[k], &r->word[k]);
-        if (here) {
-            memcpy(here->word, r->word, (size_t)(r->n < here->n ? r->n : here->n) * sizeof *r->word);
+    for (int i = 0; i < e->out.bundles; i++) {
+        struct edge_bundle *r = &e->out.bundle[i], *own = r->peer->self ? bundle_to(&e->in, e->rank) : NULL;
+        for (int k = 0; k < r->n; k++) fill_header(x, r, &r->edge[k], &r->header[k]);
+        if (own) {
+            memcpy(own->header, r->header, (size_t)(r->n < own->n ? r->n : own->n) * sizeof *r->header);
             continue;
         }
         if (r->peer->self) continue;
-        int rc = PMPI_Isend(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
+        int rc = PMPI_Isend(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->rank, x->tag, e->comm,
                             &e->request[x->requests]);
         if (rc == MPI_SUCCESS) x->requests++;
         else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be sent");
@@ -161,36 +154,36 @@ int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request
 static int send_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct wire w;
-    int rc = wire_of(e->bytes, &w);
+    int rc = mpi_bytes_of(e->bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Isend(e->parcel->address, w.count, w.type, e->rank, tag, comm, request);
-    wire_done(&w);
+    rc = PMPI_Isend(e->tbuf->address, w.count, w.type, e->rank, tag, comm, request);
+    mpi_bytes_free(&w);
     return rc;
 }
 
 int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
     struct wire w;
-    int rc = wire_of(bytes, &w);
+    int rc = mpi_bytes_of(bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
     rc = PMPI_Irecv(to, w.count, w.type, e->rank, tag, comm, request);
-    wire_done(&w);
+    mpi_bytes_free(&w);
     return rc;
 }
 
 int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
 {
-    if (!e->parcel && !edge_goes_plain(e)) return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
-    return e->parcel ? send_packed(e, tag, comm, request) : send_plain(e, tag, comm, request);
+    if (!e->tbuf && !edge_mpi_takes(e)) return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
+    return e->tbuf ? send_packed(e, tag, comm, request) : send_plain(e, tag, comm, request);
 }
 
-/* What could not be packed is nobody's: edge_send tells the peers. */
+/* Drops the typed buffers after packing failed; edge_send then sends empty messages. */
 static void drop_packed(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
-        if (!e->borrowed) typed_buffer_close(e->parcel);
-        e->parcel = NULL, e->borrowed = false;
+        if (!e->borrowed) typed_buffer_close(e->tbuf);
+        e->tbuf = NULL, e->borrowed = false;
     }
 }
 
@@ -199,58 +192,54 @@ void neighbor_exchange_pack(struct neighbor_exchange *x, bool each)
     struct typed_buffer *first = NULL;
     for (int i = 0; i < x->e->out.n; i++) {
         struct edge *e = &x->e->out.edge[i];
-        if (e->offer || edge_goes_plain(e)) continue;
+        if (e->rndv || edge_mpi_takes(e)) continue;
         if (!each && first) {
-            e->parcel = first, e->borrowed = true;
+            e->tbuf = first, e->borrowed = true;
             continue;
         }
         neighbor_exchange_note(
-            x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
-        if (e->parcel) batch_pack(&x->batch, e->parcel);
-        first = e->parcel;
+            x, placement_open(&e->tbuf, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        if (e->tbuf) batch_pack(&x->batch, e->tbuf);
+        first = e->tbuf;
     }
     if (!batch_wait(&x->batch)) return;
     neighbor_exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
     drop_packed(&x->e->out);
 }
 
-/*
- * Receiving.
- */
-
-void neighbor_exchange_await(struct neighbor_exchange *x)
+void neighbor_exchange_post(struct neighbor_exchange *x)
 {
     struct neighbor_topology *e = x->e;
     struct device *d = NULL;
     bool *asked = e->of ? &e->of->asked : &e->asked;
-    memset(e->in.word, 0, (size_t)e->in.n * sizeof *e->in.word);
+    memset(e->in.header, 0, (size_t)e->in.n * sizeof *e->in.header);
     for (int i = 0; i < e->in.n && !d; i++) d = e->in.edge[i].bytes ? e->in.edge[i].where.device : NULL;
-    for (int i = 0; i < e->in.roads; i++) {
-        struct edge_road *r = &e->in.road[i];
+    for (int i = 0; i < e->in.bundles; i++) {
+        struct edge_bundle *r = &e->in.bundle[i];
         if (r->peer->self) continue;
-        ipc_cache_try(r->peer, d);
+        ipc_cache_probe(r->peer, d);
         if (d && !*asked) typed_copy_prepare(d, NULL, 0), *asked = true;
-        int rc = PMPI_Irecv(r->word, r->n * (int)sizeof *r->word, MPI_BYTE, r->rank, x->tag, e->comm,
+        int rc = PMPI_Irecv(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->rank, x->tag, e->comm,
                             &e->request[x->requests]);
         if (rc == MPI_SUCCESS) x->requests++;
         else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
     }
 }
 
-int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
+int edge_receive_discard(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
 {
     e->excess = malloc((size_t)bytes);
-    return edge_receive_bytes(e, e->excess, e->excess ? bytes : 0, tag, comm, request);   /* truncated: it fails, and is gone */
+    return edge_receive_bytes(e, e->excess, e->excess ? bytes : 0, tag, comm, request);   /* truncates if no memory */
 }
 
-bool neighbor_exchange_came(struct neighbor_exchange *x, const struct edge *e, const struct edge_word *w)
+bool neighbor_exchange_arrived(struct neighbor_exchange *x, const struct edge *e, const struct edge_header *w)
 {
-    if (e->request >= 0 && wire_received(&x->e->status[e->request]) == w->bytes) return true;
+    if (e->request >= 0 && mpi_bytes_received(&x->e->status[e->request]) == w->bytes) return true;
     neighbor_exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be sent");
     return false;
 }
 
-/* For what is read in place, the least that does. */
+/* Returns a typed buffer for a rendezvous receive, without bounce buffers if possible; NULL after an error. */
 static struct typed_buffer *target(struct neighbor_exchange *x, struct edge *e)
 {
     struct typed_buffer *p = NULL;
@@ -258,18 +247,19 @@ static struct typed_buffer *target(struct neighbor_exchange *x, struct edge *e)
         neighbor_exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
         return p;
     }
-    p = typed_buffer_bare(e->layout, e->where.device, e->buf, e->count);
+    p = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);
     if (p && !e->layout->tree) p->datatype = type_like(e->type);
     return p;
 }
 
-void neighbor_exchange_pull(struct neighbor_exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
+void neighbor_exchange_rndv(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e,
+                            const struct edge_header *w)
 {
     struct rts d = {.rank = (uint32_t)r->peer->rank, .slot = w->slot, .bytes = w->bytes};
     struct typed_buffer none = {0};
     MPI_Status status;
-    if (e->bytes && !e->parcel) e->parcel = target(x, e);
-    int rc = rndv_recv_add_told(&x->pulls, &d, NULL, e->parcel ? e->parcel : &none, &status);
+    if (e->bytes && !e->tbuf) e->tbuf = target(x, e);
+    int rc = rndv_recv_add_told(&x->recvs, &d, NULL, e->tbuf ? e->tbuf : &none, &status);
     if (rc != MPI_SUCCESS)
         neighbor_exchange_fail(x, rc, rc == MPI_ERR_TRUNCATE ? "an edge brings more than it takes" : "out of memory");
 }

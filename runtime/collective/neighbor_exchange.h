@@ -1,57 +1,57 @@
-/* neighbor_exchange.h: one neighbourhood collective that goes edge by edge (neighbor_topology.h): what blocking ones
- * (neighbor_blocking.c) and those that go on after their call (neighbor_nonblocking.h) have in common. */
-#ifndef STRIDEC_EXCHANGE_H
-#define STRIDEC_EXCHANGE_H
+/* neighbor_exchange.h: one neighborhood collective, edge by edge (neighbor_topology.h): the parts that blocking
+ * (neighbor_blocking.c) and nonblocking or persistent ones (neighbor_nonblocking.h) share. */
+#ifndef STRIDEC_NEIGHBOR_EXCHANGE_H
+#define STRIDEC_NEIGHBOR_EXCHANGE_H
 #include "neighbor_topology.h"
 #include "protocol/rndv_recv.h"
 #include "protocol/rndv_send.h"
 
 struct neighbor_exchange {
     struct neighbor_topology *e;
-    MPI_Comm comm;           /* where errors are raised */
-    int tag, tags;           /* of the words; so many that follow are the edges': what has the same keeps its order */
-    struct memory memory;    /* the last one met */
-    bool host, bottom;       /* of the side that is looked at: all of it on the host; by absolute addresses */
+    MPI_Comm comm;           /* errors are raised here */
+    int tag, tags;           /* of the headers; the next `tags` are for edges; equal tags keep their order */
+    struct memory memory;    /* where the last buffer lay */
+    bool host, bottom;       /* of the side in edge_locate: all on the host; absolute addresses */
     struct rndv_send_site site;
     struct batch batch;
-    struct rndv_recvs pulls;
+    struct rndv_recvs recvs;
     int requests, rc;
-    const char *what;        /* rc is still to be raised */
+    const char *what;        /* if set, rc is still to be raised */
 };
 
-/* Of the k-th edge between two ranks. */
+/* Returns the tag of the k-th edge between two ranks. */
 static inline int neighbor_exchange_tag(const struct neighbor_exchange *x, int k)
 {
     return x->tag + 1 + k % x->tags;
 }
-/* The first error is the call's. */
+/* Notes an error; the first one is the call's. */
 void neighbor_exchange_note(struct neighbor_exchange *x, int rc);
-/* One that nobody has raised yet: at the end, when nothing is under way. */
+/* Notes an error that is raised at the end, when nothing is under way. */
 void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *what);
 
-/* True of arguments that the MPI would not refuse. */
-bool neighbor_exchange_takes(const struct args_set *o);
-/* What the call says of the edges of a side. */
+/* Returns true if the MPI would not refuse the arguments. */
+bool neighbor_exchange_valid(const struct args_set *o);
+/* Sets the edges of a side from the call's argument. */
 void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, const struct arg *p);
-/* Makes ready to hear from all peers what they send, and tells them what is sent; what goes to the own rank needs no
- * message. */
-void neighbor_exchange_await(struct neighbor_exchange *x);
-void neighbor_exchange_say(struct neighbor_exchange *x);
-/* Packs together what no peer reads; `each`: the edges' buffers differ. */
+/* Posts the receives of all peers' headers; neighbor_exchange_announce sends the own ones, or copies them within the
+ * own rank. */
+void neighbor_exchange_post(struct neighbor_exchange *x);
+void neighbor_exchange_announce(struct neighbor_exchange *x);
+/* Packs the eager edges in one batch, and waits. each: the edges have different buffers. */
 void neighbor_exchange_pack(struct neighbor_exchange *x, bool each);
-/* True of a message that came as its word says; else its sender could not pack it, or it was not received. */
-bool neighbor_exchange_came(struct neighbor_exchange *x, const struct edge *e, const struct edge_word *w);
-/* What the word of an edge offers is to be pulled. */
-void neighbor_exchange_pull(struct neighbor_exchange *x, struct edge_road *r, struct edge *e,
-                            const struct edge_word *w);
+/* Returns true if a message of the announced size arrived. Else its sender could not pack it, or the receive failed. */
+bool neighbor_exchange_arrived(struct neighbor_exchange *x, const struct edge *e, const struct edge_header *w);
+/* Adds the rendezvous receive that an edge's header announces. */
+void neighbor_exchange_rndv(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e,
+                            const struct edge_header *w);
 
-/* The MPI takes the buffer itself. */
-bool edge_goes_plain(const struct edge *e);
-/* What was not packed is sent empty: the peer waits for a message. */
+/* Returns true if the MPI takes the buffer as it is. */
+bool edge_mpi_takes(const struct edge *e);
+/* Starts the send of an edge; an empty message if packing failed, since the peer waits for one. */
 int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);
 int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);
-/* A message that has no place in the buffer is received all the same, or a later call would meet it. */
-int edge_receive_in_vain(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request);
+/* Receives a message that does not fit the buffer, so that no later call receives it. */
+int edge_receive_discard(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request);
 int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request);
 
 #endif

@@ -1,4 +1,4 @@
-/* neighbor_nonblocking.c: nonblocking and persistent neighbourhood collectives that go edge by edge. */
+/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge. */
 #include "neighbor_nonblocking.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -12,30 +12,30 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the edges between two ranks, in one operation. Operations that begin in one order everywhere share tags;
- * persistent ones, which each rank starts as it likes, have tags of their own, until those begin anew. */
+/* Tags of one operation for the edges between two ranks. Nonblocking operations begin in one order on all ranks and
+ * share tags. Persistent ones start in any order and have their own tags, reused when all are taken. */
 #define TAGS_EACH 64
 #define TAGS_FIRST (EDGE_TAGS + 1)
 
 enum phase {
     IDLE,
-    TRAVELS,   /* the MPI has messages under way */
-    OFFERED,   /* peers have not read all yet */
+    MESSAGING,    /* MPI messages are under way */
+    RENDEZVOUS,   /* peers have not read all rendezvous sends yet */
     COMPLETE
 };
 
-struct deferred {
+struct nb_exchange {
     struct neighbor_exchange x;
     enum phase phase;
-    int done;            /* of the MPI's requests */
-    int token;           /* the tag of its message to the own rank */
-    bool each;           /* the edges' buffers to send differ */
-    bool persistent;     /* the edges' types are its own */
-    struct deferred *next;
+    int done;
+    int token;           /* tag of the message to the own rank */
+    bool each;           /* the edges have different send buffers */
+    bool persistent;     /* the edges own their types */
+    struct nb_exchange *next;
 };
 
 static MPI_Comm self = MPI_COMM_NULL;
-static struct deferred *spare;   /* with their tokens */
+static struct nb_exchange *freelist;   /* entries keep their tokens */
 static int tokens;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,32 +49,28 @@ bool neighbor_nonblocking_ready(void)
 
 void neighbor_nonblocking_finish(void)
 {
-    for (struct deferred *d; (d = spare);) spare = d->next, free(d);
+    for (struct nb_exchange *d; (d = freelist);) freelist = d->next, free(d);
     tokens = 0;
     if (self != MPI_COMM_NULL) PMPI_Comm_free(&self);
 }
 
-static struct deferred *take_spare(void)
+static struct nb_exchange *exchange_get(void)
 {
     pthread_mutex_lock(&lock);
-    struct deferred *d = spare;
-    if (d) spare = d->next;
+    struct nb_exchange *d = freelist;
+    if (d) freelist = d->next;
     else if ((d = malloc(sizeof *d))) d->token = tokens++;
     pthread_mutex_unlock(&lock);
     return d;
 }
 
-static void put_spare(struct deferred *d)
+static void exchange_put(struct nb_exchange *d)
 {
     pthread_mutex_lock(&lock);
-    d->next = spare;
-    spare = d;
+    d->next = freelist;
+    freelist = d;
     pthread_mutex_unlock(&lock);
 }
-
-/*
- * Making.
- */
 
 static int tag_of(const struct neighbor_topology *e, unsigned operation)
 {
@@ -82,26 +78,26 @@ static int tag_of(const struct neighbor_topology *e, unsigned operation)
     return TAGS_FIRST + (int)(operation ? 1 + (operation - 1) % (sets - 1) : 0) * TAGS_EACH;
 }
 
-/* NULL without memory: an error that has been raised. The call may be made again: the tags of persistent ones count
- * those made. */
-static struct deferred *neighbor_nonblocking_new(struct args_set *o, bool persistent)
+/* Returns NULL without memory, which has been raised; the call may then be repeated. Sets d->x.rc for wrong
+ * arguments. Counts the persistent operations made, for their tags. */
+static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool persistent)
 {
-    struct deferred *d = reserve_low() ? NULL : take_spare();
+    struct nb_exchange *d = reserve_low() ? NULL : exchange_get();
     struct neighbor_topology *e = d ? neighbor_topology_copy(o->edges) : NULL;
     if (!e) {
-        if (d) put_spare(d);
+        if (d) exchange_put(d);
         raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
         return NULL;
     }
     int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
-    *d = (struct deferred){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
+    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
                            .each = o->of[0].flags & ARG_NEIGHBORS};
     neighbor_exchange_open(&d->x, &e->out, &o->of[0]);
     neighbor_exchange_open(&d->x, &e->in, &o->of[1]);
     return d;
 }
 
-/* The application may free its types before the request. */
+/* Duplicates the types, since the application may free its own before the request. */
 static void keep_types(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
@@ -122,76 +118,68 @@ static void free_types(struct edge_side *s)
     }
 }
 
-static void release(struct deferred *d)
+static void release(struct nb_exchange *d)
 {
     if (!d) return;
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
-    put_spare(d);
+    exchange_put(d);
 }
 
-/*
- * Starting.
- */
-
-/* Where the edge's payload lands, if it is no offer: the buffer itself, or that of a parcel. */
+/* Posts the receive of an edge's message: into the buffer, or into a bounce buffer. */
 static int receive(struct neighbor_exchange *x, struct edge *e, int tag, MPI_Request *request)
 {
     MPI_Comm comm = x->e->comm;
     if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
-    if (!edge_goes_plain(e)) {
+    if (!edge_mpi_takes(e)) {
         neighbor_exchange_note(
-            x, placement_open(&e->parcel, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
-        if (e->parcel) return edge_receive_bytes(e, e->parcel->address, e->bytes, tag, comm, request);
-        return edge_receive_in_vain(e, e->bytes, tag, comm, request);
+            x, placement_open(&e->tbuf, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        if (e->tbuf) return edge_receive_bytes(e, e->tbuf->address, e->bytes, tag, comm, request);
+        return edge_receive_discard(e, e->bytes, tag, comm, request);
     }
-    e->parcel = typed_buffer_bare(e->layout, e->where.device, e->buf, e->count);
-    if (!e->parcel) log_fatal("no memory for what a neighbour is about to send");
-    if (!e->layout->tree) e->parcel->datatype = type_like(e->type);
+    e->tbuf = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);
+    if (!e->tbuf) log_fatal("no memory for what a neighbour is about to send");
+    if (!e->layout->tree) e->tbuf->datatype = type_like(e->type);
     return edge_receive_plain(e, tag, comm, request);
 }
 
-static int send(struct neighbor_exchange *x, struct edge *e, const struct edge_word *w, int tag, MPI_Request *request)
+static int send(struct neighbor_exchange *x, struct edge *e, const struct edge_header *w, int tag, MPI_Request *request)
 {
-    if (w->kind == EDGE_MESSAGE) return edge_send(e, tag, x->e->comm, request);
+    if (w->kind == EDGE_EAGER) return edge_send(e, tag, x->e->comm, request);
     return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, x->e->comm, request);
 }
 
 static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool receives)
 {
-    for (int i = 0; i < s->roads; i++) {
-        struct edge_road *r = &s->road[i];
+    for (int i = 0; i < s->bundles; i++) {
+        struct edge_bundle *r = &s->bundle[i];
         for (int k = 0; k < r->n; k++) {
             struct edge *e = &r->edge[k];
             MPI_Request *request = &x->e->request[e->request = x->requests];
             int tag = neighbor_exchange_tag(x, k);
-            int rc = receives ? receive(x, e, tag, request) : send(x, e, &r->word[k], tag, request);
+            int rc = receives ? receive(x, e, tag, request) : send(x, e, &r->header[k], tag, request);
             if (rc == MPI_SUCCESS) x->requests++;
             else neighbor_exchange_fail(x, rc, "an edge of a neighbourhood can't be posted"), e->request = -1;
         }
     }
 }
 
-/* An error is told when the operation completes: the others are about to take part. */
-static bool post(struct deferred *d)
+/* Starts the operation. An error is reported at completion, since the other ranks are about to take part. */
+static bool post(struct nb_exchange *d)
 {
     struct neighbor_exchange *x = &d->x;
     x->requests = d->done = 0, x->rc = MPI_SUCCESS, x->what = NULL;
     x->site = (struct rndv_send_site){0};
-    neighbor_exchange_await(x);
+    neighbor_exchange_post(x);
     post_side(x, &x->e->in, true);
-    neighbor_exchange_say(x);
+    neighbor_exchange_announce(x);
     neighbor_exchange_pack(x, d->each);
     post_side(x, &x->e->out, false);
-    d->phase = TRAVELS;
+    d->phase = MESSAGING;
     return true;
 }
 
-/*
- * Going on.
- */
-
-static bool travelled(struct deferred *d)
+static bool messages_done(struct nb_exchange *d)
 {
     struct neighbor_exchange *x = &d->x;
     for (int flag = 0; d->done < x->requests; d->done++) {
@@ -202,42 +190,43 @@ static bool travelled(struct deferred *d)
     return true;
 }
 
-static void take_in(struct neighbor_exchange *x, struct edge_road *r, struct edge *e, const struct edge_word *w)
+static void receive_edge(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e,
+                         const struct edge_header *w)
 {
-    if (w->kind == EDGE_OFFER) neighbor_exchange_pull(x, r, e, w);
-    if (w->kind != EDGE_MESSAGE || x->rc != MPI_SUCCESS || !neighbor_exchange_came(x, e, w)) return;
-    if (e->parcel && e->parcel->transport) batch_unpack(&x->batch, e->parcel, w->bytes);
+    if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, r, e, w);
+    if (w->kind != EDGE_EAGER || x->rc != MPI_SUCCESS || !neighbor_exchange_arrived(x, e, w)) return;
+    if (e->tbuf && e->tbuf->transport) batch_unpack(&x->batch, e->tbuf, w->bytes);
 }
 
-/* What the words say. */
-static void take_all(struct neighbor_exchange *x)
+/* Receives all payloads as the headers announce, waits, and frees the buffers. */
+static void receive_edges(struct neighbor_exchange *x)
 {
-    for (int i = 0; i < x->e->in.roads; i++) {
-        struct edge_road *r = &x->e->in.road[i];
-        for (int k = 0; k < r->n; k++) take_in(x, r, &r->edge[k], &r->word[k]);
+    for (int i = 0; i < x->e->in.bundles; i++) {
+        struct edge_bundle *r = &x->e->in.bundle[i];
+        for (int k = 0; k < r->n; k++) receive_edge(x, r, &r->edge[k], &r->header[k]);
     }
-    bool failed = batch_run(&x->batch) != 0;   /* it goes on while the others are pulled */
-    if (rndv_recvs_run(&x->pulls)) failed = true;
+    bool failed = batch_run(&x->batch) != 0;   /* runs during the rendezvous receives */
+    if (rndv_recvs_run(&x->recvs)) failed = true;
     if (batch_wait(&x->batch) || failed)
         neighbor_exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be read");
-    for (int i = 0; i < x->e->in.n; i++) typed_buffer_close(x->e->in.edge[i].parcel), free(x->e->in.edge[i].excess);
+    for (int i = 0; i < x->e->in.n; i++) typed_buffer_close(x->e->in.edge[i].tbuf), free(x->e->in.edge[i].excess);
     for (int i = 0; i < x->e->out.n; i++)
-        if (!x->e->out.edge[i].borrowed) typed_buffer_close(x->e->out.edge[i].parcel);
+        if (!x->e->out.edge[i].borrowed) typed_buffer_close(x->e->out.edge[i].tbuf);
 }
 
-/* All offers have ended, or would soon. */
-static bool read(const struct neighbor_exchange *x)
+/* Returns true if all rendezvous sends have ended, or will soon. */
+static bool rndv_done(const struct neighbor_exchange *x)
 {
     bool all = true;
     for (int i = 0; i < x->e->out.n && all; i++)
-        all = !x->e->out.edge[i].offer || rndv_send_ended(x->e->out.edge[i].offer);
+        all = !x->e->out.edge[i].rndv || rndv_send_ended(x->e->out.edge[i].rndv);
     return all;
 }
 
-static void end_offers(struct neighbor_exchange *x)
+static void rndv_end_all(struct neighbor_exchange *x)
 {
     for (int i = 0; i < x->e->out.n; i++) {
-        struct rndv_send *o = x->e->out.edge[i].offer;
+        struct rndv_send *o = x->e->out.edge[i].rndv;
         if (o && rndv_send_end(o)) neighbor_exchange_fail(x, MPI_ERR_OTHER, "a peer ended before it received");
     }
 }
@@ -246,22 +235,22 @@ static void forget_buffers(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
-        e->parcel = NULL, e->offer = NULL, e->excess = NULL, e->borrowed = false;
+        e->tbuf = NULL, e->rndv = NULL, e->excess = NULL, e->borrowed = false;
     }
 }
 
-/* Goes on without waiting for other ranks. Once it is complete, the MPI's next look at the request finds it so. One
- * thread at a time. */
+/* Advances the operation without waiting for other ranks; returns true if it is complete. At completion it sends the
+ * message that completes the request. One thread at a time. */
 static bool step(void *of)
 {
-    struct deferred *d = of;
+    struct nb_exchange *d = of;
     struct neighbor_exchange *x = &d->x;
-    if (d->phase == TRAVELS && travelled(d)) {
-        take_all(x);
-        d->phase = OFFERED;
+    if (d->phase == MESSAGING && messages_done(d)) {
+        receive_edges(x);
+        d->phase = RENDEZVOUS;
     }
-    if (d->phase == OFFERED && read(x)) {
-        end_offers(x);
+    if (d->phase == RENDEZVOUS && rndv_done(x)) {
+        rndv_end_all(x);
         forget_buffers(&x->e->in), forget_buffers(&x->e->out);
         PMPI_Send(NULL, 0, MPI_BYTE, 0, d->token, self);
         d->phase = COMPLETE;
@@ -271,7 +260,7 @@ static bool step(void *of)
 
 static int end(void *of, const char **what)
 {
-    struct deferred *d = of;
+    struct nb_exchange *d = of;
     d->phase = IDLE;
     *what = d->x.what;
     return d->x.rc;
@@ -290,29 +279,25 @@ static void drop(void *of)
 
 static const struct request_ops ops = {.free = drop, .start = start, .step = step, .end = end};
 
-/*
- * Calls.
- */
-
-bool neighbor_topology_take_later(struct args_set *o)
+bool neighbor_nonblocking_take(struct args_set *o)
 {
     o->edges = neighbor_topology_known(o->comm);
-    return o->edges && neighbor_exchange_takes(o);
+    return o->edges && neighbor_exchange_valid(o);
 }
 
-/* What can't be told of the arguments is the call's error. */
-static int refused(struct deferred *d)
+/* Frees an operation whose arguments are wrong; returns the error. */
+static int release_failed(struct nb_exchange *d)
 {
     int rc = d->x.rc;
     release(d);
     return rc;
 }
 
-int neighbor_topology_begin(struct args_set *o, MPI_Request *request)
+int neighbor_nonblocking_begin(struct args_set *o, MPI_Request *request)
 {
-    struct deferred *d = neighbor_nonblocking_new(o, false);
+    struct nb_exchange *d = neighbor_nonblocking_new(o, false);
     if (!d) return MPI_ERR_NO_MEM;
-    if (d->x.rc != MPI_SUCCESS) return refused(d);
+    if (d->x.rc != MPI_SUCCESS) return release_failed(d);
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS)
         log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
@@ -321,11 +306,11 @@ int neighbor_topology_begin(struct args_set *o, MPI_Request *request)
     return MPI_SUCCESS;
 }
 
-int neighbor_topology_init(struct args_set *o, MPI_Request *request)
+int neighbor_nonblocking_init(struct args_set *o, MPI_Request *request)
 {
-    struct deferred *d = neighbor_nonblocking_new(o, true);
+    struct nb_exchange *d = neighbor_nonblocking_new(o, true);
     if (!d) return MPI_ERR_NO_MEM;
-    if (d->x.rc != MPI_SUCCESS) return refused(d);
+    if (d->x.rc != MPI_SUCCESS) return release_failed(d);
     int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS)
         log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");

@@ -1,20 +1,17 @@
-/* neighbor_nonblocking.h: neighbourhood collectives that go edge by edge (neighbor_topology.h) and on after their
- * call: nonblocking and persistent ones.
+/* neighbor_nonblocking.h: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h).
  *
- * At the start everything becomes the MPI's, and nobody is waited for: to each peer goes one message that says of
- * every edge whether its payload is offered, and on every edge one that is the payload or, where it is offered or
- * there is none, empty. Room for all that may come is there before. When the MPI is through with its messages, what
- * was offered is pulled, in one launch, by the receiver alone; and an offer whose receiver is late moves to memory
- * of stridec's own (rndv_send.h). So a rank that waits depends on nothing but that the others have started the same
- * operation, as MPI has it.
+ * The start posts everything and waits for no rank. Each peer gets one message of headers, which say for every edge
+ * whether its payload is a rendezvous send. Each edge gets a message too: the payload, or empty. Memory for all
+ * receives is acquired before. When the MPI has completed these messages, one launch of the receiver reads the
+ * rendezvous sends. If the receiver is late, the sender moves their payload into memory of stridec (rndv_send.h). So
+ * a waiting rank depends only on the other ranks' starts of the same operation, as MPI requires.
  *
- * The application's request is a receive from the own rank, which is sent its message when all is in place: the MPI
- * completes it like any other. */
-#ifndef STRIDEC_DEFERRED_H
-#define STRIDEC_DEFERRED_H
+ * The application's request is a receive from the own rank. Its message is sent when all data are in place. */
+#ifndef STRIDEC_NEIGHBOR_NONBLOCKING_H
+#define STRIDEC_NEIGHBOR_NONBLOCKING_H
 #include "neighbor_topology.h"
 
-/* Returns false where there can be none. Any number of times; and at MPI_Finalize. */
+/* Returns false if this is not possible. Call it any number of times; neighbor_nonblocking_finish at MPI_Finalize. */
 bool neighbor_nonblocking_ready(void);
 void neighbor_nonblocking_finish(void);
 

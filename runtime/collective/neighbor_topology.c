@@ -1,4 +1,4 @@
-/* neighbor_topology.c: which communicators' neighbourhood collectives go edge by edge, and their edges. */
+/* neighbor_topology.c: the edges of communicators, and the vote on their use. */
 #include "neighbor_topology.h"
 #include "base/log.h"
 #include "base/reserve.h"
@@ -13,33 +13,33 @@
 static int key = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The edges, in the order of the call's arguments. Along a dimension of a grid what is sent down comes from above:
- * where the same rank is on both sides, edges meet as these directions do (MPI-4.1 section 8.6). Elsewhere several
- * edges between two ranks meet in their order. */
+/* The edges, in the order of the call's arguments. In a grid, data sent down a dimension arrive from above: where
+ * one rank is on both sides, edges match by these directions (MPI-4.1 section 8.6). Elsewhere edges between two
+ * ranks match in order. */
 
-static void name_edge(struct edge_side *s, int number, int rank, int meets)
+static void add_edge(struct edge_side *s, int number, int rank, int meets)
 {
     if (rank != MPI_PROC_NULL) s->edge[s->n++] = (struct edge){.rank = rank, .key = meets, .number = number};
 }
 
-static bool side_room(struct edge_side *s, int n)
+static bool side_alloc(struct edge_side *s, int n)
 {
     size_t room = (size_t)(n ? n : 1);
     s->edge = calloc(room, sizeof *s->edge);
-    s->word = calloc(room, sizeof *s->word);
-    s->road = calloc(room, sizeof *s->road);
-    return s->edge && s->word && s->road;
+    s->header = calloc(room, sizeof *s->header);
+    s->bundle = calloc(room, sizeof *s->bundle);
+    return s->edge && s->header && s->bundle;
 }
 
-static bool grid_edges(struct neighbor_topology *e, MPI_Comm comm)
+static bool cart_edges(struct neighbor_topology *e, MPI_Comm comm)
 {
     int dims = 0, beside[2];
     PMPI_Cartdim_get(comm, &dims);
-    if (!side_room(&e->in, 2 * dims) || !side_room(&e->out, 2 * dims)) return false;
+    if (!side_alloc(&e->in, 2 * dims) || !side_alloc(&e->out, 2 * dims)) return false;
     for (int i = 0; i < 2 * dims; i++) {
         if (i % 2 == 0) PMPI_Cart_shift(comm, i / 2, 1, &beside[0], &beside[1]);
-        name_edge(&e->in, i, beside[i % 2], i ^ 1);
-        name_edge(&e->out, i, beside[i % 2], i);
+        add_edge(&e->in, i, beside[i % 2], i ^ 1);
+        add_edge(&e->out, i, beside[i % 2], i);
     }
     return true;
 }
@@ -49,25 +49,25 @@ static bool graph_edges(struct neighbor_topology *e, MPI_Comm comm)
     int n = 0;
     PMPI_Graph_neighbors_count(comm, e->rank, &n);
     int *rank = malloc((size_t)(n ? n : 1) * sizeof *rank);
-    bool ok = rank && side_room(&e->in, n) && side_room(&e->out, n);
+    bool ok = rank && side_alloc(&e->in, n) && side_alloc(&e->out, n);
     if (ok) PMPI_Graph_neighbors(comm, e->rank, n, rank);
     for (int i = 0; ok && i < n; i++) {
-        name_edge(&e->in, i, rank[i], i);
-        name_edge(&e->out, i, rank[i], i);
+        add_edge(&e->in, i, rank[i], i);
+        add_edge(&e->out, i, rank[i], i);
     }
     free(rank);
     return ok;
 }
 
-static bool list_edges(struct neighbor_topology *e, MPI_Comm comm)
+static bool dist_graph_edges(struct neighbor_topology *e, MPI_Comm comm)
 {
     int in = 0, out = 0, weighted;
     PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
     int *rank = calloc(2 * (size_t)(in + out + 1), sizeof *rank), *weight = rank + in + out + 1;
-    bool ok = rank && side_room(&e->in, in) && side_room(&e->out, out);
+    bool ok = rank && side_alloc(&e->in, in) && side_alloc(&e->out, out);
     if (ok) PMPI_Dist_graph_neighbors(comm, in, rank, weight, out, rank + in, weight + in);
-    for (int i = 0; ok && i < in; i++) name_edge(&e->in, i, rank[i], i);
-    for (int i = 0; ok && i < out; i++) name_edge(&e->out, i, rank[in + i], i);
+    for (int i = 0; ok && i < in; i++) add_edge(&e->in, i, rank[i], i);
+    for (int i = 0; ok && i < out; i++) add_edge(&e->out, i, rank[in + i], i);
     free(rank);
     return ok;
 }
@@ -78,25 +78,25 @@ static int by_rank(const void *a, const void *b)
     return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : (x->key > y->key) - (x->key < y->key);
 }
 
-/* False where a peer's file can't be opened. */
-static bool make_roads(struct edge_side *s, MPI_Comm comm)
+/* Bundles the edges by rank. Returns false if a peer's file can't be opened. */
+static bool make_bundles(struct edge_side *s, MPI_Comm comm)
 {
     bool all = true;
     qsort(s->edge, (size_t)s->n, sizeof *s->edge, by_rank);
     for (int i = 0; i < s->n; i++) {
         if (i == 0 || s->edge[i].rank != s->edge[i - 1].rank) {
-            struct peer *peer = node_member(comm, s->edge[i].rank);
-            s->road[s->roads++] = (struct edge_road){s->edge[i].rank, peer, &s->edge[i], &s->word[i], 0};
+            struct peer *peer = node_peer_now(comm, s->edge[i].rank);
+            s->bundle[s->bundles++] = (struct edge_bundle){s->edge[i].rank, peer, &s->edge[i], &s->header[i], 0};
             all &= peer != NULL;
         }
-        s->road[s->roads - 1].n++;
+        s->bundle[s->bundles - 1].n++;
     }
     return all;
 }
 
-static bool request_room(struct neighbor_topology *e)
+static bool requests_alloc(struct neighbor_topology *e)
 {
-    size_t requests = (size_t)(e->in.n + e->in.roads + e->out.n + e->out.roads + 1);
+    size_t requests = (size_t)(e->in.n + e->in.bundles + e->out.n + e->out.bundles + 1);
     e->request = malloc(requests * sizeof *e->request);
     e->status = malloc(requests * sizeof *e->status);
     return e->request && e->status;
@@ -105,15 +105,15 @@ static bool request_room(struct neighbor_topology *e)
 static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
 {
     PMPI_Comm_rank(comm, &e->rank);
-    bool ok = topology == MPI_CART ? grid_edges(e, comm)
-              : topology == MPI_GRAPH ? graph_edges(e, comm) : list_edges(e, comm);
-    ok = ok && make_roads(&e->in, comm) && make_roads(&e->out, comm);
-    return ok && request_room(e);
+    bool ok = topology == MPI_CART ? cart_edges(e, comm)
+              : topology == MPI_GRAPH ? graph_edges(e, comm) : dist_graph_edges(e, comm);
+    ok = ok && make_bundles(&e->in, comm) && make_bundles(&e->out, comm);
+    return ok && requests_alloc(e);
 }
 
 static void side_free(struct edge_side *s)
 {
-    free(s->edge), free(s->word), free(s->road);
+    free(s->edge), free(s->header), free(s->bundle);
 }
 
 void neighbor_topology_put(struct neighbor_topology *e)
@@ -135,13 +135,13 @@ static int forget(MPI_Comm comm, int which, void *edges, void *extra)
 
 static bool side_copy(struct edge_side *to, const struct edge_side *from)
 {
-    if (!side_room(to, from->n)) return false;
-    to->n = from->n, to->roads = from->roads;
+    if (!side_alloc(to, from->n)) return false;
+    to->n = from->n, to->bundles = from->bundles;
     if (from->n) memcpy(to->edge, from->edge, (size_t)from->n * sizeof *to->edge);
-    for (int i = 0; i < from->roads; i++) {
-        to->road[i] = from->road[i];
-        to->road[i].edge = to->edge + (from->road[i].edge - from->edge);
-        to->road[i].word = to->word + (from->road[i].word - from->word);
+    for (int i = 0; i < from->bundles; i++) {
+        to->bundle[i] = from->bundle[i];
+        to->bundle[i].edge = to->edge + (from->bundle[i].edge - from->edge);
+        to->bundle[i].header = to->header + (from->bundle[i].header - from->header);
     }
     return true;
 }
@@ -153,16 +153,12 @@ struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e)
     copy->of = e, copy->comm = e->comm, copy->rank = e->rank, copy->tags = e->tags;
     atomic_init(&copy->holders, 1);
     atomic_fetch_add(&e->holders, 1);
-    if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && request_room(copy)) return copy;
+    if (side_copy(&copy->in, &e->in) && side_copy(&copy->out, &e->out) && requests_alloc(copy)) return copy;
     neighbor_topology_put(copy);
     return NULL;
 }
 
-/*
- * The decision.
- */
-
-/* Collective. Not MPI_Comm_dup, by which the application's attributes would hear of it. */
+/* Makes a communicator of the same ranks; collective. MPI_Comm_dup would call the application's attribute callbacks. */
 static MPI_Comm own_comm(MPI_Comm comm)
 {
     MPI_Comm own = MPI_COMM_NULL;
@@ -181,11 +177,11 @@ static int tag_count(MPI_Comm comm)
     return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
 }
 
-/* What a rank lacks is not there for any; and where none has loaded a driver by now, the MPI's own way is as good:
- * *driver is false then. */
+/* Votes: if one rank lacks something, no rank uses the edges. If no rank has loaded a driver, the MPI is as fast;
+ * then *driver is false. */
 static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, bool *driver)
 {
-    MPI_Comm own = node_holds(comm) ? own_comm(comm) : MPI_COMM_NULL;
+    MPI_Comm own = node_all_armed(comm) ? own_comm(comm) : MPI_COMM_NULL;
     *driver = true;
     if (own == MPI_COMM_NULL) return;
     int vote[2] = {find_edges(e, comm, topology) && neighbor_nonblocking_ready(), !driver_get()}, least[2] = {0, 1};
@@ -195,7 +191,7 @@ static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, boo
     else PMPI_Comm_free(&own);
 }
 
-static bool have_key(void)
+static bool ensure_key(void)
 {
     pthread_mutex_lock(&lock);
     if (key == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
@@ -203,19 +199,20 @@ static bool have_key(void)
     return key != MPI_KEYVAL_INVALID;
 }
 
-static bool look(MPI_Comm comm, struct neighbor_topology **e)
+static bool find_attr(MPI_Comm comm, struct neighbor_topology **e)
 {
     int found = 0;
     *e = NULL;
-    return comm != MPI_COMM_NULL && have_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
+    return comm != MPI_COMM_NULL && ensure_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
 }
 
-/* `last`: it is not to be asked again. */
-static struct neighbor_topology *meet(MPI_Comm comm, bool last)
+/* Holds the vote and keeps the result as an attribute. Keeps nothing if no rank has a driver, unless this is the
+ * `last` vote. */
+static struct neighbor_topology *hold_vote(MPI_Comm comm, bool last)
 {
     int topology = MPI_UNDEFINED;
     bool driver;
-    if (comm == MPI_COMM_NULL || !have_key()) return NULL;
+    if (comm == MPI_COMM_NULL || !ensure_key()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
     struct neighbor_topology *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
     e->comm = MPI_COMM_NULL;
@@ -235,18 +232,18 @@ static struct neighbor_topology *usable(struct neighbor_topology *e)
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm)
 {
     struct neighbor_topology *e;
-    return look(comm, &e) ? usable(e) : NULL;
+    return find_attr(comm, &e) ? usable(e) : NULL;
 }
 
 struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
 {
     struct neighbor_topology *e;
-    return usable(look(comm, &e) ? e : meet(comm, true));
+    return usable(find_attr(comm, &e) ? e : hold_vote(comm, true));
 }
 
-void neighbor_topology_meet(MPI_Comm comm)
+void neighbor_topology_vote(MPI_Comm comm)
 {
-    meet(comm, false);
+    hold_vote(comm, false);
 }
 
 void neighbor_topology_finish(void)

@@ -1,96 +1,94 @@
-/* neighbor_topology.h: the edges of a communicator's topology, where all its ranks are on this node and run stridec:
- * what neighbourhood collectives move edge by edge, from memory to memory (neighbor_blocking.c).
+/* neighbor_topology.h: the edges of a communicator's topology, if all its ranks are on this node and run stridec.
+ * Neighborhood collectives then go edge by edge, zero-copy (neighbor_blocking.c).
  *
- * Which communicators these are is decided alike on all ranks: by the node's files, then, where all are there, by a
- * vote. That waits for all: it is held where the communicator is made or, where no rank had loaded a driver by then,
- * at the first blocking call or MPI_Neighbor_*_init. A nonblocking call may not wait, and before such a vote it is
- * the MPI's. */
-#ifndef STRIDEC_EDGES_H
-#define STRIDEC_EDGES_H
+ * All ranks choose alike: by the node's files and, if all ranks have them, by a vote. The vote waits for all ranks.
+ * It is held when the communicator is made; if no rank has loaded a driver by then, at the first blocking call or
+ * MPI_Neighbor_*_init. A nonblocking call may not wait: before such a vote it passes to the MPI. */
+#ifndef STRIDEC_NEIGHBOR_TOPOLOGY_H
+#define STRIDEC_NEIGHBOR_TOPOLOGY_H
 #include "args.h"
 #include <stdatomic.h>
 
-/* What the sender says of an edge. */
+/* The sender's header of an edge. */
 enum edge_kind {
     EDGE_EMPTY,     /* no bytes, no message */
-    EDGE_MESSAGE,   /* a message follows */
-    EDGE_OFFER      /* to be read, as the slot says */
+    EDGE_EAGER,     /* a message follows */
+    EDGE_RNDV       /* the receiver reads the sender's memory, by the slot */
 };
-struct edge_word {
+struct edge_header {
     int64_t bytes;
     uint32_t slot, kind;
 };
 
-/* One edge, and what it carries in the call under way. */
+/* One edge, and its payload in the call under way. */
 struct edge {
-    int rank, key;              /* the other end; edges between two ranks meet in the order of their keys */
-    int number;                 /* in the call's arguments */
-    int request;                /* of its message, among those of the call; -1: there is none */
+    int rank, key;              /* the other end; edges between two ranks match in the order of their keys */
+    int number;                 /* index in the call's arguments */
+    int request;                /* index of its message in the call's requests, or -1 */
     const void *buf;
     MPI_Datatype type;
-    struct layout *layout;      /* NULL where bytes is 0 */
+    struct layout *layout;      /* NULL if bytes is 0 */
     struct location where;
     int64_t count, bytes;
-    struct rndv_send *offer;
-    struct typed_buffer *parcel;
-    bool borrowed;              /* the parcel is another edge's */
-    void *excess;               /* a message that is longer than the buffer, or has no parcel */
+    struct rndv_send *rndv;
+    struct typed_buffer *tbuf;
+    bool borrowed;              /* tbuf belongs to another edge */
+    void *excess;               /* receives a message that does not fit the buffer */
 };
 
-/* All edges to one rank, or from it. */
-struct edge_road {
+/* All edges to one rank, or from one. */
+struct edge_bundle {
     int rank;
     struct peer *peer;
     struct edge *edge;
-    struct edge_word *word;
+    struct edge_header *header;
     int n;
 };
 struct edge_side {
-    struct edge *edge;          /* by rank and key */
-    struct edge_word *word;     /* of each */
-    struct edge_road *road;
-    int n, roads;
+    struct edge *edge;          /* in order of rank and key */
+    struct edge_header *header;   /* of each edge */
+    struct edge_bundle *bundle;
+    int n, bundles;
 };
 
-/* The edges of a communicator; used by one call at a time, as the communicator is. Those that go on after their call
- * have copies. */
+/* The edges of a communicator. One call uses them at a time; nonblocking and persistent operations have copies. */
 struct neighbor_topology {
-    struct neighbor_topology *of;   /* NULL, or this is a copy of that */
-    atomic_int holders;         /* the communicator, and copies */
-    MPI_Comm comm;              /* of stridec's own, of the same ranks. MPI_COMM_NULL: not to be used */
+    struct neighbor_topology *of;   /* the original if this is a copy, else NULL */
+    atomic_int holders;         /* references: the communicator, and copies */
+    MPI_Comm comm;              /* stridec's own, of the same ranks; MPI_COMM_NULL: the MPI does these calls */
     int rank;
-    int tags;                   /* that the MPI has */
-    unsigned persistent;        /* operations initialised so far, the same on all ranks */
-    bool asked;                 /* for the kernel that serves many edges at once */
+    int tags;                   /* number of tags that the MPI has */
+    unsigned persistent;        /* operations initialised so far, equal on all ranks */
+    bool asked;                 /* the typed copy kernel is prepared */
     struct edge_side in, out;
-    MPI_Request *request;       /* one for each edge and road */
+    MPI_Request *request;       /* one for each edge and bundle */
     MPI_Status *status;
 };
 
-/* Tags of the communicator of stridec's own: 0 of the words of blocking calls, so many after it of their edges, the
- * others of neighbor_nonblocking.c. */
+/* Tags of stridec's communicator: 0 for headers of blocking calls, the next EDGE_TAGS for their edges, the rest for
+ * neighbor_nonblocking.c. */
 #define EDGE_TAGS 1000
 
-/* The edges of comm, which all its ranks ask for in the same call; NULL where the MPI has to do it. */
+/* Returns the edges of comm, or NULL if the MPI does the call. All ranks of comm call it together: it may hold the
+ * vote. */
 struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
-/* The same without a vote: NULL where none was held. */
+/* Returns the edges without a vote; NULL if none was held. */
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
-/* Holds the vote for a communicator that all its ranks have just made; comm may be MPI_COMM_NULL. */
-void neighbor_topology_meet(MPI_Comm comm);
-/* For a call of its own: NULL without memory. */
+/* Holds the vote for a communicator that all its ranks have just made. comm may be MPI_COMM_NULL. */
+void neighbor_topology_vote(MPI_Comm comm);
+/* Returns a copy for an operation of its own; NULL without memory. The caller frees it by neighbor_topology_put. */
 struct neighbor_topology *neighbor_topology_copy(struct neighbor_topology *e);
-void neighbor_topology_put(struct neighbor_topology *e);   /* NULL is allowed */
-/* At MPI_Finalize. */
+void neighbor_topology_put(struct neighbor_topology *e);   /* e may be NULL */
 void neighbor_topology_finish(void);
 
-/* neighbor_blocking.c: whether a neighbourhood collective goes by edges, for arguments that the MPI would not refuse;
- * and the call. */
-bool neighbor_topology_take(struct args_set *o);
-int neighbor_topology_run(struct args_set *o);
-/* neighbor_nonblocking.c: the same of nonblocking ones, ... */
-bool neighbor_topology_take_later(struct args_set *o);
-int neighbor_topology_begin(struct args_set *o, MPI_Request *request);
-/* ... and of persistent ones. */
-int neighbor_topology_init(struct args_set *o, MPI_Request *request);
+/* neighbor_blocking.c. Returns true if the collective goes edge by edge: it has edges, and the MPI would not refuse
+ * the arguments. Then neighbor_blocking_run does the call, or neighbor_nonblocking_init makes the persistent
+ * request. */
+bool neighbor_blocking_take(struct args_set *o);
+int neighbor_blocking_run(struct args_set *o);
+/* neighbor_nonblocking.c. Returns true if a nonblocking call goes edge by edge: neighbor_nonblocking_begin does it. */
+bool neighbor_nonblocking_take(struct args_set *o);
+int neighbor_nonblocking_begin(struct args_set *o, MPI_Request *request);
+int neighbor_nonblocking_init(struct args_set *o, MPI_Request *request);
 
 #endif

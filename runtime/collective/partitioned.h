@@ -1,19 +1,19 @@
-/* partitioned.h: partitioned operations (MPI-4.0 §4.2) on carried buffers: each partition is packed when it is ready,
- * and unpacked when it has arrived or, at the latest, when the request completes.
+/* partitioned.h: partitioned operations (MPI-4.0 §4.2) on bounced buffers. Each partition is packed when it is
+ * ready. It is unpacked when it has arrived or, at the latest, when the request completes.
  *
- * The record of the request has the operands, whose flags are 0: the engine moves nothing of them by itself. Any number
- * of threads may make partitions ready, or ask for them, while another waits for the request and has taken its record:
- * so these are found by a table of their own. */
+ * The request's record owns the arguments; their flags are 0, so args_pack and args_unpack skip them. Any number of
+ * threads may call MPI_Pready or MPI_Parrived while another waits for the request and has taken its record. So a
+ * table of its own finds these operations. */
 #ifndef STRIDEC_PARTITIONED_H
 #define STRIDEC_PARTITIONED_H
 #include "args.h"
 
 struct partitioned;
 
-/* The request is about to be started. */
+/* Prepares a start of the request. */
 void partitioned_start(struct partitioned *p);
-/* All partitions are there: unpacks those that nobody has asked for, and waits. 0 or -1. */
+/* Unpacks the partitions that MPI_Parrived has not, and waits. Returns 0 or -1. */
 int partitioned_complete(struct partitioned *p);
-void partitioned_free(struct partitioned *p);   /* NULL is allowed */
+void partitioned_free(struct partitioned *p);   /* p may be NULL */
 
 #endif

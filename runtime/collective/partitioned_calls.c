@@ -9,31 +9,29 @@
 
 struct partitioned {
     MPI_Request request;
-    struct arg operand;   /* of the record's operands */
+    struct arg arg;              /* the record's only argument */
     bool receive;
     int partitions;
-    int64_t count;               /* elements of each */
-    pthread_mutex_t lock;        /* of `here` and the unpacking */
-    unsigned char *here;         /* receives: a flag for each partition that has been unpacked */
+    int64_t count;               /* elements of each partition */
+    pthread_mutex_t lock;        /* protects `unpacked`, and unpacking */
+    unsigned char *unpacked;     /* a receive's flag for each partition */
     UT_hash_handle hh;
 };
 
-/*
- * The life of one. An inactive one has all of its partitions.
- */
+/* One operation. An inactive one has all partitions unpacked. */
 
 void partitioned_start(struct partitioned *p)
 {
     pthread_mutex_lock(&p->lock);
-    memset(p->here, 0, (size_t)p->partitions);
+    memset(p->unpacked, 0, (size_t)p->partitions);
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Partitions [first, past), of which none is there; p->lock is held. */
-static int arrived(struct partitioned *p, int first, int past)
+/* Unpacks partitions [first, past), of which none is unpacked. p->lock is held. */
+static int unpack_partitions(struct partitioned *p, int first, int past)
 {
-    memset(p->here + first, 1, (size_t)(past - first));
-    return args_move_part(&p->operand, first * p->count, (past - first) * p->count, false);
+    memset(p->unpacked + first, 1, (size_t)(past - first));
+    return args_move_part(&p->arg, first * p->count, (past - first) * p->count, false);
 }
 
 int partitioned_complete(struct partitioned *p)
@@ -42,8 +40,8 @@ int partitioned_complete(struct partitioned *p)
     if (!p->receive) return 0;
     pthread_mutex_lock(&p->lock);
     for (int i = 0, past; i < p->partitions; i = past) {
-        for (past = i + 1; past < p->partitions && p->here[past] == p->here[i]; past++) {}
-        if (!p->here[i]) rc |= arrived(p, i, past);
+        for (past = i + 1; past < p->partitions && p->unpacked[past] == p->unpacked[i]; past++) {}
+        if (!p->unpacked[i]) rc |= unpack_partitions(p, i, past);
     }
     pthread_mutex_unlock(&p->lock);
     return rc;
@@ -60,7 +58,7 @@ void partitioned_free(struct partitioned *p)
     if (p->hh.tbl) HASH_DEL(table, p);
     pthread_mutex_unlock(&table_lock);
     pthread_mutex_destroy(&p->lock);
-    free(p->here), free(p);
+    free(p->unpacked), free(p);
 }
 
 static struct partitioned *find(MPI_Request request)
@@ -72,14 +70,14 @@ static struct partitioned *find(MPI_Request request)
     return p;
 }
 
-/* In no table yet; NULL without memory. */
+/* Returns an operation that is in no table yet; NULL without memory. */
 static struct partitioned *partitioned_new(bool receive, int partitions, int64_t count)
 {
     struct partitioned *p = malloc(sizeof *p);
-    unsigned char *here = malloc((size_t)partitions);
-    if (!p || !here) return free(p), free(here), NULL;
-    *p = (struct partitioned){.receive = receive, .partitions = partitions, .count = count, .here = here};
-    memset(here, 1, (size_t)partitions);
+    unsigned char *unpacked = malloc((size_t)partitions);
+    if (!p || !unpacked) return free(p), free(unpacked), NULL;
+    *p = (struct partitioned){.receive = receive, .partitions = partitions, .count = count, .unpacked = unpacked};
+    memset(unpacked, 1, (size_t)partitions);
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -91,11 +89,7 @@ static void partitioned_add(struct partitioned *p)
     pthread_mutex_unlock(&table_lock);
 }
 
-/*
- * The calls.
- */
-
-/* The operands of a buffer, opened; ARGS_NONE too for what the MPI is going to refuse. */
+/* Opens the buffer's arguments. Returns as args_open does; ARGS_NONE also for arguments that the MPI will refuse. */
 static int open(struct args_set *o, const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int peer,
                 MPI_Comm comm, bool receives)
 {
@@ -116,7 +110,7 @@ static int keep(struct args_set *o, int rc, MPI_Request *request)
 {
     if (rc == MPI_SUCCESS) {
         o->partitioned->request = *request;
-        o->partitioned->operand = o->of[0];
+        o->partitioned->arg = o->of[0];
         partitioned_add(o->partitioned);
     }
     return args_persist(o, rc, request);
@@ -136,11 +130,11 @@ static int keep(struct args_set *o, int rc, MPI_Request *request)
 INIT(Psend_init, const void, false)
 INIT(Precv_init, void, true)
 
-/* Packs partitions first to last; what the MPI is going to refuse, it is left to refuse. */
+/* Packs partitions first to last. Wrong arguments are left for the MPI to refuse. */
 static int pack(const struct partitioned *p, int first, int last)
 {
     if (!p || p->receive || first < 0 || last < first || last >= p->partitions) return MPI_SUCCESS;
-    if (!args_move_part(&p->operand, first * p->count, (last - first + 1) * p->count, true)) return MPI_SUCCESS;
+    if (!args_move_part(&p->arg, first * p->count, (last - first + 1) * p->count, true)) return MPI_SUCCESS;
     return raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
 }
 
@@ -170,7 +164,7 @@ int call_Parrived(const struct next *next, MPI_Request request, int partition, i
     int rc = next->Parrived(request, partition, flag), failed = 0;
     if (!p || !p->receive || rc != MPI_SUCCESS || !*flag || partition < 0 || partition >= p->partitions) return rc;
     pthread_mutex_lock(&p->lock);
-    if (!p->here[partition]) failed = arrived(p, partition, partition + 1);
+    if (!p->unpacked[partition]) failed = unpack_partitions(p, partition, partition + 1);
     pthread_mutex_unlock(&p->lock);
     return failed ? raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "unpacking on the GPU failed") : rc;
 }

@@ -1,5 +1,4 @@
-/* rma.c: one-sided communication: what a window's operations have carried stays until the synchronisation that
- * completes them at the origin. */
+/* rma.c: one-sided communication. Bounced arguments stay until a synchronisation completes their operation. */
 #include "args.h"
 #include "base/activity.h"
 #include "base/error.h"
@@ -11,23 +10,22 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The operands of one operation. */
-struct held {
-    struct args_set *operands;
-    struct read_from of;
-    struct held *next;
+struct pending {
+    struct args_set *args;
+    struct rma_op of;
+    struct pending *next;
 };
 
 struct window {
     MPI_Win win;
-    struct held *held;
+    struct pending *pending;
     UT_hash_handle hh;
 };
 
-static atomic_ulong begun;        /* operations, ever */
+static atomic_ulong ops_begun;        /* operations so far */
 static struct window *windows;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t finishing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t finish_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct window *window_of(MPI_Win win)
 {
@@ -40,31 +38,31 @@ static struct window *window_of(MPI_Win win)
     return w;
 }
 
-static void hold(struct held *h)
+static void pending_add(struct pending *h)
 {
     pthread_mutex_lock(&lock);
     struct window *w = window_of(h->of.win);
-    h->next = w->held;
-    w->held = h;
+    h->next = w->pending;
+    w->pending = h;
     pthread_mutex_unlock(&lock);
 }
 
-#define EVERY INT_MIN   /* instead of a rank, which MPI_PROC_NULL is too */
+#define ALL_TARGETS INT_MIN   /* no rank, and not MPI_PROC_NULL */
 
-static bool among(const struct read_from *of, const struct read_from *last)
+static bool is_covered(const struct rma_op *of, const struct rma_op *last)
 {
-    return of->number <= last->number && (last->target == EVERY || of->target == last->target);
+    return of->number <= last->number && (last->target == ALL_TARGETS || of->target == last->target);
 }
 
-/* Out of the table: what goes to a rank. */
-static struct held *take(const struct read_from *last)
+/* Removes the operations that `last` covers from the table and returns them as a list. */
+static struct pending *pending_take(const struct rma_op *last)
 {
-    struct held *taken = NULL, *h;
+    struct pending *taken = NULL, *h;
     struct window *w = NULL;
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, windows, &last->win, sizeof last->win, w);
-    for (struct held **at = w ? &w->held : NULL; at && (h = *at);) {
-        if (!among(&h->of, last)) {
+    for (struct pending **at = w ? &w->pending : NULL; at && (h = *at);) {
+        if (!is_covered(&h->of, last)) {
             at = &h->next;
             continue;
         }
@@ -72,7 +70,7 @@ static struct held *take(const struct read_from *last)
         h->next = taken;
         taken = h;
     }
-    if (w && !w->held) {
+    if (w && !w->pending) {
         HASH_DEL(windows, w);
         reserve_put(w);
     }
@@ -80,18 +78,18 @@ static struct held *take(const struct read_from *last)
     return taken;
 }
 
-static struct read_from operation(MPI_Win win, int target)
+static struct rma_op op_begin(MPI_Win win, int target)
 {
     atomic_fetch_add_explicit(&window_operations, 1, memory_order_release);
-    return (struct read_from){win, target, atomic_fetch_add(&begun, 1) + 1};
+    return (struct rma_op){win, target, atomic_fetch_add(&ops_begun, 1) + 1};
 }
 
-/* More than there is room for, and what can't be told, is the MPI's to refuse. */
-void args_bring(struct args_set *o, MPI_Count count, MPI_Datatype type)
+/* Wrong arguments, and more data than the buffer holds, are left for the MPI to refuse. */
+void args_bound_read(struct args_set *o, MPI_Count count, MPI_Datatype type)
 {
     MPI_Count size;
     o->bounded = count >= 0 && type != MPI_DATATYPE_NULL && PMPI_Type_size_x(type, &size) == MPI_SUCCESS && size >= 0
-                 && !__builtin_mul_overflow((int64_t)count, (int64_t)size, &o->brings);
+                 && !__builtin_mul_overflow((int64_t)count, (int64_t)size, &o->bound_bytes);
 }
 
 int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
@@ -100,15 +98,15 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
         args_free(o);
         return rc;
     }
-    struct held *h = reserve_get(sizeof *h);
-    h->operands = args_move(o);
-    h->of = operation(win, target);
-    hold(h);
+    struct pending *h = reserve_get(sizeof *h);
+    h->args = args_save(o);
+    h->of = op_begin(win, target);
+    pending_add(h);
     return rc;
 }
 
-/* MPICH 4.0.2's MPI_Rget gives a request that is complete before the data of a derived type is there, which a flush
- * brings. 5.0.2 waits for it. */
+/* Workaround (MPICH before 5.0): the request of MPI_Rget completes before the data of a derived type are in place
+ * (4.0.2; 5.0.2 waits). A flush brings them. */
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
 #define COMPLETES_EARLY 1
 #else
@@ -118,34 +116,34 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
 int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
     if (COMPLETES_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
-    if (rc == MPI_SUCCESS) o->read = operation(win, target);
+    if (rc == MPI_SUCCESS) o->read = op_begin(win, target);
     return args_keep(o, rc, request);
 }
 
-/* Of an operation up to the last, from a target or all, whose data a synchronisation brought. */
+/* Returns true if the synchronisation `last` completed the read of these arguments. */
 static bool was_read(const void *of, const void *last)
 {
     const struct args_set *o = of;
-    const struct read_from *l = last;
-    return o->read.number && o->read.win == l->win && among(&o->read, l);
+    const struct rma_op *l = last;
+    return o->read.number && o->read.win == l->win && is_covered(&o->read, l);
 }
 
-static void have_read(void *of)
+static void read_done(void *of)
 {
-    args_have_read(of);
+    args_read_done(of);
 }
 
-/* Unpacks what the operations read, all together, and gives their buffers back. */
-static int finish(struct held *list)
+/* Unpacks what the operations read, in one batch, and frees them. Returns nonzero if that failed. */
+static int finish(struct pending *list)
 {
     struct batch b = {0};
     int failed = 0;
-    for (struct held *h = list; h; h = h->next) failed |= args_unpack(h->operands, &b, INT64_MAX);
+    for (struct pending *h = list; h; h = h->next) failed |= args_unpack(h->args, &b, INT64_MAX);
     failed |= batch_wait(&b);
-    for (struct held *h = list, *next; h; h = next) {
+    for (struct pending *h = list, *next; h; h = next) {
         next = h->next;
-        args_free(h->operands);
-        reserve_put(h->operands), reserve_put(h);
+        args_free(h->args);
+        reserve_put(h->args), reserve_put(h);
         atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
     }
     return failed;
@@ -160,45 +158,44 @@ static int unpacking_failed(MPI_Win win)
     return MPI_ERR_OTHER;
 }
 
-/* Before a synchronisation: what it completes. Another thread's operation, begun meanwhile, it need not have
- * completed. */
-static struct read_from all_of(MPI_Win win, int target)
+/* Call it before a synchronisation: operations that other threads begin later need not be complete after it. */
+static struct rma_op sync_begin(MPI_Win win, int target)
 {
-    return (struct read_from){win, target, atomic_load(&begun)};
+    return (struct rma_op){win, target, atomic_load(&ops_begun)};
 }
 
-/* The end of one that returned rc. Another thread's may be unpacking what this one has completed too. `win`: of a
- * window that is gone, MPI_WIN_NULL. */
-static int synchronised(const struct read_from *last, MPI_Win win, int rc)
+/* Ends a synchronisation that returned rc. Waits for other threads, which may be unpacking what this one completed
+ * too. win: MPI_WIN_NULL if the window is freed. Returns rc, or an error of unpacking. */
+static int sync_end(const struct rma_op *last, MPI_Win win, int rc)
 {
     int failed = 0;
     if (rc != MPI_SUCCESS) return rc;
-    pthread_mutex_lock(&finishing);
-    struct held *list = take(last);
+    pthread_mutex_lock(&finish_lock);
+    struct pending *list = pending_take(last);
     if (list) failed = finish(list);
-    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, have_read}, last);
-    pthread_mutex_unlock(&finishing);
+    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, read_done}, last);
+    pthread_mutex_unlock(&finish_lock);
     return failed ? unpacking_failed(win) : rc;
 }
 
 #define SYNCHRONISE(name, target, parameters, ...) \
     int call_##name parameters \
     { \
-        const struct read_from last = all_of(win, target); \
-        return synchronised(&last, win, next->name(__VA_ARGS__)); \
+        const struct rma_op last = sync_begin(win, target); \
+        return sync_end(&last, win, next->name(__VA_ARGS__)); \
     }
-SYNCHRONISE(Win_fence, EVERY, (const struct next *next, int assert, MPI_Win win), assert, win)
-SYNCHRONISE(Win_complete, EVERY, (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_fence, ALL_TARGETS, (const struct next *next, int assert, MPI_Win win), assert, win)
+SYNCHRONISE(Win_complete, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
 SYNCHRONISE(Win_unlock, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_unlock_all, EVERY, (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_unlock_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
 SYNCHRONISE(Win_flush, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_flush_all, EVERY, (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_flush_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
 SYNCHRONISE(Win_flush_local, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_flush_local_all, EVERY, (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_flush_local_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
 
 int call_Win_free(const struct next *next, MPI_Win *win)
 {
-    const struct read_from last = all_of(win ? *win : MPI_WIN_NULL, EVERY);
+    const struct rma_op last = sync_begin(win ? *win : MPI_WIN_NULL, ALL_TARGETS);
     int rc = next->Win_free(win);
-    return synchronised(&last, MPI_WIN_NULL, rc);
+    return sync_end(&last, MPI_WIN_NULL, rc);
 }

@@ -1,11 +1,11 @@
-/* topology_calls.c: where communicators with neighbours are made, their ranks agree on how neighbourhood collectives
- * will go (neighbor_topology.h): these calls may wait for all ranks. */
+/* topology_calls.c: calls that make communicators with neighbors. There the ranks vote on how neighborhood
+ * collectives are done (neighbor_topology.h), so these calls may wait for all ranks. */
 #include "neighbor_topology.h"
 #include "next.h"
 
 static int made(int rc, const MPI_Comm *comm)
 {
-    if (rc == MPI_SUCCESS) neighbor_topology_meet(*comm);
+    if (rc == MPI_SUCCESS) neighbor_topology_vote(*comm);
     return rc;
 }
 

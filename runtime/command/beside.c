@@ -1,4 +1,4 @@
-/* beside.c: what lies beside the program, in the build folder and installed. */
+/* beside.c: finds files beside the program, in the build folder and installed. */
 #include "command.h"
 
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder that this program lies in; false where the system does not tell. */
+/* Finds the folder of this program. Returns false if the system does not tell it. */
 static bool program_folder(char *folder, size_t bytes)
 {
     ssize_t n = readlink("/proc/self/exe", folder, bytes - 1);

@@ -1,4 +1,4 @@
-/* cached.c: stridec inspect --cache: the modules of the cache folder, as a table. */
+/* cached.c: stridec inspect --cache: lists the modules of the cache folder. */
 #include "command.h"
 #include "kernel/module_cache.h"
 
@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORDER ORIGIN: in this order they are listed. */
+/* ORDER ORIGIN: the order of the list. */
 enum origin { OWN, FOREIGN, DAMAGED, ORIGINS };
 static const char *const ORIGIN[] = {"this", "another", "damaged"};
 
-/* A key (module_cache.h) in its parts. */
+/* A module and the parts of its key (module_cache.h). */
 struct module {
     char *file, *key;
-    const char *made_for, *type;   /* in the key; type: and what follows it */
+    const char *made_for, *type;   /* parts of key; type: with all that follows it */
     enum origin origin;
     size_t bytes;
 };
@@ -21,10 +21,10 @@ struct module {
 struct list {
     struct module *module;
     size_t count, room;
-    bool full;   /* of memory */
+    bool full;   /* out of memory */
 };
 
-/* Cuts the key: "sm_90 VERSION TYPE ...". */
+/* Splits a key, "sm_90 VERSION TYPE ...". */
 static void read_key(struct module *m)
 {
     char *rest = m->key;

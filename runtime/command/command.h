@@ -1,4 +1,4 @@
-/* command.h: the stridec command: its subcommands and what they share. */
+/* command.h: the subcommands of stridec, and functions that they share. */
 #ifndef STRIDEC_COMMAND_H
 #define STRIDEC_COMMAND_H
 
@@ -7,8 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage, 126 and 127 as a shell says of
- * programs. */
+/* Exit statuses: 0 done, 1 failed (one line on standard error), 2 wrong usage; 126 and 127 as in a shell. */
 #define EXIT_USAGE 2
 
 /* The text of the file VERSION, "1.2.3". */
@@ -18,18 +17,18 @@ extern const char stridec_version[];
 
 struct option {
     const char *name;    /* "--arch" */
-    const char *value;   /* names what comes behind it, "sm_NN"; NULL: nothing does */
+    const char *value;   /* the name of its value, "sm_NN"; NULL if it takes none */
     const char *help;    /* lines, with \n between them */
 };
 #define OPTIONS_MAX 8
 
-/* The words behind a subcommand's name, read. */
+/* The words after a subcommand's name. */
 struct args {
     const struct command *command;
-    const char *value[OPTIONS_MAX];   /* in the table's order; NULL: not given */
+    const char *value[OPTIONS_MAX];   /* in the table's order; NULL if not given */
     int words;
-    char **word;                      /* what is no option, then NULL; malloc'd */
-    int argc;                         /* all as it came, argv[0] being the subcommand's name */
+    char **word;                      /* words that are no options, then NULL; malloc'd */
+    int argc;                         /* all words; argv[0] is the subcommand's name */
     char **argv;
 };
 
@@ -38,22 +37,22 @@ struct command {
     const char *name;
     const char *synopsis;           /* without "stridec NAME" */
     const char *summary;            /* one line */
-    const char *notes;              /* lines of --help above the options */
+    const char *notes;              /* lines that --help prints above the options */
     const struct option *options;   /* ends with name == NULL */
-    bool program;                   /* the first word is a program: all behind it are that program's words */
+    bool program;                   /* the first word is a program, and the rest is for that program */
     int (*run)(const struct args *a);
 };
 extern const struct command commands[];   /* ends with name == NULL */
 
-/* Reads argv[1] and what follows; "--" ends the options. 0; or the exit status after a message; or OPTIONS_HELP
- * where --help is asked for. The caller frees a->word. */
+/* Reads argv[1] and the words after it; "--" ends the options. The caller frees a->word. Returns 0, the exit status
+ * after a message, or OPTIONS_HELP for --help. */
 enum { OPTIONS_HELP = -1 };
 int options_read(struct args *a, const struct command *c, int argc, char **argv);
-/* Returns the option's value, its name where it takes none, or NULL where it is not given. */
+/* Returns the option's value, its name if it takes none, or NULL if it is not given. */
 const char *option(const struct args *a, const char *name);
 void options_print(const struct command *c);
 
-/* The name that is nearest to a mistyped one; NULL where none is near. */
+/* The name nearest to a mistyped one; NULL if none is near. */
 struct nearest {
     const char *wanted, *name;
     int far;
@@ -66,50 +65,50 @@ int gen_main(const struct args *a);
 int run_main(const struct args *a);
 int doctor_main(const struct args *a);
 int tune_main(const struct args *a);
-/* In libstridec.so: 1 if the MPI itself takes device memory, else 0. */
+/* Returns 1 if the MPI itself takes device memory, else 0 (in libstridec.so). */
 int stridec_mpi_cuda_aware(void);
 
-/* Writes "stridec NAME: message" to standard error and returns 1; usage_error adds the synopsis, returns 2. */
+/* Write "stridec NAME: message" to standard error. failure returns 1; usage_error adds the synopsis and returns 2. */
 int failure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int usage_error(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- a type on its way through the compiler (stages.c) ---- */
+/* ---- how the compiler treats a type (stages.c) ---- */
 
 struct stages {
     struct tree *canonical;
-    char *steps;                /* the rewrite rules that led there, as tree_canonical_explained says */
+    char *steps;                /* the rewrite rules applied, by tree_canonical_explained */
     char *signature;
     struct form *form;
-    bool whole;                 /* false where the family is generic: `kernel` is the shared interpreter's */
+    bool whole;                 /* false for the generic family, whose `kernel` is the shared interpreter */
     struct gen_kernel kernel;
 };
-/* The targets of gen.h, as --target names them; 1 << their numbers make sets. */
+/* The targets of gen.h, with the names of --target; 1 << target makes sets. */
 enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
 extern const char *const target_names[TARGETS + 1];   /* ends with NULL */
-/* 0, or -1 with *why. Free with stages_free, also after -1. An empty type has no kernel (source NULL), nor has on
- * the host one that a walk serves. */
+/* Compiles a type up to its kernel. Returns 0, or -1 with *why; free `out` with stages_free in both cases.
+ * kernel.source is NULL for an empty type, and on the host if the tree is walked. */
 int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);
 void stages_free(struct stages *l);
-/* It is written as a signature (gen/tree.h), and is no file. */
+/* Returns true if the text is a signature (gen/tree.h) and no file. */
 bool stages_signature(const char *text);
-/* The types of a file; or, where `text` is a signature and no file, that one type, named "signature". As spec_load. */
+/* Loads the types of a file as spec_load does, or a signature as one type named "signature". */
 struct spec *stages_load(const char *text, struct reason *why);
 
-/* ---- what lies beside the program (beside.c) ---- */
+/* ---- files beside the program (beside.c) ---- */
 
-/* The first of these places, relative to the program's folder, that exists, its links resolved; false if none. They
- * end with NULL. */
+/* Finds the first of these places that exists, with links resolved; false if none does. The places are relative to the
+ * program's folder and end with NULL. */
 bool find_beside(const char *const places[], char path[PATH_MAX]);
 
 /* ---- files (files.c) ---- */
 
-/* True for an architecture's name as nvrtc_compile.h writes it ("sm_90", "sm_90a"). */
+/* Returns true for an architecture's name, "sm_90" or "sm_90a" (nvrtc_compile.h). */
 bool arch_is_valid(const char *arch);
-/* The compute capability of a GPU, 90 for 9.0; 0 where there is none of this number. */
+/* Returns a GPU's compute capability, 90 for 9.0; 0 if there is no such GPU. */
 int gpu_arch(int ordinal);
-/* The architecture of the first GPU, else the newest that NVRTC knows ("sm_90"); NULL with *why. Static. */
+/* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */
 const char *arch_default(struct reason *why);
-/* The whole file or none: written to a temporary name and renamed. */
+/* Writes the whole file or nothing: makes a temporary file and renames it. Returns 0, or -1 with *why. */
 int file_replace(const char *path, const void *data, size_t bytes, struct reason *why);
 
 #endif

@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-/* In order of preference; NULL where the tool takes no option. */
+/* The tools by preference; option is NULL if the tool needs none. */
 static const struct {
     const char *name, *option;
 } TOOLS[] = {{"nvdisasm", NULL}, {"cuobjdump", "-sass"}};
@@ -23,7 +23,6 @@ static bool found_in(const char *folder, size_t length, const char *tail, const 
            access(path, X_OK) == 0;
 }
 
-/* On PATH, then where a toolkit is. */
 static bool find_tool(const char *name, char path[PATH_MAX])
 {
     for (const char *at = getenv("PATH"); at && *at;) {

@@ -1,4 +1,4 @@
-/* doctor.c: stridec doctor: one line a check, with the mend where something is missing; or one line an MPI function. */
+/* doctor.c: stridec doctor: one line a check, with a fix if it fails; or one line an MPI function. */
 #include "base/env.h"
 #include "base/file.h"
 #include "command.h"
@@ -37,7 +37,7 @@ static enum level line(enum level level, const char *what, const char *format, .
 
 /* ---- driver and GPUs ---- */
 
-/* The driver when it can be used; counts its GPUs. */
+/* Returns the driver, or NULL if it can't be used. Counts its GPUs. */
 static const struct driver *usable_driver(int *gpus)
 {
     const struct driver *d = driver_load();
@@ -45,7 +45,7 @@ static const struct driver *usable_driver(int *gpus)
     return d && d->cuInit(0) == CUDA_SUCCESS && d->cuDeviceGetCount(gpus) == CUDA_SUCCESS ? d : NULL;
 }
 
-/* Its name; false where there is none. */
+/* Finds the first GPU's name. Returns false if there is no GPU. */
 static bool first_gpu(char name[128])
 {
     int gpus;
@@ -93,7 +93,7 @@ static enum level check_gpus(void)
     const struct driver *d = usable_driver(&gpus);
     enum level worst = OK;
     if (!d)
-        return OK;   /* check_driver has said it */
+        return OK;   /* check_driver has reported it */
     if (gpus == 0)
         return line(WARN, "gpu", "none visible: is CUDA_VISIBLE_DEVICES set to nothing?");
     for (int i = 0; i < gpus; i++) {
@@ -150,8 +150,7 @@ static enum level check_compiler(void)
 
 /* ---- MPI ---- */
 
-/* Past every implementation's MPI_MAX_LIBRARY_VERSION_STRING. */
-#define VERSION_BYTES 16384
+#define VERSION_BYTES 16384   /* no less than any MPI's MPI_MAX_LIBRARY_VERSION_STRING */
 
 static enum level check_mpi(void)
 {
@@ -165,8 +164,8 @@ static enum level check_mpi(void)
     return line(OK, "mpi", "%.100s", version);
 }
 
-/* 1 or 0 as the MPI says; -1 where it does not say. In a child, since some end the process when they are
- * asked before MPI_Init, by a status of their own. */
+/* Returns 1 or 0 as the MPI says, -1 if it does not say. Asks in a child process: before MPI_Init some MPIs exit, with
+ * a status of their own. */
 static int ask_cuda_aware(void)
 {
     enum { NO = 40, YES };
@@ -195,7 +194,7 @@ static enum level check_cuda_aware(void)
 
 /* ---- files ---- */
 
-/* The nearest folder at or above path that exists, in place. */
+/* Shortens path to its nearest folder that exists. */
 static void nearest_existing(char *path)
 {
     struct stat st;
@@ -208,7 +207,7 @@ static void nearest_existing(char *path)
     }
 }
 
-/* By trying: root may write where the file system does not let anyone. */
+/* Returns true if a file can be made there. Tries it: root has permission even where the file system is read-only. */
 static bool can_write_in(const char *folder)
 {
     char name[PATH_MAX];
@@ -240,7 +239,7 @@ static enum level check_cache(void)
                 folder, place);
 }
 
-/* A line for each row of knobs that the generator does not know; their number. */
+/* Prints a line for each row of knobs that the generator does not know. Returns their number. */
 static int check_knobs(const struct tune_table *t, const char *file)
 {
     struct reason why;
@@ -287,7 +286,7 @@ static enum level check_tune(void)
                 e->tune ? " at " : "", e->tune ? e->tune : "");
 }
 
-/* ---- the MPI's calls ---- */
+/* ---- MPI functions ---- */
 
 static int list_calls(void)
 {
@@ -304,14 +303,14 @@ static int list_calls(void)
     return 0;
 }
 
-static enum level tell_version(void)
+static enum level check_version(void)
 {
     return line(OK, "stridec", "%s, generator %s", stridec_version, gen_version());
 }
 
 int doctor_main(const struct args *a)
 {
-    static enum level (*const checks[])(void) = {tell_version, check_driver,   check_gpus, check_peers,
+    static enum level (*const checks[])(void) = {check_version, check_driver,   check_gpus, check_peers,
                                                  check_nvrtc,  check_compiler, check_mpi,  check_cuda_aware,
                                                  check_cache,  check_tune};
     bool bad = false;

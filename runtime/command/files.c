@@ -1,4 +1,4 @@
-/* files.c: architectures' names, files written whole. */
+/* files.c: names of architectures; files written whole or not at all. */
 #include "command.h"
 #include "device/driver.h"
 #include "kernel/nvrtc_compile.h"

@@ -1,8 +1,7 @@
-/* gen.c: stridec gen: the modules of a spec's types, and a manifest of them for STRIDEC_AOT.
- *
- * manifest: "stridec manifest 1", then one line a module: form signature ("generic" and "links" serve all types),
- * architecture or (the host's) host_compiler_machine's text, file, the file's XXH64 as 16 hex digits, generator version; tabs
- * between. runtime/kernel/aot.c reads it. */
+/* gen.c: stridec gen: compiles the types of a spec, and writes a manifest for STRIDEC_AOT (read by kernel/aot.c).
+ * It begins with "stridec manifest 1"; each module has a line of fields with tabs between them: form signature
+ * ("generic" and "links" serve all types), architecture or host_compiler_machine's text, file, XXH64 of the file as 16
+ * hex digits, generator version. */
 #include "base/file.h"
 #include "command.h"
 #include "hostpack/host_compiler.h"
@@ -24,13 +23,13 @@ struct job {
     int targets;             /* a set of 1 << enum target */
     int narchs;
     char arch[ARCHS_MAX][8];
-    const char *chosen;      /* why these, where --arch does not say */
-    FILE *manifest;          /* in memory, written last: it never names a file that is not there */
-    const char **shape;      /* the target's forms done, owned by `stages` */
+    const char *chosen;      /* why these, if --arch does not say */
+    FILE *manifest;          /* in memory, and written last: all files that it names exist */
+    const char **shape;      /* forms of the target that are written; owned by `stages` */
     size_t nshapes[TARGETS];
 };
 
-/* Writes one module and its line of the manifest; takes the image. */
+/* Writes one module and its line of the manifest. Frees the image. */
 static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image,
                        size_t bytes, struct reason *why)
 {
@@ -56,7 +55,7 @@ static int write_module(struct job *job, const char *shape, const char *source, 
     return write_image(job, shape, arch, file, cubin, bytes, why);
 }
 
-/* Source and library of one shape for the host. */
+/* Writes source and library of one form for the host. */
 static int write_host(struct job *job, const char *shape, const char *source, struct reason *why)
 {
     char path[PATH_MAX], file[64];
@@ -71,7 +70,7 @@ static int write_host(struct job *job, const char *shape, const char *source, st
     return write_image(job, shape, host_compiler_machine(), file, library, bytes, why);
 }
 
-/* Source and modules of one shape for GPUs. */
+/* Writes source and modules of one form for GPUs. */
 static int write_shape(struct job *job, const char *shape, const char *source, struct reason *why)
 {
     char path[PATH_MAX];
@@ -93,7 +92,7 @@ static bool is_done(const struct job *job, enum target target, const char *shape
     return false;
 }
 
-/* The types that the interpreter serves have no module of their own. */
+/* Writes a target's modules, except for types that the interpreter serves. */
 static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target,
                        struct stages *stages)
 {
@@ -130,7 +129,7 @@ static int write_one(struct job *job, int made, struct gen_kernel *k, const char
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
 }
 
-/* What serves all types: the interpreter, and the kernel that moves from layouts into layouts. */
+/* Writes the modules that serve all types: the interpreter, and typed copies between any two layouts. */
 static int write_common(struct job *job, struct gen *g)
 {
     struct gen_kernel k;
@@ -139,7 +138,7 @@ static int write_common(struct job *job, struct gen *g)
     return status != 0 ? status : write_one(job, gen_link(g, NULL, NULL, "cuda", &k, &why), &k, "links", &why);
 }
 
-static void tell_made(const struct job *job, const struct spec *spec, const char *path)
+static void print_summary(const struct job *job, const struct spec *spec, const char *path)
 {
     if (job->targets & 1 << TARGET_CUDA) {
         printf("%s: %zu types, %zu shapes and the generic kernel for ", path, spec->count, job->nshapes[TARGET_CUDA]);
@@ -175,7 +174,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     if (status == 0 && file_replace(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
     if (status == 0)
-        tell_made(job, spec, path);
+        print_summary(job, spec, path);
     free(job->shape);
     free(text);
     return status;
@@ -207,7 +206,7 @@ static int read_archs(struct job *job, char *list)
     return job->narchs ? 0 : usage_error("gen", "--arch needs a name such as sm_90");
 }
 
-/* Those of the GPUs here; where there is none those in use elsewhere, or the newest. */
+/* Chooses the architectures of the GPUs here, else the usual ones, else the newest. */
 static int choose_archs(struct job *job, struct reason *why)
 {
     static const int usual[] = {70, 75, 80, 86, 89, 90, 100, 103, 120};

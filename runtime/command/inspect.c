@@ -1,4 +1,4 @@
-/* inspect.c: stridec inspect: what the compiler makes of each type of a spec. --cache is cached.c. */
+/* inspect.c: stridec inspect: shows how the compiler treats each type of a spec. --cache is in cached.c. */
 #include "command.h"
 #include "disassemble.h"
 #include "hostpack/host_compiler.h"
@@ -38,7 +38,7 @@ static int print_tree(const char *title, const struct tree *t)
     return 0;
 }
 
-/* A long list's signature is for programs: --signature prints the whole. */
+/* Prints a signature, cut if it is long; --signature prints all of it. */
 static void print_cut_signature(const char *signature)
 {
     enum { SHOWN = 240 };
@@ -82,7 +82,6 @@ static int show_signature(const struct spec_item *item, const struct stages *l, 
     return 0;
 }
 
-/* A header line for each type, as a comment in the language shown. */
 static void print_header(const struct spec_item *item, const struct stages *l)
 {
     printf("// %s: %s\n", item->name, l->signature);
@@ -128,7 +127,6 @@ static int show_sass(const struct spec_item *item, const struct stages *l, const
     return show_compiled(item, l, arch, false);
 }
 
-/* What the C compiler makes of it. */
 static int show_assembly(const struct spec_item *item, const struct stages *l, const char *arch)
 {
     void *text = NULL;

@@ -154,7 +154,6 @@ static int version(int argc, char **argv)
     return 0;
 }
 
-/* help, or help COMMAND. */
 static int help(int argc, char **argv)
 {
     const struct command *c = argc > 1 ? find_command(argv[1]) : NULL;

@@ -1,4 +1,4 @@
-/* options.c: reads a subcommand's words by its table of options, and prints that table. */
+/* options.c: reads a subcommand's options by its table, and prints that table. */
 #include "command.h"
 
 #include <ctype.h>
@@ -6,17 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- did you mean ---- */
+/* ---- suggestions for mistyped names ---- */
 
-/* Words past this length are not compared. */
-#define WORD_MAX 32
+#define WORD_MAX 32   /* longer words are not compared */
 
 static int least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Returns how many letters must be put in, taken out, changed or swapped with the next one to get from a to b. */
+/* Returns how many letters to insert, delete, change or swap with the next one to get from a to b. */
 static int distance(const char *a, const char *b)
 {
     int d[WORD_MAX + 1][WORD_MAX + 1], m = (int)strlen(a), n = (int)strlen(b);
@@ -69,7 +68,7 @@ static int unknown_option(const struct command *c, const char *text)
                   : usage_error(c->name, "unknown option %s", text);
 }
 
-/* Reads the option at argv[*i], and its value, which may be behind '=' or the next word. */
+/* Reads the option at argv[*i]; its value is after '=', or the next word. */
 static int read_option(struct args *a, char **argv, int *i)
 {
     const struct command *c = a->command;
@@ -88,7 +87,7 @@ static int read_option(struct args *a, char **argv, int *i)
     return 0;
 }
 
-/* True for what begins like an option: a number below zero does not. */
+/* Returns true if the text begins like an option; a negative number does not. */
 static bool looks_like_option(const char *text)
 {
     return text[0] == '-' && text[1] && !isdigit((unsigned char)text[1]);

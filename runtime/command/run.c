@@ -1,4 +1,4 @@
-/* run.c: stridec run: the program, with libstridec.so preloaded. */
+/* run.c: stridec run: runs a program with libstridec.so preloaded. */
 #include "command.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where things lie relative to the program: in the build folder, and installed. */
+/* Places relative to the program: in the build folder, and installed. */
 static const char *const LIBRARY[] = {"libstridec.so", "../lib/libstridec.so", NULL};
 static const char *const SIMULATOR[] = {"sim/libcuda.so.1", "../lib/stridec/sim/libcuda.so.1", NULL};
 
-/* Sets variable to "first:second"; an empty part is left out. */
+/* Sets the variable to "first:second"; leaves out an empty part. */
 static int set_list(const char *variable, const char *first, const char *second)
 {
     char *value;
@@ -24,7 +24,7 @@ static int set_list(const char *variable, const char *first, const char *second)
     return status == 0 ? 0 : failure("run", "%s can't be set: %s", variable, strerror(errno));
 }
 
-/* Is it one of the list's libraries, which the loader parts by colons and spaces? */
+/* Returns true if the list holds the library. The loader splits the list at colons and spaces. */
 static bool holds(const char *list, const char *library)
 {
     for (size_t n; *list; list += n + (list[n] != '\0')) {
@@ -46,7 +46,7 @@ static int preload(void)
         present = "";
     if (holds(present, library))
         return 0;
-    /* The address sanitizer insists on being the first library. */
+    /* The address sanitizer must be the first library. */
     const char *rest = strchr(present, ':');
     size_t first = rest ? (size_t)(rest - present) : strlen(present);
     const char *asan = strstr(present, "asan");

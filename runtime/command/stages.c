@@ -1,4 +1,4 @@
-/* stages.c: a type's way through the compiler, as inspect and gen both need it. */
+/* stages.c: the steps of the compiler for one type, for inspect and gen. */
 #include "command.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* tune.c: the words of --show, which asks no GPU (runtime/measure/show.c). All else is runtime/measure/tune.c. */
+/* tune.c: reads the words of `stridec tune`. measure/show.c serves --show, without a GPU; measure/tune.c measures. */
 #include "base/env.h"
 #include "command.h"
 #include "measure/show.h"
@@ -18,7 +18,7 @@ static int show_tree(const struct tune_shown *s, const char *name, const struct 
     return tune_show_type(s, name, built, extent, &why) ? failure("tune", "%s: %s", name, why.text) : 0;
 }
 
-/* SPEC, or SPEC:NAME; *name is then the name, else NULL. */
+/* Loads SPEC or SPEC:NAME. *name is the name, or NULL. */
 static struct spec *load_spec(const char *text, const char **name, struct reason *why)
 {
     const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
@@ -48,7 +48,7 @@ static int show_spec(const struct tune_shown *s, const char *text)
     return shown || status ? status : failure("tune", "%s: no such type", text);
 }
 
-/* Elements of a signature lie one behind the other. */
+/* Shows a type; elements of a signature lie one behind the other. */
 static int show_type(const struct tune_shown *s, const char *text)
 {
     struct reason why;
@@ -64,7 +64,7 @@ static int show_type(const struct tune_shown *s, const char *text)
 
 /* ---- words ---- */
 
-/* A table's file, or, NULL, what a program would use. */
+/* Reads the table of *file, or the one that a program would use if *file is NULL. */
 static struct tune_table *open_table(const char **file, struct reason *why)
 {
     const struct env *e = env_get();
@@ -105,8 +105,8 @@ static bool is_type(const char *text)
     return spec != NULL;
 }
 
-/* Says which type has no count behind it, if one has none: else 0. */
-static int miss_count(int n, char **words)
+/* Reports the first type that no count follows. Returns 0 if there is none. */
+static int missing_count(int n, char **words)
 {
     for (int i = 0; i < n; i++)
         if (is_type(words[i]) && (i + 1 == n || is_type(words[i + 1])))
@@ -115,7 +115,7 @@ static int miss_count(int n, char **words)
     return 0;
 }
 
-/* [FILE] [TYPE COUNT]... */
+/* Shows the table FILE, or how COUNT elements of each TYPE travel: [FILE] [TYPE COUNT]... */
 static int show(int n, char **words)
 {
     struct reason why;
@@ -123,7 +123,7 @@ static int show(int n, char **words)
     struct tune_table *t = open_table(&s.file, &why);
     int status = 0;
     if (!t)
-        return (status = miss_count(n, words)) != 0 ? status : failure("tune", "%s", why.text);
+        return (status = missing_count(n, words)) != 0 ? status : failure("tune", "%s", why.text);
     s.table = t;
     if (strcmp(s.file, "built-in figures") != 0)
         warn_stale(t, s.file);
@@ -134,14 +134,14 @@ static int show(int n, char **words)
     for (int i = n % 2; i < n && status == 0; i += 2) {
         if (read_count(words[i + 1], &s.count))
             status = show_type(&s, words[i]);
-        else if ((status = miss_count(n, words)) == 0)
+        else if ((status = missing_count(n, words)) == 0)
             status = usage_error("tune", "%s is no count of %s", words[i + 1], words[i]);
     }
     free(t);
     return status;
 }
 
-/* The options that don't go with another one. */
+/* Rejects options that exclude each other. Returns 0 or the exit status. */
 static int read_arguments(const struct args *a)
 {
     static const char *const measures[] = {"-o", "--quick", "--no-kernels", "--pipeline", "--host", NULL};

@@ -1,9 +1,9 @@
-/* byte_types.c: a stride tree as a datatype of plain bytes. */
+/* byte_types.c: converts a stride tree into a datatype made of MPI_BYTE. */
 #include "byte_types.h"
 #include <limits.h>
 #include <stdlib.h>
 
-typedef int write(const struct tree *t, MPI_Datatype *out);   /* each: an MPI error code */
+typedef int write(const struct tree *t, MPI_Datatype *out);   /* each returns an MPI error code */
 static int write_tree(const struct tree *t, MPI_Datatype *out);
 
 static int write_dense(const struct tree *t, MPI_Datatype *out)
@@ -86,17 +86,17 @@ MPI_Datatype layout_runs_type(struct layout *l)
     return none;
 }
 
-bool type_cuts_nothing(const struct layout *l)
+bool type_parts_whole(const struct layout *l)
 {
     return l->grain > 0 && TYPE_CUT_BYTES % l->grain == 0;
 }
 
-/* A type that was not committed goes down as it is. */
+/* Leaves uncommitted types unchanged. */
 MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
-    if (!l || l->size == 0 || type_cuts_nothing(l) || layout_committed(l, datatype, comm)) return datatype;
+    if (!l || l->size == 0 || type_parts_whole(l) || layout_committed(l, datatype, comm)) return datatype;
     MPI_Datatype runs = layout_runs_type(l);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }

@@ -1,13 +1,11 @@
-/* byte_types.h: datatypes for receiving into host memory, where the MPI can't take packed bytes by the type that it
- * was given.
+/* byte_types.h: datatypes to receive into host memory where the MPI can't take packed bytes by the given type.
  *
- * MPICH ends a receive with MPI_ERR_TRUNCATE where the message ends within a basic element of the receive's type, if
- * the type's bytes lie apart, or seem to (a resized struct without gaps); before version 5 also where a part of the
- * message as it crosses the wire does. A sender with such a type ends both between elements; packed bytes, which is
- * what stridec sends, have their parts end anywhere (after 8 KiB over UCX), and a descriptor (segment.h) ends after
- * 512. A type of the same layout made of plain bytes has no element to end within. */
-#ifndef STRIDEC_WRITE_TYPE_H
-#define STRIDEC_WRITE_TYPE_H
+ * MPICH returns MPI_ERR_TRUNCATE if a message ends within a basic element of a type with gaps, or of a resized struct
+ * without; before version 5 also if a part on the network ends so. Senders with such a type cut between elements.
+ * stridec's packed bytes are cut anywhere (after 8 KiB over UCX), an RTS header (segment.h) ends after 512. A type of
+ * the same layout made of MPI_BYTE has no elements to cut. */
+#ifndef STRIDEC_BYTE_TYPES_H
+#define STRIDEC_BYTE_TYPES_H
 #include "layout.h"
 
 #ifdef MPICH_VERSION
@@ -15,24 +13,21 @@
 #else
 #define ELEMENTS_ARE_WHOLE 0
 #endif
-/* Not only a message, but each part of one on the wire has to end between elements: of SHM_SEND_MIN bytes and
- * more. */
+/* Each part of a message of SHM_SEND_MIN bytes or more must end between elements, not only the message. */
 #if ELEMENTS_ARE_WHOLE && MPICH_NUMVERSION < 50000000
 #define PARTS_ARE_WHOLE 1
 #else
 #define PARTS_ARE_WHOLE 0
 #endif
 
-/* A committed type of l's bytes and extent, made of MPI_BYTE; it lives as long as the layout. MPI_DATATYPE_NULL without
+/* Returns a committed type of l's layout and extent, made of MPI_BYTE; l owns it. Returns MPI_DATATYPE_NULL without
  * memory, without a tree, and for blocks past 2^31 bytes. */
 MPI_Datatype layout_runs_type(struct layout *l);
-/* True if no part of l's packed bytes, as they cross the wire or as a descriptor, ends within an element. */
-bool type_cuts_nothing(const struct layout *l);
-/* The same where `datatype` is one that the MPI can't take packed bytes by; else, and on any other MPI, `datatype`.
- * comm is the receive's. */
+/* Returns true if neither a part of l's packed bytes on the network nor an RTS header ends within an element. */
+bool type_parts_whole(const struct layout *l);
+/* Returns layout_runs_type if the MPI can't receive packed bytes by `datatype`, else `datatype`. comm: for errors. */
 MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm);
-/* Parts on the wire, and descriptors, are multiples of so many bytes: elements of one size that divides it are not
- * cut. */
+/* Parts on the network and RTS headers are multiples of this many bytes: no element of a size dividing it is cut. */
 #define TYPE_CUT_BYTES 16
 
 #endif

@@ -1,27 +1,27 @@
-/* host_pack_fast.h: what is asked of a type that is known to be packed quicker in host memory by its own code: all
- * of it lies in its layout. Filled by host_pack_trial.c, read by pack_filter_judge of host_pack.h. */
-#ifndef STRIDEC_NATIVE_QUICK_H
-#define STRIDEC_NATIVE_QUICK_H
+/* host_pack_fast.h: the part of a layout that tells whether compiled code packs it faster than the MPI in host memory.
+ * host_pack_trial.c fills it, pack_filter_judge (pack_filter.h) reads it. */
+#ifndef STRIDEC_HOST_PACK_FAST_H
+#define STRIDEC_HOST_PACK_FAST_H
 #include "../../gen/gen.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Powers of two of packed bytes, the first and the last one open: what is quicker is found out for each. */
+/* Size classes: powers of two of packed bytes. The first and the last class are open. Each has its own result. */
 #define PACK_FILTER_CLASSES 32
-#define PACK_FILTER_CLASS_LEAST 6   /* log2 of bytes */
+#define PACK_FILTER_CLASS_LEAST 6
 
 struct host_pack_quick {
-    _Atomic uint64_t wins[2];   /* by kernel_direction: bits of host_pack_size_log; the rest is set before */
-    _Atomic uint64_t messages;   /* the same for messages (host_pack_trust) */
+    _Atomic uint64_t wins[2];   /* by kernel_direction: a bit for each host_pack_size_log that wins; set last */
+    _Atomic uint64_t messages;   /* such bits for messages (host_pack_trust) */
     stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
     const struct stridec_host_list *lists;
-    uint64_t origin;                        /* offset of the tree's root */
-    int64_t most;                           /* elements */
-    bool continues;                         /* launch_continues */
+    uint64_t origin;
+    int64_t most;                           /* most elements */
+    bool continues;
 };
 
-/* log2 of bytes > 0. */
+/* Returns log2 of bytes > 0. */
 static inline int host_pack_size_log(int64_t bytes)
 {
     return 63 - __builtin_clzll((uint64_t)bytes);
@@ -32,7 +32,7 @@ static inline int host_pack_class(int64_t bytes)
     return class < 0 ? 0 : class < PACK_FILTER_CLASSES ? class : PACK_FILTER_CLASSES - 1;
 }
 
-/* A bit for each host_pack_size_log of the class: a call tests one without a look at the classes' ends. */
+/* Returns a bit for each host_pack_size_log of the class, so that a call tests a single bit. */
 static inline uint64_t host_pack_class_bits(int class)
 {
     uint64_t bits = (uint64_t)1 << (class + PACK_FILTER_CLASS_LEAST);

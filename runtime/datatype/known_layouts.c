@@ -1,10 +1,10 @@
 /* known_layouts.c: see known_layouts.h. */
 #include "known_layouts.h"
 
-#define USES 2   /* before a layout is served: as many as a handle that is kept needs (type_filter.c) */
+#define USES 2   /* uses before a layout is served; a kept handle needs as many (type_filter.c) */
 
-/* Bytes of calls for a reading of which nothing came: 128 KiB take 26 us and more. Lists cost as much again for each 8
- * entries (Open MPI 4.1: 32 blocks 6 us, 1000 blocks 170 us), and are worth it beside 4 KiB for each alone. */
+/* Bytes of calls that pay for one read in vain: 128 KiB take 26 us and more. Every 8 list entries cost as much again
+ * (Open MPI 4.1: 32 blocks 6 us, 1000 blocks 170 us), and pay from 4 KiB an entry. */
 #define PRICE ((int64_t)128 << 10)
 #define ENTRIES 8
 #define ENTRY_BYTES 4096
@@ -30,7 +30,7 @@ void known_layouts_learn(const struct layout *l)
     if (l->kernel && kernel_used(l->kernel) < USES) kernel_use(l->kernel, USES);
 }
 
-/* May lose some of what other threads add meanwhile. */
+/* Subtracts a price; may lose what other threads add meanwhile. */
 static void pay(int64_t price)
 {
     int64_t left = atomic_load_explicit(&credit, memory_order_relaxed) - price;
@@ -39,7 +39,7 @@ static void pay(int64_t price)
 
 struct layout *known_layouts_layout(MPI_Datatype t, int64_t bytes, bool (*gains)(const struct layout *l, int64_t bytes))
 {
-    if (bytes < AGAIN_LEAST) return NULL;
+    if (bytes < KNOWN_LAYOUTS_LEAST) return NULL;
     int64_t have = atomic_fetch_add_explicit(&credit, bytes, memory_order_relaxed) + bytes;
     struct layout *l = have < PRICE ? NULL : layout_of(t);
     if (!l) return NULL;

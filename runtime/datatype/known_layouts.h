@@ -1,23 +1,21 @@
-/* known_layouts.h: layouts in host memory that come again under other handles, as those of types that are made for
- * one message.
+/* known_layouts.h: layouts in host memory that return under new handles, such as types made for one message.
  *
- * A kernel is known by its layout's signature, and stays while no type has it (kernel.c): how often the layout was
- * used, by whichever handles, is counted there. To find the kernel of a handle that is met first, the type must be
- * read: about a microsecond for a few strides, more for lists. So this is done beside calls of many bytes alone, and
- * what it takes where nothing came of it is made up for by the bytes of other such calls before the next try. */
-#ifndef STRIDEC_AGAIN_H
-#define STRIDEC_AGAIN_H
+ * A kernel is found by its layout's signature, stays without types (kernel.c), and counts the uses by all handles. To
+ * find it for a new handle the type must be read: 1 us for a few strides, more for lists. So only calls of many bytes
+ * read types. After a read in vain, other such calls must first bring enough bytes. */
+#ifndef STRIDEC_KNOWN_LAYOUTS_H
+#define STRIDEC_KNOWN_LAYOUTS_H
 #include "layout.h"
 
-#define AGAIN_LEAST ((int64_t)32 << 10)   /* packed bytes of such calls */
+#define KNOWN_LAYOUTS_LEAST ((int64_t)32 << 10)   /* packed bytes of such calls */
 
-/* The layout of a type that is met first, in a call of so many packed bytes, if that layout has been used before, often
- * enough to be served from now on, and `gains` (NULL: any does). Else NULL; the use is counted. */
+/* Returns the layout of a new type in a call of `bytes` packed bytes if that layout was used often enough before.
+ * `gains` (NULL: always true) must accept it too. Else counts the use and returns NULL. */
 struct layout *known_layouts_layout(MPI_Datatype t, int64_t bytes,
                                     bool (*gains)(const struct layout *l, int64_t bytes));
-/* True if the layout has been used so often. */
+/* Returns true if the layout was used often enough. */
 bool known_layouts_returns(const struct layout *l);
-/* A handle has been used so often by itself. */
+/* Notes that a single handle has used the layout often enough. */
 void known_layouts_learn(const struct layout *l);
 
 #endif

@@ -17,11 +17,11 @@
 #define SIGNATURE_RUNS 4096
 
 static int layout_key = MPI_KEYVAL_INVALID;
-/* Named types that have a layout: MPICH never deletes their attributes. */
+/* Named types that have a layout. MPICH never deletes their attributes. */
 static MPI_Datatype named[128];
 static int named_count;
 
-static char unread[] = "(unread)";   /* the signature of a layout that the MPI must pack */
+static char unread[] = "(unread)";   /* signature of a layout that the MPI must pack */
 
 struct layout *layout_ref(struct layout *l)
 {
@@ -35,7 +35,7 @@ void layout_unref(struct layout *l)
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
-    if (l->host_read) pack_filter_gone(l);
+    if (l->host_read) pack_filter_layout_end(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     if (l->signature != unread) free(l->signature);
@@ -54,7 +54,7 @@ MPI_Datatype layout_bytes_type(struct layout *l)
     return none;
 }
 
-/* A duplicate has its original's layout, and is committed if that was (MPI-4.1 §5.1.10). */
+/* Shares the layout with a duplicate, which is committed if the original was (MPI-4.1 §5.1.10). */
 static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, void *copy, int *flag)
 {
     (void)old, (void)key, (void)extra;
@@ -63,47 +63,47 @@ static int copy_attribute(MPI_Datatype old, int key, void *extra, void *value, v
     return MPI_SUCCESS;
 }
 
-/* What a thread has met lately, so that the MPI is not asked for each message; forgotten when any type goes, since
- * another may get its handle. */
-#define MET_BITS 8
-static atomic_ulong gone;
-struct met {
+/* Types that a thread used recently, so that the MPI is not asked for each message. All entries become invalid when any
+ * type is freed, since a new type may get its handle. */
+#define RECENT_BITS 8
+static atomic_ulong types_freed;
+struct recent {
     MPI_Datatype type;
-    struct layout *layout;   /* NULL: nothing is here */
-    unsigned long gone;      /* how many had gone by then */
+    struct layout *layout;   /* NULL: free entry */
+    unsigned long freed;      /* value of types_freed at the store */
 };
-static _Thread_local struct met *lately;   /* the thread's table; its end frees it by met_key */
-static pthread_key_t met_key;
-static bool met_kept;
+static _Thread_local struct recent *recent;   /* the thread's table; freed by recent_key */
+static pthread_key_t recent_key;
+static bool recent_kept;
 
-static void met_drop(void *table)
+static void recent_drop(void *table)
 {
-    lately = NULL;   /* a destructor of the application may call on the MPI after this one */
+    recent = NULL;   /* a later destructor of the application may call the MPI */
     free(table);
 }
 
-/* NULL without memory. A table in the thread's own memory would keep the library from being loaded by dlopen. */
-static struct met *met_table(void)
+/* Returns the thread's table; NULL without memory. A table in thread-local storage would prevent loading by dlopen. */
+static struct recent *recent_table(void)
 {
-    if (lately || !met_kept) return lately;
-    lately = calloc((size_t)1 << MET_BITS, sizeof *lately);
-    if (lately && pthread_setspecific(met_key, lately)) free(lately), lately = NULL;
-    return lately;
+    if (recent || !recent_kept) return recent;
+    recent = calloc((size_t)1 << RECENT_BITS, sizeof *recent);
+    if (recent && pthread_setspecific(recent_key, recent)) free(recent), recent = NULL;
+    return recent;
 }
 
 static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra)
 {
     (void)key, (void)extra;
-    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
+    atomic_fetch_add_explicit(&types_freed, 1, memory_order_release);
     pack_filter_forget(type), filter_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }
 
-/* Once a process: threads may have tables when it starts anew. */
+/* Creates the key once a process, since threads may keep tables when a new session starts. */
 static void make_key(void)
 {
-    met_kept = !pthread_key_create(&met_key, met_drop);
+    recent_kept = !pthread_key_create(&recent_key, recent_drop);
 }
 
 int layout_start(void)
@@ -115,12 +115,12 @@ int layout_start(void)
 
 void layout_finish(void)
 {
-    atomic_fetch_add_explicit(&gone, 1, memory_order_release);   /* a later session begins anew */
+    atomic_fetch_add_explicit(&types_freed, 1, memory_order_release);   /* empties all tables for a later session */
     while (named_count > 0) PMPI_Type_delete_attr(named[--named_count], layout_key);
     if (layout_key != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&layout_key);
 }
 
-/* The innermost contiguous run. For trees with several leaves, their mean: it only steers a choice. */
+/* Returns the innermost contiguous run; for several leaves their mean, since it only guides a choice. */
 int64_t layout_block(const struct tree *t)
 {
     while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
@@ -135,20 +135,20 @@ int64_t layout_runs(const struct tree *t)
     return runs;
 }
 
-/* Layouts that the MPI must pack: only the numbers that it tells. */
-static void layout_unread(struct layout *l, MPI_Datatype datatype, const struct reason *why)
+/* Fills a layout that the MPI must pack with the numbers that the MPI reports. */
+static void layout_opaque(struct layout *l, MPI_Datatype datatype, const struct reason *why)
 {
     MPI_Count size, lb, extent, low, true_extent;
     PMPI_Type_size_x(datatype, &size);
     PMPI_Type_get_extent_x(datatype, &lb, &extent);
     PMPI_Type_get_true_extent_x(datatype, &low, &true_extent);
-    if (size == 0) low = true_extent = 0;   /* MPICH tells of an empty type's bytes with the ends of the number line */
+    if (size == 0) low = true_extent = 0;   /* MPICH reports the extreme integers for an empty type */
     l->size = size, l->extent = extent, l->low = low, l->high = low + true_extent, l->block = size;
     l->signature = unread;
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
 }
 
-/* The text of a long list takes as long to write as all else of a commit. */
+/* Returns the signature; the form's for a long list, whose text takes as long to write as the rest of a commit. */
 static char *signature_of(const struct layout *l, struct reason *why)
 {
     bool lengthy = l->kernel && l->size / l->block > SIGNATURE_RUNS && !tree_is_strided(l->tree);
@@ -183,7 +183,7 @@ struct layout *layout_new(void)
     return l;
 }
 
-/* Workaround (Open MPI 4.1): a copy of INT is named "Dup MPI_INT"; the program gave it no name. */
+/* Workaround (Open MPI 4.1): a copy of INT is named "Dup MPI_INT", though the application gave it no name. */
 static void take_name(const struct layout *l, MPI_Datatype datatype)
 {
     char name[MPI_MAX_OBJECT_NAME + 1] = "";
@@ -193,25 +193,25 @@ static void take_name(const struct layout *l, MPI_Datatype datatype)
         stats_name(l->stats, name);
 }
 
-static void tell_unread(const struct layout *l, const struct reason *why)
+static void explain_opaque(const struct layout *l, const struct reason *why)
 {
     char line[sizeof why->text + 64];
     snprintf(line, sizeof line, "%lld bytes are packed by the MPI: %s", (long long)l->size, why->text);
     stats_tell(l->stats, line);
 }
 
-/* Never NULL: without a layout an MPI that can't read device memory would be given it, and a descriptor would pass
- * for its payload. */
+/* Creates a layout for every type. Without one, an MPI that can't read device memory would get it, and an RTS header
+ * would be delivered as payload. */
 static struct layout *layout_make(MPI_Datatype datatype)
 {
     struct layout *l = layout_new();
     struct reason why = {""};
     bool read = layout_read(l, datatype, &why);
-    if (!read) layout_unread(l, datatype, &why);
+    if (!read) layout_opaque(l, datatype, &why);
     l->named = read_combiner(datatype) == MPI_COMBINER_NAMED;
     if (l->named && layout_contiguous(l, 2) && l->low == 0) l->plain = datatype;
     l->stats = stats_row(l->signature, l->kernel ? gen_family_name(kernel_family(l->kernel)) : "mpi");
-    if (!read) tell_unread(l, &why);
+    if (!read) explain_opaque(l, &why);
     take_name(l, datatype);
     return l;
 }
@@ -229,8 +229,8 @@ void layout_name(MPI_Datatype datatype)
     if (l) take_name(l, datatype);
 }
 
-/* Setting an attribute deletes the old one: two threads that meet a type together must not both set it. */
-static struct layout *layout_attach(MPI_Datatype datatype)
+/* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. */
+static struct layout *layout_set_attr(MPI_Datatype datatype)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
@@ -243,9 +243,9 @@ static struct layout *layout_attach(MPI_Datatype datatype)
     return l;
 }
 
-static struct layout *layout_meet(MPI_Datatype datatype)
+static struct layout *layout_first_use(MPI_Datatype datatype)
 {
-    struct layout *l = layout_attach(datatype);
+    struct layout *l = layout_set_attr(datatype);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }
@@ -253,14 +253,14 @@ static struct layout *layout_meet(MPI_Datatype datatype)
 struct layout *layout_of(MPI_Datatype datatype)
 {
     if (datatype == MPI_DATATYPE_NULL) return NULL;
-    unsigned long now = atomic_load_explicit(&gone, memory_order_acquire);
-    struct met *m = met_table();
-    if (!m) return layout_meet(datatype);
-    m += hash_place(host_type_bits(datatype), MET_BITS);
-    if (m->type == datatype && m->gone == now && m->layout) return m->layout;
+    unsigned long now = atomic_load_explicit(&types_freed, memory_order_acquire);
+    struct recent *m = recent_table();
+    if (!m) return layout_first_use(datatype);
+    m += hash_place(host_type_bits(datatype), RECENT_BITS);
+    if (m->type == datatype && m->freed == now && m->layout) return m->layout;
     struct layout *l = layout_get(datatype);
-    if (!l) return layout_meet(datatype);
-    *m = (struct met){datatype, l, now};
+    if (!l) return layout_first_use(datatype);
+    *m = (struct recent){datatype, l, now};
     return l;
 }
 
@@ -292,9 +292,8 @@ void layout_span(const struct layout *l, int64_t count, int64_t *first, int64_t 
     *past = l->high + (last > 0 ? last : 0);
 }
 
-/* Only the MPI knows whether a type is committed, and the error is to be its own: a message to MPI_PROC_NULL asks
- * it. The buffer is never read, but must not be NULL; MPICH does not look at a message of no elements. Asked once a
- * type, unless MPI_Type_commit came by here. */
+/* Asks the MPI by a message to MPI_PROC_NULL, so that the error is the MPI's own. The buffer is never read, but must
+ * not be NULL. MPICH ignores messages of no elements. Asked once a type, unless MPI_Type_commit was intercepted. */
 int layout_committed(struct layout *l, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return MPI_SUCCESS;

@@ -1,12 +1,12 @@
-/* locate.c: asks the driver about addresses, and as seldom as it can: of a device pointer it tells in 0.06 us, of host
- * memory that it does not know in 0.8 (H200, driver 580). */
+/* locate.c: asks the driver about addresses as seldom as possible. A device pointer takes 0.06 us, an unknown host
+ * pointer 0.8 (H200, driver 580). */
 #include "locate.h"
 
 /* No driver puts device and host memory into one page. */
 #define PAGE ((uint64_t)4096)
 
-/* A span of fewer bytes that begins on the host, or a strided one on a device, is taken to end there without asking:
- * on a GPU all mappings of device memory are of 2 MiB or more. */
+/* A shorter span that begins on the host, or a strided one on a device, is assumed to end there. GPU mappings of device
+ * memory are 2 MiB or longer. */
 #define NEAR ((uint64_t)2 << 20)
 
 static struct device *device_at(uint64_t address)
@@ -24,7 +24,7 @@ static bool holds(const struct memory *m, uint64_t address)
     return address - m->start < m->bytes;
 }
 
-/* The allocation around a device address, the page around any other. */
+/* Finds the allocation around a device address, or the page around any other. */
 static void locate_memory(struct memory *m, uint64_t address)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
@@ -39,18 +39,18 @@ static void locate_memory(struct memory *m, uint64_t address)
     if (holds(&all, address)) *m = all;
 }
 
-int64_t memory_run(struct memory *m, uint64_t address, int64_t len)
+int64_t locate_run(struct memory *m, uint64_t address, int64_t len)
 {
     if (!holds(m, address)) locate_memory(m, address);
     uint64_t here = m->start + m->bytes - address, last = address + (uint64_t)len - 1;
     if (here >= (uint64_t)len) return len;
-    /* A run goes on from one page of the host to the next; page by page only where it ends elsewhere. */
+    /* A run continues from one host page to the next. Pages are checked one by one only if the run ends elsewhere. */
     if (m->device || device_at(last)) return (int64_t)here;
     m->bytes = last - last % PAGE + PAGE - m->start;
     return len;
 }
 
-/* A look at every run of a message, until two are found in different memories. */
+/* State of a walk over the runs of a message; the walk ends when it has found two memories. */
 struct look {
     uint64_t base;
     struct memory memory;
@@ -63,7 +63,7 @@ static int look_run(void *arg, int64_t user, int64_t packed, int64_t len)
     struct look *k = arg;
     (void)packed;
     for (int64_t at = 0; at < len;) {
-        at += memory_run(&k->memory, k->base + (uint64_t)user + (uint64_t)at, len - at);
+        at += locate_run(&k->memory, k->base + (uint64_t)user + (uint64_t)at, len - at);
         struct device *d = k->memory.device;
         if (!k->any) k->found.device = d, k->any = true;
         if (d == k->found.device) continue;
@@ -79,14 +79,14 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
     uint64_t last = (uint64_t)(count - 1) * (uint64_t)extent;
     uint64_t first = k.base + (uint64_t)t->low + (extent < 0 ? last : 0);
     uint64_t past = k.base + (uint64_t)t->high + (extent > 0 ? last : 0);
-    memory_run(&k.memory, first, 1);
+    locate_run(&k.memory, first, 1);
     if (holds(&k.memory, past - 1)) return (struct location){.device = k.memory.device};
     tree_walk(t, count, extent, 0, count * t->size, look_run, &k);
     return k.found;
 }
 
-/* True if the last byte is taken to lie where the first does. */
-static bool surely(const struct layout *l, const struct device *d, int64_t count, uint64_t span)
+/* Returns true if the last byte may be assumed to lie where the first does. */
+static bool ends_together(const struct layout *l, const struct device *d, int64_t count, uint64_t span)
 {
     if (layout_contiguous(l, count)) return true;
     return span < NEAR && (!d || (l->tree && tree_is_strided(l->tree)));
@@ -101,7 +101,7 @@ struct location locate(const struct layout *l, const void *buf, int64_t count)
     struct allocation a;
     struct device *d = at_around(base + (uint64_t)first, &a);
     if (base + (uint64_t)past - a.start <= a.span) return (struct location){.device = d, .around = a};
-    if (surely(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct location){.device = d};
+    if (ends_together(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct location){.device = d};
     struct device *last = device_at(base + (uint64_t)past - 1);
     return (struct location){.device = d ? d : last, .parts = d != last};
 }

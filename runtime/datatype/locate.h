@@ -1,28 +1,28 @@
-/* locate.h: in which memories the bytes of a message lie: the host, or one device or another.
+/* locate.h: the memories in which the bytes of a message lie: the host, or one or several devices.
  *
- * One message may span several allocations only by absolute addresses and MPI_BOTTOM (MPI-3.1 §4.1.12). There every
- * part is looked at; elsewhere no more than the two ends, and often the first byte alone. */
-#ifndef STRIDEC_WHERE_H
-#define STRIDEC_WHERE_H
+ * Only absolute addresses with MPI_BOTTOM let one message span several allocations (MPI-3.1 §4.1.12). For these every
+ * part is checked; otherwise the two ends at most, and often only the first byte. */
+#ifndef STRIDEC_LOCATE_H
+#define STRIDEC_LOCATE_H
 #include "layout.h"
 
 struct location {
-    struct device *device;   /* NULL: all of it on the host; of several memories, the first device met */
+    struct device *device;   /* NULL: all on the host; of several memories the first device */
     bool parts;              /* in several memories */
-    struct allocation around;   /* that holds all of it, where that is known; else all zeros */
+    struct allocation around;   /* the allocation that holds all of it, if known; else all zeros */
 };
-/* Of count > 0 elements at buf; for counts that layout_bytes accepts, and types that are not empty. */
+/* Returns the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */
 struct location locate(const struct layout *l, const void *buf, int64_t count);
-/* The same of a tree that is not empty, all parts looked at wherever buf is. */
+/* Returns the location of a nonempty tree; checks all its parts wherever buf is. */
 struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
 
-/* The memory that was met last; all zeros at first. Good for one call: what is freed later comes back elsewhere. */
+/* The memory found last; all zeros at first. Valid for one call only, since freed addresses are reused. */
 struct memory {
     struct device *device;   /* NULL: the host */
     uint64_t start, bytes;   /* a range in that memory */
 };
-/* How many of the `len` > 0 bytes at an address lie in the memory of the first; m becomes that memory. Few calls to
- * the driver: one an allocation on a device, about one a page on the host. */
-int64_t memory_run(struct memory *m, uint64_t address, int64_t len);
+/* Returns how many of the `len` > 0 bytes at `address` lie in the memory of the first byte. Sets *m to that memory.
+ * Asks the driver once an allocation on a device, and about once a page on the host. */
+int64_t locate_run(struct memory *m, uint64_t address, int64_t len);
 
 #endif

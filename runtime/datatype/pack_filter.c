@@ -1,26 +1,24 @@
-/* pack_filter.c: what is known of types' handles, so that calls for which there is nothing to do go straight down and
- * those that are stridec's are served without a question. See host_pack.h. */
+/* pack_filter.c: the table of types for MPI_Pack and MPI_Unpack in host memory. See host_pack.h. */
 #include "pack_filter.h"
 #include "base/env.h"
 #include "tune/active.h"
 #include "tune/table.h"
 #include <pthread.h>
 
-/* A type is read once its handle has been packed from so often: 16 calls of 4 KiB. More is needed where types go before
- * they have been worth it. */
+/* A type is read after this worth of calls: 16 of 4 KiB. It doubles when types are freed before reading them paid. */
 #define NEEDED_MIN ((uint64_t)16 * PACK_FILTER_WORTH)
 #define NEEDED_MAX (NEEDED_MIN << 16)
-/* What pays for reading a layout. */
+/* worth of calls that pays for reading a layout */
 #define PAID ((uint64_t)32 * PACK_FILTER_WORTH)
 
 struct pack_filter_slot pack_filter_slots[1 << PACK_FILTER_BITS][2];
-_Atomic(MPI_Datatype) host_pack_met[1 << PACK_FILTER_BITS][2];
-_Atomic int64_t host_pack_least = INT64_MAX;
-_Atomic uint64_t host_pack_needed = NEEDED_MIN;
+_Atomic(MPI_Datatype) pack_filter_recent[1 << PACK_FILTER_BITS][2];
+_Atomic int64_t pack_filter_least = INT64_MAX;
+_Atomic uint64_t pack_filter_needed = NEEDED_MIN;
 
 static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The layout that a slot holds for t: none of another type that takes the slot meanwhile. */
+/* Returns the layout that a slot holds for t; NULL if another type takes the slot meanwhile. */
 static struct layout *slot_layout(const struct pack_filter_slot *s, MPI_Datatype t)
 {
     unsigned version = atomic_load_explicit(&s->version, memory_order_acquire);
@@ -38,7 +36,7 @@ static struct pack_filter_slot *slot_of(MPI_Datatype t)
     return NULL;
 }
 
-/* With slot_lock held. Readers look at the version before and after. */
+/* Fills a slot. Caller holds slot_lock. Readers compare the version before and after. */
 static void slot_set(struct pack_filter_slot *s, MPI_Datatype t, const struct pack_filter_slot *from)
 {
     static const struct pack_filter_slot none;
@@ -57,7 +55,7 @@ static void slot_set(struct pack_filter_slot *s, MPI_Datatype t, const struct pa
 
 static int64_t least_count(int64_t size)
 {
-    int64_t bytes = atomic_load_explicit(&host_pack_least, memory_order_relaxed);
+    int64_t bytes = atomic_load_explicit(&pack_filter_least, memory_order_relaxed);
     return size <= 0 ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
@@ -71,7 +69,7 @@ static void describe(MPI_Datatype t, struct pack_filter_slot *s)
     for (int d = 0; d < 2; d++) atomic_init(&s->least[d], least_count(size));
 }
 
-/* In the place of the one of two that was there first. */
+/* Adds t to its set of two slots; evicts the older one. */
 static struct pack_filter_slot *slot_new(MPI_Datatype t)
 {
     struct pack_filter_slot fresh;
@@ -87,18 +85,17 @@ static struct pack_filter_slot *slot_new(MPI_Datatype t)
     return s;
 }
 
-/* 0 is no type, but what an erroneous program may free, and empty slots hold. */
+/* 0 is no type: an erroneous application may free it, and empty slots hold it. */
 void pack_filter_forget(MPI_Datatype t)
 {
     if (t == (MPI_Datatype)0) return;
-    pack_filter_unmeet(t);
+    pack_filter_unrecent(t);
     if (!slot_of(t)) return;
     pthread_mutex_lock(&slot_lock);
     for (struct pack_filter_slot *s; (s = slot_of(t));) slot_set(s, (MPI_Datatype)0, NULL);
     pthread_mutex_unlock(&slot_lock);
 }
 
-/* From now on calls with fewer elements go straight down. */
 void pack_filter_raise(MPI_Datatype t, enum kernel_direction d, int64_t least)
 {
     pthread_mutex_lock(&slot_lock);
@@ -127,36 +124,36 @@ static struct layout *slot_read(MPI_Datatype t)
     return l;
 }
 
-/* Takes a type that was read for other reasons. */
-static bool meets_again(const struct layout *l, int64_t bytes)
+/* Returns true if a layout that was read for another reason has been used before. */
+static bool known_reused(const struct layout *l, int64_t bytes)
 {
-    if (bytes < AGAIN_LEAST) return false;
+    if (bytes < KNOWN_LAYOUTS_LEAST) return false;
     if (known_layouts_returns(l)) return true;
     kernel_use(l->kernel, 1);
     return false;
 }
 
-bool pack_filter_meet(MPI_Datatype t, struct layout *l, int64_t bytes)
+bool pack_filter_admit(MPI_Datatype t, struct layout *l, int64_t bytes)
 {
-    int64_t least = atomic_load_explicit(&host_pack_least, memory_order_relaxed);
+    int64_t least = atomic_load_explicit(&pack_filter_least, memory_order_relaxed);
     struct pack_filter_slot *s = least == INT64_MAX ? NULL : slot_of(t);
     if (!s && least < INT64_MAX) s = slot_new(t);
     if (bytes < least) return false;
     if (slot_layout(s, t) == l) return true;
     bool apart = l->kernel && !layout_contiguous(l, 2);
-    if (apart && !pack_filter_due(s, (uint64_t)bytes) && !meets_again(l, bytes)) return false;
+    if (apart && !pack_filter_due(s, (uint64_t)bytes) && !known_reused(l, bytes)) return false;
     slot_keep(t, l);
     return true;
 }
 
 void pack_filter_learn(MPI_Datatype t)
 {
-    if (atomic_load_explicit(&host_pack_least, memory_order_relaxed) == INT64_MAX) return;
+    if (atomic_load_explicit(&pack_filter_least, memory_order_relaxed) == INT64_MAX) return;
     if (!slot_of(t)) slot_new(t);
     slot_read(t);
 }
 
-/* Takes a handle that the table did not hold. */
+/* Returns the layout of a handle that the table did not hold, if that layout is known. */
 static struct layout *slot_again(MPI_Datatype t, const struct pack_filter_slot *s, int64_t count)
 {
     int64_t bytes, size = atomic_load_explicit(&s->size, memory_order_relaxed);
@@ -165,7 +162,7 @@ static struct layout *slot_again(MPI_Datatype t, const struct pack_filter_slot *
 
 struct layout *pack_filter_layout(enum kernel_direction d, MPI_Datatype t, int64_t count)
 {
-    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&host_pack_least, memory_order_relaxed) == INT64_MAX)
+    if (t == MPI_DATATYPE_NULL || atomic_load_explicit(&pack_filter_least, memory_order_relaxed) == INT64_MAX)
         return NULL;
     struct pack_filter_slot *s = slot_of(t);
     if (!s) {
@@ -176,20 +173,20 @@ struct layout *pack_filter_layout(enum kernel_direction d, MPI_Datatype t, int64
     struct layout *l = slot_layout(s, t);
     if (l) return l;
     if (count < atomic_load_explicit(&s->least[d], memory_order_relaxed)) return NULL;
-    /* The call was counted, but where the table did not hold the type. */
+    /* pack_filter_judge has counted the call, except for types that were not in the table. */
     uint64_t worth = atomic_load_explicit(&s->worth, memory_order_relaxed);
-    return worth >= atomic_load_explicit(&host_pack_needed, memory_order_relaxed) ? slot_read(t) : NULL;
+    return worth >= atomic_load_explicit(&pack_filter_needed, memory_order_relaxed) ? slot_read(t) : NULL;
 }
 
-/* Types that go before they have paid make the next ones wait longer. */
-void pack_filter_gone(const struct layout *l)
+/* Doubles the needed worth if a type is freed before it has paid. */
+void pack_filter_layout_end(const struct layout *l)
 {
-    uint64_t needed = atomic_load(&host_pack_needed);
+    uint64_t needed = atomic_load(&pack_filter_needed);
     if (env_get()->host == ENV_HOST_ON) return;
-    /* Of calls that were served without a look at their bytes one element is counted. */
+    /* For calls served without checking their bytes one element is counted. */
     if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * pack_filter_worth((uint64_t)l->size) >= PAID)
-        atomic_store(&host_pack_needed, NEEDED_MIN);
-    else if (needed < NEEDED_MAX) atomic_store(&host_pack_needed, needed * 2);
+        atomic_store(&pack_filter_needed, NEEDED_MIN);
+    else if (needed < NEEDED_MAX) atomic_store(&pack_filter_needed, needed * 2);
 }
 
 void pack_filter_start(void)
@@ -197,11 +194,11 @@ void pack_filter_start(void)
     const struct tune_table *t = table_active(NULL);
     int64_t least = t ? t->host_least : INT64_MAX;
     enum env_host host = env_get()->host;
-    atomic_store(&host_pack_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
-    atomic_store(&host_pack_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
+    atomic_store(&pack_filter_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
+    atomic_store(&pack_filter_least, host == ENV_HOST_OFF ? INT64_MAX : host == ENV_HOST_ON ? 1 : least);
 }
 
 void pack_filter_finish(void)
 {
-    atomic_store(&host_pack_least, INT64_MAX);
+    atomic_store(&pack_filter_least, INT64_MAX);
 }

@@ -1,18 +1,18 @@
-/* type_filter.c: what stubs know of datatypes of messages in host memory. */
+/* type_filter.c: the table of datatypes of messages in host memory. */
 #include "type_filter.h"
 #include "base/env.h"
 #include "known_layouts.h"
 #include <pthread.h>
 #include <stdio.h>
 
-#define USES 16          /* of a type before it is read; a message that is not brief counts as WORTH */
+#define USES 16          /* uses of a type before it is read; a message that is not short counts as WORTH */
 #define WORTH 8
-#define PARTS_LEAST SHM_SEND_MIN   /* packed bytes of messages that may cross the wire in several parts */
-#define BRIEF ((int64_t)256)   /* packed bytes of the least of brief messages */
+#define PARTS_LEAST SHM_SEND_MIN   /* packed bytes of messages that may travel in several parts */
+#define BRIEF ((int64_t)256)   /* packed bytes of the shortest message that may be packed */
 
 struct filter_entry filter_types[1 << FILTER_BITS];
 _Atomic int64_t filter_least = INT64_MAX;
-_Atomic int64_t filter_collected = INT64_MAX;
+_Atomic int64_t filter_coll_least = INT64_MAX;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct filter_rules nothing(const struct layout *l)
@@ -27,7 +27,7 @@ static int64_t elements(int64_t bytes, int64_t size)
     return size <= 0 || bytes == INT64_MAX ? INT64_MAX : bytes / size + (bytes % size != 0);
 }
 
-/* Fewer elements than `whole` come in one part; INT64_MAX: no part of any ends within an element. */
+/* Sets the least counts of collectives. Fewer elements than `whole` arrive in one part; INT64_MAX: none is ever cut. */
 static void set_collects(struct filter_entry *s, int64_t collects, int64_t whole)
 {
     atomic_store(&s->collects[FILTER_OUT], collects);
@@ -39,7 +39,7 @@ static void set_collects(struct filter_entry *s, int64_t collects, int64_t whole
 #endif
 }
 
-/* In a thread that reads while the slot changes a call may miss its turn, or look for nothing: neither is wrong. */
+/* Returns t's slot, evicting another type. A concurrent reader may miss its turn or check in vain: both harmless. */
 static struct filter_entry *slot_of(MPI_Datatype t)
 {
     struct filter_entry *s = filter_of(t);
@@ -53,7 +53,7 @@ static struct filter_entry *slot_of(MPI_Datatype t)
     atomic_store(&s->least[FILTER_RECEIVE], elements(rts_least(), size));
     atomic_store(&s->brief, least == INT64_MAX ? INT64_MAX : elements(BRIEF, size));
     atomic_store(&s->past, elements(SHM_SEND_LEAST, size));
-    set_collects(s, elements(atomic_load(&filter_collected), size), elements(PARTS_LEAST, size));
+    set_collects(s, elements(atomic_load(&filter_coll_least), size), elements(PARTS_LEAST, size));
     atomic_store(&s->uses, 0);
     atomic_store(&s->known, false);
     atomic_store_explicit(&s->type, t, memory_order_release);
@@ -61,7 +61,7 @@ static struct filter_entry *slot_of(MPI_Datatype t)
     return s;
 }
 
-static atomic_long unread;   /* that are gone */
+static atomic_long unread;   /* freed types among them */
 
 static bool is_unread(const struct filter_entry *s)
 {
@@ -84,7 +84,7 @@ void filter_forget(MPI_Datatype t)
     pthread_mutex_unlock(&lock);
 }
 
-static void tell_rule(const struct layout *l, int64_t least)
+static void explain_rule(const struct layout *l, int64_t least)
 {
     char line[160], few[48] = "";
     if (least != INT64_MAX) snprintf(few, sizeof few, " of fewer than %lld bytes", (long long)least);
@@ -94,19 +94,19 @@ static void tell_rule(const struct layout *l, int64_t least)
     stats_rule(l->stats, line);
 }
 
-/* Sends that the rules leave to the MPI are told by their counts from here on. */
+/* Reads the rules: from here on counts alone pass sends to the MPI. */
 static void learn(struct filter_entry *s, MPI_Datatype t, const struct layout *l)
 {
     known_layouts_learn(l);
     struct filter_rules r = rules(l);
     int64_t least = l->kernel && !layout_contiguous(l, 2) ? r.sends : INT64_MAX;
-    if (env_get()->stats && l->tree) tell_rule(l, least);
+    if (env_get()->stats && l->tree) explain_rule(l, least);
     pthread_mutex_lock(&lock);
     if (atomic_load(&s->type) == t) {
         atomic_store(&s->least[FILTER_SEND], elements(least, l->size));
-        if (least == INT64_MAX || !r.briefs) atomic_store(&s->brief, INT64_MAX);
-        set_collects(s, r.collects ? elements(atomic_load(&filter_collected), l->size) : INT64_MAX,
-                     !l->tree || type_cuts_nothing(l) ? INT64_MAX : elements(PARTS_LEAST, l->size));
+        if (least == INT64_MAX || !r.short_msgs) atomic_store(&s->brief, INT64_MAX);
+        set_collects(s, r.collects ? elements(atomic_load(&filter_coll_least), l->size) : INT64_MAX,
+                     !l->tree || type_parts_whole(l) ? INT64_MAX : elements(PARTS_LEAST, l->size));
         atomic_store(&s->packed, r.packed);
         atomic_store_explicit(&s->known, true, memory_order_release);
     }
@@ -125,7 +125,7 @@ static bool used(const struct filter_entry *s)
     return atomic_load_explicit(&s->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
 }
 
-bool filter_again(MPI_Datatype t)
+bool filter_used(MPI_Datatype t)
 {
     return t != MPI_DATATYPE_NULL && used(slot_of(t));
 }
@@ -135,14 +135,14 @@ void filter_learn(MPI_Datatype t)
     if (t != MPI_DATATYPE_NULL) atomic_store_explicit(&slot_of(t)->uses, USES, memory_order_relaxed);
 }
 
-/* Some way of stridec's own may be taken: what is read in vain is not read for long. */
+/* Returns true if stridec may serve the message, so that reading its type pays. */
 static bool gains(const struct layout *l, int64_t bytes)
 {
     struct filter_rules r = rules(l);
     return bytes >= r.sends || r.packed || r.collects;
 }
 
-/* True of a type whose layout has been used before by another one. */
+/* Returns true if another type with this layout has been used before. */
 static bool returns(struct filter_entry *s, MPI_Datatype t, int64_t count)
 {
     MPI_Count size = 0;
@@ -153,7 +153,7 @@ static bool returns(struct filter_entry *s, MPI_Datatype t, int64_t count)
     return true;
 }
 
-/* That of a type that has been used before. */
+/* Counts a use; returns the layout of a type that has been used often enough, else NULL. */
 static struct layout *due(struct filter_entry *s, MPI_Datatype t, int64_t count, unsigned worth)
 {
     bool again = used(s);
@@ -174,16 +174,16 @@ struct layout *filter_sends(MPI_Datatype t, int64_t count)
     return l && layout_bytes(l, count) >= least && !layout_contiguous(l, count) ? l : NULL;
 }
 
-struct layout *filter_brief(MPI_Datatype t, int64_t count)
+struct layout *filter_packs_short(MPI_Datatype t, int64_t count)
 {
     int64_t full = atomic_load_explicit(&filter_least, memory_order_relaxed);
     if (t == MPI_DATATYPE_NULL || full == INT64_MAX || host_type_plain(t)) return NULL;
     struct filter_entry *s = slot_of(t);
     struct layout *l = count >= atomic_load_explicit(&s->brief, memory_order_relaxed) ? due(s, t, count, 1) : NULL;
-    return l && rules(l).briefs && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
+    return l && rules(l).short_msgs && layout_bytes(l, count) < full && !layout_contiguous(l, count) ? l : NULL;
 }
 
-void filter_settle(MPI_Datatype t, int64_t elements)
+void filter_raise_short(MPI_Datatype t, int64_t elements)
 {
     struct filter_entry *s = filter_of(t);
     pthread_mutex_lock(&lock);
@@ -223,7 +223,7 @@ bool filter_list_ignores(enum filter_part part, int ranks, const int counts[], M
 }
 
 #if PARTS_ARE_WHOLE
-static bool cuts_nothing(const struct filter_entry *s, MPI_Datatype t)
+static bool all_parts_whole(const struct filter_entry *s, MPI_Datatype t)
 {
     return filter_is(s, t) && filter_number(&s->collects[FILTER_MANY]) && filter_is(s, t);
 }
@@ -233,12 +233,12 @@ bool filter_whole(MPI_Datatype t, int64_t count)
     MPI_Count size = 0;
     if (t == MPI_DATATYPE_NULL || host_type_plain(t) || !rts_armed()) return true;
     struct filter_entry *s = slot_of(t);
-    if (cuts_nothing(s, t)) return true;
+    if (all_parts_whole(s, t)) return true;
     PMPI_Type_size_x(t, &size);
     bool one = count < elements(PARTS_LEAST, size);
     if (!one) filter_learn(t);
     due(s, t, count, WORTH);
-    return one || cuts_nothing(s, t);
+    return one || all_parts_whole(s, t);
 }
 #else
 bool filter_whole(MPI_Datatype t, int64_t count)
@@ -268,5 +268,5 @@ bool filter_receives(MPI_Datatype t, int64_t count)
 void filter_start(int64_t least, int64_t collected, struct filter_rules (*told)(const struct layout *))
 {
     rules = told;
-    atomic_store(&filter_least, least), atomic_store(&filter_collected, collected);
+    atomic_store(&filter_least, least), atomic_store(&filter_coll_least, collected);
 }

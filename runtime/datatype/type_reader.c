@@ -1,11 +1,10 @@
-/* type_reader.c: reads datatypes. One small reader a combiner; `readers` names them all, `named` the predefined
- * types. */
+/* type_reader.c: reads datatypes: one reader a combiner, listed in `readers`; `named` lists the predefined types. */
 #include "type_reader.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A datatype's contents as the MPI gives them, with a cursor on each list. Counts and displacements of
- * a type that was made by a large-count constructor (MPI-4 `_c`) are all in `large`. */
+/* A datatype's contents as the MPI gives them, with a cursor on each list. A type made by a large-count constructor
+ * (MPI-4 `_c`) has all counts and displacements in `large`. */
 struct contents {
     int combiner;
     int nints, naddresses, ntypes;
@@ -50,7 +49,7 @@ static void contents_free(struct contents *c)
     free(c->ints), free(c->addresses), free(c->large), free(c->types);
 }
 
-/* The lists have one spare entry each, so that none is an allocation of nothing. */
+/* Reads the lists. Each has one extra entry, so that no allocation is empty. */
 static bool contents_read(MPI_Datatype datatype, struct contents *c)
 {
     c->int_at = c->ints = calloc((size_t)c->nints + 1, sizeof *c->ints);
@@ -68,7 +67,7 @@ static int64_t take_count(struct contents *c)
 {
     return c->nlarge ? (int64_t)*c->large_at++ : *c->int_at++;
 }
-/* The combiners of Fortran's old calls (*_INTEGER) have their addresses among the integers. */
+/* Old Fortran combiners (*_INTEGER) have their addresses among the integers. */
 static int64_t take_address(struct contents *c)
 {
     return c->nlarge || !c->naddresses ? take_count(c) : (int64_t)*c->address_at++;
@@ -80,7 +79,7 @@ static int64_t take_int64(struct contents *c)
 }
 
 typedef int64_t take(struct contents *c);
-/* A list of n values; malloc'd, NULL without memory. */
+/* Returns a list of n values, which the caller frees; NULL without memory. */
 static int64_t *take_list(struct contents *c, int64_t n, take *one)
 {
     int64_t *list = malloc(((size_t)n + 1) * sizeof *list);
@@ -216,7 +215,7 @@ static struct type *read_resized(struct contents *c, struct type *const old[], s
     return type_resized(lb, extent, old[0], why);
 }
 
-/* Headers that keep these combiners for old libraries' sake only may have renamed them. */
+/* Headers that keep these combiners only for old libraries may rename them. */
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 && !OMPI_ENABLE_MPI1_COMPAT
 #define OLD_COMBINER(name) OMPI_WAS_MPI_COMBINER_##name
 #elif defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 || defined MPICH_VERSION
@@ -253,7 +252,7 @@ static reader *find_reader(int combiner)
     return NULL;
 }
 
-/* Predefined value-index pairs have a gap that only their C struct tells. */
+/* Predefined value-index pairs have a gap that only their C struct shows. */
 #define PAIR(handle, value)                                                                                            \
     {                                                                                                                  \
         handle, sizeof(value),                                                                                         \
@@ -285,8 +284,8 @@ static struct type *read_pair(MPI_Datatype datatype, struct reason *why)
     return NULL;
 }
 
-/* The MPI knows best: its bounds replace ours (they differ where it pads structs its own way), and a
- * different size means that we misread the type. */
+/* Takes the MPI's bounds, which differ where the MPI pads structs its own way. Returns NULL if the MPI's size differs:
+ * then the type was misread. */
 static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reason *why)
 {
     MPI_Count size, lb, extent;
@@ -301,14 +300,14 @@ static struct type *trust_mpi(MPI_Datatype datatype, struct type *t, struct reas
     return NULL;
 }
 
-/* What one call of read_type has met so far. */
+/* State of one call of read_type. */
 struct reading {
-    int left;          /* reads allowed */
+    int left;
     MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
-    MPI_Datatype basic;   /* what each of them is; MPI_DATATYPE_NULL: none so far, or they differ */
+    MPI_Datatype basic;   /* their named type; MPI_DATATYPE_NULL: none so far, or they differ */
 };
 
-static void meet(struct reading *r, MPI_Datatype named, MPI_Count size)
+static void note_basic(struct reading *r, MPI_Datatype named, MPI_Count size)
 {
     if (size <= 0) return;
     if (!r->grain) r->basic = named;
@@ -324,12 +323,12 @@ static struct type *read_named(MPI_Datatype datatype, struct reading *r, struct 
         snprintf(why->text, sizeof why->text, "the MPI does not tell the size of a named type");
         return NULL;
     }
-    if (lb == 0 && extent == size) return meet(r, datatype, size), type_named(size, 1, why);
+    if (lb == 0 && extent == size) return note_basic(r, datatype, size), type_named(size, 1, why);
     r->grain = -1, r->basic = MPI_DATATYPE_NULL;
     return read_pair(datatype, why);
 }
 
-/* Predefined types; those but the first have no names of their own, and are not to be freed either. */
+/* Combiners of predefined types. Those after the first have no names, and must not be freed either. */
 static const int named[] = {
     MPI_COMBINER_NAMED, MPI_COMBINER_F90_REAL, MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER,
 #if MPI_VERSION * 100 + MPI_SUBVERSION >= 401
@@ -344,15 +343,15 @@ static bool is_named(int combiner)
     return false;
 }
 
-/* Contents are new handles, to be freed, but for predefined types. */
+/* Frees a handle from a type's contents unless it is predefined. */
 static void free_handle(MPI_Datatype *datatype)
 {
     struct contents c = {0};
     if (contents_envelope(*datatype, &c) == MPI_SUCCESS && !is_named(c.combiner)) PMPI_Type_free(datatype);
 }
 
-/* Open MPI hands out copies of the inner types, so one that occurs twice cannot be told from two: types nested n
- * deep, each holding two of the one below, take 2^n reads. More than this many are left to the MPI. */
+/* Limit of reads; types that need more are left to the MPI. Open MPI returns copies of inner types, so equal ones look
+ * different: types nested n deep with two inner types each need 2^n reads. */
 #define READS_MAX (1 << 22)
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);

@@ -1,17 +1,16 @@
-/* type_reader.h: an MPI datatype as a stride tree, by MPI_Type_get_envelope and MPI_Type_get_contents. */
-#ifndef STRIDEC_READ_TYPE_H
-#define STRIDEC_READ_TYPE_H
+/* type_reader.h: converts an MPI datatype into a type with a stride tree, by its envelope and contents. */
+#ifndef STRIDEC_TYPE_READER_H
+#define STRIDEC_TYPE_READER_H
 #include "../../gen/type.h"
 #include <mpi.h>
 
-/* A type that lays out bytes as `datatype` does, with the lower bound and extent that the MPI reports at every
- * level; the caller frees it. NULL with *why for what cannot be read: combiners that have no reader here, and any
- * type for which the tree's size differs from the MPI's. *grain is the size of its basic elements in bytes, 0 where
- * they differ or are value-index pairs. *basic, unless basic is NULL, is the named type that all of them are, or
- * MPI_DATATYPE_NULL. */
+/* Returns a type with the layout of `datatype`, and the MPI's lower bound and extent at every level; the caller frees
+ * it. Returns NULL with *why for an unknown combiner, or if the tree's size differs from the MPI's. Sets *grain to the
+ * bytes of each basic element; 0 if they differ or are value-index pairs. Sets *basic, unless basic is NULL, to the
+ * named type of all elements, or MPI_DATATYPE_NULL. */
 struct type *read_type(MPI_Datatype datatype, int64_t *grain, MPI_Datatype *basic, struct reason *why);
 
-/* How it was made, by whichever form of constructor; MPI_UNDEFINED where the MPI does not tell. */
+/* Returns the type's combiner, for every form of constructor; MPI_UNDEFINED if the MPI reports none. */
 int read_combiner(MPI_Datatype datatype);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
  *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
- *     one): never. Such calls go straight down, without a look at the type: PACK_FILTER_DOWN.
+ *     one): never. Such calls go straight down, without a look at the type: PACK_FILTER_PASS.
  *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
  *     4 KiB and more; small ones more often), so that types that are made for one short message cost nothing; of 32 KiB and
  *     more its layout may be known (known_layouts.h). Else each layout's first call is the MPI's: it knows about types that were not

@@ -75,7 +75,7 @@ static void turn_taken(struct host_pack_call *c, int64_t took)
 
 static bool usable(const struct layout *l, int64_t count, int64_t bytes)
 {
-    return bytes >= atomic_load_explicit(&host_pack_least, memory_order_relaxed) && l->kernel &&
+    return bytes >= atomic_load_explicit(&pack_filter_least, memory_order_relaxed) && l->kernel &&
            !layout_contiguous(l, count);
 }
 

@@ -1,11 +1,10 @@
-/* attach.c: memory that the MPI is given to keep: windows, and buffers for MPI_Bsend. It must be memory that the
- * MPI can touch. */
+/* attach.c: memory that the MPI keeps using: windows, and buffers for MPI_Bsend. The MPI must be able to access it. */
 #include "base/error.h"
 #include "base/log.h"
 #include "next.h"
 #include "pack/typed_buffer.h"
 
-/* Elsewhere the MPI's own loads and stores would fault, at a time and in a process of their own. */
+/* Returns true if the MPI can't access the window. Its loads and stores would fault later, in any process. */
 static bool window_refused(const void *base, MPI_Aint size)
 {
     return size > 0 && device_only(base) && !mpi_cuda_aware();
@@ -38,7 +37,7 @@ int call_Win_attach(const struct next *next, MPI_Win win, void *base, MPI_Aint s
     return MPI_ERR_BASE;
 }
 
-/* Of a buffer for MPI_Bsend, CUDA-aware MPIs too write the lists that they keep in it. */
+/* Returns true for device memory: even a CUDA-aware MPI writes its own lists into a buffer for MPI_Bsend. */
 static bool buffer_refused(const void *buffer, MPI_Count size)
 {
     return size > 0 && device_only(buffer);

@@ -1,4 +1,4 @@
-/* call_table.h: the table of MPI functions and what stridec does with each, made from calls.lua. */
+/* call_table.h: the table of MPI functions and how stridec serves each, made from calls.lua. */
 #ifndef STRIDEC_CALLS_H
 #define STRIDEC_CALLS_H
 

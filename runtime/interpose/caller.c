@@ -1,5 +1,5 @@
-/* caller.c: who calls while a call is being served: what lies below the program in the chain, or the program, from
- * what the MPI calls back. Told by the segment of code that the call came from. */
+/* caller.c: tells who made a call during another call: the program, or the MPI and stridec. The code segment of the
+ * return address decides. */
 #include "interpose.h"
 #include "next.h"
 #include <link.h>
@@ -8,35 +8,35 @@
 
 extern struct next next_mpi, next_pmpi;
 
-/* Segments that calls have come from. What the program unloads may be taken for what is loaded in its place. */
+/* Code segments that calls came from. After dlclose, new code at an old address may be mistaken for old code. */
 #define SEGMENTS 32
 static struct segment {
     uintptr_t start, end;
     bool below;
-} met[SEGMENTS];
-static atomic_int met_count;
+} segments[SEGMENTS];
+static atomic_int segment_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool has(const struct segment *s, uintptr_t at)
+static bool contains(const struct segment *s, uintptr_t at)
 {
     return at - s->start < s->end - s->start;
 }
 
-static bool has_next(const struct segment *s, const struct next *next)
+static bool contains_next(const struct segment *s, const struct next *next)
 {
     uintptr_t at[sizeof *next / sizeof(uintptr_t)];
     bool any = false;
     memcpy(at, next, sizeof at);
-    for (size_t i = 0; i < sizeof at / sizeof *at && !any; i++) any = at[i] && has(s, at[i]);
+    for (size_t i = 0; i < sizeof at / sizeof *at && !any; i++) any = at[i] && contains(s, at[i]);
     return any;
 }
 
-/* This library; those that have a function of the chain's; Open MPI's other ones, which it may load later. */
-static bool lies_below(const struct segment *s, const char *path)
+/* Returns true for this library, libraries with functions of the chain, and those that Open MPI may load later. */
+static bool is_mpi_segment(const struct segment *s, const char *path)
 {
     static const char *const parts[] = {"mca_", "libmca_", "libopen-"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    bool any = has(s, (uintptr_t)&interpose_below) || has_next(s, &next_mpi) || has_next(s, &next_pmpi);
+    bool any = contains(s, (uintptr_t)&caller_is_mpi) || contains_next(s, &next_mpi) || contains_next(s, &next_pmpi);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) any |= !strncmp(name, parts[i], strlen(parts[i]));
     return any;
 }
@@ -46,35 +46,35 @@ struct search {
     struct segment found;
 };
 
-static int look_in(struct dl_phdr_info *in, size_t bytes, void *search)
+static int find_segment(struct dl_phdr_info *in, size_t bytes, void *search)
 {
     struct search *s = search;
     (void)bytes;
     for (int i = 0; i < in->dlpi_phnum && !s->found.end; i++) {
         const ElfW(Phdr) *h = &in->dlpi_phdr[i];
         struct segment found = {.start = in->dlpi_addr + h->p_vaddr, .end = in->dlpi_addr + h->p_vaddr + h->p_memsz};
-        if (h->p_type != PT_LOAD || !has(&found, s->at)) continue;
+        if (h->p_type != PT_LOAD || !contains(&found, s->at)) continue;
         s->found = found;
-        s->found.below = lies_below(&found, in->dlpi_name);
+        s->found.below = is_mpi_segment(&found, in->dlpi_name);
     }
     return s->found.end != 0;
 }
 
-static void keep(struct segment s)
+static void add_segment(struct segment s)
 {
     pthread_mutex_lock(&lock);
-    int n = atomic_load(&met_count);
-    if (n < SEGMENTS) met[n] = s, atomic_store_explicit(&met_count, n + 1, memory_order_release);
+    int n = atomic_load(&segment_count);
+    if (n < SEGMENTS) segments[n] = s, atomic_store_explicit(&segment_count, n + 1, memory_order_release);
     pthread_mutex_unlock(&lock);
 }
 
-bool interpose_below(const void *caller)
+bool caller_is_mpi(const void *caller)
 {
     struct search s = {.at = (uintptr_t)caller};
-    int n = atomic_load_explicit(&met_count, memory_order_acquire);
+    int n = atomic_load_explicit(&segment_count, memory_order_acquire);
     for (int i = 0; i < n; i++)
-        if (has(&met[i], s.at)) return met[i].below;
-    /* What is found nowhere was made at run time: the program's. */
-    if (dl_iterate_phdr(look_in, &s)) keep(s.found);
+        if (contains(&segments[i], s.at)) return segments[i].below;
+    /* Code outside all segments was generated at run time, by the program. */
+    if (dl_iterate_phdr(find_segment, &s)) add_segment(s.found);
     return s.found.below;
 }

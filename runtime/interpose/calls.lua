@@ -1,39 +1,38 @@
--- calls.lua: the MPI functions of MPI-3.1 and MPI-4.1 that take a choice buffer, a datatype or a request, and what
--- stridec does with each. stubs.lua makes the stubs and the table of `stridec doctor --calls` from it, for the functions
--- that the MPI at hand declares.
+-- calls.lua: the functions of MPI 3.1 and 4.1 that take a choice buffer, a datatype or a request; how stridec serves
+-- them. stubs.lua makes from it the stubs of the functions that the MPI declares, and `stridec doctor --calls`.
 --
 -- A row: { how, name, arguments, ... }. how:
---   own     written by hand, in calls_*.c: call_NAME, and call_NAME_c where large is set; by_hand below says what it does
+--   own     written by hand: call_NAME, and call_NAME_c if `large` is set; by_hand below explains it
 --   packed  made by stubs.lua: typed device buffers travel as packed bytes (args.h)
 --   staged  made by stubs.lua: device buffers are copied to host memory of the same layout, which the MPI sees
---   poll    the MPI's own, but freed receives that have completed are unpacked before it returns
---   passed  no stub; why says why
--- when: of own rows, "always", "device" (the process has loaded a CUDA driver; the default), "pending" (stridec holds records of
---   requests), "start" (or receives show themselves, see runtime/request/receive_gate.h), "kept" (or of persistent receives that are the MPI's
---   own), "node" (ranks of the node may be offered messages), "window" (or of operations on windows) or "host" (not
---   `unless`, an expression, or by `quick`; with or without a driver);
---   otherwise the stub is a straight call.
--- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) there are; "blocking" unless said.
--- large: the form NAME_c exists too; so it does for every packed and staged row that is not `small`.
--- as, why: what `stridec doctor --calls` says; where not by how.
--- quick: of rows that pack_filter_judge (runtime/hostpack/host_pack.h) knows about: their direction and the names of its arguments.
--- degrees: the counts are as many as the neighbours of each direction (DEGREES_SWAPPED in args.h).
--- keep: what keeps the buffers after the call: "request" ("read": of what reads from a window), "window" (until the next
---   synchronisation) or "file" (until the call NAME with _end for _begin).
--- flat: of a staged row: each buffer's count and type are its alone, and may become others.
--- edges: alike on all ranks: those of a node go edge by edge (runtime/collective/neighbor_topology.h).
+--   poll    passes to the MPI; then freed receives that have completed are unpacked
+--   passed  has no stub; `why` says why
+-- when: the condition of an own row. Otherwise the stub passes the call to the MPI.
+--   "always"; "device" (the default): the process has loaded a CUDA driver; "node": ranks of the node may get messages;
+--   "pending": stridec has records of requests; "start": or receives register (request/receive_gate.h);
+--   "kept": or the MPI has persistent receives of its own; "window": or operations on windows are pending;
+--   "host": not the expression `unless`, or `quick` decides; with or without a driver
+-- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) exist; "blocking" by default.
+-- large: the form NAME_c exists. All packed and staged rows have it unless they are `small`.
+-- as, why: the text of `stridec doctor --calls`, if `how` does not give it.
+-- quick: the direction and argument names of rows that pack_filter_judge (hostpack/host_pack.h) serves.
+-- degrees: the number of counts is the number of neighbors in each direction (DEGREES_SWAPPED in args.h).
+-- keep: what holds the buffers after the call: "request" ("read": for reads from a window), "window" (until the next
+--   synchronization) or "file" (until the call NAME with _end for _begin).
+-- flat: in a staged row each buffer has its own count and type, which may be replaced.
+-- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
---   in out inout  a choice buffer that is read, written, both; its count(s), displacements and type(s) are the next such
---                 arguments after it. Marks behind the role: * for each rank of the communicator, ~ for each neighbour,
+--   in out inout  a choice buffer that is read, written or both; its counts, displacements and types are the next such
+--                 arguments. Marks after the role: * for each rank of the communicator, ~ for each neighbor,
 --                 # for each rank of the own group, + as many as all counts together, = as many as the own rank's
---                 count (in place + or #), > the first rank gets nothing, ? the MPI may fill a part only,
+--                 count (in place + or #), > the first rank gets nothing, ? the MPI may fill only a part,
 --                 @root significant at the root only, @leaf at the others too (everywhere within one group),
 --                 @bcast in at the root and out elsewhere
 --   count size    int, in large forms MPI_Count; only count belongs to a buffer
 --   counts displs const int[], in large forms const MPI_Count[] and const MPI_Aint[]; adispls always const MPI_Aint[]
 --   type types    MPI_Datatype; an array of them
---   unit          a window's unit of displacement; partitions   an array of their numbers
+--   unit          a window's unit of displacement; partitions   an array of partition numbers
 --   bytes         MPI_Aint, in large forms MPI_Count
 --   position      int *, aposition MPI_Aint *; in large forms MPI_Count *
 --   comm root info request requests status statuses   as named
@@ -53,16 +52,19 @@ row("own", "Finalize", "", { when = "always" })
 row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *session", { when = "always" })
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
-row("own", "Type_free", "MPI_Datatype *datatype", { when = "host", unless = "!pack_filter_keeps(datatype) && !filter_knows(datatype)",
+row("own", "Type_free", "MPI_Datatype *datatype", { when = "host",
+  unless = "!pack_filter_holds(datatype) && !filter_holds(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
 row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "always", as = "passed",
   why = "the statistics show the name" })
 
 -- Packing.
 row("own", "Pack", "in inbuf, count incount, type datatype, out outbuf, size outsize, position position, comm comm",
-  { large = true, when = "host", quick = { way = "KERNEL_PACK", user = "inbuf", count = "incount", packed = "outbuf", room = "outsize" } })
+  { large = true, when = "host",
+    quick = { way = "KERNEL_PACK", user = "inbuf", count = "incount", packed = "outbuf", room = "outsize" } })
 row("own", "Unpack", "in inbuf, size insize, position position, out outbuf, count outcount, type datatype, comm comm",
-  { large = true, when = "host", quick = { way = "KERNEL_UNPACK", user = "outbuf", count = "outcount", packed = "inbuf", room = "insize" } })
+  { large = true, when = "host",
+    quick = { way = "KERNEL_UNPACK", user = "outbuf", count = "outcount", packed = "inbuf", room = "insize" } })
 row("staged", "Pack_external",
   "const char datarep[], in inbuf, count incount, type datatype, inout outbuf, bytes outsize, aposition position")
 row("staged", "Unpack_external",
@@ -108,10 +110,10 @@ row("packed", "Scatter", "in*@root sendbuf, count sendcount, type sendtype, out@
   .. "type recvtype, root root, comm comm", { forms = all })
 row("packed", "Scatterv", "in*@root sendbuf, counts sendcounts, displs displs, type sendtype, out@leaf recvbuf, "
   .. "count recvcount, type recvtype, root root, comm comm", { forms = all })
-for _, near in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
-  local name = function(n) return near[1] == "" and n or near[1] .. n:lower() end
-  local function each(text) return (text:gsub("%*", near[2])) end
-  local forms = { forms = all, edges = near[2] == "~" }
+for _, kind in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
+  local name = function(n) return kind[1] == "" and n or kind[1] .. n:lower() end
+  local function each(text) return (text:gsub("%*", kind[2])) end
+  local forms = { forms = all, edges = kind[2] == "~" }
   row("packed", name "Allgather", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, count recvcount, "
     .. "type recvtype, comm comm"), forms)
   row("packed", name "Allgatherv", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, counts recvcounts, "
@@ -120,20 +122,21 @@ for _, near in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
     .. "type recvtype, comm comm"), forms)
   row("packed", name "Alltoallv", each("in* sendbuf, counts sendcounts, displs sdispls, type sendtype, out* recvbuf, "
     .. "counts recvcounts, displs rdispls, type recvtype, comm comm"), forms)
-  local bytes = near[1] == "" and "displs" or "adispls"
+  local bytes = kind[1] == "" and "displs" or "adispls"
   row("packed", name "Alltoallw", each("in* sendbuf, counts sendcounts, %s sdispls, types sendtypes, out* recvbuf, "
-    .. "counts recvcounts, %s rdispls, types recvtypes, comm comm"):gsub("%%s", bytes), { forms = all, edges = forms.edges, degrees = forms.edges })
+    .. "counts recvcounts, %s rdispls, types recvtypes, comm comm"):gsub("%%s", bytes),
+    { forms = all, edges = forms.edges, degrees = forms.edges })
 end
 
--- Communicators of neighbours.
+-- Communicators with a topology.
 for _, r in ipairs {
   { "Cart_create", "comm comm, int ndims, const int dims[], const int periods[], int reorder" },
   { "Cart_sub", "comm comm, const int remain_dims[]" },
   { "Graph_create", "comm comm, int nnodes, const int index[], const int edges[], int reorder" },
   { "Dist_graph_create", "comm comm, int n, const int sources[], const int degrees[], const int destinations[], "
     .. "const int weights[], info info, int reorder" },
-  { "Dist_graph_create_adjacent", "comm comm, int indegree, const int sources[], const int sourceweights[], int outdegree, "
-    .. "const int destinations[], const int destweights[], info info, int reorder" },
+  { "Dist_graph_create_adjacent", "comm comm, int indegree, const int sources[], const int sourceweights[], "
+    .. "int outdegree, const int destinations[], const int destweights[], info info, int reorder" },
   { "Comm_dup", "comm comm" },
   { "Comm_dup_with_info", "comm comm, info info" },
 } do
@@ -141,9 +144,9 @@ for _, r in ipairs {
     why = "the ranks of a node agree on how neighbourhood collectives will go" })
 end
 
--- Reductions: the operation may be the application's and sees the datatype, so that the layout stays.
-row("staged", "Reduce", "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm",
-  { forms = all })
+-- Reductions: the operation may be the application's and sees the datatype, so the layout stays.
+row("staged", "Reduce",
+  "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm", { forms = all })
 for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do
   row("staged", r[1], "in sendbuf, " .. r[2] .. " recvbuf, count count, type datatype, MPI_Op op, comm comm",
     { forms = all })
@@ -207,8 +210,9 @@ for _, r in ipairs {
   row("own", r[1], r[2], { when = "window" })
 end
 
--- Memory for the MPI to keep.
-row("own", "Win_create", "void *base, MPI_Aint size, unit disp_unit, info info, comm comm, MPI_Win *win", { large = true })
+-- Memory that the MPI keeps using.
+row("own", "Win_create", "void *base, MPI_Aint size, unit disp_unit, info info, comm comm, MPI_Win *win",
+  { large = true })
 row("own", "Win_attach", "MPI_Win win, void *base, MPI_Aint size")
 row("own", "Buffer_attach", "void *buffer, size size", { large = true })
 row("own", "Comm_attach_buffer", "comm comm, void *buffer, size size", { large = true })
@@ -241,7 +245,7 @@ for _, name in ipairs { "Comm_free", "Comm_disconnect" } do
     why = "no error of a request is raised on what is gone" })
 end
 
--- Where a message may just have arrived.
+-- Calls after which a message may have arrived.
 row("poll", "Barrier", "comm comm")
 for _, r in ipairs {
   { "Probe", "int source, int tag, comm comm, status status" },
@@ -274,7 +278,7 @@ passed("names memory that was attached before", [[
   Buffer_detach Win_detach Comm_detach_buffer Session_detach_buffer ]])
 passed("takes an address, not data", "Get_address Address")
 
--- What the table says of the rows that are written by hand.
+-- The texts of the rows written by hand.
 local function by_hand(as, why, names)
   for name in names:gmatch "%S+" do
     local found = false

@@ -1,4 +1,4 @@
-/* init.c: MPI_Init and MPI_Finalize, sessions, and MPI_Type_commit: where stridec begins and ends. */
+/* init.c: MPI_Init, MPI_Finalize, sessions and MPI_Type_commit: stridec starts and ends here. */
 #include "base/abi_check.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -15,7 +15,6 @@
 #include "node/ipc_export.h"
 #include "node/segment.h"
 #include "node/shm_pool.h"
-#include "node/xpmem.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline.h"
 #include "request/probed.h"
@@ -23,8 +22,7 @@
 #include "tune/active.h"
 #include <pthread.h>
 
-/* What the program has begun and not ended: sessions and the world, in any order. stridec is there from the first
- * to the last of them. */
+/* The open sessions, plus one for the world, in any order. stridec runs while this is above 0. */
 static int begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -51,16 +49,16 @@ static void start(void)
         log_write(LOG_ERROR, "the MPI gives no attribute key for datatypes: stridec steps aside");
         return;
     }
-    /* Where no descriptor comes packed bytes may, in parts that the MPI can't take by every type (byte_types.h). */
+    /* Without RTS headers, packed bytes may still arrive in parts that not every type accepts (byte_types.h). */
     const int64_t nothing = PARTS_ARE_WHOLE ? SHM_SEND_MIN : INT64_MAX;
     const int64_t least[] = {[NODE_NOTHING] = nothing, [NODE_HOST] = SHM_SEND_MIN, [NODE_DEVICE] = RTS_SHORT_MIN};
-    enum node_offers offers = node_start();
-    if (offers && probed_start()) node_finish(), offers = NODE_NOTHING;
-    rts_arm(least[offers]);
-    if (offers == NODE_DEVICE) atomic_store(&node_own()->takes_briefs, 1);
+    enum node_domains domains = node_start();
+    if (domains && probed_start()) node_finish(), domains = NODE_NOTHING;
+    rts_arm(least[domains]);
+    if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_neighbors(rank);
     pack_filter_start();
-    filter_start(offers && env_get()->host != ENV_HOST_OFF ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
+    filter_start(domains && env_get()->host != ENV_HOST_OFF ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
@@ -70,7 +68,7 @@ static void begin(bool threads)
     pthread_mutex_lock(&lock);
     record_begin(threads);
     if (begun++ == 0) start();
-    else rts_arm(rts_least());   /* threads may be new */
+    else rts_arm(rts_least());   /* the thread level may be new */
     pthread_mutex_unlock(&lock);
 }
 
@@ -89,7 +87,7 @@ static void report(MPI_Comm comm, bool active)
     stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? filter_unread() : 0});
 }
 
-/* A rank that has stepped aside has nothing to tell, but the others' table waits for all. */
+/* Takes part in the report with no rows: the other ranks wait for this one, where stridec is off. */
 static void report_nothing(void)
 {
     if (env_get()->stats && which_mpi_fits() && world_exists()) report(MPI_COMM_WORLD, false);
@@ -105,8 +103,8 @@ static void finish(void)
     record_finish();
     rts_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
-    neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), xpmem_finish(),
-        shm_pool_finish(), node_finish(), world_rank_finish();
+    neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(),
+        node_finish(), world_rank_finish();
     layout_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();
@@ -121,10 +119,9 @@ static void end(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the last one first: the program's callbacks may still
- * send and receive, from ranks that are not in MPI_Finalize yet. So the world ends with the attribute that was there
- * before all of them. */
-static int ends_world(MPI_Comm comm, int key, void *value, void *extra)
+/* Ends the world: the delete callback of the oldest attribute of MPI_COMM_SELF. MPI_Finalize deletes attributes in
+ * reverse order. The program's own callbacks may still exchange messages with ranks that are not in MPI_Finalize. */
+static int end_world_callback(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;
     interpose_depth++;
@@ -134,20 +131,20 @@ static int ends_world(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static bool world_ends;   /* by that */
+static bool world_attr_set;   /* end_world_callback will be called */
 
-static void end_last(void)
+static void end_world_by_attr(void)
 {
     int key = MPI_KEYVAL_INVALID;
-    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends_world, &key, NULL) != MPI_SUCCESS) return;
-    world_ends = PMPI_Comm_set_attr(MPI_COMM_SELF, key, &world_ends) == MPI_SUCCESS;
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_world_callback, &key, NULL) != MPI_SUCCESS) return;
+    world_attr_set = PMPI_Comm_set_attr(MPI_COMM_SELF, key, &world_attr_set) == MPI_SUCCESS;
     PMPI_Comm_free_keyval(&key);
 }
 
 static void begin_world(void)
 {
     int level = MPI_THREAD_MULTIPLE;
-    if (which_mpi_fits()) end_last();
+    if (which_mpi_fits()) end_world_by_attr();
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !probed_start());
@@ -170,12 +167,12 @@ int call_Init_thread(const struct next *next, int *argc, char ***argv, int requi
 
 int call_Finalize(const struct next *next)
 {
-    if (!world_ends) pipeline_finish(), end();
+    if (!world_attr_set) pipeline_finish(), end();
     return next->Finalize();
 }
 
 #ifdef HAVE_Session_init
-/* Which level of threads a session got is one thing, what other sessions do is another: any number. */
+/* Assumes that any number of threads call MPI: other sessions may have other thread levels. */
 int call_Session_init(const struct next *next, MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
 {
     int rc = next->Session_init(info, errhandler, session);

@@ -1,9 +1,7 @@
-/* interpose.h: who may act on an MPI call, and the way down.
- *
- * Stubs (made by stubs.lua) stand for MPI_X and PMPI_X of each function in calls.lua. A stub asks
- * interpose_enter; where that says no, it is a straight call to the next library's function of the same name.
- * Otherwise it runs call_X with the table of next functions, so that a call that came in by MPI_X goes on to
- * the next MPI_X and one by PMPI_X to the next PMPI_X. */
+/* interpose.h: decides whether stridec serves an MPI call.
+ * stubs.lua writes stubs for MPI_X and PMPI_X of each function in calls.lua. A stub asks interpose_enter. If that
+ * returns false, the stub calls the same function of the next library. Otherwise it runs call_X with a table of next
+ * functions. MPI_X leads to the next MPI_X, and PMPI_X to the next PMPI_X. */
 #ifndef STRIDEC_INTERPOSE_H
 #define STRIDEC_INTERPOSE_H
 #include "base/activity.h"
@@ -25,16 +23,15 @@ enum when {
     WHEN_WINDOW
 };
 
-/* Calls made by the MPI or by stridec itself while a call is being served go straight down. Those that the program
- * makes then are served like all others: in what the MPI calls back (error handlers, attributes, generalized
- * requests), or after that has left the call by longjmp or an exception. */
-/* Where the depth is not 0: false if this place in the code is the program's (caller.c). */
-bool interpose_below(const void *caller);
-/* In a stub, which was jumped to, or called by the program. */
+/* Returns true if the MPI or stridec made the call, which then passes to the MPI (caller.c). Returns false for the
+ * program: in its callbacks (error handlers, attributes, generalized requests), or after a longjmp or an exception.
+ * Asked only if interpose_depth is not 0. */
+bool caller_is_mpi(const void *caller);
+/* Returns true if stridec serves the call. Works only in a stub that the program called or another stub jumped to. */
 static inline __attribute__((always_inline)) bool interpose_enter(enum when when)
 {
     if (when == WHEN_DEVICE && driver_absent()) return false;
-    if (interpose_depth && interpose_below(__builtin_return_address(0))) return false;
+    if (interpose_depth && caller_is_mpi(__builtin_return_address(0))) return false;
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
     if (when == WHEN_START && !interpose_pending() && !receive_gate_on()) return false;

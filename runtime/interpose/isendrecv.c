@@ -1,6 +1,6 @@
-/* isendrecv.c: MPI_Isendrecv and MPI_Isendrecv_replace: a receive, whose request is the call's, and a send of a copy,
- * which the MPI completes when it likes. Their own requests would not do: MPICH 4.0 tells nothing of what they have
- * received, and a descriptor would be taken for its payload. */
+/* isendrecv.c: MPI_Isendrecv and MPI_Isendrecv_replace: posts a receive, returns its request, and sends a copy. The
+ * MPI's own functions would take an RTS for the payload. Workaround (MPICH 4.0): their requests report nothing about
+ * what was received. */
 #include "base/error.h"
 #include "datatype/byte_types.h"
 #include "hostpack/host_pack.h"
@@ -12,8 +12,7 @@
 
 #ifdef HAVE_Isendrecv
 
-/* What goes out. */
-struct half {
+struct outgoing {
     const void *buf;
     int64_t count;
     MPI_Datatype type;
@@ -22,20 +21,20 @@ struct half {
     struct wire wire;
 };
 
-/* True where nothing can come but the message itself, in parts that the type takes, and nothing lies on a device. */
-static bool plain(MPI_Datatype type, int source, MPI_Comm comm)
+/* Returns true if the MPI's own function will do: no driver, no RTS, and a type that takes parts of a message. */
+static bool mpi_suffices(MPI_Datatype type, int source, MPI_Comm comm)
 {
     if (driver_get() || source == MPI_PROC_NULL) return !driver_get();
     return !rts_armed() || (!rndv_recv_from(comm, source) && (!PARTS_ARE_WHOLE || type_to_receive(type, comm) == type));
 }
 
-/* The MPI refuses it. */
-static bool wrong(int64_t count, MPI_Datatype type, MPI_Comm comm)
+/* Returns true if the MPI will refuse the arguments. */
+static bool is_invalid(int64_t count, MPI_Datatype type, MPI_Comm comm)
 {
     return count < 0 || type == MPI_DATATYPE_NULL || comm == MPI_COMM_NULL;
 }
 
-static struct typed_buffer *copy_host(const struct half *h, struct layout *l)
+static struct typed_buffer *copy_host(const struct outgoing *h, struct layout *l)
 {
     struct typed_buffer *p = host_block(l, h->buf, h->count);
     if (p && !l->tree) p->datatype = type_like(h->type);
@@ -46,8 +45,8 @@ static struct typed_buffer *copy_host(const struct half *h, struct layout *l)
     return NULL;
 }
 
-/* MPI_SUCCESS, or an error raised on comm; no copy of what is empty. */
-static int copy(struct half *h, MPI_Comm comm)
+/* Packs the message into h->copy, or leaves NULL if it is empty. Returns MPI_SUCCESS, or an error raised on comm. */
+static int copy(struct outgoing *h, MPI_Comm comm)
 {
     struct layout *l = h->dest == MPI_PROC_NULL || !h->count ? NULL : layout_of(h->type);
     if (!l || !l->size) return MPI_SUCCESS;
@@ -61,19 +60,19 @@ static int copy(struct half *h, MPI_Comm comm)
     } else if (rc == MPI_SUCCESS && !(h->copy = copy_host(h, l))) {
         rc = raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
     }
-    if (rc == MPI_SUCCESS) rc = wire_of(h->copy->bytes, &h->wire);
+    if (rc == MPI_SUCCESS) rc = mpi_bytes_of(h->copy->bytes, &h->wire);
     if (rc != MPI_SUCCESS) typed_buffer_close(h->copy);
     return rc;
 }
 
-/* After the receive was posted, which ends with a send that can't be. */
-static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI_Request *received)
+/* Sends the copy after the receive was posted. Cancels the receive if the send fails. */
+static int send_copy(const struct next *next, struct outgoing *h, MPI_Comm comm, MPI_Request *received)
 {
     MPI_Request sending;
     struct wire none = {0, MPI_BYTE}, *w = h->copy ? &h->wire : &none;
     int rc = PMPI_Isend(h->copy ? h->copy->address : NULL, w->count, w->type, h->dest, h->tag, comm, &sending);
-    if (h->copy) wire_done(w);
-    if (rc == MPI_SUCCESS) {   /* the copy goes when it has been sent */
+    if (h->copy) mpi_bytes_free(w);
+    if (rc == MPI_SUCCESS) {   /* the copy is freed once it is sent */
         if (h->copy) p2p_sent(sending, h->copy);
         struct record *r = record_take(sending);
         if (!r || !record_orphan(r)) PMPI_Request_free(&sending);
@@ -84,36 +83,37 @@ static int send_copy(const struct next *next, struct half *h, MPI_Comm comm, MPI
     return rc;
 }
 
-static int unsent(struct half *h, int rc)
+static int drop_send_copy(struct outgoing *h, int rc)
 {
-    if (h->copy) wire_done(&h->wire);
+    if (h->copy) mpi_bytes_free(&h->wire);
     typed_buffer_close(h->copy);
     return rc;
 }
 
-/* How either ends, what it receives apart. */
+/* Packs, receives and sends; the two functions differ only in the receive. */
 #define BY_COPY(receive, ...) \
     int rc = copy(&h, comm); \
     if (rc != MPI_SUCCESS) return rc; \
     rc = receive(next, __VA_ARGS__, source, recvtag, comm, request); \
-    return rc != MPI_SUCCESS ? unsent(&h, rc) : send_copy(next, &h, comm, request);
+    return rc != MPI_SUCCESS ? drop_send_copy(&h, rc) : send_copy(next, &h, comm, request);
 #define ISENDRECV(name, receive, number) \
-    int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, int sendtag, \
-                    void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, \
-                    MPI_Request *request) \
+    int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, \
+                    int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
+                    MPI_Comm comm, MPI_Request *request) \
     { \
-        struct half h = {.buf = sendbuf, .count = sendcount, .type = sendtype, .dest = dest, .tag = sendtag}; \
-        if (wrong(sendcount, sendtype, comm) || wrong(recvcount, recvtype, comm) || plain(recvtype, source, comm)) \
-            return next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, \
-                              request); \
+        struct outgoing h = {.buf = sendbuf, .count = sendcount, .type = sendtype, .dest = dest, .tag = sendtag}; \
+        if (is_invalid(sendcount, sendtype, comm) || is_invalid(recvcount, recvtype, comm) || \
+            mpi_suffices(recvtype, source, comm)) \
+            return next->name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, \
+                              recvtag, comm, request); \
         BY_COPY(receive, recvbuf, recvcount, recvtype) \
     }
 #define ISENDRECV_REPLACE(name, receive, number) \
-    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, int source, \
-                    int recvtag, MPI_Comm comm, MPI_Request *request) \
+    int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, \
+                    int source, int recvtag, MPI_Comm comm, MPI_Request *request) \
     { \
-        struct half h = {.buf = buf, .count = count, .type = datatype, .dest = dest, .tag = sendtag}; \
-        if (wrong(count, datatype, comm) || plain(datatype, source, comm)) \
+        struct outgoing h = {.buf = buf, .count = count, .type = datatype, .dest = dest, .tag = sendtag}; \
+        if (is_invalid(count, datatype, comm) || mpi_suffices(datatype, source, comm)) \
             return next->name(buf, count, datatype, dest, sendtag, source, recvtag, comm, request); \
         BY_COPY(receive, buf, count, datatype) \
     }

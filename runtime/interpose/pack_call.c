@@ -1,5 +1,5 @@
-/* pack_call.c: MPI_Pack and MPI_Unpack: with the typed buffer, the packed one, or both on a device; or both in host
- * memory, where it is host_pack.h that says who moves them. */
+/* pack_call.c: MPI_Pack and MPI_Unpack. Either buffer may lie on a device. If both lie on the host, host_pack.h
+ * chooses the packer. */
 #include "base/error.h"
 #include "datatype/known_layouts.h"
 #include "hostpack/host_pack.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The way down: MPI_Pack and MPI_Unpack, or their large forms for a call that came in by one. */
+/* The next MPI_Pack and MPI_Unpack, in the form of the call. */
 struct pack_forms {
     int (*small)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
     int (*large)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Count *, MPI_Comm);
@@ -18,28 +18,28 @@ struct unpack_forms {
     int (*large)(const void *, MPI_Count, MPI_Count *, void *, MPI_Count, MPI_Datatype, MPI_Comm);
 };
 
-/* The packed side of a pack or unpack: `bytes` at `address`, on `device` or (NULL) the host. */
+/* The packed side of a call; device is NULL on the host. */
 struct packed {
     char *address;
     int64_t bytes;
     struct device *device;
 };
 
-/* One kernel between the typed buffer and packed bytes that its device can address. */
-static int direct(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
+/* Packs or unpacks by one kernel, whose device can address the packed bytes. */
+static int move_by_kernel(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
 {
-    int64_t start = typed_buffer_begin();
+    int64_t start = typed_buffer_clock();
     if (device_enter(p->device)) return -1;
     struct stream *s = stream_get(p->device);
     int rc = s ? typed_buffer_move(p, s, direction, (uint64_t)(uintptr_t)k->address, k->bytes) : -1;
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    typed_buffer_count(p, "direct", k->bytes, start);
+    typed_buffer_stats(p, "direct", k->bytes, start);
     return rc;
 }
 
-/* A plain copy between any two places that the driver knows or the host has. */
+/* Copies between any two addresses that the driver or the host knows. */
 static int copy(struct device *d, void *to, const void *from, int64_t bytes)
 {
     if (device_enter(d)) return -1;
@@ -52,9 +52,8 @@ static int copy(struct device *d, void *to, const void *from, int64_t bytes)
     return rc;
 }
 
-/* Between memory of two devices, neither of which may be able to reach the other's (a pool's, a mapping's): by way
- * of the host. */
-static int copy_apart(struct device *d, void *to, struct device *d_from, const void *from, int64_t bytes)
+/* Copies between two devices by way of the host: they may not reach each other's pools and mappings. */
+static int copy_by_host(struct device *d, void *to, struct device *d_from, const void *from, int64_t bytes)
 {
     char *scratch = malloc((size_t)bytes);
     int rc = scratch && !copy(d_from, scratch, from, bytes) && !copy(d, to, scratch, bytes) ? 0 : -1;
@@ -62,16 +61,15 @@ static int copy_apart(struct device *d, void *to, struct device *d_from, const v
     return rc;
 }
 
-/* Between the parcel's wire buffer and the packed side, wherever that is. */
-static int copy_wire(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
+static int copy_bounce(struct typed_buffer *p, enum kernel_direction direction, const struct packed *k)
 {
     bool packs = direction == KERNEL_PACK;
     void *to = packs ? k->address : p->address;
     const void *from = packs ? p->address : k->address;
-    struct device *wire = p->wire->kind == BUFFER_DEVICE ? p->device : NULL;
-    if (wire && k->device && wire != k->device)
-        return copy_apart(packs ? k->device : wire, to, packs ? wire : k->device, from, k->bytes);
-    if (k->device || wire) return copy(k->device ? k->device : wire, to, from, k->bytes);
+    struct device *bounce = p->wire->kind == BUFFER_DEVICE ? p->device : NULL;
+    if (bounce && k->device && bounce != k->device)
+        return copy_by_host(packs ? k->device : bounce, to, packs ? bounce : k->device, from, k->bytes);
+    if (k->device || bounce) return copy(k->device ? k->device : bounce, to, from, k->bytes);
     memcpy(to, from, (size_t)k->bytes);
     return 0;
 }
@@ -81,7 +79,6 @@ static int copy_failed(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
 }
 
-/* What stridec needs to know of a call before it takes it. */
 struct sides {
     struct layout *layout;
     struct location where;   /* of the typed side */
@@ -92,33 +89,33 @@ struct sides {
     bool fits;
 };
 
-
-/* By way of a transport's buffers. */
-static int by_parcel(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
+static int move_by_transport(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
     struct typed_buffer *p;
     const struct packed *k = &s->packed;
     int rc = typed_buffer_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
     if (rc != MPI_SUCCESS) return rc;
-    bool copied = direction == KERNEL_PACK || !copy_wire(p, direction, k);
+    bool copied = direction == KERNEL_PACK || !copy_bounce(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? typed_buffer_pack(p, comm) : typed_buffer_unpack(p, k->bytes, comm);
-    if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_wire(p, direction, k);
+    if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_bounce(p, direction, k);
     typed_buffer_close(p);
     return copied ? rc : copy_failed(comm);
 }
 
-/* Typed buffer on a device, or in part. The kernel addresses the packed side itself where it can. */
+/* Packs or unpacks a typed buffer that lies on a device, at least in part. Uses one kernel if that can address the
+ * packed side. */
 static int move_typed(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
 {
     const struct packed *k = &s->packed;
     struct location w = s->where;
     bool apart = !s->layout->tree || w.parts;
     bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
-    if (!reaches) return by_parcel(s, direction, comm);
+    if (!reaches) return move_by_transport(s, direction, comm);
     int rc = typed_buffer_check(s->layout, w, s->datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
     struct typed_buffer p = typed_buffer_on(s->layout, w.device, s->typed, s->count);
-    return direct(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed") : rc;
+    return move_by_kernel(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed")
+                                            : rc;
 }
 
 static bool sides_of(struct sides *s, enum kernel_direction direction, const void *typed, int64_t count,
@@ -136,13 +133,13 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     if (!driver) return true;
     s->where = locate(s->layout, typed, count);
     s->packed.device = device_of(s->packed.address);
-    return s->where.device || s->packed.device || pack_filter_meet(datatype, s->layout, s->packed.bytes);
+    return s->where.device || s->packed.device || pack_filter_admit(datatype, s->layout, s->packed.bytes);
 }
 
-/* Both sides in host memory: moves them, or false: the MPI is to. host_pack_end after either. Whether a type of a known
- * layout was committed the MPI is asked; *rc is its error. */
-static bool in_host(struct host_pack_call *c, const struct sides *s, enum kernel_direction direction, MPI_Comm comm,
-                    int *rc)
+/* Packs or unpacks in host memory and returns true; false leaves that to the MPI. Call host_pack_end in both cases.
+ * For a known layout the MPI says whether the type is committed; *rc is its error. */
+static bool move_on_host(struct host_pack_call *c, const struct sides *s, enum kernel_direction direction,
+                         MPI_Comm comm, int *rc)
 {
     if (s->fits && known_layouts_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
     if (*rc != MPI_SUCCESS || !s->fits) return false;
@@ -152,7 +149,7 @@ static bool in_host(struct host_pack_call *c, const struct sides *s, enum kernel
     return true;
 }
 
-/* Not every MPI looks: MPICH would write past the end. */
+/* Raises the error. Workaround (MPICH 4.0): it does not check the size and writes past the end. */
 static int too_small(MPI_Comm comm)
 {
     return raise_error(comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
@@ -163,7 +160,7 @@ static int no_memory(MPI_Comm comm)
     return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
 }
 
-static int pack_down(struct pack_forms next, const struct sides *s, void *outbuf, MPI_Comm comm)
+static int pack_by_mpi(struct pack_forms next, const struct sides *s, void *outbuf, MPI_Comm comm)
 {
     int position = 0;
     MPI_Count at = 0;
@@ -171,7 +168,7 @@ static int pack_down(struct pack_forms next, const struct sides *s, void *outbuf
                       : next.small(s->typed, (int)s->count, s->datatype, outbuf, (int)s->packed.bytes, &position, comm);
 }
 
-static int unpack_down(struct unpack_forms next, const struct sides *s, const void *inbuf, MPI_Comm comm)
+static int unpack_by_mpi(struct unpack_forms next, const struct sides *s, const void *inbuf, MPI_Comm comm)
 {
     int position = 0;
     MPI_Count at = 0;
@@ -180,13 +177,13 @@ static int unpack_down(struct unpack_forms next, const struct sides *s, const vo
                       : next.small(inbuf, (int)s->packed.bytes, &position, typed, (int)s->count, s->datatype, comm);
 }
 
-/* Typed side on the host, packed side on a device: the MPI packs in host memory, and a copy does the rest. */
+/* Packs host data for a device: the MPI packs into host memory, and one copy follows. */
 static int pack_from_host(struct pack_forms next, const struct sides *s, MPI_Comm comm)
 {
     const struct packed *k = &s->packed;
     char *scratch = malloc((size_t)k->bytes);
     if (!scratch) return no_memory(comm);
-    int rc = pack_down(next, s, scratch, comm);
+    int rc = pack_by_mpi(next, s, scratch, comm);
     if (rc == MPI_SUCCESS && copy(k->device, k->address, scratch, k->bytes)) rc = copy_failed(comm);
     free(scratch);
     return rc;
@@ -198,7 +195,7 @@ static int unpack_to_host(struct unpack_forms next, const struct sides *s, MPI_C
     char *scratch = malloc((size_t)k->bytes);
     if (!scratch) return no_memory(comm);
     int rc = copy(k->device, scratch, k->address, k->bytes) ? copy_failed(comm) : MPI_SUCCESS;
-    if (rc == MPI_SUCCESS) rc = unpack_down(next, s, scratch, comm);
+    if (rc == MPI_SUCCESS) rc = unpack_by_mpi(next, s, scratch, comm);
     free(scratch);
     return rc;
 }
@@ -215,7 +212,7 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
     return s->where.device ? move_typed(s, KERNEL_UNPACK, comm) : unpack_to_host(next, s, comm);
 }
 
-/* `form` is that of `name`, `number` its counts and positions. */
+/* Defines call_NAME: `form` is the member of pack_forms for it, `number` the type of its counts and positions. */
 #define PACK(name, form, number) \
     int call_##name(const struct next *next, const void *inbuf, number incount, MPI_Datatype datatype, void *outbuf, \
                     number outsize, number *position, MPI_Comm comm) \
@@ -226,7 +223,7 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
         if (!s.where.device && !s.packed.device) { \
             struct host_pack_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
-            bool ours = in_host(&c, &s, KERNEL_PACK, comm, &rc); \
+            bool ours = move_on_host(&c, &s, KERNEL_PACK, comm, &rc); \
             if (!ours && rc == MPI_SUCCESS) \
                 rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
             host_pack_end(&c, rc); \
@@ -247,7 +244,7 @@ static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm
         if (!s.where.device && !s.packed.device) { \
             struct host_pack_call c = {.layout = s.layout}; \
             int rc = MPI_SUCCESS; \
-            bool ours = in_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
+            bool ours = move_on_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
             if (!ours && rc == MPI_SUCCESS) \
                 rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
             host_pack_end(&c, rc); \

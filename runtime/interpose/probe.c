@@ -1,5 +1,5 @@
-/* probe.c: probing: a descriptor is told of as its payload (probed.h). A probe receives nothing: where an
- * earlier call of this thread was left by longjmp, its gate is closed. */
+/* probe.c: probes. A probe reports the payload, not its RTS (probed.h). It also closes the receive gate, in case
+ * longjmp left an earlier call of this thread. */
 #include "next.h"
 #include "request/probed.h"
 #include "request/receive_gate.h"
@@ -14,7 +14,7 @@ static int end(int rc)
 
 #define TURNS_A_YIELD 32
 
-/* The MPI's own call would wait on for a message that another thread's probe puts aside. */
+/* Polls. The MPI's own call would wait for a message that another thread's probe moves to the unexpected queue. */
 static int probe_shared(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     int there = 0, rc = MPI_SUCCESS;

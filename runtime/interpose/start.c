@@ -1,12 +1,12 @@
-/* start.c: starting persistent requests: what the operations read is offered or packed first, all together.
- * Calls with nothing to do are here too, because receives show themselves (receive_gate.h). */
+/* start.c: starts persistent requests: exposes or packs what they send, all together. Calls without work for stridec
+ * come here too: receives must register (receive_gate.h). */
 #include "base/activity.h"
 #include "base/error.h"
 #include "next.h"
 #include "request/receive_gate.h"
 #include "request/record.h"
 
-/* The records go back before the start: a request may complete in any thread as soon as it is active. */
+/* Prepares requests. Puts their records back before the start: any thread may complete an active request. */
 static int start(struct starts *s, int count, const MPI_Request requests[])
 {
     bool ok = true;
@@ -23,7 +23,7 @@ static int feed(struct starts *s)
     return record_feed(s) ? MPI_SUCCESS : raise_error(MPI_COMM_WORLD, MPI_ERR_OTHER, "packing on the GPU failed");
 }
 
-static void take_back(int count, const MPI_Request requests[])
+static void stop_all(int count, const MPI_Request requests[])
 {
     for (int i = 0; i < count; i++) {
         struct record *r = record_take(requests[i]);
@@ -47,7 +47,7 @@ static int start_one(const struct next *next, MPI_Request *request)
     if (rc != MPI_SUCCESS || (request && record_holds(*request))) return rc;
     rc = receive_gate_close(next->Start(request));
     if (rc == MPI_SUCCESS) return feed(&s);
-    if (request) take_back(1, request);
+    if (request) stop_all(1, request);
     return rc;
 }
 
@@ -80,7 +80,7 @@ static int start_all(const struct next *next, int count, MPI_Request requests[])
     rc = receive_gate_close(any_holds(count, requests) ? start_rest(next, count, requests)
                                                        : next->Startall(count, requests));
     if (rc == MPI_SUCCESS) return feed(&s);
-    if (requests) take_back(count, requests);
+    if (requests) stop_all(count, requests);
     return rc;
 }
 

@@ -1,11 +1,11 @@
--- stubs.lua CALLS HAS next.h|stubs.c|table.c: from calls.lua and the names that the MPI's header declares (a file, one a
--- line), on stdout: the table of next functions, the exported stubs, the table of `stridec doctor --calls`.
+-- stubs.lua CALLS HAS next.h|stubs.c|table.c: writes to stdout the table of next functions, the exported stubs, or the
+-- table of `stridec doctor --calls`. CALLS is calls.lua; HAS is a file of the names that the MPI declares, one a line.
 local calls, what = dofile(arg[1]), arg[3]
 
 local has = {}
 for name in io.lines(arg[2]) do has[name] = true end
 
--- C declarations of roles; %s is the name. Two where the large form differs.
+-- The C declarations of a role, the second one for large forms; %s is the name.
 local ROLES = {
   ["in"] = { "const void *%s" }, out = { "void *%s" }, inout = { "void *%s" },
   count = { "int %s", "MPI_Count %s" }, size = { "int %s", "MPI_Count %s" },
@@ -45,22 +45,22 @@ local function join(list, field)
   return table.concat(texts, ", ")
 end
 
--- Declarations of arguments that are mostly handed on as they came. Those that lie on the stack, where the next function
--- wants them: a compiler that may keep them in registers loads them, saves others, and stores them back. Those that come
--- in registers must not: where the library is another MPI's, whose handles are shorter, they would lose a half.
+-- Declares the arguments of a stub that mostly jumps on. Those on the stack are volatile, or the compiler would load
+-- and store them again. Those in registers are not: under another MPI, whose handles are longer, they would be cut.
 local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
                 '#define SEVENTH\n#endif\n'
-local function handed_on(list)
+local function stub_args(list)
   local texts = {}
   for i, a in ipairs(list) do
     local before, name, brackets = a.text:match "^(.-)([%w_]+)(%[?%]?)$"
     local keep = i <= 8 and "SEVENTH" or "volatile"
-    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name or before .. name .. "[" .. keep .. "]"
+    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name
+      or before .. name .. "[" .. keep .. "]"
   end
   return table.concat(texts, ", ")
 end
 
--- Forms of a row's name, with the arguments that each adds and what keeps its buffers.
+-- The forms of a row's name, with the arguments that each adds and what keeps its buffers.
 local FORMS = {
   { word = "blocking", name = function(n) return n end, more = "" },
   { word = "nonblocking", name = function(n) return "I" .. n:lower() end, more = "request request", keep = "request" },
@@ -68,8 +68,8 @@ local FORMS = {
     keep = "persistent" },
 }
 
--- Every function of a row that the MPI has: { name =, symbol =, row =, args =, keep = }. Open MPI 4.1 calls persistent
--- collectives MPIX_.
+-- Returns the functions of a row that the MPI has: { name =, symbol =, row =, args =, keep = }.
+-- Workaround (Open MPI 4.1): persistent collectives are called MPIX_.
 local function functions(row)
   local list = {}
   local forms = row.forms or "blocking"
@@ -82,8 +82,8 @@ local function functions(row)
         local symbol = has["MPI_" .. name] and "MPI_" .. name
           or form.keep == "persistent" and has["MPIX_" .. name] and "MPIX_" .. name
         if (not large or can) and symbol then
-          list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large), large = large,
-            keep = form.keep or row.keep }
+          list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large),
+            large = large, keep = form.keep or row.keep }
         end
       end
     end
@@ -109,23 +109,24 @@ local function has_any(args, names)
   return false
 end
 
--- What is received, and what is sent, may be a descriptor (runtime/protocol/rts.h).
+-- Return true for functions that may receive, or send, an RTS (runtime/protocol/rts.h).
 local function takes_messages(args) return has_any(args, { source = true, message = true }) end
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 
--- Collectives that move data: their buffers in host memory may be packed (runtime/collective/args_host.c).
+-- Returns true for collectives that move data; stridec may pack their host buffers (runtime/collective/args_host.c).
 local function collects(f)
-  return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args) and has_any(f.args, { comm = true })
+  return f.row.how == "packed" and not takes_messages(f.args) and not makes_messages(f.args)
+    and has_any(f.args, { comm = true })
 end
 
--- Calls that pack_filter_judge (runtime/hostpack/host_pack.h) knows about: nothing for stridec, served here, or by the long way. Their place moves
--- on first: then nothing is kept over the code that serves it, and registers need not be saved.
+-- Serves a call by pack_filter_judge (runtime/hostpack/host_pack.h): passes it to the MPI, packs here, or goes on.
+-- *position advances first, so that host_pack_serve is a jump and no registers are saved.
 local QUICK = [[
     struct layout *known = NULL;
     switch (pack_filter_judge($way, datatype, $count, $room, &known)) {
-    case PACK_FILTER_DOWN:
+    case PACK_FILTER_PASS:
         return $next.$name($names);
     case PACK_FILTER_KNOWN:
         if (!position || *position < 0 || !$packed || comm == MPI_COMM_NULL) break;
@@ -141,21 +142,21 @@ local function quick(f, next, names)
   return (QUICK:gsub("%$(%w+)", setmetatable({ next = next, name = f.name, names = names }, { __index = f.row.quick })))
 end
 
--- Those in a process with a driver, by the arguments as they came: apart, so that a process without one saves no registers for it.
+-- Serves such calls in a process with a driver, by another function: other processes save no registers for it.
 local HOSTED = [[
 ACT_OFTEN int hosted_$name($handed)
 {
-    if (!pack_filter_hosted(datatype, $user, $count, $packed)) return act_$name($names);
+    if (!pack_filter_on_host(datatype, $user, $count, $packed)) return act_$name($names);
 $quick    return act_$name($names);
 }
 ACT_OFTEN int hosted_P$name($handed)
 {
-    if (!pack_filter_hosted(datatype, $user, $count, $packed)) return act_P$name($names);
+    if (!pack_filter_on_host(datatype, $user, $count, $packed)) return act_P$name($names);
 $pquick    return act_P$name($names);
 }
 ]]
 
-local first, listed   -- of a stub; below
+local stub_begin, pass_lists   -- defined below
 
 local function each(template, chosen)
   for _, f in ipairs(present) do
@@ -163,14 +164,16 @@ local function each(template, chosen)
       local declarations, names = join(f.args, "text"), join(f.args, "name")
       local moved = f.row.quick or {}
       emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
-        name = f.name, symbol = f.symbol, upper = (f.row.when or collects(f) and "host" or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(), names = names,
+        name = f.name, symbol = f.symbol, names = names,
+        upper = (f.row.when or collects(f) and "host"
+          or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(),
         declarations = declarations == "" and "void" or declarations,
-        handed = declarations == "" and "void" or handed_on(f.args),
+        handed = declarations == "" and "void" or stub_args(f.args),
         more = declarations == "" and "" or ", " .. declarations,
         pass = names == "" and "" or ", " .. names,
-        first = first(f, "next_mpi", names), pfirst = first(f, "next_pmpi", names),
-        listed = listed(f, "next_mpi", names), plisted = listed(f, "next_pmpi", names),
-        act = listed(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
+        begin = stub_begin(f, "next_mpi", names), pbegin = stub_begin(f, "next_pmpi", names),
+        lists = pass_lists(f, "next_mpi", names), plists = pass_lists(f, "next_pmpi", names),
+        act = pass_lists(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
         quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
         user = moved.user, count = moved.count, packed = moved.packed,
       })
@@ -182,10 +185,8 @@ local function polls(f) return f.row.how == "poll" end
 local function acts(f) return not polls(f) end
 local function by_hand(f) return f.row.how == "own" end
 
--- The made calls of packed and staged rows.
-
--- The arguments that say what a buffer holds: the next of their kinds after it.
-local function operand(args, i)
+-- Returns a buffer with the arguments that describe it: the next count, displacements and type after it.
+local function buffer_args(args, i)
   local o = { buffer = args[i] }
   for k = i + 1, #args do
     local role = args[k].role
@@ -197,13 +198,12 @@ local function operand(args, i)
   return o
 end
 
--- Which buffer a message is received into.
+-- Returns the number of the argument that receives a message.
 local function receives_at(args)
   for i, a in ipairs(args) do if a.role == "out" or a.role == "inout" then return i end end
 end
 
--- The condition on which a call has nothing for stridec to do, as far as that is known without asking; "" where there is
--- none.
+-- Returns the condition under which stridec has nothing to do, as far as the arguments tell, or "".
 local function nothing_to_do(f)
   local args, checks, buffers, message = f.args, {}, 0, f.row.how == "packed"
   for _, a in ipairs(args) do
@@ -213,7 +213,7 @@ local function nothing_to_do(f)
   end
   for i, a in ipairs(args) do
     if BUFFER[a.role] then
-      local o = operand(args, i)
+      local o = buffer_args(args, i)
       local check = not o.type and ("host_surely(%s)"):format(a.name)
         or ("host_%s(%s, %s)"):format(message and "message" or "buffer", a.name, o.type.name)
       if f.row.how ~= "own" and buffers > 1 then check = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, check) end
@@ -223,12 +223,12 @@ local function nothing_to_do(f)
   return table.concat(checks, " && ")
 end
 
--- The same in a process without a driver, of messages: those of derived types may be stridec's, and what is received may be
--- a descriptor. What the MPI buffers never is.
+-- Returns that condition for messages in a process without a driver. stridec may serve derived types, and a receive may
+-- get an RTS; MPI_Bsend never sends one.
 local function nothing_in_host(f)
   local checks = {}
   for i, a in ipairs(f.args) do
-    local o = BUFFER[a.role] and operand(f.args, i)
+    local o = BUFFER[a.role] and buffer_args(f.args, i)
     local ask = a.role == "in" and makes_messages(f.args) and not f.name:lower():find "bsend" and "send"
       or a.role ~= "in" and takes_messages(f.args) and "receive"
     if o and ask then checks[#checks + 1] = ("filter_%s_ignores(%s, %s)"):format(ask, o.type.name, o.count.name) end
@@ -236,49 +236,51 @@ local function nothing_in_host(f)
   return #checks > 0 and table.concat(checks, " && ") or "true"
 end
 
-local function part(o)
+local function filter_part(o)
   if o.buffer.role == "in" then return "FILTER_OUT" end
   return (o.count.role == "counts" or o.buffer.marks:find "[*~#+=]") and "FILTER_MANY" or "FILTER_ONE"
 end
 
--- The same of collectives.
+-- Returns that condition for collectives in a process without a driver.
 local function nothing_to_pack(f)
   local checks = {}
   for i, a in ipairs(f.args) do
-    local o = BUFFER[a.role] and operand(f.args, i)
+    local o = BUFFER[a.role] and buffer_args(f.args, i)
     if o and o.type.role == "types" then return "filter_all_is_ignored()" end
     if o then
-      checks[#checks + 1] = ("filter_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name,
+      checks[#checks + 1] = ("filter_collective_ignores(%s, %s, %s)"):format(filter_part(o), o.type.name,
         o.count.role == "counts" and "FILTER_COUNTS" or o.count.name)
     end
   end
   return table.concat(checks, " && ")
 end
 
--- Of one with counts for each rank: the same behind the stub, without more than that is asked for.
-function listed(f, next, names)
+-- Returns code, run after the stub, that passes collectives with a list of counts to the MPI by that condition.
+function pass_lists(f, next, names)
   local checks, any = {}, false
   if not collects(f) or f.large or by_edges(f) then return "" end
   for i, a in ipairs(f.args) do
-    local o = BUFFER[a.role] and operand(f.args, i)
+    local o = BUFFER[a.role] and buffer_args(f.args, i)
     if o then
       local list = o.count.role == "counts"
-      local ask = not list and ("filter_collective_ignores(%s, %s, %s)"):format(part(o), o.type.name, o.count.name)
-        or ("filter_list_ignores(%s, ranks, %s, %s, %s)"):format(part(o), o.count.name,
-          o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name, o.type.role == "types" and o.type.name or "NULL")
+      local ask = not list
+        and ("filter_collective_ignores(%s, %s, %s)"):format(filter_part(o), o.type.name, o.count.name)
+        or ("filter_list_ignores(%s, ranks, %s, %s, %s)"):format(filter_part(o), o.count.name,
+          o.type.role == "types" and "MPI_DATATYPE_NULL" or o.type.name,
+          o.type.role == "types" and o.type.name or "NULL")
       if a.marks:find "@root" then ask = ("(!filter_at_root(root, comm) || %s)"):format(ask) end
       checks[#checks + 1] = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, ask)
       any = any or list
     end
   end
   if not any then return "" end
-  return ("    const int ranks = driver_absent() ? filter_ranks(comm) : -1;\n    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n")
-    :format(table.concat(checks, " && "), next, f.name, names)
+  return ("    const int ranks = driver_absent() ? filter_ranks(comm) : -1;\n" ..
+    "    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n"):format(table.concat(checks, " && "), next, f.name, names)
 end
 
--- What a stub begins with: such a call goes straight down, by a jump that leaves all arguments as they came: under another
--- MPI than the library's own they are of other types. Where a blocking receive has ended, a freed one may have, too.
-function first(f, next, names)
+-- Returns the first lines of a stub. They pass a call to the MPI by a jump. A jump does not change the arguments,
+-- which have other types under another MPI. After a blocking receive, freed receives may have completed too.
+function stub_begin(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "start" then check = "!interpose_pending() && !receive_gate_on()"
@@ -287,8 +289,8 @@ function first(f, next, names)
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"
   elseif f.row.quick then
-    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n%s"):format(next == "next_pmpi" and "P" or "", f.name, names,
-      quick(f, next, names))
+    return ("    if (!driver_absent()) return hosted_%s%s(%s);\n%s"):format(next == "next_pmpi" and "P" or "", f.name,
+      names, quick(f, next, names))
   elseif f.row.when == "host" then
     check = check == "" and f.row.unless or ("(driver_absent() || (%s)) && %s"):format(check, f.row.unless)
   elseif collects(f) then
@@ -299,7 +301,7 @@ function first(f, next, names)
     check = "driver_absent()" .. (takes_messages(f.args) and not receives_at(f.args) and " && !rts_armed()" or "")
   else
     local into = takes_messages(f.args) and receives_at(f.args)
-    local count = into and operand(f.args, into).count
+    local count = into and buffer_args(f.args, into).count
     if count then check = ("rts_ignore(%s) && %s"):format(count.name, check) end
     if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
     else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
@@ -311,7 +313,8 @@ function first(f, next, names)
   end
   local down = ("%s.%s(%s)"):format(next, f.name, names)
   if f.row.how ~= "own" or not received then return ("    if (%s) return %s;\n"):format(check, down) end
-  return ("    if (%s) {\n        int rc = %s;\n        interpose_poll();\n        return rc;\n    }\n"):format(check, down)
+  return ("    if (%s) {\n        int rc = %s;\n        interpose_poll();\n        return rc;\n    }\n")
+    :format(check, down)
 end
 
 local WAYS = { ["in"] = "ARG_IN", out = "ARG_OUT", inout = "ARG_INOUT" }
@@ -324,7 +327,8 @@ local function args_text(o, flat)
   for mark in o.buffer.marks:gmatch "[*~#+=>?]" do flags[#flags + 1] = MARKS[mark] end
   local at = o.buffer.marks:match "@%l+"
   if at then flags[#flags + 1] = MARKS[at] end
-  local fields = { (".flags = %s"):format(table.concat(flags, " | ")), (".buf = (void *)(uintptr_t)%s"):format(o.buffer.name) }
+  local fields = { (".flags = %s"):format(table.concat(flags, " | ")),
+    (".buf = (void *)(uintptr_t)%s"):format(o.buffer.name) }
   local function field(text, ...) fields[#fields + 1] = text:format(...) end
   if not o.count then field(".count = 1")
   elseif o.count.role == "counts" then field(".counts = %s, .counts_wide = %s", o.count.name, o.count.wide and 1 or 0)
@@ -347,13 +351,13 @@ local CLOSE = {
 }
 
 local BY_EDGES = {
-  none = "    if (neighbor_topology_take(&o)) return neighbor_topology_run(&o);\n",
-  request = "    if (neighbor_topology_take_later(&o)) return neighbor_topology_begin(&o, request);\n",
-  persistent = "    if (neighbor_topology_take(&o)) return neighbor_topology_init(&o, request);\n",
+  none = "    if (neighbor_blocking_take(&o)) return neighbor_blocking_run(&o);\n",
+  request = "    if (neighbor_nonblocking_take(&o)) return neighbor_nonblocking_begin(&o, request);\n",
+  persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_init(&o, request);\n",
 }
 
--- The small form by the large one, where the MPI's own is wrong (args.h).
-local function widened(f)
+-- Writes the small form by means of the large one: a workaround (DEGREES_SWAPPED in args.h).
+local function write_widened(f)
   local names = {}
   for i, a in ipairs(f.args) do
     names[i] = a.role == "counts" and (a.name == "sendcounts" and "w.to" or "w.from") or a.name
@@ -371,15 +375,15 @@ int call_$name(const struct next *next, $declarations)
 ]], { name = f.name, large = f.name .. "_c", declarations = join(f.args, "text"), names = table.concat(names, ", ") })
 end
 
-local function made(f)
-  local args, operands, texts, down = f.args, {}, {}, {}
+local function write_call(f)
+  local args, buffer_list, texts, down = f.args, {}, {}, {}
   local replaced, names = {}, {}
   for i, a in ipairs(args) do
     names[a.role] = a.name
     if BUFFER[a.role] then
-      local o = operand(args, i)
-      local at = #operands
-      operands[#operands + 1], texts[#texts + 1] = o, args_text(o, f.row.flat)
+      local o = buffer_args(args, i)
+      local at = #buffer_list
+      buffer_list[#buffer_list + 1], texts[#texts + 1] = o, args_text(o, f.row.flat)
       replaced[a.name] = ("o.of[%d].use"):format(at)
       if f.row.how == "packed" or f.row.flat then
         if o.count.role == "count" then
@@ -404,7 +408,7 @@ local function made(f)
 int call_$name(const struct next *next, $declarations)
 {
     struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
-$operands    } };
+$buffers    } };
 $own$edges    int rc = $open;
     if (rc == ARGS_NONE) return $none;
     if (rc != MPI_SUCCESS) return rc;
@@ -412,26 +416,29 @@ $brings    rc = next->$name($down);
     return $close;
 }
 ]], {
-    name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #operands,
+    name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #buffer_list,
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
-    comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", operands = table.concat(texts),
+    comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "args_await(&o, next->%s(%s), request)" or "next->%s(%s)"):format(f.name, join(args, "name")),
+    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or "next->%s(%s)")
+      :format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)
-      and "    args_bring(&o, target_count, target_datatype);\n" or "",
+      and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
-    sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest" or "",
-    receives = names_of.source and (", .receives = true, .source = source, .tag = %s"):format(names_of.recvtag and "recvtag" or "tag") or "",
-    -- What is read from nobody must stay as it was.
+    sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest"
+      or "",
+    receives = names_of.source and (", .receives = true, .source = source, .tag = %s")
+      :format(names_of.recvtag and "recvtag" or "tag") or "",
+    -- A read from MPI_PROC_NULL must not change the buffer.
     open = one_sided and "target_rank == MPI_PROC_NULL ? ARGS_NONE : args_open(&o)" or "args_open(&o)",
     close = CLOSE[keep] or ("args_close(&o, rc, %s)"):format(partial and "s" or "NULL"),
   })
 end
 
--- MPICH 4.0 declares the list without const.
+-- Workaround (MPICH 4.0): the list is declared without const.
 local PARTITION_LIST = [[
 typedef __typeof__(_Generic(&MPI_Pready_list, int (*)(int, int *, MPI_Request): (int *)0, default: (const int *)0))
     partition_list;
@@ -451,7 +458,10 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/neighbor_topology.h"\n#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+  io.write('#include "collective/neighbor_topology.h"\n#include "device/host_range.h"\n',
+           '#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n#include "next.h"\n',
+           '#include "node/segment.h"\n#include "collective/args.h"\n#include "datatype/type_filter.h"\n',
+           '#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
            "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
@@ -464,10 +474,10 @@ elseif what == "stubs.c" then
     local wide = f.row.degrees and not f.large and has["MPI_" .. f.name .. "_c"]
     if wide then
       io.write "\n#ifdef DEGREES_SWAPPED"
-      widened(f)
+      write_widened(f)
       io.write "#else"
     end
-    if f.row.how == "packed" or f.row.how == "staged" then made(f) end
+    if f.row.how == "packed" or f.row.how == "staged" then write_call(f) end
     if wide then io.write "#endif\n" end
   end
   each([[
@@ -481,20 +491,20 @@ static inline __attribute__((always_inline)) int enter_$name(const struct next *
 }
 $act int act_$name($declarations)
 {
-$listed    return enter_$name(&next_mpi$pass);
+$lists    return enter_$name(&next_mpi$pass);
 }
 $act int act_P$name($declarations)
 {
-$plisted    return enter_$name(&next_pmpi$pass);
+$plists    return enter_$name(&next_pmpi$pass);
 }
 $hosted
 EXPORT int $symbol($handed)
 {
-$first    return act_$name($names);
+$begin    return act_$name($names);
 }
 EXPORT int P$symbol($handed)
 {
-$pfirst    return act_P$name($names);
+$pbegin    return act_P$name($names);
 }
 ]], acts)
   each([[

@@ -1,14 +1,12 @@
-/* wait.c: completing requests (completion_set.h). */
+/* wait.c: completes requests (completion_set.h). */
 #include "base/backoff.h"
 #include "next.h"
 #include "request/completion_set.h"
 #include "request/light_request.h"
 
-/*
- * Where there are none but watched receives (light_request.h), which is what a process without GPUs mostly has.
- */
+/* The path for light requests alone (light_request.h), which is usual in processes without GPUs. */
 
-static int wait_watched(const struct next *next, MPI_Request *request, MPI_Status *status)
+static int wait_light(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
     struct light_request w;
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
@@ -21,14 +19,14 @@ static int wait_watched(const struct next *next, MPI_Request *request, MPI_Statu
     return rc;
 }
 
-#define WATCHED_AT_ONCE 32
+#define LIGHT_MAX 32
 
-static int waitall_watched(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
+static int waitall_light(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct light_request w[WATCHED_AT_ONCE];
-    MPI_Request of[WATCHED_AT_ONCE];
-    MPI_Status own[WATCHED_AT_ONCE], *s = statuses == MPI_STATUSES_IGNORE ? own : statuses;
-    int at[WATCHED_AT_ONCE], n = 0;
+    struct light_request w[LIGHT_MAX];
+    MPI_Request of[LIGHT_MAX];
+    MPI_Status own[LIGHT_MAX], *s = statuses == MPI_STATUSES_IGNORE ? own : statuses;
+    int at[LIGHT_MAX], n = 0;
     bool failed = false;
     for (int i = 0; i < count; i++)
         if (light_request_take(requests[i], &w[n])) of[n] = requests[i], at[n++] = i;
@@ -54,7 +52,7 @@ static int waitall_watched(const struct next *next, int count, MPI_Request reque
 int call_Wait(const struct next *next, MPI_Request *request, MPI_Status *status)
 {
     struct completion_set f;
-    if (light_request_alone()) return wait_watched(next, request, status);
+    if (light_request_alone()) return wait_light(next, request, status);
     if (!completion_set_open(&f, 1, request, status)) return next->Wait(request, status);
     for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
     int rc = next->Wait(request, f.statuses);
@@ -74,8 +72,8 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
 int call_Waitall(const struct next *next, int count, MPI_Request requests[], MPI_Status statuses[])
 {
     struct completion_set f;
-    if (light_request_alone() && count > 0 && count <= WATCHED_AT_ONCE && requests)
-        return waitall_watched(next, count, requests, statuses);
+    if (light_request_alone() && count > 0 && count <= LIGHT_MAX && requests)
+        return waitall_light(next, count, requests, statuses);
     if (!completion_set_open(&f, count, requests, statuses)) return next->Waitall(count, requests, statuses);
     for (unsigned spins = 0; !completion_set_step(&f); spins++) backoff(spins);
     int rc = next->Waitall(count, requests, f.statuses);
@@ -95,15 +93,15 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
     return rc;
 }
 
-/* The MPI takes no notice of receives whose messages are here already (record_holds): calls that ask for any of several
- * are told of these first. */
-static int held_from(int at, int count, const MPI_Request requests[])
+/* Returns the first request from `at` on whose message has arrived already (record_holds), else count. The MPI does
+ * not know about it, so calls for any of several report it first. */
+static int next_held(int at, int count, const MPI_Request requests[])
 {
     while (requests && at < count && !record_holds(requests[at])) at++;
     return requests ? at : count;
 }
 
-/* MPI_Waitany, where the MPI alone would not come to an end. */
+/* Waits by polling, because the MPI's MPI_Waitany would wait without stridec's progress. */
 static int wait_any(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *index,
                     MPI_Status *s)
 {
@@ -118,11 +116,11 @@ static int wait_any(const struct next *next, const struct completion_set *f, MPI
 int call_Waitany(const struct next *next, int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     struct completion_set f;
-    int held = held_from(0, count, requests);
+    int held = next_held(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!completion_set_open(&f, count, requests, s)) return next->Waitany(count, requests, index, status);
     if (held < count) return completion_set_one(&f, *index = held, s, MPI_SUCCESS);
-    *index = MPI_UNDEFINED;   /* as it stays where an argument is refused */
+    *index = MPI_UNDEFINED;   /* stays so if the MPI refuses an argument */
     int rc = wait_any(next, &f, requests, index, s);
     return completion_set_one(&f, *index, s, rc);
 }
@@ -130,7 +128,7 @@ int call_Waitany(const struct next *next, int count, MPI_Request requests[], int
 int call_Testany(const struct next *next, int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
     struct completion_set f;
-    int held = held_from(0, count, requests);
+    int held = next_held(0, count, requests);
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     if (!completion_set_open(&f, count, requests, s)) return next->Testany(count, requests, index, flag, status);
     if (held < count) return *flag = 1, completion_set_one(&f, *index = held, s, MPI_SUCCESS);
@@ -140,10 +138,10 @@ int call_Testany(const struct next *next, int count, MPI_Request requests[], int
     return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
 }
 
-static int held_some(int count, const MPI_Request requests[], int indices[])
+static int list_held(int count, const MPI_Request requests[], int indices[])
 {
     int n = 0;
-    for (int at = held_from(0, count, requests); at < count; at = held_from(at + 1, count, requests)) indices[n++] = at;
+    for (int at = next_held(0, count, requests); at < count; at = next_held(at + 1, count, requests)) indices[n++] = at;
     return n;
 }
 
@@ -162,7 +160,7 @@ int call_Waitsome(const struct next *next, int incount, MPI_Request requests[], 
                   MPI_Status statuses[])
 {
     struct completion_set f;
-    int n = held_some(incount, requests, indices);
+    int n = list_held(incount, requests, indices);
     if (!completion_set_open(&f, incount, requests, statuses))
         return next->Waitsome(incount, requests, outcount, indices, statuses);
     if (n) return completion_set_some(&f, *outcount = n, indices, MPI_SUCCESS);
@@ -174,7 +172,7 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
                   MPI_Status statuses[])
 {
     struct completion_set f;
-    int n = held_some(incount, requests, indices);
+    int n = list_held(incount, requests, indices);
     if (!completion_set_open(&f, incount, requests, statuses))
         return next->Testsome(incount, requests, outcount, indices, statuses);
     if (n) return completion_set_some(&f, *outcount = n, indices, MPI_SUCCESS);
@@ -188,7 +186,7 @@ static void step_each(int count, const MPI_Request requests[])
     for (int i = 0; record_defers() && requests && i < count; i++) record_step(requests[i]);
 }
 
-/* A request that is seen to be complete has its data in place, though it is not freed yet. */
+/* Unpacks the data of a request that is reported as complete, though it is not freed yet. */
 static void finish_seen(struct completion *c, MPI_Request request, MPI_Status *status)
 {
     struct record *r = record_take(request);
@@ -214,7 +212,7 @@ int call_Request_get_status_any(const struct next *next, int count, const MPI_Re
 {
     struct completion c = {0};
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int held = held_from(0, count, requests);
+    int held = next_held(0, count, requests);
     step_each(count, requests);
     int rc = held < count ? MPI_SUCCESS : next->Request_get_status_any(count, requests, index, flag, s);
     if (held < count) *index = held, *flag = 1;
@@ -241,7 +239,7 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
     struct completion c = {0};
     struct completion_set f;
     completion_set_room(&f, incount, statuses);
-    int held = held_some(incount, requests, indices);
+    int held = list_held(incount, requests, indices);
     step_each(incount, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
     if (held) *outcount = held;
@@ -252,7 +250,7 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
 }
 #endif
 
-/* What is here can't be cancelled, nor can collectives. */
+/* Ignores requests whose message has arrived, and collectives: neither can be cancelled. */
 int call_Cancel(const struct next *next, MPI_Request *request)
 {
     return request && (record_holds(*request) || record_deferred(*request)) ? MPI_SUCCESS : next->Cancel(request);

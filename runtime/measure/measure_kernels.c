@@ -1,5 +1,5 @@
-/* measure_kernels.c: the search of `stridec tune` for kernels that are quicker than the model's: all candidates of a
- * few layouts of each family, compiled ahead in threads, verified, timed in turns. */
+/* measure_kernels.c: searches kernels that are quicker than the model's, for `stridec tune`. Compiles all candidates
+ * of a few layouts of each family in threads, verifies them, and times them in turns. */
 #include "kernel/kernel_internal.h"
 #include "kernel/kernel_knobs.h"
 #include "timing.h"
@@ -8,19 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORTH 0.97        /* a row is written for what takes less than this of the model's time */
+#define WORTH 0.97        /* a row needs a time below this share of the model's */
 #define FINALISTS 5
-#define ROUNDS 3          /* of all, then of the finalists */
-#define CALLS 5           /* a round, behind one that is not timed */
+#define ROUNDS 3          /* of all candidates, then of the finalists */
+#define CALLS 5           /* a round, after one that is not timed */
 #define FINAL_CALLS 15
 #define QUICK_CANDIDATES 2
 
 static const int64_t blocks[] = {4, 8, 16, 32, 64, 128, 512};
 static const int64_t sizes[] = {65536, 1048576, 4194304, 67108864};
 
-/* --- layouts: each function makes one of about so many packed bytes --- */
+/* --- layouts: each function makes one of about `bytes` packed bytes --- */
 
-/* Records {double, int, int, char} of 24 bytes, 17 of them used. */
+/* Makes records {double, int, int, char} of 24 bytes, 17 of them used. */
 static struct tree *records(int64_t unused, int64_t bytes, struct reason *why)
 {
     (void)unused;
@@ -34,7 +34,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-/* Single blocks with gaps of up to four of them. */
+/* Makes single blocks whose starts are 1 to 4 block lengths apart. */
 static struct tree *gather(int64_t block, int64_t bytes, struct reason *why)
 {
     int64_t count = bytes / block, *at = malloc((size_t)count * sizeof *at), end = 0;
@@ -45,7 +45,7 @@ static struct tree *gather(int64_t block, int64_t bytes, struct reason *why)
     return t;
 }
 
-/* Blocks of 1 to 64 units, 32 on average. */
+/* Makes blocks of 1 to 64 units, 32 on average. */
 static struct tree *runs(int64_t unit, int64_t bytes, struct reason *why)
 {
     int64_t count = bytes / unit / 32, end = 0;
@@ -61,7 +61,7 @@ static struct tree *runs(int64_t unit, int64_t bytes, struct reason *why)
     return t;
 }
 
-/* A list beside a column. */
+/* Makes a list of blocks and a column. */
 static struct tree *beside(int64_t block, int64_t bytes, struct reason *why)
 {
     struct tree *part[2] = {gather(block, bytes / 2, why), tune_column(4 * block, bytes / 2, why)};
@@ -73,7 +73,7 @@ struct row {
     int64_t block, bytes;
 };
 
-/* Beside the grid of columns. Within a family in the order that tune_knobs_add wants. */
+/* The layouts besides columns; in each family in the order that tune_knobs_add needs. */
 static const struct row others[] = {
     {records, 0, 65536}, {records, 0, 1048576}, {records, 0, 16777216},
     {runs, 8, 65536}, {runs, 8, 1048576}, {runs, 8, 16777216},
@@ -83,7 +83,7 @@ static const struct row others[] = {
 };
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
-/* All rows to measure; *n of them. malloc'd. */
+/* Returns the rows to measure, *n of them; the caller frees them. */
 static struct row *plan(bool quick, int *n)
 {
     struct row *rows = malloc((LENGTH(blocks) * LENGTH(sizes) + LENGTH(others)) * sizeof *rows);
@@ -98,10 +98,10 @@ static struct row *plan(bool quick, int *n)
 
 /* --- candidates of a layout --- */
 
-/* The candidate 0 is the model's own choice. Others have settings for the directions that have so many. */
+/* Candidate 0 is the model's choice. The others have settings for one direction or both. */
 struct candidate {
     const char *knobs[2];
-    bool wrong;             /* not compiled, or moved other bytes */
+    bool wrong;             /* does not compile, or moves other bytes */
     double us[2];
 };
 
@@ -159,13 +159,13 @@ static bool verify(struct contest *c)
 
 /* --- timing --- */
 
-/* Takes part in a direction: not wrong, and not the model's under another number. */
+/* Returns true if a candidate competes in a direction: it is right, and differs from the model's. */
 static bool competes(const struct contest *c, int i, int way)
 {
     return i == 0 || (!c->candidate[i].wrong && c->candidate[i].knobs[way]);
 }
 
-/* The median times of these candidates in a direction, in turns, so that what drifts drifts for all. */
+/* Finds the candidates' median times in a direction. They take turns, so that drift affects all alike. */
 static bool time_some(struct contest *c, int way, const int some[], int n, int calls)
 {
     double (*us)[ROUNDS * FINAL_CALLS] = malloc((size_t)n * sizeof *us);
@@ -183,14 +183,14 @@ static bool time_some(struct contest *c, int way, const int some[], int n, int c
     return ok;
 }
 
-/* The quickest in a direction, 0 unless another is worth a row; -1 where it failed. */
+/* Returns the quickest in a direction, 0 if none is worth a row, or -1 on failure. */
 static int winner(struct contest *c, int way)
 {
     int *some = malloc((size_t)c->n * sizeof *some), n = 0, best = 0;
     for (int i = 0; some && i < c->n; i++)
         if (competes(c, i, way)) some[n++] = i;
     bool ok = some && time_some(c, way, some, n, CALLS);
-    /* The model's stays at the front; the best of the rest follow. */
+    /* Sorts the best behind the model's, which stays in front. */
     for (int i = 1; ok && i < n && i <= FINALISTS; i++)
         for (int j = i + 1; j < n; j++)
             if (c->candidate[some[j]].us[way] < c->candidate[some[i]].us[way]) {
@@ -236,12 +236,12 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     struct reason why;
     struct layout *l = tune_layout(row->make(row->block, row->bytes, &why));
     struct contest c = {.call = {.device = d, .stream = s}};
-    struct typed_buffer *p = &c.call.parcel;
+    struct typed_buffer *p = &c.call.buffer;
     struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = -1;
     if (user) {
         c.kernel = l->kernel;
-        *p = tune_parcel(&transport_device, l, d, user);
+        *p = tune_buffer(&transport_device, l, d, user);
         if (p->transport->acquire(p)) rc = compete(t, &c, quick);
     }
     for (int way = 0; way < 2; way++)

@@ -1,5 +1,5 @@
-/* measure_pipeline.c: timing messages in chunks for `stridec tune`, between ranks 0 and 1: how long chunks are best,
- * how many at a time, in which memory, and from which length on all that is worth its while. */
+/* measure_pipeline.c: times messages in chunks between ranks 0 and 1, for `stridec tune`. Finds the chunk length, the
+ * depth, the kind of memory, and the least message that gains. */
 #include "protocol/pipeline.h"
 #include "protocol/pipeline_send.h"
 #include "protocol/placement.h"
@@ -11,22 +11,22 @@
 #define TAG 0
 #define BLOCK 64
 #define NEVER ((int64_t)1 << 30)   /* longer messages go whole anyway */
-#define WORTH 0.95                 /* of the whole message's time: two runs may differ by so much */
+#define WORTH 0.95                 /* of the whole message's time: two runs may differ by that much */
 
 static const int64_t chunks[] = {1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21}, depths[] = {2, 4, 8, 16};
 static const int64_t lengths[] = {1 << 24, 1 << 23, 1 << 22, 1 << 21, 1 << 20, 1 << 19, 1 << 18, 1 << 17};
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
-/* Both ranks go through the same points: what is chosen by times is rank 0's choice, which it tells. */
-struct link {
+/* Both ranks measure the same points; rank 0 sends its times, which decide. */
+struct rank_pair {
     struct device *device;
     int rank, other;
-    struct layout *layout;    /* of the point; NULL where it can't be had */
+    struct layout *layout;    /* of the point; NULL if unavailable */
     struct pool_buffer *user;
     bool whole;               /* the message is not cut */
 };
 
-static struct typed_buffer *parcel(struct link *l)
+static struct typed_buffer *open_buffer(struct rank_pair *l)
 {
     struct typed_buffer *p = NULL;
     struct location w = {.device = l->device};
@@ -35,28 +35,28 @@ static struct typed_buffer *parcel(struct link *l)
                                                                                                                  : NULL;
 }
 
-/* The other rank is told also where nothing can be sent. */
-static bool give_whole(struct link *l)
+/* Packs and sends; sends an empty message on failure, because the other rank waits for one. */
+static bool give_whole(struct rank_pair *l)
 {
-    struct typed_buffer *p = parcel(l);
+    struct typed_buffer *p = open_buffer(l);
     bool ok = p && typed_buffer_pack(p, MPI_COMM_SELF) == MPI_SUCCESS;
     PMPI_Send(ok ? p->address : NULL, ok ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
     typed_buffer_close(p);
     return ok;
 }
 
-static bool take_whole(struct link *l)
+static bool take_whole(struct rank_pair *l)
 {
     MPI_Status status;
-    struct typed_buffer *p = parcel(l);
+    struct typed_buffer *p = open_buffer(l);
     int rc = PMPI_Recv(p ? p->address : NULL, p ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
-    bool ok = p && rc == MPI_SUCCESS && wire_received(&status) == p->bytes &&
+    bool ok = p && rc == MPI_SUCCESS && mpi_bytes_received(&status) == p->bytes &&
               typed_buffer_unpack(p, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     typed_buffer_close(p);
     return ok;
 }
 
-static bool give_chunks(struct link *l)
+static bool give_chunks(struct rank_pair *l)
 {
     static const struct rts none;
     struct pipeline_send *o = pipeline_send_to(l->other, l->layout, (struct location){.device = l->device},
@@ -67,33 +67,33 @@ static bool give_chunks(struct link *l)
     return ok;
 }
 
-static bool take_chunks(struct link *l)
+static bool take_chunks(struct rank_pair *l)
 {
     struct rts d;
-    struct rndv_recvs pulls = {0};
+    struct rndv_recvs recvs = {0};
     MPI_Status status;
-    struct typed_buffer *p = parcel(l);
+    struct typed_buffer *p = open_buffer(l);
     PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
-    bool ok = p && pipeline_named(&d) && rndv_recv_add(&pulls, &d, NULL, p, &status) == MPI_SUCCESS;
-    if (rndv_recvs_run(&pulls)) ok = false;
+    bool ok = p && pipeline_named(&d) && rndv_recv_add(&recvs, &d, NULL, p, &status) == MPI_SUCCESS;
+    if (rndv_recvs_run(&recvs)) ok = false;
     typed_buffer_close(p);
     return ok;
 }
 
-static bool give(void *link)
+static bool give(void *pair)
 {
-    struct link *l = link;
+    struct rank_pair *l = pair;
     return l->whole ? give_whole(l) : give_chunks(l);
 }
 
-static bool take(void *link)
+static bool take(void *pair)
 {
-    struct link *l = link;
+    struct rank_pair *l = pair;
     return l->whole ? take_whole(l) : take_chunks(l);
 }
 
-/* Half a round trip, the same on both; negative where one failed. */
-static double exchange(struct link *l)
+/* Returns half a round trip, the same on both ranks; negative on failure. */
+static double exchange(struct rank_pair *l)
 {
     double median = tune_exchange(l->rank, (double)l->layout->size, give, take, l);
     if (l->rank == 0) PMPI_Send(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD);
@@ -101,8 +101,8 @@ static double exchange(struct link *l)
     return median;
 }
 
-/* By these settings, or whole. */
-static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline *p)
+/* Returns the time with these settings, or of a whole message if p is NULL; negative on failure. */
+static double time_of(struct rank_pair *l, int64_t bytes, const struct tune_pipeline *p)
 {
     struct reason why;
     l->whole = !p;
@@ -119,8 +119,8 @@ static double time_of(struct link *l, int64_t bytes, const struct tune_pipeline 
     return us;
 }
 
-/* The best of some values of a setting. False where none can be had. */
-static bool choose(struct link *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[],
+/* Sets *field to the best of the values. Returns false if none can be measured. */
+static bool choose(struct rank_pair *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[],
                    int n)
 {
     double best = -1;
@@ -134,8 +134,8 @@ static bool choose(struct link *l, int64_t bytes, struct tune_pipeline *p, int64
     return best >= 0;
 }
 
-/* From the longest down, until a whole message does as well. */
-static int64_t threshold(struct link *l, const struct tune_pipeline *p, int64_t longest)
+/* Returns the least length that gains by chunks; goes down from the longest until one does not. */
+static int64_t threshold(struct rank_pair *l, const struct tune_pipeline *p, int64_t longest)
 {
     int64_t least = NEVER;
     for (int i = 0; i < LENGTH(lengths); i++) {
@@ -149,7 +149,7 @@ static int64_t threshold(struct link *l, const struct tune_pipeline *p, int64_t 
 
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
 {
-    struct link l = {.device = d, .rank = rank, .other = 1 - rank};
+    struct rank_pair l = {.device = d, .rank = rank, .other = 1 - rank};
     struct tune_pipeline p = TUNE_PIPELINE_USUAL;
     int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
     int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);

@@ -1,5 +1,5 @@
-/* measure_zerocopy.c: timing links for `stridec tune`: whole offered messages and kernels that read the other rank's
- * memory, between ranks 0 and 1; and many layouts in one launch. */
+/* measure_zerocopy.c: times zero-copy for `stridec tune`. Ranks 0 and 1 exchange rendezvous messages and read each
+ * other's memory; one rank times many layouts in one launch. */
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
 #include "protocol/rndv_recv.h"
@@ -8,16 +8,15 @@
 #include "timing.h"
 #include <string.h>
 
-/* Moves on a stream, waited for. */
 struct moves {
-    struct device *device;   /* entered */
+    struct device *device;   /* entered (device_enter) */
     struct stream *stream;
     const struct typed_copy_job *job;
     int n;
-    bool apart;              /* a launch each */
+    bool apart;              /* one launch a job */
 };
 
-static double once_moved(void *arg)
+static double move_once(void *arg)
 {
     struct moves *m = arg;
     struct typed_copy_batch batch = {0};
@@ -42,76 +41,74 @@ static struct typed_copy_job job_of(const struct layout *l, uint64_t from, uint6
     return (struct typed_copy_job){.from = side_of(l, from), .to = side_of(l, to), .bytes = l->size};
 }
 
-/*
- * Two ranks.
- */
+/* Two ranks. */
 
 #define TAG 0
-#define ROUNDS 1000   /* of trying each other's memory */
+#define ROUNDS 1000   /* attempts to access each other's memory */
 
 struct pair {
     struct device *device;
     struct stream *stream;
     struct peer *peer;
     int rank, other;
-    struct layout *layout;   /* of the point; NULL where it can't be had */
+    struct layout *layout;   /* of the point; NULL if unavailable */
     struct pool_buffer *user;
 };
 
-static struct rndv_send *offer(struct pair *p)
+static struct rndv_send *post_send(struct pair *p)
 {
     struct rndv_send_site site = {.feeds = true};
     return rndv_send_to(p->peer, p->layout, p->device, (void *)(uintptr_t)p->user->address, 1, &site);
 }
 
-/* Until each rank has shown that it can read the other's memory. */
-static bool acquainted(struct pair *p)
+/* Exposes messages until each rank can read the other's memory. Returns false if that fails. */
+static bool access_ready(struct pair *p)
 {
     bool ready = false;
     if (!tune_both(p->rank, p->peer && p->layout)) return false;
     for (int i = 0; i < ROUNDS && !ready; i++) {
-        struct rndv_send *o = offer(p);
+        struct rndv_send *o = post_send(p);
         if (o) rndv_send_withdraw(o);
-        ipc_cache_try(p->peer, p->device);
+        ipc_cache_probe(p->peer, p->device);
         ready = tune_both(p->rank, o != NULL);
     }
     return ready;
 }
 
-/* The other rank is told also where nothing can be offered. */
+/* Sends an RTS, an empty one if no slot can be had: the other rank waits for it. */
 static bool give(void *pair)
 {
     struct pair *p = pair;
     static const struct rts none;
-    struct rndv_send *o = offer(p);
+    struct rndv_send *o = post_send(p);
     PMPI_Send(o ? rndv_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
     bool fed = o && rndv_send_feed(o) == 0;
     return o && rndv_send_end(o) == 0 && fed;
 }
 
-/* False where it came another way as well. */
+/* Returns false if the payload came by the fallback copy. */
 static bool take(void *pair)
 {
     struct pair *p = pair;
     struct rts d;
-    struct rndv_recvs pulls = {0};
+    struct rndv_recvs recvs = {0};
     MPI_Status status;
     uint32_t refusals = atomic_load(&p->peer->file->refusals);
     PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
     if (!d.bytes) return false;
-    struct typed_buffer *to = typed_buffer_bare(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
-    bool ok = to && rndv_recv_add_told(&pulls, &d, NULL, to, &status) == MPI_SUCCESS && rndv_recvs_run(&pulls) == 0;
+    struct typed_buffer *to = typed_buffer_new(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
+    bool ok = to && rndv_recv_add_told(&recvs, &d, NULL, to, &status) == MPI_SUCCESS && rndv_recvs_run(&recvs) == 0;
     typed_buffer_close(to);
     return ok && refusals == atomic_load(&p->peer->file->refusals);
 }
 
-/* What rank 0 needs to read rank 1's buffer. */
-struct window {
-    struct ipc_export allocation;   /* span 0: it can't be shared */
+/* Rank 1's buffer, for rank 0 to read. */
+struct remote_buffer {
+    struct ipc_export allocation;   /* span is 0 if it can't be shared */
     uint64_t user;
 };
 
-static double time_window(struct pair *p, const struct window *w)
+static double time_remote(struct pair *p, const struct remote_buffer *w)
 {
     const struct ipc_export *e = &w->allocation;
     struct slot s = {.handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
@@ -120,15 +117,15 @@ static double time_window(struct pair *p, const struct window *w)
     if (!i) return -1;
     struct typed_copy_job job = job_of(p->layout, address, p->user->address);
     struct moves m = {p->device, p->stream, &job, 1, false};
-    double us = tune_repeat(once_moved, &m);
+    double us = tune_repeat(move_once, &m);
     ipc_cache_put(i);
     return us;
 }
 
-/* Rank 0 reads, while rank 1 waits. */
+/* Times reads by rank 0, while rank 1 waits. */
 static double time_read(struct pair *p)
 {
-    struct window w;
+    struct remote_buffer w;
     double us = 0;
     memset(&w, 0, sizeof w);
     w.user = p->user->address;
@@ -137,7 +134,7 @@ static double time_read(struct pair *p)
         PMPI_Send(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
     } else {
         PMPI_Recv(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        us = time_window(p, &w);
+        us = time_remote(p, &w);
     }
     return tune_both(p->rank, us >= 0) ? us : -1;
 }
@@ -172,7 +169,7 @@ static void set(struct tune_grid *g, const struct tune_points *points, int block
 static bool measure_point(struct tune_table *t, struct pair *p, const struct tune_points *points, int block, int size)
 {
     pair_open(p, points->block[block], points->bytes[size]);
-    bool ok = acquainted(p);
+    bool ok = access_ready(p);
     double exchange = ok ? tune_exchange(p->rank, (double)p->layout->size, give, take, p) : -1;
     double read = exchange >= 0 ? time_read(p) : -1;
     pair_close(p);
@@ -203,9 +200,7 @@ int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_poin
     return rc;
 }
 
-/*
- * Many layouts.
- */
+/* Many layouts. */
 
 #define BLOCK 64
 #define JOBS_MAX 64
@@ -218,7 +213,7 @@ static const struct {
     {2, 1, {1, 26}, {4096}},
 };
 
-/* The jobs of m, both ways. */
+/* Times the jobs of m in one launch, and in one launch each. */
 static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int row, int size)
 {
     static const enum tune_curve curves[2] = {TUNE_FUSED, TUNE_APART};
@@ -226,14 +221,13 @@ static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int r
     for (int c = 0; c < 2; c++) {
         struct tune_grid *g = &t->grid[curves[c]];
         m->apart = c == 1;
-        g->us[row][size] = tune_repeat(once_moved, m);
+        g->us[row][size] = tune_repeat(move_once, m);
         g->block[row] = m->n, g->bytes[size] = bytes;
         if (g->us[row][size] < 0) return false;
     }
     return true;
 }
 
-/* The rows of one size. */
 static bool time_size(struct tune_table *t, struct moves *m, bool quick, int size)
 {
     struct reason why;

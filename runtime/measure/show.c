@@ -1,4 +1,4 @@
-/* show.c: what a tuned table makes of messages, for people. */
+/* show.c: prints how messages travel by a tuned table. */
 #include "show.h"
 #include "datatype/layout.h"
 #include "datatype/type_filter.h"
@@ -6,23 +6,23 @@
 #include "timing.h"
 #include "tune/verdict.h"
 
-static bool goes_direct(const struct tune_verdict *v, const struct tune_message *m, bool near)
+static bool goes_direct(const struct tune_verdict *v, const struct tune_message *m, bool same_node)
 {
-    return near && v->direct && m->bytes >= RNDV_MIN;
+    return same_node && v->direct && m->bytes >= RNDV_MIN;
 }
 
-static void show_grid(const struct tune_table *t, bool aware, bool near)
+static void show_grid(const struct tune_table *t, bool aware, bool same_node)
 {
     const struct tune_points *points = tune_points(false);
     printf("\nchoice %swith an MPI that is %sCUDA-aware; columns: packed bytes, rows: block length\n%10s",
-           near ? "between ranks of a node, " : "", aware ? "" : "not ", "");
+           same_node ? "between ranks of a node, " : "", aware ? "" : "not ", "");
     for (int j = 0; j < points->sizes; j++) printf(" %9.0f", points->bytes[j]);
     for (int i = 0; i < points->blocks; i++) {
         printf("\n%10.0f", points->block[i]);
         for (int j = 0; j < points->sizes; j++) {
             struct tune_message m = {.aware = aware, .block = points->block[i], .bytes = points->bytes[j]};
             struct tune_verdict v = tune_judge(t, &m);
-            printf(" %9s", goes_direct(&v, &m, near) ? "zerocopy" : tune_way_name(v.way));
+            printf(" %9s", goes_direct(&v, &m, same_node) ? "zerocopy" : tune_way_name(v.way));
         }
     }
     printf("\n");
@@ -37,15 +37,15 @@ void tune_show_table(const struct tune_table *t)
     }
 }
 
-static void show_peer(const struct tune_shown *s, const struct tune_message *m, bool near)
+static void show_peer(const struct tune_shown *s, const struct tune_message *m, bool same_node)
 {
     char why[TUNE_WHY_MAX];
     struct tune_verdict v = tune_judge(s->table, m);
-    bool direct = goes_direct(&v, m, near);
-    if (!near || m->bytes < RNDV_MIN) v.direct_us = -1;   /* it is not in question */
+    bool direct = goes_direct(&v, m, same_node);
+    if (!same_node || m->bytes < RNDV_MIN) v.direct_us = -1;   /* zero-copy does not apply */
     tune_explain(&v, direct, s->table->borrowed ? "built-in figures" : s->file, why);
-    printf("  %-12s %-16s %s: %s\n", near ? "on the node," : "elsewhere,", m->aware ? "CUDA-aware MPI:" : "other MPI:",
-           direct ? "zerocopy" : tune_way_name(v.way), why);
+    printf("  %-12s %-16s %s: %s\n", same_node ? "on the node," : "elsewhere,",
+           m->aware ? "CUDA-aware MPI:" : "other MPI:", direct ? "zerocopy" : tune_way_name(v.way), why);
 }
 
 static void show_peers(const struct tune_shown *s, const struct layout *l, int64_t bytes, bool aware)

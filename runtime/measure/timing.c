@@ -1,4 +1,4 @@
-/* timing.c: timing kernels for `stridec tune`, and the curves by which transports are chosen. */
+/* timing.c: times kernels and messages for `stridec tune`, and fills the curves that decide between transports. */
 #include "timing.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ const struct tune_points *tune_points(bool quick)
 #define POINT_NS 20000000
 #define WARM_NS 5000000
 #define TRIPS_MIN 21
-#define TRIPS_A_LOOK 3
+#define TRIPS_PER_CHECK 3
 
 static int by_value(const void *a, const void *b)
 {
@@ -34,7 +34,7 @@ double tune_median(double *v, int n)
 
 double tune_once(struct tune_call *c)
 {
-    struct typed_buffer *p = &c->parcel;
+    struct typed_buffer *p = &c->buffer;
     int64_t start = stats_now();
     int rc = c->pack ? p->transport->pack(p, c->stream) : p->transport->unpack(p, c->stream, p->bytes);
     if (stream_wait(c->device, c->stream) || rc) return -1;
@@ -75,15 +75,15 @@ double tune_trip(int rank, bool (*give)(void *), bool (*take)(void *), void *arg
     return first && second ? (double)(stats_now() - start) / 2e3 : -1;
 }
 
-/* Trips until a link and a GPU that have idled are awake, and memory that is new to them is known: with three of
- * them 4 MiB from GPU to GPU took five times what they take in a row. Rank 0 has the clock. */
+/* Exchanges messages until the link and the GPU are awake and know the memory; rank 0 has the clock. After three trips
+ * only, 4 MiB from GPU to GPU took five times as long as later ones. */
 static bool warm_up(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
 {
     int64_t begin = stats_now();
     int more = 1;
     bool ok = true;
     while (more) {
-        for (int i = 0; i < TRIPS_A_LOOK; i++) ok &= tune_trip(rank, give, take, arg) >= 0;
+        for (int i = 0; i < TRIPS_PER_CHECK; i++) ok &= tune_trip(rank, give, take, arg) >= 0;
         more = ok && stats_now() - begin < WARM_NS;
         if (rank == 0) PMPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
         else PMPI_Recv(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -138,7 +138,7 @@ struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
     return tree_stride(0, count ? count : 1, tune_column_step(block), tree_dense(0, block, why), why);
 }
 
-struct typed_buffer tune_parcel(const struct transport *t, struct layout *l, struct device *d,
+struct typed_buffer tune_buffer(const struct transport *t, struct layout *l, struct device *d,
                                 const struct pool_buffer *user)
 {
     struct typed_buffer p = typed_buffer_on(l, d, (void *)(uintptr_t)user->address, 1);
@@ -146,7 +146,6 @@ struct typed_buffer tune_parcel(const struct transport *t, struct layout *l, str
     return p;
 }
 
-/* The curves that each transport's pack and unpack fill. */
 static const struct {
     const struct transport *transport;
     enum tune_curve pack, unpack;
@@ -156,14 +155,12 @@ static const struct {
     {&transport_staged, TUNE_PACK_STAGED, TUNE_UNPACK_STAGED},
 };
 
-/* A point of the grid that is being filled. */
 struct point {
     struct tune_table *table;
     const struct tune_points *points;
     int block, size;
 };
 
-/* One direction of a transport; false if it failed. */
 static bool measure_way(const struct point *at, struct tune_call *c, bool pack, enum tune_curve curve)
 {
     struct tune_grid *g = &at->table->grid[curve];
@@ -183,10 +180,10 @@ static int measure_layout(const struct point *at, struct device *d, struct strea
     struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = user ? 0 : -1;
     for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {
-        struct tune_call c = {.device = d, .stream = s, .parcel = tune_parcel(measured[m].transport, l, d, user)};
-        bool ok = c.parcel.transport->acquire(&c.parcel) && measure_way(at, &c, true, measured[m].pack) &&
+        struct tune_call c = {.device = d, .stream = s, .buffer = tune_buffer(measured[m].transport, l, d, user)};
+        bool ok = c.buffer.transport->acquire(&c.buffer) && measure_way(at, &c, true, measured[m].pack) &&
                   measure_way(at, &c, false, measured[m].unpack);
-        mempool_put(c.parcel.wire), mempool_put(c.parcel.stage);
+        mempool_put(c.buffer.wire), mempool_put(c.buffer.stage);
         rc = ok ? 0 : -1;
     }
     mempool_put(user);

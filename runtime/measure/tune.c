@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* All ranks go on, or none does. */
+/* Returns true on all ranks if `ready` is true on all. */
 static bool all_ready(bool ready)
 {
     int mine = ready, all = 0;
@@ -66,8 +66,7 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 
 enum { PASSES = 5, QUICK_PASSES = 2 };
 
-/* The grids of one pass over all curves: rank 0 fills those of its own GPU, ranks 0 and 1 together those of
- * messages. */
+/* Makes one pass over all curves: rank 0 measures its own GPU, ranks 0 and 1 together the messages. */
 static int measure_curves(struct tune_table *t, struct device *d, bool quick, int rank)
 {
     const struct tune_points *points = tune_points(quick);
@@ -82,7 +81,7 @@ static int measure_curves(struct tune_table *t, struct device *d, bool quick, in
     return rc;
 }
 
-/* Of two passes the lesser time at each point; a curve that one of them could not measure is the other's. */
+/* Keeps the lesser time of two passes at each point, and curves that only one of them has. */
 static void keep_least(struct tune_table *t, const struct tune_table *other)
 {
     for (int c = 0; c < TUNE_CURVES; c++) {
@@ -95,7 +94,7 @@ static void keep_least(struct tune_table *t, const struct tune_table *other)
     }
 }
 
-/* Several passes: what disturbs a machine for a while, or a clock that is low, then disturbs one of them. */
+/* Makes several passes: a disturbance or a low clock for a while spoils only one of them. */
 static int measure_passes(struct tune_table *t, struct device *d, bool quick, int rank)
 {
     static struct tune_table again;
@@ -121,19 +120,19 @@ static bool make_folder_of(const char *file)
     return made;
 }
 
-/* Opens the file that becomes the table, under another name that *draft then holds. A descriptor, or -1 with errno. */
-static int open_beside(const char *file, char **draft)
+/* Opens a temporary file that will become the table; *draft is its name. Returns a file number, or -1 with errno. */
+static int open_draft(const char *file, char **draft)
 {
     struct stat st;
     if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) return errno = EISDIR, -1;
     return make_folder_of(file) ? file_draft(file, 0644, draft) : -1;
 }
 
-/* Finds out before minutes are spent whether the table can be written. */
+/* Checks that the table can be written, before minutes are spent on it. */
 static int try_file(const char *file)
 {
     char *draft = NULL;
-    int fd = open_beside(file, &draft);
+    int fd = open_draft(file, &draft);
     if (fd < 0) return fprintf(stderr, "stridec tune: %s: %s\n", file, strerror(errno)), 1;
     close(fd);
     file_publish(draft, file, false);
@@ -143,7 +142,7 @@ static int try_file(const char *file)
 static int store(const struct tune_table *t, const char *file)
 {
     char *draft = NULL;
-    int fd = open_beside(file, &draft);
+    int fd = open_draft(file, &draft);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     bool ok = f != NULL;
     if (f) tune_write(t, f), ok = !ferror(f);
@@ -162,7 +161,7 @@ static int say(int rank, const char *what)
     return 1;
 }
 
-/* Ranks share the GPUs of their node round robin. */
+/* Returns the rank's GPU; the ranks of a node share its GPUs round robin. */
 static struct device *take_gpu(int rank)
 {
     const struct driver *cu = driver_load();
@@ -174,17 +173,18 @@ static struct device *take_gpu(int rank)
     return cu->cuCtxPushCurrent(context) ? NULL : device_default();
 }
 
-/* What the ranks of one node make of chunks says nothing of the way between nodes. */
+/* Measures chunks, unless ranks 0 and 1 share a node: then the result says nothing about other nodes. */
 static void measure_chunks(const struct tune_request *want, struct tune_table *t, struct device *d, int rank)
 {
-    int near = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), its = 0;
-    PMPI_Sendrecv(&near, 1, MPI_INT, 1 - rank, 0, &its, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if ((near || its) && !want->pipeline)
+    int same_node = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), other_says = 0;
+    PMPI_Sendrecv(&same_node, 1, MPI_INT, 1 - rank, 0, &other_says, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD,
+                  MPI_STATUS_IGNORE);
+    if ((same_node || other_says) && !want->pipeline)
         say(rank, "ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
     else if (!tune_chunks(t, d, want->quick, rank)) say(rank, "messages can't be sent in chunks: left as they are");
 }
 
-/* Rank 0's table, of which the rest stays as it is. NULL where it is not of here. */
+/* Returns rank 0's table, to change a part of it. NULL if it can't be read, or is another MPI's or stridec's. */
 static struct tune_table *table_to_change(const char *file)
 {
     struct reason why;
@@ -203,7 +203,6 @@ static struct tune_table *table_to_change(const char *file)
     return t;
 }
 
-/* Needs no GPU. */
 static int measure_host(const struct tune_request *want, int rank)
 {
     struct tune_table own = {.pipeline = TUNE_PIPELINE_USUAL}, *t = rank ? &own : table_to_change(want->file);
@@ -239,12 +238,12 @@ static int measure(const struct tune_request *want, int rank, int ranks)
 
 int tune_run(struct tune_request want)
 {
-    setenv("STRIDEC_PIPELINE", "1", 0);   /* all ranks are this command */
+    setenv("STRIDEC_PIPELINE", "1", 0);   /* every rank runs this command */
     if (!want.file) want.file = env_get()->tune;
     int rank, ranks, rc;
-    driver_load();   /* before MPI_Init, which looks whether there is one */
+    driver_load();   /* before MPI_Init, which looks for a driver */
     MPI_Init(NULL, NULL);
-    interpose_depth++;   /* messages here are the MPI's own */
+    interpose_depth++;   /* messages here pass to the MPI */
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     rc = measure(&want, rank, ranks);

@@ -1,15 +1,14 @@
-/* tune.h: measures this system: `stridec tune`. */
+/* tune.h: `stridec tune`: measures this system. */
 #ifndef STRIDEC_TUNE_H
 #define STRIDEC_TUNE_H
 #include <stdbool.h>
 
-/* The options of the command. */
 struct tune_request {
-    const char *file;   /* where the table goes; NULL: where programs look for it */
+    const char *file;   /* the table to write; NULL: the one that programs look for */
     bool quick, no_kernels, pipeline, host;
 };
-/* Measures on all ranks, from MPI_Init to MPI_Finalize; rank 0 writes the table. Returns the exit status: 0, or 1
- * after a line on standard error. */
+/* Measures on all ranks, from MPI_Init to MPI_Finalize; rank 0 writes the table. Returns 0, or 1 after a line on
+ * standard error. */
 int tune_run(struct tune_request want);
 
 #endif

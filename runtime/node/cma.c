@@ -1,4 +1,4 @@
-/* cma.c: reading typed bytes of another process, a batch of runs at a time, and the lists of those runs. */
+/* cma.c: reads typed bytes of another process, a batch of runs at a time, and caches the lists of runs. */
 #include "datatype/layout.h"
 #include "peer_access.h"
 #include <pthread.h>
@@ -9,17 +9,17 @@
 
 #define VECTORS 1024                       /* IOV_MAX */
 #define REQUESTS 64
-#define GAP 4096                           /* what is shorter lies in pages of the runs on both sides of it */
-#define SPAN_BYTES ((size_t)256 << 10)     /* of what is read at once with its gaps */
-#define LONG 1024                          /* bytes that are worth a span */
-#define KEPT_BYTES ((size_t)16 << 20)
-#define REQUEST_BYTES (KEPT_BYTES / 8)     /* of one: longer lists are made anew */
+#define GAP 4096                           /* shorter gaps lie in pages of the runs on both sides */
+#define SPAN_BYTES ((size_t)256 << 10)     /* bytes read at once with their gaps */
+#define LONG 1024                          /* mean bytes that justify a span */
+#define LISTS_BYTES ((size_t)16 << 20)
+#define REQUEST_BYTES (LISTS_BYTES / 8)     /* of one; longer lists are made anew */
 
-/* What one call reads. */
+/* A batch: the runs that one call reads. */
 struct batch {
     struct batch *next;
     int64_t bytes;
-    int theirs, own;           /* runs: theirs first in `run` */
+    int theirs, own;           /* numbers of runs; theirs first in `run` */
     struct iovec run[];
 };
 
@@ -28,23 +28,20 @@ struct request {
     struct peer_access_side from, to;
     int64_t bytes;
     struct batch *first, *last;
-    size_t room;               /* of the batches */
+    size_t list_bytes;              /* bytes of the batches */
 };
 
 atomic_long peer_access_lists_made, peer_access_runs_read;
-/* Bytes. The kernel takes 0.35 us for each run: 1 MiB in runs of 4 bytes 90 ms, with what lies between them 3.2; of
- * 1 KiB 0.39 and 0.21. */
-int64_t peer_access_short = 2048;
-static struct request *kept;   /* those used last first; what is in use is not among them */
+/* Bytes. Linux takes 0.35 us a run: 1 MiB in runs of 4 bytes 90 ms, read with the gaps 3.2; of 1 KiB 0.39 and 0.21. */
+int64_t peer_access_gap_run = 2048;
+static struct request *kept;   /* most recently used first; a list in use is not among them */
 static int requests;
-static size_t room;
+static size_t kept_bytes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * Runs.
- */
+/* ---- runs ---- */
 
-/* Of one side: those of packed bytes [at, past), as many as there is room for. */
+/* The runs of one side for packed bytes [base, past), VECTORS at most. */
 struct runs {
     uint64_t base;
     int n;
@@ -68,7 +65,7 @@ static void list_runs(struct runs *r, const struct peer_access_side *s, int64_t 
     else take_run(r, at, at, end - at);
 }
 
-/* No run past packed byte `end`. */
+/* Removes runs past packed byte `end`. */
 static void cut(struct runs *r, int64_t end)
 {
     while (r->past > end) {
@@ -86,9 +83,7 @@ static int64_t read_runs(const struct peer *p, const struct iovec *theirs, int n
     return process_vm_readv(p->file->pid, own, (unsigned long)own_n, theirs, (unsigned long)n, 0);
 }
 
-/*
- * Lists that are kept.
- */
+/* ---- the cache of lists ---- */
 
 static bool same_side(const struct peer_access_side *a, const struct peer_access_side *b)
 {
@@ -102,32 +97,33 @@ static void request_free(struct request *r)
     free(r);
 }
 
-static void forget(struct request *r)
+static void request_unlink(struct request *r)
 {
     DL_DELETE(kept, r);
-    requests--, room -= r->room;
+    requests--, kept_bytes -= r->list_bytes;
 }
 
-/* NULL where it is not kept, or in use by another thread. */
-static struct request *take(const struct peer_access_side *from, const struct peer_access_side *to, int64_t bytes)
+/* Returns a cached list and removes it from the cache; NULL if there is none, or another thread uses it. */
+static struct request *request_take(const struct peer_access_side *from, const struct peer_access_side *to,
+                                    int64_t bytes)
 {
     struct request *r;
     pthread_mutex_lock(&lock);
     DL_FOREACH(kept, r) if (r->bytes == bytes && same_side(&r->from, from) && same_side(&r->to, to)) break;
-    if (r) forget(r);
+    if (r) request_unlink(r);
     pthread_mutex_unlock(&lock);
     return r;
 }
 
-static void keep(struct request *r)
+static void request_keep(struct request *r)
 {
     struct request *out = NULL;
     pthread_mutex_lock(&lock);
     DL_PREPEND(kept, r);
-    requests++, room += r->room;
-    while (requests > REQUESTS || room > KEPT_BYTES) {
+    requests++, kept_bytes += r->list_bytes;
+    while (requests > REQUESTS || kept_bytes > LISTS_BYTES) {
         struct request *least = kept->prev;
-        forget(least);
+        request_unlink(least);
         DL_APPEND(out, least);
     }
     pthread_mutex_unlock(&lock);
@@ -136,10 +132,10 @@ static void keep(struct request *r)
 
 void peer_access_lists_drop(void)
 {
-    for (struct request *r; (r = kept);) forget(r), request_free(r);
+    for (struct request *r; (r = kept);) request_unlink(r), request_free(r);
 }
 
-/* Without batches as yet. NULL without memory, and where the lists are of one run each. */
+/* Creates a request without batches; NULL without memory, or if both sides are one run. */
 static struct request *request_new(const struct peer_access_side *from, const struct peer_access_side *to,
                                    int64_t bytes)
 {
@@ -151,11 +147,11 @@ static struct request *request_new(const struct peer_access_side *from, const st
     return r;
 }
 
-/* False where all would be too much to be kept. */
+/* Appends a batch to r. Returns false if the whole list would be too long to cache. */
 static bool append(struct request *r, const struct runs *theirs, const struct runs *own, int64_t bytes)
 {
     size_t size = sizeof(struct batch) + (size_t)(theirs->n + own->n) * sizeof(struct iovec);
-    bool much = r->room + size > REQUEST_BYTES || (size_t)(r->bytes / bytes) * size > REQUEST_BYTES;
+    bool much = r->list_bytes + size > REQUEST_BYTES || (size_t)(r->bytes / bytes) * size > REQUEST_BYTES;
     struct batch *b = much ? NULL : malloc(size);
     if (!b) return false;
     *b = (struct batch){.bytes = bytes, .theirs = theirs->n, .own = own->n};
@@ -163,15 +159,13 @@ static bool append(struct request *r, const struct runs *theirs, const struct ru
     memcpy(b->run + theirs->n, own->vector, (size_t)own->n * sizeof *b->run);
     if (r->last) r->last->next = b;
     else r->first = b;
-    r->last = b, r->room += size;
+    r->last = b, r->list_bytes += size;
     return true;
 }
 
-/*
- * Reading.
- */
+/* ---- reading ---- */
 
-/* One call's, of packed bytes from `at` on: how many it has brought, at most as many as `own` is left with. */
+/* Reads one batch of packed bytes from `at` on, at most as many as both sides list. Returns the bytes read. */
 static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct peer_access_side *to, struct runs *own,
                          int64_t at)
 {
@@ -181,7 +175,7 @@ static int64_t copy_runs(const struct peer *p, struct runs *theirs, const struct
     return read_runs(p, theirs->vector, theirs->n, own->vector, own->n);
 }
 
-/* By lists made anew, which r, if not NULL, is given. */
+/* Copies by new lists and adds them to r unless r is NULL. */
 static bool copy_anew(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
                       int64_t bytes, struct request *r)
 {
@@ -189,11 +183,11 @@ static bool copy_anew(const struct peer *p, const struct peer_access_side *from,
     for (int64_t at = 0, n; at < bytes; at += n) {
         list_runs(&theirs, from, at, bytes);
         n = copy_runs(p, &theirs, to, &own, at);
-        bool whole = n == own.past - at;   /* if not, the next call tells of the error */
+        bool whole = n == own.past - at;   /* if not, the next call returns the error */
         if (r && (!whole || !append(r, &theirs, &own, n))) request_free(r), r = NULL;
         if (n <= 0) return false;
     }
-    if (r) keep(r);
+    if (r) request_keep(r);
     return true;
 }
 
@@ -204,26 +198,24 @@ static bool copy_again(const struct peer *p, const struct request *r)
     return true;
 }
 
-/*
- * Short runs are read with what lies between them.
- */
+/* ---- short runs, read with their gaps ---- */
 
-/* One call reads `runs` whole ones and the beginning of another: packed bytes up to `past`. */
+/* One call reads `runs` whole runs and the start of another: packed bytes up to `past`. */
 struct spans {
     struct iovec vector[VECTORS];
     int n, runs;
-    size_t bytes, first[VECTORS];   /* where each run begins in what was read */
+    size_t bytes, first[VECTORS];   /* offset of each run in the bytes read */
     int64_t past;
 };
 
-/* True if the run comes behind the other with less than GAP between them. */
+/* Returns true if `run` follows `last` with a gap shorter than GAP. */
 static bool continues(const struct iovec *last, const struct iovec *run)
 {
     uintptr_t end = (uintptr_t)last->iov_base + last->iov_len, begin = (uintptr_t)run->iov_base;
     return begin >= end && begin - end < GAP;
 }
 
-/* Takes so many runs as fit, the last one in part. */
+/* Merges runs into spans, as many as fit; the last one may be cut. */
 static void merge(struct spans *s, const struct runs *r, int64_t at)
 {
     s->n = s->runs = 0, s->bytes = 0, s->past = at;
@@ -248,7 +240,6 @@ static int put_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return 0;
 }
 
-/* Packed bytes from `at` on. */
 static void put(const struct peer_access_side *to, int64_t at, const char *source, int64_t len)
 {
     struct { uint64_t base; const char *source; int64_t at; } w = {to->user, source, at};
@@ -262,7 +253,7 @@ struct merging {
     char read[SPAN_BYTES];
 };
 
-/* One call's; the packed bytes that it has brought, 0 where they can't be read. */
+/* Reads one batch of spans. Returns the packed bytes copied; 0 if the memory can't be read. */
 static int64_t copy_spans(const struct peer *p, struct merging *m, const struct peer_access_side *to, int64_t at)
 {
     struct iovec own = {m->read, m->spans.bytes};
@@ -276,7 +267,7 @@ static int64_t copy_spans(const struct peer *p, struct merging *m, const struct 
     return done - at;
 }
 
-/* Reads one by one those that lie far apart, or in another order. */
+/* Copies short runs with their gaps; reads runs one by one if they lie far apart or in another order. */
 static bool copy_short(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
                        int64_t bytes)
 {
@@ -294,16 +285,16 @@ static bool copy_short(const struct peer *p, const struct peer_access_side *from
 
 static bool is_short(const struct peer_access_side *from, int64_t bytes)
 {
-    return from->tree && bytes > 0 && from->tree->size < peer_access_short * layout_runs(from->tree);
+    return from->tree && bytes > 0 && from->tree->size < peer_access_gap_run * layout_runs(from->tree);
 }
 
 bool peer_access_copy(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
                       int64_t bytes)
 {
     if (is_short(from, bytes) && copy_short(p, from, to, bytes)) return true;
-    struct request *r = take(from, to, bytes);
+    struct request *r = request_take(from, to, bytes);
     if (!r) return copy_anew(p, from, to, bytes, request_new(from, to, bytes));
     bool ok = copy_again(p, r);
-    keep(r);
+    request_keep(r);
     return ok || copy_anew(p, from, to, bytes, NULL);
 }

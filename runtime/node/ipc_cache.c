@@ -1,4 +1,4 @@
-/* ipc_cache.c: memory and layouts of peers of the node. */
+/* ipc_cache.c: device memory and layouts of peers on the node. */
 #include "ipc_cache.h"
 #include "base/hash_table.h"
 #include "base/log.h"
@@ -11,33 +11,31 @@
 
 #define IMPORTS_MAX 256
 #define LAYOUTS_MAX 4096
-#define PEERS_TRIED 64   /* of a receive from anyone */
+#define PEERS_TRIED 64   /* for a receive from MPI_ANY_SOURCE */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * Allocations. What opens and closes them holds the lock, and the latch too where it changes the table or their users.
- */
+/* ---- allocations: opening and closing needs `lock`; changing the table or `users` needs imports_lock too ---- */
 
-struct place_key {
+struct ipc_cache_key {
     struct device *device;
     uint64_t id;
     int64_t rank;
 };
 struct import {
-    struct place_key key;
+    struct ipc_cache_key key;
     uint64_t start, span;
     CUdeviceptr base;      /* 0: the driver refuses */
     int users;
-    bool across;           /* it is another GPU's */
-    bool stale;            /* closed by its last user: another allocation has its place */
-    UT_hash_handle hh;     /* in order of last use */
+    bool across;           /* another GPU's memory */
+    bool stale;            /* its last user closes it: another allocation has its place */
+    UT_hash_handle hh;     /* least recently used first */
 };
 static struct import *imports;
-static struct import *latest;   /* the last message's, which is the last of the table; NULL: not known */
-static struct spinlock held;
+static struct import *latest;   /* the last message's, last in the table; NULL: unknown */
+static struct spinlock imports_lock;
 
-/* With the lock held, out of the table and without users. */
+/* Closes an import that is out of the table and has no users. Caller holds `lock`. */
 static void ipc_cache_close(struct import *i)
 {
     if (i->base && device_try_enter(i->key.device)) {
@@ -47,20 +45,20 @@ static void ipc_cache_close(struct import *i)
     free(i);
 }
 
-/* With the lock held. */
+/* Removes an import from the table. Caller holds `lock`. */
 static void ipc_cache_drop(struct import *i)
 {
-    spinlock_lock(&held);
+    spinlock_lock(&imports_lock);
     HASH_DEL(imports, i);
     i->stale = true;
     latest = NULL;
     bool used = i->users;
-    spinlock_unlock(&held);
+    spinlock_unlock(&imports_lock);
     if (!used) ipc_cache_close(i);
 }
 
-/* Those of allocations that lay where another one lies now. The driver opens nothing over what is open. */
-static void ipc_cache_drop_under(const struct place_key *key, const struct slot *s)
+/* Drops freed allocations that overlap the slot's, since the driver opens nothing over open memory. */
+static void ipc_cache_drop_under(const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
@@ -75,14 +73,14 @@ static void ipc_cache_bound(void)
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
         if (HASH_COUNT(imports) <= IMPORTS_MAX) return;
-        spinlock_lock(&held);
+        spinlock_lock(&imports_lock);
         bool used = i->users;
-        spinlock_unlock(&held);
+        spinlock_unlock(&imports_lock);
         if (!used) ipc_cache_drop(i);
     }
 }
 
-static struct import *ipc_cache_new(const struct place_key *key, const struct slot *s)
+static struct import *ipc_cache_new(const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i = calloc(1, sizeof *i);
     if (!i) return NULL;
@@ -96,47 +94,47 @@ static struct import *ipc_cache_new(const struct place_key *key, const struct sl
     return i;
 }
 
-bool ipc_cache_across(const struct import *i)
+bool ipc_cache_other_gpu(const struct import *i)
 {
     return i->across;
 }
 
-/* The own memory needs no opening; all its users share one import. */
+/* The import of the own memory, which all its users share. */
 static struct import self_import = {.users = 1};
 
-/* With a user more, if it is the last message's. */
-static struct import *use_latest(const struct place_key *key)
+/* Returns the last message's import with one more user, if `key` matches; else NULL. */
+static struct import *use_latest(const struct ipc_cache_key *key)
 {
-    spinlock_lock(&held);
+    spinlock_lock(&imports_lock);
     struct import *i = latest;
     bool same = i && i->base && !memcmp(&i->key, key, sizeof *key);
     if (same) i->users++;
-    spinlock_unlock(&held);
+    spinlock_unlock(&imports_lock);
     return same ? i : NULL;
 }
 
-/* With the lock held. With a user more; NULL where the driver refuses. */
-static struct import *use(const struct place_key *key, const struct slot *s)
+/* Returns an import with one more user; NULL if the driver refuses. Caller holds `lock`. */
+static struct import *import_use(const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i;
     HASH_FIND(hh, imports, key, sizeof *key, i);
     bool there = i != NULL;
-    bool last = there && !i->hh.next;   /* an empty table would be freed, and made again for the next message */
+    bool last = there && !i->hh.next;   /* an empty table would be freed and made again */
     if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(key, s);
     if (!i) return NULL;
     bool opened = i->base;
-    spinlock_lock(&held);
+    spinlock_lock(&imports_lock);
     if (there && !last) HASH_DEL(imports, i);
     if (!last) HASH_ADD(hh, imports, key, sizeof i->key, i);
     latest = i, i->users += opened;
-    spinlock_unlock(&held);
-    ipc_cache_bound();   /* i goes last, and only if it was not opened */
+    spinlock_unlock(&imports_lock);
+    ipc_cache_bound();   /* i is last, and goes only if it was not opened */
     return opened ? i : NULL;
 }
 
 struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address)
 {
-    struct place_key key;
+    struct ipc_cache_key key;
     struct import *i;
     *address = s->user;
     if (p->self) return &self_import;
@@ -144,7 +142,7 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
     key.device = d, key.id = s->id, key.rank = p->rank;
     if (!(i = use_latest(&key))) {
         pthread_mutex_lock(&lock);
-        i = use(&key, s);
+        i = import_use(&key, s);
         pthread_mutex_unlock(&lock);
     }
     if (i) *address = i->base + (s->user - i->start);
@@ -154,47 +152,45 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
 static bool is_gone(const struct import *i)
 {
     const struct peer *p = node_world_peer((int)i->key.rank);
-    for (int at = 0; p && at < GONE; at++)
+    for (int at = 0; p && at < GONE_MAX; at++)
         if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == i->key.id) return true;
     return false;
 }
 
-/* How many allocations the owner of an import has told of that are gone, if that is news; else 0. */
-static uint32_t news(const struct import *i, struct peer **p)
+/* Returns the peer's count of freed allocations if it has changed; else 0. */
+static uint32_t gone_news(const struct import *i, struct peer **p)
 {
     *p = node_world_peer((int)i->key.rank);
-    uint32_t goes = *p ? atomic_load_explicit(&(*p)->file->goes, memory_order_acquire) : 0;
-    return *p && goes != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? goes : 0;
+    uint32_t gone_count = *p ? atomic_load_explicit(&(*p)->file->gone_count, memory_order_acquire) : 0;
+    return *p && gone_count != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? gone_count : 0;
 }
 
-void ipc_cache_yield(void)
+void ipc_cache_drop_gone(void)
 {
     struct import *i, *next;
     struct peer *p;
-    uint32_t goes;
+    uint32_t gone_count;
     pthread_mutex_lock(&lock);
     HASH_ITER(hh, imports, i, next)
-    if (news(i, &p) && is_gone(i)) ipc_cache_drop(i);
+    if (gone_news(i, &p) && is_gone(i)) ipc_cache_drop(i);
     HASH_ITER(hh, imports, i, next)
-        if ((goes = news(i, &p))) atomic_store_explicit(&p->gone, goes, memory_order_relaxed);
+        if ((gone_count = gone_news(i, &p))) atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
 void ipc_cache_put(struct import *i)
 {
     if (!i || i == &self_import) return;
-    spinlock_lock(&held);
+    spinlock_lock(&imports_lock);
     bool closes = !--i->users && i->stale;
-    spinlock_unlock(&held);
+    spinlock_unlock(&imports_lock);
     if (!closes) return;
     pthread_mutex_lock(&lock);
     ipc_cache_close(i);
     pthread_mutex_unlock(&lock);
 }
 
-/*
- * Layouts.
- */
+/* ---- layouts ---- */
 
 struct known {
     struct {
@@ -204,10 +200,10 @@ struct known {
     struct ipc_cache_layout layout;
     atomic_int users;
     struct known *next;
-    UT_hash_handle hh;     /* in the order in which they came */
+    UT_hash_handle hh;     /* in order of arrival */
 };
 static struct known *layouts;
-static struct spinlock latch;   /* of the table, and of what gets a user */
+static struct spinlock layouts_lock;   /* guards the table and new users */
 
 static char *text_of(const struct peer *p, uint64_t at)
 {
@@ -239,22 +235,22 @@ static void known_free(struct known *k)
     free(k);
 }
 
-/* With a user more. */
+/* Returns a cached layout with one more user, or NULL. */
 static struct known *find(const struct known *key)
 {
     struct known *k;
-    spinlock_lock(&latch);
+    spinlock_lock(&layouts_lock);
     HASH_FIND(hh, layouts, &key->key, sizeof key->key, k);
     if (k) atomic_fetch_add_explicit(&k->users, 1, memory_order_relaxed);
-    spinlock_unlock(&latch);
+    spinlock_unlock(&layouts_lock);
     return k;
 }
 
-/* With the lock held. What is wanted again is read again. */
+/* Frees the oldest unused layouts beyond LAYOUTS_MAX; a later use reads them again. Caller holds `lock`. */
 static void layouts_bound(void)
 {
     struct known *k, *next, *out = NULL;
-    spinlock_lock(&latch);
+    spinlock_lock(&layouts_lock);
     HASH_ITER(hh, layouts, k, next) {
         if (HASH_COUNT(layouts) <= LAYOUTS_MAX) break;
         if (atomic_load_explicit(&k->users, memory_order_acquire)) continue;
@@ -262,12 +258,12 @@ static void layouts_bound(void)
         k->next = out;
         out = k;
     }
-    spinlock_unlock(&latch);
+    spinlock_unlock(&layouts_lock);
     for (; out; out = next) next = out->next, known_free(out);
 }
 
-/* With the lock held. */
-static struct known *meet(const struct peer *p, const struct known *key)
+/* Returns a layout with one more user; reads it if needed. Caller holds `lock`. */
+static struct known *known_get(const struct peer *p, const struct known *key)
 {
     struct known *k = find(key);
     if (k || !(k = calloc(1, sizeof *k))) return k;
@@ -275,9 +271,9 @@ static struct known *meet(const struct peer *p, const struct known *key)
     if (!layout_read(p, k->key.at, &k->layout)) return free(k), NULL;
     atomic_init(&k->users, 1);
     k->layout.known = k;
-    spinlock_lock(&latch);
+    spinlock_lock(&layouts_lock);
     HASH_ADD(hh, layouts, key, sizeof k->key, k);
-    spinlock_unlock(&latch);
+    spinlock_unlock(&layouts_lock);
     layouts_bound();
     return k;
 }
@@ -289,7 +285,7 @@ bool ipc_cache_layout(const struct peer *p, uint64_t at, struct ipc_cache_layout
     key.key.at = at, key.key.rank = p->rank;
     if (!(k = find(&key))) {
         pthread_mutex_lock(&lock);
-        k = meet(p, &key);
+        k = known_get(p, &key);
         pthread_mutex_unlock(&lock);
     }
     if (k) *l = k->layout;
@@ -301,9 +297,7 @@ void ipc_cache_layout_put(const struct ipc_cache_layout *l)
     if (l->known) atomic_fetch_sub_explicit(&l->known->users, 1, memory_order_release);
 }
 
-/*
- * Probes.
- */
+/* ---- probes ---- */
 
 static bool probe_reads(const struct peer *p, uint32_t number, struct device *d)
 {
@@ -332,26 +326,26 @@ static void probes_try(struct peer *p, uint32_t there, struct device *d)
         if (probe_reads(p, i, d)) accepted |= (uint8_t)(1u << i);
         device_leave(d);
     }
-    if (accepted) typed_copy_prepare(d, NULL, 0);   /* what will pull */
+    if (accepted) typed_copy_prepare(d, NULL, 0);   /* the kernel that will read */
     atomic_fetch_or_explicit(&node_own()->accepts[p->rank], accepted, memory_order_release);
     if (from < there) atomic_store(&p->tried, there);
     pthread_mutex_unlock(&lock);
 }
 
-void ipc_cache_try(struct peer *p, struct device *d)
+void ipc_cache_probe(struct peer *p, struct device *d)
 {
     if (!p || p->self || !d) return;
     uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
     if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
 }
 
-void ipc_cache_try_source(int source, MPI_Comm comm, struct device *d)
+void ipc_cache_probe_source(int source, MPI_Comm comm, struct device *d)
 {
     int size = 0;
     if (!node_armed() || !d) return;
-    if (source >= 0) ipc_cache_try(node_peer(comm, source), d);
+    if (source >= 0) ipc_cache_probe(node_peer(comm, source), d);
     else PMPI_Comm_size(comm, &size);
-    for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_try(node_peer(comm, i), d);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_probe(node_peer(comm, i), d);
 }
 
 void ipc_cache_finish(void)

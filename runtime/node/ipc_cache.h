@@ -1,40 +1,40 @@
-/* ipc_cache.h: memory and layouts of peers of the node, as this process reads them. */
-#ifndef STRIDEC_IMPORT_H
-#define STRIDEC_IMPORT_H
+/* ipc_cache.h: device memory and layouts of peers on the node, as this process reads them. */
+#ifndef STRIDEC_IPC_CACHE_H
+#define STRIDEC_IPC_CACHE_H
 #include "device/device.h"
 #include "kernel/kernel.h"
 #include "segment.h"
 
-/* An allocation of a peer, open for a device. Kept open for the next message, and closed when the peer's allocation is
- * another one, or others are wanted more. */
+/* A peer's allocation, open on a device. It stays open for later messages. It is closed when another allocation has its
+ * place, or when others are used more. */
 struct import;
-/* Of what a taken slot offers; d must be entered. *address is the slot's `user` as d reads it. NULL where it can't. */
+/* Opens the allocation of a taken slot; d must be entered. Sets *address to the slot's `user` as d reads it. Returns
+ * NULL if the driver refuses; else the caller ends its use by ipc_cache_put. */
 struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct device *d, uint64_t *address);
-/* True of memory of another GPU than the device that reads it. */
-bool ipc_cache_across(const struct import *i);
+/* Returns true if the memory is another GPU's than the reading device. */
+bool ipc_cache_other_gpu(const struct import *i);
 void ipc_cache_put(struct import *i);
 
-/* Closes what is open of peers' allocations that are gone (ipc_export_passes), so that the MPI can open what overlaps
- * them. Before device memory goes down in a call in which ranks of this node may take part; costs a look at each
- * peer whose memory is open. */
-void ipc_cache_yield(void);
+/* Closes freed allocations of peers (ipc_export_to_mpi), so that the MPI can open memory that overlaps them. Call it
+ * before device memory passes to the MPI in a call with ranks of this node. Checks each peer whose memory is open. */
+void ipc_cache_drop_gone(void);
 
-/* The layout at that place of the peer's file, which stays until it is put; some thousands are kept for the next
- * message. False where it can't be read. */
+/* Reads the layout at offset `at` of the peer's file. Some thousands are cached. The caller ends its use by
+ * ipc_cache_layout_put. Returns false if it can't be read. */
 struct known;
 struct ipc_cache_layout {
     struct tree *tree;
     struct kernel *kernel;
-    struct known *known;   /* NULL: there is nothing to put */
+    struct known *known;   /* NULL: nothing to put */
 };
 bool ipc_cache_layout(const struct peer *p, uint64_t at, struct ipc_cache_layout *l);
 void ipc_cache_layout_put(const struct ipc_cache_layout *l);
 
-/* Tries what the peer has put out to be tried, so that it may offer: cheap when there is nothing new. */
-void ipc_cache_try(struct peer *p, struct device *d);
-/* The same for all that a receive from `source` may have its message from. */
-void ipc_cache_try_source(int source, MPI_Comm comm, struct device *d);
-/* At MPI_Finalize. */
+/* Tries new probes of the peer, so that the peer may send by rendezvous. Cheap without new ones. */
+void ipc_cache_probe(struct peer *p, struct device *d);
+/* Tries new probes of all peers from which a receive from `source` may match. */
+void ipc_cache_probe_source(int source, MPI_Comm comm, struct device *d);
+/* Closes all allocations and frees all layouts, at MPI_Finalize. */
 void ipc_cache_finish(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* ipc_export.c: device memory and layouts that peers of the node are to read. */
+/* ipc_export.c: device memory and layouts that peers on the node may read. */
 #include "ipc_export.h"
 #include "base/hash_table.h"
 #include "base/log.h"
@@ -8,34 +8,32 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define TEXT_MAX ((uint64_t)1 << 20)   /* of a layout: longer ones take the receiver too long to read */
-#define NO_LAYOUT ((uint64_t)1)        /* struct layout.published */
+#define TEXT_MAX ((uint64_t)1 << 20)   /* of a signature; the receiver takes too long to read longer ones */
+#define NO_LAYOUT ((uint64_t)1)        /* value of struct layout.published */
 #define HANDLES_MAX 256
-#define REFUSALS_MAX 4096
+#define NACKS_MAX 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * Handles.
- */
+/* ---- handles ---- */
 
 struct handle {
-    uint64_t start, id;   /* the key is start; id tells whether the allocation is still the same */
+    uint64_t start, id;   /* key: start; id tells whether the allocation is the same */
     uint64_t span;
-    bool met, asked;      /* by a message; for the handle */
+    bool met, asked;      /* a message has used it; the driver was asked for a handle */
     bool shared;          /* false: the driver refuses */
     bool synchronous;
     CUipcMemHandle handle;
-    UT_hash_handle hh;    /* in order of last use */
+    UT_hash_handle hh;    /* least recently used first */
 };
 static struct handle *handles;
 
-static void name(struct ipc_export *e, const struct allocation *a)
+static void export_set(struct ipc_export *e, const struct allocation *a)
 {
     e->start = a->start, e->span = a->span, e->id = a->id;
 }
 
-bool ipc_export_stands(const struct ipc_export *e)
+bool ipc_export_valid(const struct ipc_export *e)
 {
     unsigned long long id = 0;
     return e->span &&
@@ -43,8 +41,7 @@ bool ipc_export_stands(const struct ipc_export *e)
            id == e->id;
 }
 
-/* What the default stream was given has been done. It can't be waited for while the program captures a stream that
- * is ordered with it, which breaks by the attempt. */
+/* Waits for the default stream. Returns false while the application captures an ordered stream: a wait breaks that. */
 static bool drained(void)
 {
     CUstreamCaptureStatus status;
@@ -52,7 +49,7 @@ static bool drained(void)
            driver_get()->cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS;
 }
 
-/* From now on no copy into the memory returns before its bytes are there; those that did are waited for. */
+/* Makes later copies into the memory return only after their bytes have arrived, and waits for earlier copies. */
 static bool make_synchronous(uint64_t start)
 {
     unsigned yes = 1;
@@ -60,16 +57,16 @@ static bool make_synchronous(uint64_t start)
            drained();
 }
 
-/* With the lock held. The entry of what e names; NULL where memory is out. */
-static struct handle *meet(const struct ipc_export *e)
+/* Returns the entry of e's allocation; NULL without memory. Caller holds `lock`. */
+static struct handle *handle_of(const struct ipc_export *e)
 {
     struct handle *h;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
-    bool last = h && !h->hh.next;   /* an empty table would be freed, and made again for the next message */
+    bool last = h && !h->hh.next;   /* an empty table would be freed and made again */
     if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
         h = calloc(1, sizeof *h);
     } else if (!last) {
-        if (!h) h = handles;   /* the one that was not used for longest */
+        if (!h) h = handles;   /* least recently used */
         HASH_DEL(handles, h);
     }
     if (!h) return NULL;
@@ -80,7 +77,7 @@ static struct handle *meet(const struct ipc_export *e)
     return h;
 }
 
-/* With the lock held. */
+/* Asks the driver for a handle. Caller holds `lock`. */
 static void ask_handle(struct device *d, struct handle *h)
 {
     h->asked = true;
@@ -92,27 +89,25 @@ static void ask_handle(struct device *d, struct handle *h)
     if (!h->shared) log_write(LOG_INFO, "memory that CUDA IPC does not share: messages from it are packed");
 }
 
-/*
- * Allocations that are gone.
- */
+/* ---- freed allocations ---- */
 
-#define BLOCK ((uint64_t)2 << 20)   /* longer ones share no block of memory with others */
+#define BLOCK ((uint64_t)2 << 20)   /* longer allocations share no 2 MiB block with others */
 #define PASSED 8
 
-/* With the lock held. */
-static void tell_gone(struct handle *h)
+/* Publishes and frees a handle if its short allocation was freed. Caller holds `lock`. */
+static void publish_gone(struct handle *h)
 {
     struct node_file *f = node_own();
     struct ipc_export e = {.start = h->start, .span = 1, .id = h->id};
-    if (!h->shared || h->span >= BLOCK || ipc_export_stands(&e)) return;
-    uint32_t at = atomic_load_explicit(&f->goes, memory_order_relaxed);
-    atomic_store_explicit(&f->gone[at % GONE], h->id, memory_order_relaxed);
-    atomic_store_explicit(&f->goes, at + 1, memory_order_release);
+    if (!h->shared || h->span >= BLOCK || ipc_export_valid(&e)) return;
+    uint32_t at = atomic_load_explicit(&f->gone_count, memory_order_relaxed);
+    atomic_store_explicit(&f->gone[at % GONE_MAX], h->id, memory_order_relaxed);
+    atomic_store_explicit(&f->gone_count, at + 1, memory_order_release);
     HASH_DEL(handles, h);
     free(h);
 }
 
-void ipc_export_passes(const void *first, const struct allocation *around)
+void ipc_export_to_mpi(const void *first, const struct allocation *around)
 {
     struct allocation a = *around;
     static _Atomic uint64_t last;
@@ -129,23 +124,21 @@ void ipc_export_passes(const void *first, const struct allocation *around)
     for (int i = 0; i < PASSED; i++) known = known || passed.id[i] == id;
     if (!known) {
         passed.id[passed.next++ % PASSED] = id;
-        HASH_ITER(hh, handles, h, next) tell_gone(h);
+        HASH_ITER(hh, handles, h, next) publish_gone(h);
     }
     pthread_mutex_unlock(&lock);
     atomic_store_explicit(&last, id, memory_order_relaxed);
 }
 
-/*
- * Probes.
- */
+/* ---- probes ---- */
 
 static struct probe {
     struct device *device;
     struct pool_buffer *memory;
 } probes[PROBES];
-static atomic_uint probe_count;   /* grows, but for ipc_export_finish */
+static atomic_uint probe_count;   /* grows until ipc_export_finish */
 
-/* With the lock held. */
+/* Fills a probe with random bytes and publishes its handle. Caller holds `lock`. */
 static bool probe_make(struct device *d, struct probe *p, uint32_t number)
 {
     struct node_file *f = node_own();
@@ -164,7 +157,7 @@ static bool probe_make(struct device *d, struct probe *p, uint32_t number)
     return made;
 }
 
-/* With the lock held. The device's number among the probes; PROBES where it can have none. */
+/* Returns the number of the device's probe, creating it if needed; PROBES if it can have none. Caller holds `lock`. */
 static uint32_t probe_of(struct device *d)
 {
     for (uint32_t i = 0; i < probe_count; i++)
@@ -179,8 +172,8 @@ static uint32_t probe_of(struct device *d)
     return made ? number : PROBES;
 }
 
-/* Those that were shared last: mostly the next ones, too. A message that is packed has two, its buffer's and its
- * wire's. */
+/* The allocations shared last, most likely the next too. A packed message has two: the typed and the bounce
+ * buffer's. */
 #define LATELY 4
 static struct {
     struct spinlock latch;
@@ -191,7 +184,7 @@ static struct {
     } of[LATELY];
 } lately;
 
-static bool share_again(const struct device *d, struct ipc_export *e)
+static bool share_recent(const struct device *d, struct ipc_export *e)
 {
     const struct lately *same = NULL;
     spinlock_lock(&lately.latch);
@@ -209,13 +202,13 @@ static void remember(struct device *d, const struct ipc_export *e)
     spinlock_unlock(&lately.latch);
 }
 
-/* first: NULL, or *first becomes true of what is met for the first time, which is not shared then. */
+/* Gets the handle of e. Unless `first` is NULL, the first use sets *first to true and shares nothing. */
 static bool share(struct device *d, struct ipc_export *e, bool *first)
 {
-    if (share_again(d, e)) return true;
+    if (share_recent(d, e)) return true;
     pthread_mutex_lock(&lock);
-    struct handle *h = meet(e);
-    e->probe = probe_of(d);   /* whatever can't be shared may be packed into memory that can */
+    struct handle *h = handle_of(e);
+    e->probe = probe_of(d);   /* memory that can't be shared may be packed into memory that can */
     if (h && !h->asked && first && !h->met) *first = h->met = true;
     else if (h && !h->asked) ask_handle(d, h);
     bool shared = h && h->shared;
@@ -229,13 +222,13 @@ bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc
 {
     struct allocation a;
     device_around((const void *)(uintptr_t)address, &a);
-    name(e, &a);
+    export_set(e, &a);
     return ipc_export_holds(e, address, bytes) && share(d, e, NULL);
 }
 
 bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first)
 {
-    name(e, a);
+    export_set(e, a);
     return share(d, e, first);
 }
 
@@ -244,7 +237,7 @@ static bool accepts(const struct peer *p, uint32_t probe)
     return atomic_load_explicit(&p->file->accepts[node_own()->rank], memory_order_acquire) >> probe & 1;
 }
 
-/* Returns the number of the device's probe; PROBES where none has been made. Any thread. */
+/* Returns the number of the device's probe; PROBES if there is none. Any thread. */
 static uint32_t probe_made(const struct device *d)
 {
     uint32_t n = atomic_load_explicit(&probe_count, memory_order_acquire);
@@ -253,85 +246,81 @@ static uint32_t probe_made(const struct device *d)
     return PROBES;
 }
 
-bool ipc_export_tried(struct device *d, const struct peer *p)
+bool ipc_export_probed(struct device *d, const struct peer *p)
 {
     uint32_t probe = probe_made(d);
     return probe == PROBES || accepts(p, probe);
 }
 
-bool ipc_export_reaches(struct device *d, const struct peer *p)
+bool ipc_export_readable(struct device *d, const struct peer *p)
 {
     uint32_t probe = probe_made(d);
     return probe < PROBES && (p->self || accepts(p, probe));
 }
 
-/*
- * Refusals.
- */
+/* ---- NACKs ---- */
 
-struct refusal {
+struct nack {
     struct {
         uint64_t id;
         int64_t rank;
     } key;
-    UT_hash_handle hh;   /* in their order */
+    UT_hash_handle hh;   /* oldest first */
 };
-static struct refusal *refusals;
-static atomic_bool any_refused;
+static struct nack *nacks;
+static atomic_bool any_nacked;
 
-/* With the lock held. */
-static struct refusal *refusal_of(uint64_t id, int64_t rank)
+/* Returns the rank's NACK of the allocation, or NULL. Caller holds `lock`. */
+static struct nack *nack_of(uint64_t id, int64_t rank)
 {
-    struct refusal *r = NULL, key = {.key = {id, rank}};
-    HASH_FIND(hh, refusals, &key.key, sizeof key.key, r);
+    struct nack *r = NULL, key = {.key = {id, rank}};
+    HASH_FIND(hh, nacks, &key.key, sizeof key.key, r);
     return r;
 }
 
-static bool is_refused(uint64_t id, int64_t rank)
+static bool is_nacked(uint64_t id, int64_t rank)
 {
-    if (!atomic_load_explicit(&any_refused, memory_order_acquire)) return false;
+    if (!atomic_load_explicit(&any_nacked, memory_order_acquire)) return false;
     pthread_mutex_lock(&lock);
-    bool refused = refusal_of(id, rank) != NULL;
+    bool refused = nack_of(id, rank) != NULL;
     pthread_mutex_unlock(&lock);
     return refused;
 }
 
-static void refuse(uint64_t id, int64_t rank)
+static void nack_add(uint64_t id, int64_t rank)
 {
-    struct refusal *r = calloc(1, sizeof *r), *oldest;
+    struct nack *r = calloc(1, sizeof *r), *oldest;
     if (!r) return;
     r->key.id = id, r->key.rank = rank;
     pthread_mutex_lock(&lock);
-    if (refusal_of(id, rank)) {   /* by another thread */
+    if (nack_of(id, rank)) {   /* another thread was first */
         pthread_mutex_unlock(&lock);
         free(r);
         return;
     }
-    HASH_ADD(hh, refusals, key, sizeof r->key, r);
-    if (HASH_COUNT(refusals) > REFUSALS_MAX) {
-        oldest = refusals;
-        HASH_DEL(refusals, oldest);
+    HASH_ADD(hh, nacks, key, sizeof r->key, r);
+    if (HASH_COUNT(nacks) > NACKS_MAX) {
+        oldest = nacks;
+        HASH_DEL(nacks, oldest);
         free(oldest);
     }
     pthread_mutex_unlock(&lock);
-    atomic_store_explicit(&any_refused, true, memory_order_release);
+    atomic_store_explicit(&any_nacked, true, memory_order_release);
 }
 
-void ipc_export_refuse(uint64_t id, const struct peer *p)
+void ipc_export_nack(uint64_t id, const struct peer *p)
 {
-    if (is_refused(id, p->rank)) return;
+    if (is_nacked(id, p->rank)) return;
     log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
-    refuse(id, p->rank);
+    nack_add(id, p->rank);
 }
 
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p)
 {
-    return p->self || (accepts(p, e->probe) && !is_refused(e->id, p->rank));
+    return p->self || (accepts(p, e->probe) && !is_nacked(e->id, p->rank));
 }
 
-/*
- * Layouts: a length, then the text.
- */
+/* ---- layouts: a length, then the text ---- */
 
 struct text {
     uint64_t at;
@@ -339,13 +328,13 @@ struct text {
 };
 static struct text *texts;
 
-/* With the lock held. */
+/* Returns the arena offset of a signature, writing it once; NO_LAYOUT if the arena is full. Caller holds `lock`. */
 static uint64_t text_write(const char *signature, uint64_t bytes)
 {
     struct text *t;
     HASH_FIND(hh, texts, signature, bytes, t);
     if (t) return t->at;
-    uint64_t at = node_arena_take(sizeof bytes + bytes);
+    uint64_t at = node_arena_alloc(sizeof bytes + bytes);
     t = at ? calloc(1, sizeof *t) : NULL;
     if (!t) return NO_LAYOUT;
     char *to = node_arena(at, sizeof bytes + bytes);
@@ -383,9 +372,9 @@ void ipc_export_finish(void)
 {
     struct handle *h, *next_handle;
     struct text *t, *next_text;
-    struct refusal *r, *next_refusal;
-    HASH_ITER(hh, refusals, r, next_refusal) {
-        HASH_DEL(refusals, r);
+    struct nack *r, *next_refusal;
+    HASH_ITER(hh, nacks, r, next_refusal) {
+        HASH_DEL(nacks, r);
         free(r);
     }
     HASH_ITER(hh, handles, h, next_handle) {

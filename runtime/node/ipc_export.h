@@ -1,6 +1,6 @@
-/* ipc_export.h: device memory and layouts that peers of the node are to read: handles, and what tells that they can. */
-#ifndef STRIDEC_EXPORT_H
-#define STRIDEC_EXPORT_H
+/* ipc_export.h: device memory and layouts that peers on the node may read: IPC handles, and which peers accept them. */
+#ifndef STRIDEC_IPC_EXPORT_H
+#define STRIDEC_IPC_EXPORT_H
 #include "datatype/layout.h"
 #include "segment.h"
 
@@ -9,39 +9,38 @@ struct ipc_export {
     uint32_t probe;
     CUipcMemHandle handle;
     uint64_t start, span, id;
-    bool synchronous;   /* what the application copies there has arrived when its call returns: no need to drain */
+    bool synchronous;   /* copies by the application have arrived when they return: no drain */
 };
-/* The allocation of d that holds [address, address + bytes). False where there is none that CUDA IPC can share. */
+/* Sets *e to the allocation of d that holds [address, address + bytes). Returns false if CUDA IPC can't share it. */
 bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e);
-/* Returns true where CUDA IPC can share an allocation that device_around has just told of. Where `first` is no NULL,
- * *first becomes true if no message has met it yet: then the answer is false, for asking for a handle, and opening it,
- * takes some 100 us. */
+/* Returns true if CUDA IPC can share the allocation *a, as device_around returned it. Unless `first` is NULL, the first
+ * message of an allocation sets *first to true and gets false: making and opening a handle takes some 100 us. */
 bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first);
-/* True while the allocation is what it was when e was had: one short question. */
-bool ipc_export_stands(const struct ipc_export *e);
-/* Whether it is that one; of one that is all zeros, no. */
+/* Returns true if the allocation still exists; asks the driver once. */
+bool ipc_export_valid(const struct ipc_export *e);
+/* Returns true if the range lies in *e; false if *e is all zeros. */
 static inline bool ipc_export_holds(const struct ipc_export *e, uint64_t address, int64_t bytes)
 {
     return address - e->start <= e->span && (uint64_t)bytes <= e->span - (address - e->start);
 }
-/* False of a peer that has not shown yet that it can read the memory of d, though there is something for it to try. */
-bool ipc_export_tried(struct device *d, const struct peer *p);
-/* Returns true once the peer has shown that it can read memory of d. */
-bool ipc_export_reaches(struct device *d, const struct peer *p);
-/* Notes that the MPI may open the allocation of `first`, a device address, in other processes; around: that allocation,
- * or all zeros where it is not known. Where it is a new one, peers are told which of those that they have open are gone
- * (ipc_cache_yield): what overlaps them the driver opens for nobody. */
-void ipc_export_passes(const void *first, const struct allocation *around);
-/* True once the peer has shown that it can read memory of the device, and has not refused this allocation. */
+/* Returns false if d has a probe that the peer has not read yet. */
+bool ipc_export_probed(struct device *d, const struct peer *p);
+/* Returns true if the peer has read a probe in the memory of d. */
+bool ipc_export_readable(struct device *d, const struct peer *p);
+/* Notes that the MPI may open the allocation around `first`, a device address, in other processes. around: that
+ * allocation, or all zeros if unknown. If it is new, tells peers which freed allocations to close
+ * (ipc_cache_drop_gone): the driver opens nothing that overlaps them. */
+void ipc_export_to_mpi(const void *first, const struct allocation *around);
+/* Returns true if the peer has read the device's probe and has not refused this allocation. */
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p);
-/* The peer could not read the allocation of that id: it is not to be offered to it again. */
-void ipc_export_refuse(uint64_t id, const struct peer *p);
-/* Where the layout's shape signature lies in the own file, written there once; 0 where it is too long. */
+/* Notes that the peer could not read allocation `id`: later messages to it are packed. */
+void ipc_export_nack(uint64_t id, const struct peer *p);
+/* Returns the offset of the layout's shape signature in the own file, written there once; 0 if it is too long. */
 uint64_t ipc_export_layout(struct layout *l);
-/* Waits for the default stream of d: a cudaMemcpy from pageable memory may return before its bytes arrive, and a peer's
- * kernel is not ordered behind it as the streams of d are. 0 or -1. */
+/* Waits for the default stream of d. A cudaMemcpy from pageable memory may return before its bytes arrive. The streams
+ * of d wait for it, but a peer's kernel does not. Returns 0 or -1. */
 int ipc_export_drain(struct device *d);
-/* At MPI_Finalize. */
+/* Frees all, at MPI_Finalize. */
 void ipc_export_finish(void);
 
 #endif

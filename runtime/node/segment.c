@@ -27,26 +27,24 @@
 #include <unistd.h>
 
 #define FOLDER "/dev/shm/"
-#define LOOKS_A_PULSE 65536
+#define SPINS_PER_CHECK 65536
 static const char magic[8] = "stridec6";
 
 atomic_bool node_is_armed;
-static atomic_bool there;         /* the own file */
+static atomic_bool there;         /* the own file exists */
 static unsigned char proof[32];
 static char prefix[96];           /* of the names of the job's files */
 static struct peer own = {.fd = -1, .self = true};
-static _Atomic uint64_t reads_on;   /* as the own file tells, whose line of the cache is often a peer's */
+static _Atomic uint64_t reads_on;   /* copy of the own file's `gpu`, whose cache line peers often hold */
 static int world_size;
-static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet. Never freed before the end */
-static uint32_t *patience;        /* looks to leave out before the next one, doubled each time; of each rank, then */
-static uint32_t all_patience[2];  /* of whether all are there */
-static atomic_bool settled;       /* all of this machine are, */
-static int neighbors;             /* as many as the launcher told; -1: it did not */
+static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found yet; freed at the end */
+static uint32_t *patience;        /* pairs by rank: checks left to skip; checks to skip next, doubled each time */
+static uint32_t all_patience[2];  /* the pair for all ranks */
+static atomic_bool settled;       /* all ranks of this machine have been found */
+static int neighbors;             /* number that the launcher reports; -1: unknown */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * The own file. Its owner holds a lock on it as long as it lives.
- */
+/* ---- the own file, locked while its process lives ---- */
 
 static size_t arena_at(int size)
 {
@@ -63,9 +61,9 @@ static struct flock whole(short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-/* Of a rank's own file: its process is gone. The file is not mapped: where the folder is full there may be no memory
- * for what is read, as of one that is being made, which is not ready yet. */
-static bool left_behind(const char *name)
+/* Returns true if the process of a rank's own file has ended. Reads the file unmapped: a full folder may lack pages. A
+ * file that is not ready is still being made. */
+static bool owner_is_dead(const char *name)
 {
     struct flock l = whole(F_WRLCK);
     uint32_t ready = 0;
@@ -78,8 +76,7 @@ static bool left_behind(const char *name)
     return left;
 }
 
-/* What goes with a rank's own file (rooms, spilled payloads) has one word more in its name: that is the name without
- * it. */
+/* Writes the name of the owner's file of a file of shared blocks or a fallback copy, which has one more word. */
 static void owner_name(char owner[256], const char *name)
 {
     snprintf(owner, 256, "%s", name);
@@ -88,8 +85,8 @@ static void owner_name(char owner[256], const char *name)
     if (more && strcmp(more, ".new")) *more = '\0';
 }
 
-/* Removes what is left of processes of other jobs that did not end well. It opens all their files: one rank does it for
- * all of its job on the machine, unless the launcher doesn't tell which. */
+/* Removes files of dead processes of other jobs. This opens all their files, so one rank of the machine does it. If the
+ * launcher does not tell local ranks, every rank does it. */
 static void sweep(int rank)
 {
     char pattern[64], owner[256];
@@ -100,7 +97,7 @@ static void sweep(int rank)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         if (!strncmp(found.gl_pathv[i], prefix, strlen(prefix))) continue;
         owner_name(owner, found.gl_pathv[i]);
-        if (left_behind(owner)) unlink(found.gl_pathv[i]);
+        if (owner_is_dead(owner)) unlink(found.gl_pathv[i]);
     }
     globfree(&found);
 }
@@ -124,31 +121,31 @@ static void file_name(char name[128], int rank)
     snprintf(name, 128, "%s%d", prefix, rank);
 }
 
-/* The own one with its arena; of a peer's, signatures are read as they are needed. */
+/* Maps the own file with its arena, or a peer's without: its signatures are read on demand. */
 static struct node_file *map(struct peer *p)
 {
     size_t bytes = p->self ? file_bytes(world_size) : arena_at(world_size);
     return sigbus_guard_map(p->fd, bytes, PROT_READ | PROT_WRITE, 0, &p->lost);
 }
 
-/* What others ask about an armed rank's file without opening it (node_holds): that it has this mode. */
+/* Mode bits by which peers check an enabled rank's file without opening it (node_all_armed). */
 #define ARMED 0700
 #define UNARMED 0600
 
-/* Says once that a file is not used for who owns it or may write to it: other users know its name. */
+/* Logs once that a file is not used because of its owner or mode: other users know its name. */
 static void not_used(const char *name, const char *why)
 {
     log_once(LOG_WARN, "node file", "%s is not used, its rank's messages are the MPI's: %s", name, why);
 }
 
-/* Returns true if a rank's file is there and may be used. It is not opened. */
+/* Returns true if a rank's file exists and may be used; does not open it. */
 static bool looks_usable(const char *name, struct stat *s)
 {
     const char *why;
     return !lstat(name, s) && file_trusted(s, S_IFREG, FILE_OWN, &why);
 }
 
-/* It has its name only when all is in it. */
+/* Makes the own file, and renames it to its final name once it is complete. */
 static bool own_make(int rank, bool armed)
 {
     char name[128], made[136];
@@ -165,7 +162,7 @@ static bool own_make(int rank, bool armed)
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
     own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
     struct node_file *f = own.file;
-    /* Without room in the folder a store would end the process: all but the arena is asked for here. */
+    /* Without space in the folder a store would end the process, so all but the arena is allocated here. */
     if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
         getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(made);
@@ -178,7 +175,7 @@ static bool own_make(int rank, bool armed)
     f->pid = getpid(), f->proof = (uint64_t)(uintptr_t)proof;
     memcpy(proof, &f->cookie, sizeof proof);
     own.cookie = f->cookie;
-    atomic_store(&f->arena, 64);   /* 0 is no place */
+    atomic_store(&f->arena, 64);   /* 0 means none */
     atomic_store_explicit(&f->ready, 1, memory_order_release);
     if (!rename(made, name)) return true;
     if (errno == EPERM || errno == EISDIR) not_used(name, "another user has taken its name");
@@ -196,7 +193,7 @@ bool node_has_gpus(void)
     return driver_get() || !access("/dev/nvidiactl", F_OK);
 }
 
-enum node_offers node_start(void)
+enum node_domains node_start(void)
 {
     int rank, initialized = 0;
     MPI_Comm parent = MPI_COMM_NULL;
@@ -249,9 +246,7 @@ void node_finish(void)
     memset(all_patience, 0, sizeof all_patience), atomic_store(&settled, false);
 }
 
-/*
- * The peers.
- */
+/* ---- the peers ---- */
 
 static struct peer *peer_open(int rank)
 {
@@ -277,7 +272,7 @@ static struct peer *peer_open(int rank)
     return NULL;
 }
 
-/* Returns how many ranks have a file: by its name alone, or of those that may be used. */
+/* Returns how many ranks have a file: any, or a usable one. */
 static int count_files(bool usable)
 {
     char pattern[sizeof prefix + 2];
@@ -295,7 +290,7 @@ static int count_files(bool usable)
     return n;
 }
 
-/* True where it is time to look, ever more seldom. */
+/* Returns true if it is time for a check; doubles the checks to skip until the next one. */
 static bool due(uint32_t *left, uint32_t *next)
 {
     if (*left) return --*left, false;
@@ -304,8 +299,8 @@ static bool due(uint32_t *left, uint32_t *next)
     return true;
 }
 
-/* What was missed while they came is looked for once more. */
-bool node_awaits(void)
+/* Once all have been found, lets every missing rank be looked for once more. */
+bool node_starting(void)
 {
     if (!atomic_load_explicit(&there, memory_order_relaxed) || atomic_load_explicit(&settled, memory_order_acquire))
         return false;
@@ -321,7 +316,7 @@ bool node_awaits(void)
     return await;
 }
 
-/* Looked for again and again, ever more seldom: a rank that is not through MPI_Init yet has no file. */
+/* Finds a peer. A missing rank is looked for again ever more seldom, since it may still be in MPI_Init. */
 static struct peer *find(int rank, bool surely)
 {
     if (rank < 0 || rank >= world_size || !atomic_load_explicit(&there, memory_order_relaxed)) return NULL;
@@ -349,12 +344,12 @@ struct peer *node_peer(MPI_Comm comm, int rank)
     return atomic_load_explicit(&there, memory_order_relaxed) ? find(world_rank(comm, rank), false) : NULL;
 }
 
-struct peer *node_member(MPI_Comm comm, int rank)
+struct peer *node_peer_now(MPI_Comm comm, int rank)
 {
     return find(world_rank(comm, rank), true);
 }
 
-bool node_holds(MPI_Comm comm)
+bool node_all_armed(MPI_Comm comm)
 {
     char name[128];
     struct stat s;
@@ -376,12 +371,12 @@ static bool is_open(const struct peer *p)
     return !fstat(p->fd, &s) && s.st_dev == p->device && s.st_ino == p->number;
 }
 
-/* Takes back what the peer has shown to reach, so that it sends by the MPI alone. */
-static void forsake(struct peer *p)
+/* Withdraws the peer's access, so that it sends by the MPI alone. */
+static void withdraw(struct peer *p)
 {
     if (atomic_exchange(&p->told, true)) return;
     atomic_store(&own.file->accepts[p->rank], 0);
-    atomic_store(&node_reaches(own.file)[p->rank], REACH_TRIED);
+    atomic_store(&node_access_found(own.file)[p->rank], REACH_TRIED);
     log_write(LOG_ERROR, "a file of rank %d in " FOLDER " was cut: what it had under way is lost", p->rank);
 }
 
@@ -389,7 +384,7 @@ bool node_gone(const struct peer *p)
 {
     struct flock l = whole(F_WRLCK);
     if (p->self) return false;
-    if (p->lost) return forsake(peers[p->rank]), true;
+    if (p->lost) return withdraw(peers[p->rank]), true;
     return is_open(p) && !fcntl(p->fd, F_GETLK, &l) && l.l_type == F_UNLCK;
 }
 
@@ -402,10 +397,10 @@ int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at)
 {
     int64_t ready;
     for (unsigned spins = 1; (ready = atomic_load_explicit(&s->ready, memory_order_acquire)) == at; spins++) {
-        if (spins % LOOKS_A_PULSE == 0 && node_gone(p)) return -1;
+        if (spins % SPINS_PER_CHECK == 0 && node_gone(p)) return -1;
         backoff(spins);
     }
-    return ready < at ? -1 : ready;   /* of a file that was cut */
+    return ready < at ? -1 : ready;   /* the file was truncated */
 }
 
 struct node_file *node_own(void)
@@ -413,7 +408,7 @@ struct node_file *node_own(void)
     return own.file;
 }
 
-void node_reads_on(uint64_t gpu)
+void node_set_gpu(uint64_t gpu)
 {
     if (atomic_load_explicit(&reads_on, memory_order_relaxed) == gpu) return;
     atomic_store_explicit(&reads_on, gpu, memory_order_relaxed);
@@ -442,33 +437,33 @@ bool node_arena_read(const struct peer *p, uint64_t at, void *to, uint64_t bytes
     return read;
 }
 
-uint64_t node_arena_take(uint64_t bytes)
+uint64_t node_arena_alloc(uint64_t bytes)
 {
     struct node_file *f = own.file;
     struct stat s;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
-    if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* it was cut: no more is put there */
+    if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* truncated: no more writes */
     if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;
 }
 
-_Atomic uint8_t *node_asks(struct node_file *f)
+_Atomic uint8_t *node_access_asked(struct node_file *f)
 {
     return f->accepts + world_size;
 }
 
-_Atomic uint8_t *node_reaches(struct node_file *f)
+_Atomic uint8_t *node_access_found(struct node_file *f)
 {
     return f->accepts + 2 * world_size;
 }
 
-void node_rooms_name(char name[128], int rank)
+void node_pool_name(char name[128], int rank)
 {
     snprintf(name, 128, "%s%d.rooms", prefix, rank);
 }
 
-void node_spill_name(char name[128], int rank, uint32_t slot)
+void node_fallback_name(char name[128], int rank, uint32_t slot)
 {
     snprintf(name, 128, "%s%d.%u", prefix, rank, slot);
 }

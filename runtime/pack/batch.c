@@ -1,12 +1,12 @@
-/* batch.c: parcels packed or unpacked together. Those on one device whose transports are one kernel job each become
- * one list of links (typed_copy.h): one launch for all, where the links' kernel serves. */
+/* batch.c: packs or unpacks several typed buffers together. Those on one device whose transports are one kernel job
+ * each become one list of typed copies (typed_copy.h): one launch for all, if the typed-copy kernel supports them. */
 #include "base/freelist.h"
 #include "typed_buffer.h"
 
 static void add(struct batch *b, struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
 {
     p->direction = direction;
-    p->moved = bytes, p->started = typed_buffer_begin();
+    p->moved = bytes, p->started = typed_buffer_clock();
     p->next = NULL;
     if (!b->first) b->last = &b->first;
     *b->last = p;
@@ -43,7 +43,7 @@ static int wait_streams(struct batch *b)
     return rc;
 }
 
-/* A batch of more devices than it holds waits for the earlier ones first. */
+/* Returns the batch's stream on d. When all BATCH_DEVICES entries are in use, waits for the streams first. */
 struct stream *batch_stream(struct batch *b, struct device *d)
 {
     for (int i = 0; i < b->devices; i++)
@@ -56,7 +56,7 @@ struct stream *batch_stream(struct batch *b, struct device *d)
     return s;
 }
 
-/* Out of the batch: those on d. */
+/* Removes the buffers on d from the batch and returns them as a list. */
 static struct typed_buffer *take(struct batch *b, const struct device *d)
 {
     struct typed_buffer *taken = NULL, **end = &taken, **at = &b->first;
@@ -92,7 +92,7 @@ static int copy(struct typed_buffer *p, struct stream *s, enum kernel_direction 
     return wanted ? p->transport->copy(p, s, direction, 0, p->moved) : 0;
 }
 
-/* The n of the list that join. */
+/* Moves the n batchable buffers of the list by one list of typed copies. */
 static int join(struct batch *b, struct device *d, struct stream *s, struct typed_buffer *list, int n)
 {
     struct typed_copy_job *jobs = freelist_get(SPARE_LIST, (size_t)n * sizeof *jobs);
@@ -112,7 +112,7 @@ static int move(struct typed_buffer *p, struct stream *s)
     return p->direction == KERNEL_PACK ? p->transport->pack(p, s) : p->transport->unpack(p, s, p->moved);
 }
 
-/* With the device entered. The stream's last work tells its end, if it can. */
+/* Enqueues the list on the entered device. The last job of the stream signals its end, if it can. */
 static int run_on(struct batch *b, struct device *d, struct typed_buffer *list)
 {
     struct stream *s = batch_stream(b, d);

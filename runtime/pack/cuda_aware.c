@@ -1,4 +1,4 @@
-/* cuda_aware.c: whether the MPI takes device memory, and what programs are told that ask. */
+/* cuda_aware.c: finds out if the MPI takes device memory, and answers applications that ask. */
 #include "base/abi_check.h"
 #include "base/activity.h"
 #include "base/env.h"
@@ -7,7 +7,7 @@
 #include "transport.h"
 #include <dlfcn.h>
 
-/* Open MPI has the first, MPICH both; neither is declared everywhere. What MPICH calls itself (PMPIX) is left alone. */
+/* Open MPI has the first, MPICH both; neither is declared everywhere. MPICH's PMPIX names are left alone. */
 typedef int query(void);
 typedef int query_gpu(int gpu_type, int *is_supported);
 static query cuda_taken;
@@ -19,9 +19,9 @@ STANDS_FOR(cuda_taken) query MPIX_Query_cuda_support;
 #ifndef OPEN_MPI
 STANDS_FOR(gpu_taken) query_gpu MPIX_GPU_query_support;
 #endif
-EXPORT query stridec_mpi_cuda_aware;   /* the MPI alone: for the tests and benchmarks */
+EXPORT query stridec_mpi_cuda_aware;   /* the MPI alone: for tests and benchmarks */
 
-/* The process's function of that name, other than this library's own. */
+/* Returns the process's function of that name, other than this library's own. */
 static void *below(const char *name, const void *own)
 {
     void *f = dlsym(RTLD_DEFAULT, name);
@@ -56,7 +56,7 @@ int stridec_mpi_cuda_aware(void)
     return mpi_cuda_aware();
 }
 
-/* Before MPI_Init: it will be. */
+/* Returns true if stridec handles device memory, or will after MPI_Init. */
 static bool taken_here(void)
 {
     int initialized = 0;

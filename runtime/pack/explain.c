@@ -1,4 +1,4 @@
-/* explain.c: which way messages went and why. */
+/* explain.c: reports the path of messages and its reason. */
 #include "explain.h"
 #include "base/hash_table.h"
 #include "select.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define TOLD_MAX 1024   /* then it goes on in silence */
+#define TOLD_MAX 1024   /* then no more is logged */
 
-/* What a message may go by, for a reason that can be told. */
+/* Paths with a reason to report. */
 static const char *const paths[] = {"device", "oneshot", "staged", "zerocopy", "spilled", "shared"};
 enum { ZEROCOPY = 3, SPILLED, SHARED, PATHS };
 
@@ -21,7 +21,7 @@ static int path_of(const char *name)
     return -1;
 }
 
-/* True the first time. Layouts come and go, and those of one signature are one. */
+/* Returns true the first time. Layouts come and go; equal signatures count as one. */
 static bool is_new(const struct layout *l, int64_t bytes, int path)
 {
     struct told {

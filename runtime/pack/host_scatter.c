@@ -1,4 +1,4 @@
-/* host_scatter.c: packing and unpacking in host memory. */
+/* host_scatter.c: packs and unpacks in host memory. */
 #include "host_scatter.h"
 #include <limits.h>
 #include <stdlib.h>

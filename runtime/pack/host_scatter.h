@@ -1,10 +1,10 @@
-/* host_scatter.h: packed bytes and a buffer in host memory. */
-#ifndef STRIDEC_SCATTER_H
-#define STRIDEC_SCATTER_H
+/* host_scatter.h: moves packed bytes from and to a typed buffer in host memory. */
+#ifndef STRIDEC_HOST_SCATTER_H
+#define STRIDEC_HOST_SCATTER_H
 #include "typed_buffer.h"
 
-/* The packed range [begin, end) of a parcel in host memory, `out` of it to packed + begin, or from there into it. Of
- * a type that stridec can't read the MPI moves the bytes, from the first one on: begin is 0. False where it can't. */
+/* Copies the packed range [begin, end) of p in host memory to packed + begin (`out`), or back. For types that stridec
+ * can't read the MPI moves the bytes, and begin must be 0. Returns false on failure. */
 bool host_scatter_move(struct typed_buffer *p, char *packed, int64_t begin, int64_t end, bool out);
 
 #endif

@@ -2,7 +2,7 @@
 #include "typed_buffer.h"
 #include <limits.h>
 
-/* Past INT_MAX the count is of chunks this long, with the rest behind them. */
+/* Past INT_MAX the type has chunks of this length, then the rest. */
 #define CHUNK_BYTES (1 << 30)
 
 static int large_type(int64_t bytes, MPI_Datatype *type)
@@ -18,19 +18,19 @@ static int large_type(int64_t bytes, MPI_Datatype *type)
     return rc == MPI_SUCCESS ? PMPI_Type_commit(type) : rc;
 }
 
-int wire_of(int64_t bytes, struct wire *w)
+int mpi_bytes_of(int64_t bytes, struct wire *w)
 {
     w->type = MPI_PACKED;
     w->count = bytes <= INT_MAX ? (int)bytes : 1;
     return bytes <= INT_MAX ? MPI_SUCCESS : large_type(bytes, &w->type);
 }
 
-void wire_done(struct wire *w)
+void mpi_bytes_free(struct wire *w)
 {
     if (w->type != MPI_PACKED) PMPI_Type_free(&w->type);
 }
 
-int64_t wire_received(const MPI_Status *status)
+int64_t mpi_bytes_received(const MPI_Status *status)
 {
     MPI_Count bytes = 0;
     PMPI_Get_elements_x(status, MPI_BYTE, &bytes);

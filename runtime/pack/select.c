@@ -1,4 +1,4 @@
-/* select.c: which transport a message takes. */
+/* select.c: selects the transport of a message. */
 #include "select.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -13,9 +13,9 @@ static const struct transport *const transports[TUNE_WAYS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
-/* True where curves were measured on another GPU; that, or that settings of kernels were, is worth a word. Only GPUs
- * in use are looked at: asking for the default one would make a context on a GPU that the process may not use. */
-static bool foreign(void)
+/* Returns true if the table's curves were measured on another GPU. Warns about that, and about kernel settings from
+ * another GPU. Checks only GPUs in use: the default GPU would get a context, and the process may not use it. */
+static bool table_is_foreign(void)
 {
     struct reason why;
     const char *file;
@@ -26,7 +26,7 @@ static bool foreign(void)
     return !table->borrowed;
 }
 
-/* A table of an MPI that took no device memory keeps one that does from ever being handed any. */
+/* Warns if the table was made under an MPI without device memory, and this MPI takes it: it is never selected. */
 static void check_aware(bool aware)
 {
     const char *file;
@@ -53,13 +53,12 @@ static const struct transport *forced(void)
 
 static struct tune_verdict judge(const struct layout *l, int64_t count, int64_t bytes, bool aware)
 {
-    struct tune_message m = {aware, layout_contiguous(l, count), foreign(), (double)l->block, (double)bytes};
+    struct tune_message m = {aware, layout_contiguous(l, count), table_is_foreign(), (double)l->block, (double)bytes};
     check_aware(aware);
     return tune_judge(table_active(NULL), &m);
 }
 
-/* The last answer for a layout is kept, bytes and answer in one word, so that threads never see a mix. -1: it was for
- * other bytes. */
+/* Returns the last answer for a layout; -1 if for other bytes. Bytes and answer share a word, so are consistent. */
 static int recall(_Atomic uint64_t *choice, int64_t bytes)
 {
     uint64_t last = atomic_load_explicit(choice, memory_order_relaxed);
@@ -82,7 +81,7 @@ const struct transport *transport_choose(struct layout *l, int64_t count, int64_
     return transports[way >= 0 ? way : keep(choice, bytes, judge(l, count, bytes, aware).way)];
 }
 
-bool transport_offers(struct layout *l, int64_t count, int64_t bytes)
+bool transport_zerocopy(struct layout *l, int64_t count, int64_t bytes)
 {
     if (env_get()->transport == ENV_ZEROCOPY || !table_active(NULL)->grid[TUNE_ZEROCOPY].blocks) return true;
     int answer = recall(&l->offered, bytes);

@@ -1,8 +1,8 @@
-/* soa_fields.c: finds the fields of a type. The nodes from the root down that repeat one child are a chain; below it, a
- * node of few parts is taken for a record. A field is a part under the same chain. */
+/* soa_fields.c: finds the fields of a type. The nodes from the root down that repeat one child form a chain. Below it a
+ * node of few parts is a record. Each of its parts, under the same chain, is a field. */
 #include "soa_fields.h"
 
-/* A launch takes as long as copying some 40 KiB once more on the host (4 us, 10 GB/s). */
+/* A launch takes as long as copying another 40 KiB on the host (4 us, 10 GB/s). */
 #define RECORDS_FEW 4
 #define RECORD_LONG (32 << 10)
 #define CHAIN_MAX 16
@@ -12,7 +12,7 @@ struct chain {
     const struct tree *node[CHAIN_MAX];
 };
 
-/* Part i of a node, offsets of the node included. */
+/* Returns part i of a node, shifted by the node's offset. */
 static struct tree *part_of(const struct tree *node, int64_t i, struct reason *why)
 {
     int64_t by = node->off;
@@ -21,7 +21,7 @@ static struct tree *part_of(const struct tree *node, int64_t i, struct reason *w
     return tree_shift(node->child, by, why);
 }
 
-/* The part under the chain. Consumes it. */
+/* Puts a part under the chain and returns its canonical tree; consumes t. */
 static struct tree *field_tree(const struct chain *chain, struct tree *t, struct reason *why)
 {
     for (int i = chain->length; i-- > 0;) {
@@ -34,7 +34,7 @@ static struct tree *field_tree(const struct chain *chain, struct tree *t, struct
     return canonical;
 }
 
-/* True if each part of the node lies in one memory, in all its records. */
+/* Splits a node into fields. Returns true if each field lies in one memory in all records. */
 static bool split(struct fields *f, const struct tree *node, const struct chain *chain, const void *buf, int64_t count,
                   int64_t extent)
 {

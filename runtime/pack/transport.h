@@ -1,26 +1,24 @@
-/* transport.h: the ways in which a typed device buffer becomes bytes that the MPI can move, and back.
+/* transport.h: transports: each turns a typed device buffer into bytes that the MPI can move, and back.
  *
- * A parcel is one message's device buffer on its way. Each transport has the same skeleton:
- * acquire its buffers, enqueue the packing, enqueue the unpacking. What the MPI sees is parcel->address:
- * plain packed bytes in typemap order, so the peer may be anything. */
+ * All have the same skeleton: acquire buffers, enqueue packing, enqueue unpacking. The MPI gets `address` of struct
+ * typed_buffer: plain packed bytes in typemap order, so the peer needs no stridec. */
 #ifndef STRIDEC_TRANSPORT_H
 #define STRIDEC_TRANSPORT_H
 #include "typed_move.h"
 
 struct transport {
     const char *name;
-    /* Gets the buffers and sets wire, stage and address. False when memory is out. */
+    /* Gets the buffers and sets wire, stage and address. Returns false without memory. */
     bool (*acquire)(struct typed_buffer *p);
-    /* Enqueue on s, device entered: once s is done, wire holds all packed bytes, or the typed buffer holds
-     * the first `bytes` packed bytes of wire. 0 or -1. */
+    /* Enqueue on s, device entered: pack into wire, or unpack the first `bytes` bytes of wire. Return 0 or -1. */
     int (*pack)(struct typed_buffer *p, struct stream *s);
     int (*unpack)(struct typed_buffer *p, struct stream *s, int64_t bytes);
-    /* Of those that are one kernel job each way, between the typed buffer and stage or, without one, wire: jobs of
-     * several parcels may be one launch. */
+    /* True if each direction is one kernel job between the typed buffer and stage (wire without stage). Then the jobs
+     * of several buffers may share a launch. */
     bool joins;
-    /* Between that stage and wire, after packing or before unpacking; NULL where there is none. 0 or -1. */
+    /* Enqueues the copy between stage and wire, after packing or before unpacking; NULL if none. Returns 0 or -1. */
     int (*copy)(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
-    /* The same for the packed range [begin, end) alone; NULL where a message moves as a whole only. */
+    /* Enqueue the packed range [begin, end) alone; NULL if only whole messages can move. */
     int (*pack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
     int (*unpack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
 };
@@ -29,16 +27,16 @@ extern const struct transport transport_device;    /* pack on the GPU, the MPI s
 extern const struct transport transport_oneshot;   /* kernels write and read mapped host memory */
 extern const struct transport transport_staged;    /* pack on the GPU, copy to pinned memory */
 extern const struct transport transport_parts;     /* buffers in several memories */
-extern const struct transport transport_shadow;    /* types stridec can't read: the MPI packs a host copy */
+extern const struct transport transport_by_mpi;    /* unreadable types: the MPI packs a host copy */
 
-/* The best transport for `bytes` packed bytes of a layout, from STRIDEC_TRANSPORT or the tuned table. host_only: not
- * one that hands device memory to the MPI, unless forced. */
+/* Returns the best transport for `bytes` packed bytes, by STRIDEC_TRANSPORT or the tuned table. host_only: none that
+ * passes device memory to the MPI, unless forced. */
 const struct transport *transport_choose(struct layout *l, int64_t count, int64_t bytes, bool host_only);
 
-/* True if messages of it should go from memory to memory (rndv_send.h) to peers to whom they can, by the same two. */
-bool transport_offers(struct layout *l, int64_t count, int64_t bytes);
+/* Returns true if zero-copy (rndv_send.h) is better than packing, by STRIDEC_TRANSPORT or the tuned table. */
+bool transport_zerocopy(struct layout *l, int64_t count, int64_t bytes);
 
-/* True if the MPI takes device pointers itself (asked once). */
+/* Returns true if the MPI takes device pointers; asks it once. */
 bool mpi_cuda_aware(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* transport_direct.c: one kernel between the typed buffer and what the MPI sends: device memory, for a CUDA-aware MPI
- * (TEMPI §5, "device"), or mapped host memory (Jenkins 2012 §4; TEMPI §5, "one-shot"). */
+/* transport_direct.c: one kernel between the typed buffer and the buffer that the MPI sends: device memory for a
+ * CUDA-aware MPI (TEMPI §5, "device"), or mapped host memory (Jenkins 2012 §4; TEMPI §5, "one-shot"). */
 #include "transport.h"
 
 static bool acquire_device(struct typed_buffer *p)

@@ -1,25 +1,24 @@
-/* transport_mixed.c: buffers whose parts lie in several memories: the host and a device, or two devices.
+/* transport_mixed.c: buffers with parts in several memories: the host and a device, or two devices.
  *
- * The packed bytes are in mapped host memory, as one-shot's. The runs of the message are listed in pack order: those
- * on the host are copied one by one; those on a device are gathered into ranges of the packed stream, as long as
- * they can be, and each range is the part of a kernel's work that this device does. Many small ranges are avoided
- * where the type has fields (soa_fields.h): then each field is packed by itself, and the host weaves the records.
- * Each device has a stream of its own; all are waited for before pack and unpack return. */
+ * The packed bytes lie in mapped host memory, as for one-shot. The runs of the message are listed in pack order. Host
+ * runs are copied one by one. Consecutive device runs form ranges of the packed bytes, each one kernel job. Types with
+ * fields (soa_fields.h) avoid many small ranges: each field is packed alone, and the host interleaves the records. Each
+ * device has its own stream; pack and unpack wait for all of them. */
 #include "base/log.h"
 #include "soa_fields.h"
 #include "typed_buffer.h"
 #include <string.h>
 
 struct parts {
-    struct typed_buffer *parcel;
+    struct typed_buffer *buffer;
     enum kernel_direction direction;
-    int64_t bytes;            /* of the packed stream */
+    int64_t bytes;            /* packed bytes to move */
     struct batch streams;
-    struct memory memory;     /* ranges: of the run in hand */
-    struct device *device;    /* of the range in hand; NULL: there is none */
+    struct memory memory;     /* by ranges: memory of the current run */
+    struct device *device;    /* of the current range; NULL: none */
     int64_t begin, end;
     struct fields fields;
-    const struct field *field;   /* in hand */
+    const struct field *field;   /* current field */
 };
 
 static bool acquire(struct typed_buffer *p)
@@ -29,17 +28,15 @@ static bool acquire(struct typed_buffer *p)
     return transport_oneshot.acquire(p);
 }
 
-/* Between the user's memory on the host and the packed bytes. */
+/* Copies between host memory of the application and the packed bytes. */
 static void copy_run(const struct parts *m, char *user, int64_t packed, int64_t len)
 {
-    char *wire = (char *)m->parcel->wire->host + packed;
+    char *wire = (char *)m->buffer->wire->host + packed;
     bool pack = m->direction == KERNEL_PACK;
     memcpy(pack ? wire : user, pack ? user : wire, (size_t)len);
 }
 
-/*
- * By ranges.
- */
+/* ---- by ranges ---- */
 
 static int move_range(struct parts *m)
 {
@@ -48,8 +45,8 @@ static int move_range(struct parts *m)
     if (!d) return 0;
     if (device_enter(d)) return -1;
     struct stream *s = batch_stream(&m->streams, d);
-    uint64_t packed = m->parcel->wire->address + (uint64_t)m->begin;
-    int rc = s ? typed_buffer_move_range(m->parcel, d, s, m->direction, packed, m->begin, m->end) : -1;
+    uint64_t packed = m->buffer->wire->address + (uint64_t)m->begin;
+    int rc = s ? typed_buffer_move_range(m->buffer, d, s, m->direction, packed, m->begin, m->end) : -1;
     device_leave(d);
     return rc;
 }
@@ -58,8 +55,8 @@ static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct parts *m = arg;
     for (int64_t n; len > 0; user += n, packed += n, len -= n) {
-        uint64_t at = (uint64_t)(uintptr_t)m->parcel->user + (uint64_t)user;
-        n = memory_run(&m->memory, at, len);
+        uint64_t at = (uint64_t)(uintptr_t)m->buffer->user + (uint64_t)user;
+        n = locate_run(&m->memory, at, len);
         struct device *d = m->memory.device;
         if (d != m->device && move_range(m)) return -1;
         if (!d) copy_run(m, (char *)(uintptr_t)at, packed, n);
@@ -71,17 +68,15 @@ static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
 
 static int by_ranges(struct parts *m)
 {
-    const struct layout *l = m->parcel->layout;
-    int rc = tree_walk(l->tree, m->parcel->count, l->extent, 0, m->bytes, take_run, m);
+    const struct layout *l = m->buffer->layout;
+    int rc = tree_walk(l->tree, m->buffer->count, l->extent, 0, m->bytes, take_run, m);
     if (rc == 0) rc = move_range(m);
     return batch_wait(&m->streams) ? -1 : rc;
 }
 
-/*
- * By fields. Those on devices go by way of the stage, where each field's bytes lie together.
- */
+/* ---- by fields; the bytes of one on a device lie together in `stage` ---- */
 
-/* A run of the field in hand, on the host: it may go on from one record into the next. */
+/* Copies a host run of the current field; the run may extend over several records. */
 static int take_host_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     const struct parts *m = arg;
@@ -89,17 +84,17 @@ static int take_host_run(void *arg, int64_t user, int64_t packed, int64_t len)
     for (int64_t n; len > 0; user += n, packed += n, len -= n) {
         int64_t in = packed % f->size;
         n = len < f->size - in ? len : f->size - in;
-        uint64_t at = (uint64_t)(uintptr_t)m->parcel->user + (uint64_t)user;
+        uint64_t at = (uint64_t)(uintptr_t)m->buffer->user + (uint64_t)user;
         copy_run(m, (char *)(uintptr_t)at, packed / f->size * m->fields.record + f->at + in, n);
     }
     return 0;
 }
 
-/* Between the records of the packed bytes and the field's own bytes. */
-static void weave(const struct parts *m, const struct field *f)
+/* Copies between the packed records and the bytes of one field in `stage`. */
+static void weave_field(const struct parts *m, const struct field *f)
 {
-    char *own = (char *)m->parcel->stage->host + m->fields.records * f->at;
-    char *wire = (char *)m->parcel->wire->host + f->at;
+    char *own = (char *)m->buffer->stage->host + m->fields.records * f->at;
+    char *wire = (char *)m->buffer->wire->host + f->at;
     int64_t left = soa_fields_bytes(&m->fields, f, m->bytes);
     for (int64_t n; left > 0; own += n, wire += m->fields.record, left -= n) {
         n = left < f->size ? left : f->size;
@@ -112,10 +107,10 @@ static int move_field(struct parts *m, struct kernel *k, const struct field *f)
     int launches = 0;
     struct kernel_job job = {
         .direction = m->direction,
-        .packed = m->parcel->stage->address + (uint64_t)(m->fields.records * f->at),
-        .user = (uint64_t)(uintptr_t)m->parcel->user + (uint64_t)f->tree->off,
-        .extent = m->parcel->layout->extent,
-        .count = m->parcel->count,
+        .packed = m->buffer->stage->address + (uint64_t)(m->fields.records * f->at),
+        .user = (uint64_t)(uintptr_t)m->buffer->user + (uint64_t)f->tree->off,
+        .extent = m->buffer->layout->extent,
+        .count = m->buffer->count,
         .begin = 0,
         .end = soa_fields_bytes(&m->fields, f, m->bytes),
     };
@@ -123,7 +118,7 @@ static int move_field(struct parts *m, struct kernel *k, const struct field *f)
     struct stream *s = batch_stream(&m->streams, f->device);
     int rc = s ? kernel_move(k, f->device, s, &job, &launches, NULL) : -1;
     device_leave(f->device);
-    m->parcel->launches += launches;
+    m->buffer->launches += launches;
     return rc;
 }
 
@@ -132,7 +127,7 @@ static int start_field(struct parts *m, struct kernel *kernels[], int i)
     const struct field *f = &m->fields.field[i];
     struct reason why;
     if (!f->device) return 0;
-    if (m->direction == KERNEL_UNPACK) weave(m, f);
+    if (m->direction == KERNEL_UNPACK) weave_field(m, f);
     kernels[i] = kernel_get(f->tree, &why);
     return kernels[i] ? move_field(m, kernels[i], f) : -1;
 }
@@ -140,7 +135,7 @@ static int start_field(struct parts *m, struct kernel *kernels[], int i)
 static void move_host_field(struct parts *m, const struct field *f)
 {
     m->field = f;
-    tree_walk(f->tree, m->parcel->count, m->parcel->layout->extent, 0, soa_fields_bytes(&m->fields, f, m->bytes),
+    tree_walk(f->tree, m->buffer->count, m->buffer->layout->extent, 0, soa_fields_bytes(&m->fields, f, m->bytes),
               take_host_run, m);
 }
 
@@ -154,7 +149,7 @@ static int by_fields(struct parts *m)
         if (!all->field[i].device) move_host_field(m, &all->field[i]);
     if (batch_wait(&m->streams)) rc = -1;
     for (int i = 0; i < all->count; i++) {
-        if (all->field[i].device && m->direction == KERNEL_PACK) weave(m, &all->field[i]);
+        if (all->field[i].device && m->direction == KERNEL_PACK) weave_field(m, &all->field[i]);
         kernel_put(kernels[i]);
     }
     return rc;
@@ -162,7 +157,7 @@ static int by_fields(struct parts *m)
 
 static bool find_fields(struct parts *m)
 {
-    struct typed_buffer *p = m->parcel;
+    struct typed_buffer *p = m->buffer;
     if (!soa_fields_find(&m->fields, p->layout, p->user, p->count)) return false;
     if (!p->stage) p->stage = mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
     return p->stage != NULL;
@@ -170,7 +165,7 @@ static bool find_fields(struct parts *m)
 
 static int move(struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
 {
-    struct parts m = {.parcel = p, .direction = direction, .bytes = bytes};
+    struct parts m = {.buffer = p, .direction = direction, .bytes = bytes};
     int rc = find_fields(&m) ? by_fields(&m) : by_ranges(&m);
     soa_fields_free(&m.fields);
     return rc;

@@ -1,10 +1,8 @@
-/* transport_mpi.c: datatypes that stridec cannot read are packed by the MPI itself, in a host copy of
- * the bytes that the type spans.
+/* transport_mpi.c: the MPI packs datatypes that stridec can't read, in a host copy of the bytes that the type spans.
  *
- * Unpacking must write just the bytes that the type names: gaps may change meanwhile. Which those are
- * nobody tells, so the MPI unpacks twice, over zeros and over ones: what comes out equal was written.
- * Short messages end in the middle of an element, which MPI_Unpack cannot do and a receive can: the bytes
- * go through a message to oneself. */
+ * Unpacking must not write gaps, since they may change meanwhile. No function reports the gaps, so the MPI unpacks
+ * twice, over zeros and over ones: equal bytes were written. Short messages may end within an element. MPI_Unpack can't
+ * handle that, but a receive can, so the rank sends the bytes to itself. */
 #include "base/log.h"
 #include "base/self_comm.h"
 #include "transport.h"
@@ -38,7 +36,7 @@ static int pack(struct typed_buffer *p, struct stream *s)
     return ok ? 0 : -1;
 }
 
-/* The first `bytes` packed bytes into a buffer that was filled with `fill`. */
+/* Receives the first `bytes` packed bytes into a buffer filled with `fill`. */
 static bool receive_over(struct typed_buffer *p, char *shadow, int64_t first, int64_t span, int64_t bytes, int fill)
 {
     MPI_Comm self;
@@ -75,4 +73,4 @@ static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
     return ok ? 0 : -1;
 }
 
-const struct transport transport_shadow = {"mpi", acquire, pack, unpack, false, NULL, NULL, NULL};
+const struct transport transport_by_mpi = {"mpi", acquire, pack, unpack, false, NULL, NULL, NULL};

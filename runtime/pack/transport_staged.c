@@ -1,4 +1,4 @@
-/* transport_staged.c: pack on the GPU, copy between device and pinned host memory (TEMPI §5, "staged"). */
+/* transport_staged.c: packs on the GPU, and copies between device and pinned host memory (TEMPI §5, "staged"). */
 #include "transport.h"
 
 static bool acquire(struct typed_buffer *p)

@@ -1,4 +1,4 @@
-/* typed_buffer.c: parcels: who takes a buffer, packing, unpacking. */
+/* typed_buffer.c: selects, packs and unpacks typed buffers. */
 #include "typed_buffer.h"
 #include "../../gen/hash.h"
 #include "base/bounce.h"
@@ -15,12 +15,12 @@ static bool acquire(struct typed_buffer *p, const struct transport *t)
     return false;
 }
 
-/* Open MPI is slow with device memory sent to the own rank: on two H200s a 256^3 halo whose neighbours along two axes
- * are the rank itself takes 3.2 ms that way, and 0.84 with those messages in host memory. */
+/* Selects the transport. Open MPI is slow with device memory sent to the own rank. A 256^3 halo with two axes of own
+ * neighbours takes 3.2 ms so, and 0.84 with these messages in host memory (two H200s). */
 static const struct transport *choose(const struct typed_buffer *p)
 {
     if (p->parts) return &transport_parts;
-    return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_shadow;
+    return p->layout->tree ? transport_choose(p->layout, p->count, p->bytes, p->on_host) : &transport_by_mpi;
 }
 
 static bool acquire_buffers(struct typed_buffer *p, MPI_Datatype datatype)
@@ -54,7 +54,7 @@ int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatyp
                                              "and device, or two devices): not supported");
 }
 
-struct typed_buffer *typed_buffer_bare(struct layout *l, struct device *d, const void *buf, int64_t count)
+struct typed_buffer *typed_buffer_new(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
     struct typed_buffer *p = freelist_get(SPARE_PARCEL, sizeof *p);
     if (!p) return NULL;
@@ -70,7 +70,7 @@ static struct layout *movable(int64_t count, MPI_Datatype datatype, MPI_Comm com
     return l && l->size && layout_bytes(l, count) >= 0 ? l : NULL;
 }
 
-struct layout *typed_buffer_found(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+struct layout *typed_buffer_find(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
                                   struct location *w)
 {
     struct layout *l = movable(count, datatype, comm);
@@ -78,45 +78,45 @@ struct layout *typed_buffer_found(const void *buf, int64_t count, MPI_Datatype d
     return l && w->device ? l : NULL;
 }
 
-struct layout *typed_buffer_wants(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
+struct layout *typed_buffer_claim(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm,
                                   struct location *w)
 {
     struct layout *l = movable(count, datatype, comm);
-    /* One piece goes down wherever it is; it is in several memories only by absolute addresses. */
+    /* One piece passes to the MPI wherever it lies; only absolute addresses can put it into several memories. */
     if (!l || (mpi_cuda_aware() && !l->low && layout_contiguous(l, count))) return NULL;
     *w = locate(l, buf, count);
-    return w->device && !typed_buffer_native(l, buf, count, *w) ? l : NULL;
+    return w->device && !typed_buffer_mpi_takes(l, buf, count, *w) ? l : NULL;
 }
 
-bool typed_buffer_native(const struct layout *l, const void *buf, int64_t count, struct location w)
+bool typed_buffer_mpi_takes(const struct layout *l, const void *buf, int64_t count, struct location w)
 {
     if (!mpi_cuda_aware() || (l->tree && (w.parts || !layout_contiguous(l, count)))) return false;
     return !l->low || (uint64_t)(uintptr_t)buf - w.around.start < w.around.span || device_of(buf);
 }
 
-/* Receives under way whose headers come into the buffer itself, counted by a hash of its address. */
-static atomic_int landings[256];
+/* Receives under way directly into device buffers, counted by a hash of the address. */
+static atomic_int recv_counts[256];
 
-static atomic_int *landings_at(const void *buf)
+static atomic_int *recv_count_of(const void *buf)
 {
-    return &landings[hash_place((uintptr_t)buf, 8)];
+    return &recv_counts[hash_place((uintptr_t)buf, 8)];
 }
 
-void typed_buffer_landing(struct typed_buffer *p)
+void typed_buffer_note_recv(struct typed_buffer *p)
 {
-    p->landing = true;
-    atomic_fetch_add_explicit(landings_at(p->user), 1, memory_order_relaxed);
+    p->recv_noted = true;
+    atomic_fetch_add_explicit(recv_count_of(p->user), 1, memory_order_relaxed);
 }
 
-bool typed_buffer_lands(const void *buf)
+bool typed_buffer_has_recv(const void *buf)
 {
-    return atomic_load_explicit(landings_at(buf), memory_order_relaxed) != 0;
+    return atomic_load_explicit(recv_count_of(buf), memory_order_relaxed) != 0;
 }
 
-bool typed_buffer_taken(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+bool typed_buffer_claims(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct location w;
-    return typed_buffer_wants(buf, count, datatype, comm, &w) != NULL;
+    return typed_buffer_claim(buf, count, datatype, comm, &w) != NULL;
 }
 
 static struct typed_buffer typed_buffer_at(struct layout *l, struct location w, const void *buf, int64_t count,
@@ -142,24 +142,24 @@ int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location
     return typed_buffer_make(p, &what, datatype, comm);
 }
 
-void typed_buffer_moved(struct typed_buffer *p)
+void typed_buffer_end_batch(struct typed_buffer *p)
 {
-    if (p->moved) typed_buffer_count(p, p->transport->name, p->moved, p->started);
+    if (p->moved) typed_buffer_stats(p, p->transport->name, p->moved, p->started);
     p->moved = 0;
 }
 
 void typed_buffer_close(struct typed_buffer *p)
 {
     if (!p) return;
-    typed_buffer_moved(p);
-    if (p->landing) atomic_fetch_sub_explicit(landings_at(p->user), 1, memory_order_relaxed);
+    typed_buffer_end_batch(p);
+    if (p->recv_noted) atomic_fetch_sub_explicit(recv_count_of(p->user), 1, memory_order_relaxed);
     mempool_put(p->wire), mempool_put(p->stage), bounce_put(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
     freelist_put(SPARE_PARCEL, p);
 }
 
-/* One pack or unpack on a stream of its own, waited for. bytes < 0 packs. */
+/* Packs (bytes < 0) or unpacks on an own stream and waits. */
 static int typed_buffer_run(struct typed_buffer *p, int64_t bytes)
 {
     int64_t start = stats_now();
@@ -169,7 +169,7 @@ static int typed_buffer_run(struct typed_buffer *p, int64_t bytes)
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    typed_buffer_count(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
+    typed_buffer_stats(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
     return rc;
 }
 
@@ -178,9 +178,9 @@ int typed_buffer_pack(struct typed_buffer *p, MPI_Comm comm)
     return typed_buffer_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
 }
 
-bool typed_buffer_pack_bare(struct typed_buffer *p)
+bool typed_buffer_mpi_pack(struct typed_buffer *p)
 {
-    return (p->wire || acquire(p, &transport_shadow)) && !typed_buffer_run(p, -1);
+    return (p->wire || acquire(p, &transport_by_mpi)) && !typed_buffer_run(p, -1);
 }
 
 int typed_buffer_unpack(struct typed_buffer *p, int64_t bytes, MPI_Comm comm)

@@ -14,12 +14,12 @@ struct typed_buffer typed_buffer_on(struct layout *l, struct device *d, const vo
                                  .datatype = MPI_DATATYPE_NULL};
 }
 
-int64_t typed_buffer_begin(void)
+int64_t typed_buffer_clock(void)
 {
     return explain_wanted() || env_get()->stats ? stats_now() : 0;
 }
 
-void typed_buffer_count(struct typed_buffer *p, const char *transport, int64_t bytes, int64_t begun)
+void typed_buffer_stats(struct typed_buffer *p, const char *transport, int64_t bytes, int64_t begun)
 {
     bool tells = explain_wanted();
     int launches = p->launches;

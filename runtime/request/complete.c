@@ -17,7 +17,7 @@ static int64_t brought(const struct record *r, const MPI_Status *status, int err
     int cancelled = 0;
     if (error != MPI_SUCCESS || !record_brings(r)) return 0;
     PMPI_Test_cancelled(status, &cancelled);
-    return cancelled ? 0 : wire_received(status);
+    return cancelled ? 0 : mpi_bytes_received(status);
 }
 
 static int unpack(struct record *r, struct batch *b, int64_t bytes, int error)

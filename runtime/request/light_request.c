@@ -29,7 +29,7 @@ static struct places *places_of(MPI_Request request)
 
 bool light_request_wants(int64_t count, MPI_Datatype type, int source)
 {
-    bool known = host_type_plain(type) || (filter_direct(type) && !filter_may_be_brief(type, count));
+    bool known = host_type_plain(type) || (filter_direct(type) && !filter_may_be_short(type, count));
     bool wants = known && source != MPI_PROC_NULL && (driver_absent() || !driver_get()) && !probed_any();
     if (wants && count < RNDV_MIN) rts_short_refuse();   /* it may be as short in bytes */
     return wants;
@@ -117,7 +117,7 @@ void light_request_leaves(MPI_Request request, struct layout *l, int64_t count, 
 static struct typed_buffer *typed_buffer_of(struct light_request *w)
 {
     struct layout *l = w->layout ? w->layout : layout_of(w->type);
-    struct typed_buffer *p = l ? typed_buffer_bare(l, NULL, w->buf, w->count) : NULL;
+    struct typed_buffer *p = l ? typed_buffer_new(l, NULL, w->buf, w->count) : NULL;
     if (p && !l->tree) p->datatype = type_like(w->type);
     if (!p || !w->block) return p;
     p->block = w->block, p->address = w->block->memory;

@@ -34,7 +34,7 @@ static inline int64_t light_request_bytes(const MPI_Status *status)
 #elif defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
     return status->count_lo & INT32_MAX;
 #else
-    return wire_received(status) & INT32_MAX;
+    return mpi_bytes_received(status) & INT32_MAX;
 #endif
 }
 /* After a receive with this status: true if it may have brought a descriptor. Not of one that failed. */

@@ -235,7 +235,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
 {
     unsigned char bytes[SHM_SEND_MIN];
     MPI_Status own = *status;
-    int64_t length = wire_received(status);
+    int64_t length = mpi_bytes_received(status);
     int rc = PMPI_Mrecv(bytes, (int)length, MPI_BYTE, matched, &own);
     if (rc == MPI_SUCCESS) show(put(bytes, length, comm, &own, message), status);
     return rc;
@@ -247,20 +247,20 @@ static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *st
     struct entry *e = reserve_get(sizeof *e);
     e->at = (struct probed_at){matched, comm, status->MPI_TAG, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL, e->sent = MPI_REQUEST_NULL;
-    e->payload = wire_received(status);
+    e->payload = mpi_bytes_received(status);
     append(e);
     return MPI_SUCCESS;
 }
 
 static bool may_be(MPI_Comm comm, const MPI_Status *status)
 {
-    int64_t bytes = rts_armed() ? wire_received(status) : 0;
+    int64_t bytes = rts_armed() ? mpi_bytes_received(status) : 0;
     return bytes >= rts_least() && rts_fits(bytes) && rndv_recv_from(comm, status->MPI_SOURCE);
 }
 
 static bool same(const MPI_Status *a, const MPI_Status *b)
 {
-    return a->MPI_SOURCE == b->MPI_SOURCE && a->MPI_TAG == b->MPI_TAG && wire_received(a) == wire_received(b);
+    return a->MPI_SOURCE == b->MPI_SOURCE && a->MPI_TAG == b->MPI_TAG && mpi_bytes_received(a) == mpi_bytes_received(b);
 }
 
 static int ranks_of(MPI_Comm comm)

@@ -47,7 +47,7 @@ static int start(void **state)
     self = calloc(1, sizeof *self);
     self->file = calloc(1, sizeof *self->file);
     self->file->pid = getpid();
-    peer_access_short = 0;   /* lists of runs, whatever their length */
+    peer_access_gap_run = 0;   /* lists of runs, whatever their length */
     theirs = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < BYTES; i++) theirs[i] = (unsigned char)(i * 7 + i / 251 + 1);
@@ -143,7 +143,7 @@ static void test_short(void **state)
         {"s(3000,-16,d(4))@100000", 1, 0, 12000, false},
         {"s(4,2,s(500,9,d(2)))", 1, 0, 4000, true},
     };
-    peer_access_short = 2048;
+    peer_access_gap_run = 2048;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char text[64];
         snprintf(text, sizeof text, "s(%d,300,d(100))", (int)of[i].bytes / 100);
@@ -158,7 +158,7 @@ static void test_short(void **state)
         tree_unref(t), tree_unref(apart);
     }
     peer_access_lists_drop();
-    peer_access_short = 0;
+    peer_access_gap_run = 0;
 }
 
 /* Up to the last byte before a page that is not there. */
@@ -170,13 +170,13 @@ static void test_edge(void **state)
     struct peer_access_side from = side(at + SMALL + 4, t, 1, 0), to = side(own, NULL, 0, 0);
     assert_true(at != MAP_FAILED);
     munmap(at, SMALL), munmap(at + 5 * SMALL, SMALL);
-    peer_access_short = 2048;
+    peer_access_gap_run = 2048;
     copies(&from, &to, 2 * SMALL);
     munmap(at + 2 * SMALL, SMALL);
     assert_false(peer_access_copy(self, &from, &to, 2 * SMALL));
     munmap(at + SMALL, 4 * SMALL);
     peer_access_lists_drop();
-    peer_access_short = 0;
+    peer_access_gap_run = 0;
     tree_unref(t);
 }
 

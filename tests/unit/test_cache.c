@@ -313,7 +313,7 @@ static char *lies_there(const char *name, int days)
 }
 
 /* Of processes that were killed; what is another's stays, and what may still be in use. */
-static void left_behind(void **state)
+static void owner_is_dead(void **state)
 {
     (void)state;
 #define NAME "0123456789abcdef0123456789abcdef"
@@ -383,7 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stored_and_loaded), cmocka_unit_test(damaged),    cmocka_unit_test(foreign),
         cmocka_unit_test(listing),           cmocka_unit_test(concurrent), cmocka_unit_test(one_makes_it),
         cmocka_unit_test(bounded),           cmocka_unit_test(unwritable), cmocka_unit_test(named_by_kind),
-        cmocka_unit_test(left_behind),       cmocka_unit_test(forked_while_locked),
+        cmocka_unit_test(owner_is_dead),       cmocka_unit_test(forked_while_locked),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];

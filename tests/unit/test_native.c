@@ -78,7 +78,7 @@ struct room {
     char *pages;
     size_t bytes;
 };
-static struct room shm_pool_of(int64_t bytes)
+static struct room shm_pool_map(int64_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = ((size_t)bytes + page - 1) / page * page;
     char *pages = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,7 +116,7 @@ static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
 {
     int64_t at = GUARD, to = GUARD;
     int64_t user_bytes = at + s->high - s->low + behind(), packed_bytes = to + end - begin + behind();
-    struct room user_room = shm_pool_of(user_bytes), packed_room = shm_pool_of(packed_bytes);
+    struct room user_room = shm_pool_map(user_bytes), packed_room = shm_pool_map(packed_bytes);
     unsigned char *user = user_room.at, *packed = packed_room.at;
     unsigned char *user_want = copy_of(user, user_bytes), *packed_want = copy_of(packed, packed_bytes);
     for (int64_t i = begin; i < end; i++) {
@@ -585,7 +585,7 @@ static void lies_there(char path[512], const char *name, int days)
 }
 
 /* The folders of compiles whose processes were killed go with the next compile, but none that may still be in use. */
-static void left_behind(void **state)
+static void owner_is_dead(void **state)
 {
     (void)state;
     const char *const log = setting[2];
@@ -747,7 +747,7 @@ int main(void)
         cmocka_unit_test(walks),            cmocka_unit_test(code),
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(cut_short), cmocka_unit_test(hanging_compiler),
-        cmocka_unit_test(left_behind),      cmocka_unit_test(no_entries), cmocka_unit_test(seldom_used),
+        cmocka_unit_test(owner_is_dead),      cmocka_unit_test(no_entries), cmocka_unit_test(seldom_used),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
         cmocka_unit_test(classes),
     };

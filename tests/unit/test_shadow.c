@@ -36,8 +36,8 @@ static struct typed_buffer typed_buffer_of(struct layout *l, MPI_Datatype type, 
 {
     struct typed_buffer p = typed_buffer_on(l, device, (void *)(uintptr_t)(user + ORIGIN), COUNT);
     p.datatype = type;
-    p.transport = &transport_shadow;
-    assert_true(transport_shadow.acquire(&p));
+    p.transport = &transport_by_mpi;
+    assert_true(transport_by_mpi.acquire(&p));
     return p;
 }
 
@@ -57,7 +57,7 @@ static void test_pack_and_unpack(void **state)
     int position = 0;
     MPI_Pack(typed + ORIGIN, COUNT, type, packed, SPACE, &position, MPI_COMM_SELF);
     assert_int_equal(position, p.bytes);
-    assert_int_equal(transport_shadow.pack(&p, s), 0);
+    assert_int_equal(transport_by_mpi.pack(&p, s), 0);
     assert_int_equal(stream_wait(device, s), 0);
     assert_memory_equal(p.address, packed, (size_t)position);
 
@@ -71,7 +71,7 @@ static void test_pack_and_unpack(void **state)
                      MPI_STATUS_IGNORE);
         assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
-        assert_int_equal(transport_shadow.unpack(&p, s, lengths[n]), 0);
+        assert_int_equal(transport_by_mpi.unpack(&p, s, lengths[n]), 0);
         assert_int_equal(stream_wait(device, s), 0);
         assert_int_equal(driver->cuMemcpyDtoHAsync(got, user, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
@@ -91,7 +91,7 @@ static void test_too_large(void **state)
     MPI_Datatype type;
     struct layout *l = unread(&type);
     struct typed_buffer p = typed_buffer_on(l, device, NULL, (int64_t)1 << 31);
-    assert_false(transport_shadow.acquire(&p));
+    assert_false(transport_by_mpi.acquire(&p));
     MPI_Type_free(&type);
     free(l);
 }

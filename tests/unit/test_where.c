@@ -14,7 +14,7 @@ static uint64_t memory;   /* BYTES of it on the device; no device's before and a
 
 static const struct device *run(struct memory *m, int64_t at, int64_t len, int64_t expected)
 {
-    assert_int_equal(memory_run(m, memory + (uint64_t)at, len), expected);
+    assert_int_equal(locate_run(m, memory + (uint64_t)at, len), expected);
     return m->device;
 }
 

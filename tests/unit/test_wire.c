@@ -15,14 +15,14 @@ static void check_wire(int64_t bytes)
 {
     struct wire w;
     MPI_Count size, lb, extent;
-    assert_int_equal(wire_of(bytes, &w), MPI_SUCCESS);
+    assert_int_equal(mpi_bytes_of(bytes, &w), MPI_SUCCESS);
     assert_true(w.count >= 0);
     MPI_Type_size_x(w.type, &size);
     MPI_Type_get_true_extent_x(w.type, &lb, &extent);
     assert_true((int64_t)size * w.count == bytes);
     assert_int_equal(lb, 0);
     assert_true((int64_t)extent * w.count == bytes);
-    wire_done(&w);
+    mpi_bytes_free(&w);
 }
 
 static void split(void **state)
@@ -43,7 +43,7 @@ static void counted(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         MPI_Status s;
         MPI_Status_set_elements_x(&s, MPI_BYTE, (MPI_Count)sizes[i]);
-        assert_true(wire_received(&s) == sizes[i]);
+        assert_true(mpi_bytes_received(&s) == sizes[i]);
     }
 }
 
