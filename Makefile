@@ -1,4 +1,4 @@
-# stridec: make, make demo, make check, make check-gpu, make bench, make install, make clean.
+# stridec: make, make demo, make check, make check-quick, make model, make check-gpu, make bench, make install, make clean.
 # Variables: MPICC (default mpicc), BUILD (default build), PREFIX, DESTDIR, SAN=1 (address and undefined sanitizers), SAN=thread,
 # V=1 (say all), CUDA_HOME (default: found), LUA (default lua5.4), LUA_INC and LUA_LIB (its headers' folder and static archive), CC,
 # CFLAGS, CPPFLAGS, LDFLAGS, WERROR=-Werror (as in make check: warnings are errors).

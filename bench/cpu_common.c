@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const way_names[WAYS] = { "stridec", "mpi", "hand" };
+const char *const method_names[WAYS] = { "stridec", "mpi", "hand" };
 int (*stridec_ready)(MPI_Datatype, int);
 
 void run_fail(const char *why)
@@ -51,8 +51,8 @@ void times_of(double sample[WAYS][TURNS_MAX], int n, struct times t[WAYS])
 void write_times(FILE *f, const char *prefix, const struct times t[WAYS])
 {
     for (int way = 0; way < WAYS; way++)
-        fprintf(f, ", \"%s%s_us\": %.3f, \"%s%s_least_us\": %.3f, \"%s%s_ratio\": %.3f", prefix, way_names[way],
-                t[way].median, prefix, way_names[way], t[way].least, prefix, way_names[way], t[way].ratio);
+        fprintf(f, ", \"%s%s_us\": %.3f, \"%s%s_least_us\": %.3f, \"%s%s_ratio\": %.3f", prefix, method_names[way],
+                t[way].median, prefix, method_names[way], t[way].least, prefix, method_names[way], t[way].ratio);
 }
 
 /*

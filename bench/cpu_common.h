@@ -8,7 +8,7 @@
 /* The ways: as the program gets it (by stridec where it is preloaded), by the MPI's own library, by hand-written loops.
  * They take turns, so many of them, so that they share the machine's mood. */
 enum { WAY_PROGRAM, WAY_MPI, WAY_HAND, WAYS, TURNS_MIN = 9, TURNS_MAX = 400 };
-extern const char *const way_names[WAYS];
+extern const char *const method_names[WAYS];
 
 struct times {
     double median, least;

@@ -122,7 +122,7 @@ static void count(const struct work *w)
         for (int way = 0; way < WAYS; way++) {
             call(w, way, unpack);
             snprintf(name, sizeof name, "%s|%zu|%s|%s", w->k->name, w->k->packed_bytes, unpack ? "unpack" : "pack",
-                     way_names[way]);
+                     method_names[way]);
             CALLGRIND_START_INSTRUMENTATION;
             CALLGRIND_ZERO_STATS;
             call(w, way, unpack);

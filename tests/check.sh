@@ -101,16 +101,35 @@ fi
 # MPIs are built without frame pointers: only the slow unwinder sees whose an allocation is.
 slow=fast_unwind_on_malloc=0
 
-# Programs of one process, one on each core; the longest first.
-for t in "$build"/tests/unit/test_{nvrtc,native,spec,gen,link,knobs,kernel} "$build"/tests/unit/test_*; do
-    case $t in *.o | *.d) continue ;; esac
-    n=$(basename "$t") path=$CUDA_LIB unwind=
-    case " ${besides[*]} " in *" unit $n "*) continue ;; esac
-    case $n in test_buffer | test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
-    case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
-    ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
-        LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} beside "unit $n" "$t"
-done
+# units [LEFT_OUT...]: the programs of one process, one on each core; the longest first.
+units() {
+    local t n path unwind
+    for t in "$build"/tests/unit/test_{nvrtc,native,spec,gen,link,knobs,kernel} "$build"/tests/unit/test_*; do
+        case $t in *.o | *.d) continue ;; esac
+        n=$(basename "$t") path=$CUDA_LIB unwind=
+        case " ${besides[*]} " in *" unit $n "*) continue ;; esac
+        case " $* " in *" $n "*) continue ;; esac
+        case $n in test_buffer | test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
+        case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
+        ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
+            LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} beside "unit $n" "$t"
+    done
+}
+
+# make check-quick: structure, models, most units, and one pass of the protocols on one MPI.
+if [ -n "${QUICK:-}" ]; then
+    units test_nvrtc test_native
+    beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
+    beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
+    beside "models of a message" tests/model/run.sh
+    tell_all
+    BUILD=$build run "protocols" tests/mpi/run.sh "$build" "$MPICC" p2p owner offers attach pipe starts neighbors window
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    exit
+fi
+
+units
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
     beside "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
 beside "command" tests/cli/cli.sh "$build/stridec"

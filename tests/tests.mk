@@ -44,6 +44,10 @@ check:
 	+$(MAKE) --no-print-directory $(CORES) WERROR=-Werror $(if $(TSAN),check-build-threads,check-build-all)
 	SAN='$(SAN)' CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
 
+# What to run before each commit: two to three minutes on two cores, once built.
+check-quick: all sim mpi-tests unit-tests
+	QUICK=1 CUDA_LIB='$(CUDA_LIB)' MPICC='$(MPICC)' tests/check.sh $(BUILD) $(MPICH_BUILD)
+
 # The life of a message from memory to memory, in Promela: all orders of its steps, by spin. `make check` does it too.
 model:
 	CC='$(CC)' tests/model/run.sh
@@ -72,4 +76,4 @@ demo:
 check-gpu:
 	BUILD='$(BUILD)' MPICC='$(MPICC)' CUDA_LIB='$(CUDA_LIB)' tests/gpu.sh $(BUILD)
 
-.PHONY: check check-aware check-build check-build-all check-build-threads check-gpu check-mpi4py check-wheels demo failures model unit-tests
+.PHONY: check check-quick check-aware check-build check-build-all check-build-threads check-gpu check-mpi4py check-wheels demo failures model unit-tests

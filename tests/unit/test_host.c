@@ -21,11 +21,11 @@ static void test_program_and_heap(void **state)
 {
     void *p = malloc(100);
     (void)state;
-    assert_true(host_learn(&variable) && host_surely(&zeros[99]));
-    if (p < sbrk(0)) assert_true(host_surely(p));   /* a sanitizer's malloc maps all it gives */
-    assert_false(host_surely(NULL));
-    assert_false(host_learn(MPI_BOTTOM));
-    assert_false(host_surely((void *)1));
+    assert_true(host_range_learn(&variable) && host_range_has(&zeros[99]));
+    if (p < sbrk(0)) assert_true(host_range_has(p));   /* a sanitizer's malloc maps all it gives */
+    assert_false(host_range_has(NULL));
+    assert_false(host_range_learn(MPI_BOTTOM));
+    assert_false(host_range_has((void *)1));
     free(p);
 }
 
@@ -34,11 +34,11 @@ static void test_break(void **state)
 {
     char *p = sbrk(2 * PAGE);
     (void)state;
-    host_learn(NULL);
-    assert_true(host_surely(p) && host_surely(p + 2 * PAGE - 1));
-    assert_false(host_surely(p + 2 * PAGE));
+    host_range_learn(NULL);
+    assert_true(host_range_has(p) && host_range_has(p + 2 * PAGE - 1));
+    assert_false(host_range_has(p + 2 * PAGE));
     assert_ptr_equal(sbrk(-2 * PAGE), p + 2 * PAGE);
-    assert_false(host_surely(p));
+    assert_false(host_range_has(p));
 }
 
 static void test_mapped(void **state)
@@ -46,7 +46,7 @@ static void test_mapped(void **state)
     char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     (void)state;
     assert_ptr_not_equal(p, MAP_FAILED);
-    assert_false(host_learn(p));
+    assert_false(host_range_learn(p));
     munmap(p, PAGE);
 }
 
@@ -54,14 +54,14 @@ __attribute__((noinline)) static bool deep(void)
 {
     char block[DEEP];
     memset(block, 1, sizeof block);
-    return host_learn(block) && host_surely(block + DEEP - 1);
+    return host_range_learn(block) && host_range_has(block + DEEP - 1);
 }
 
 static void *in_thread(void *of_caller)
 {
     int mine = 0;
     bool *fine = malloc(sizeof *fine);
-    *fine = !host_surely(&mine) && host_learn(&mine) && host_surely(&mine) && !host_learn(of_caller) && deep();
+    *fine = !host_range_has(&mine) && host_range_learn(&mine) && host_range_has(&mine) && !host_range_learn(of_caller) && deep();
     return fine;
 }
 
@@ -71,7 +71,7 @@ static void test_stacks(void **state)
     pthread_t thread;
     void *fine;
     (void)state;
-    assert_true(host_learn(&mine) && host_surely(&mine));
+    assert_true(host_range_learn(&mine) && host_range_has(&mine));
     assert_true(deep());
     assert_int_equal(pthread_create(&thread, NULL, in_thread, &mine), 0);
     assert_int_equal(pthread_join(thread, &fine), 0);

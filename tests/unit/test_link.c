@@ -374,7 +374,7 @@ static void anything(void **state)
 
 static bool served_by_pair(const struct typed_copy_job *job)
 {
-    struct kernel *k = pair_get(job);
+    struct kernel *k = typed_copy_pair_get(job);
     bool ready = k && module_stage(module_of(k, device)) == STAGE_READY;
     kernel_put(k);
     return ready;
@@ -389,16 +389,16 @@ static void pairs(void **state)
         random_types(false);
         for (int i = 0; i < 10; i++) {
             int from = (int)random_from(0, TYPES - 1), to = i % 3 ? (int)random_from(0, TYPES - 1) : from;
-            if (typed_copy_plain(&(struct typed_copy_side){.tree = types[from]}, INT64_MAX)) continue;
+            if (typed_copy_is_plain(&(struct typed_copy_side){.tree = types[from]}, INT64_MAX)) continue;
             for (int again = 0; again < 8; again++) {
                 add(&w, end_of(from, 0), end_of(to, 0), again % 2);
-                bool both = w.job[0].bytes > 0 && !typed_copy_plain(&w.job[0].from, w.job[0].bytes)
-                            && !typed_copy_plain(&w.job[0].to, w.job[0].bytes);
+                bool both = w.job[0].bytes > 0 && !typed_copy_is_plain(&w.job[0].from, w.job[0].bytes)
+                            && !typed_copy_is_plain(&w.job[0].to, w.job[0].bytes);
                 if (both) typed_copy_wait(device, w.job, 1);
                 struct simgpu_counts did = check(&w);
                 if (both) {
                     struct stridec_link told[NEST_LINKS];
-                    if (!nest_links(w.job, told)) assert_true(served_by_pair(w.job));
+                    if (!typed_copy_nest(w.job, told)) assert_true(served_by_pair(w.job));
                     assert_in_range(did.launches, 1, 2);
                     assert_in_range(did.copies, 0, again ? 0 : 2);
                 }

@@ -419,7 +419,7 @@ static bool ignoring(void)
 
 static bool impatient(void)
 {
-    host_compiler_patience = 1;
+    host_compiler_timeout_s = 1;
     return one(false);
 }
 
@@ -461,7 +461,7 @@ static void no_entries(void **state)
 
 static enum stage stage_of(const struct layout *l)
 {
-    return module_stage(module_elsewhere(kernel_code(l->kernel), &host_target));
+    return module_stage(module_for_target(kernel_code(l->kernel), &host_target));
 }
 
 /* Packs all of it so many times; true if code was asked for by the last one and not before. */

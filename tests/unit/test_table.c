@@ -38,7 +38,7 @@ static void verdicts(void **state)
     static const struct {
         struct tune_message m;
         bool direct;
-        enum tune_way way;
+        enum tune_transport way;
     } cases[] = {
         {{.block = 8, .bytes = 1024}, false, TUNE_STAGED},                      /* 100 us against 30.2 */
         {{.block = 8, .bytes = 65536}, false, TUNE_STAGED},                     /* 40 */
@@ -181,7 +181,7 @@ static void cut(void **state)
         struct reason why = {""};
         char *text = strndup(whole, n);
         struct tune_table *t = tune_parse(text, "FILE", &why);
-        if (t) assert_true(tune_judge(t, &m).way_us > 0);
+        if (t) assert_true(tune_judge(t, &m).transport_us > 0);
         else assert_memory_equal(why.text, "FILE:", 5);
         free(t), free(text);
     }

@@ -111,7 +111,7 @@ static void pipelines(void **state)
     assert_int_equal(t->pipeline.least, 0);
     assert_int_equal(t->pipeline.device, 1);
     assert_int_equal(t->pipeline.depth, usual->pipeline.depth);
-    assert_memory_equal(&usual->pipeline, &TUNE_PIPELINE_USUAL, sizeof usual->pipeline);
+    assert_memory_equal(&usual->pipeline, &CHUNK_SETTINGS_DEFAULT, sizeof usual->pipeline);
     free(t), free(usual);
 }
 
@@ -127,12 +127,12 @@ static void offers(void **state)
     tune_write(t, f);
     fclose(f);
     struct tune_table *again = tune_parse(text, "again", &why);
-    assert_int_equal(tune_offers_least(&again->offers, 7), INT64_MAX);
-    assert_int_equal(tune_offers_least(&again->offers, 8), 8192);
-    assert_int_equal(tune_offers_least(&again->offers, 255), 8192);
-    assert_int_equal(tune_offers_least(&again->offers, 4095), 32768);
-    assert_int_equal(tune_offers_least(&again->offers, 1 << 20), INT64_MAX);
-    assert_true(tune_offers_least(&tune_offers_usual, 1) < 1 << 20);
+    assert_int_equal(tune_shm_least(&again->offers, 7), INT64_MAX);
+    assert_int_equal(tune_shm_least(&again->offers, 8), 8192);
+    assert_int_equal(tune_shm_least(&again->offers, 255), 8192);
+    assert_int_equal(tune_shm_least(&again->offers, 4095), 32768);
+    assert_int_equal(tune_shm_least(&again->offers, 1 << 20), INT64_MAX);
+    assert_true(tune_shm_least(&tune_shm_default, 1) < 1 << 20);
     free(t), free(none), free(again), free(text);
 }
 
