@@ -1,7 +1,7 @@
 -- structure.lua: `lua5.4 tests/structure.lua BUILD`: whether runtime/ keeps to the order of its rooms, which the table
 -- in runtime/README.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing
--- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. Exit status 1 where
--- something runs against it.
+-- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. It checks sizes, comments and
+-- conditions on the MPI too. Exit status 1 if a check fails.
 local build = arg[1] or error("usage: structure.lua BUILD")
 
 local function lines_of(command)
@@ -80,4 +80,83 @@ for _, need in ipairs(needs) do
   end
 end
 report("no symbol is used against the order of the rooms", upward)
+
+-- Circles of files within a room, by symbols: Tarjan's strongly connected components.
+local MOST_CIRCLE = 8
+local graph = {}
+for _, need in ipairs(needs) do
+  local source, target = need[1], defined[need[2]]
+  if target and target ~= source and room_of(source) and room_of(source) == room_of(target) then
+    graph[source] = graph[source] or {}
+    graph[source][target] = true
+  end
+end
+local index, low, on_stack, stack, count = {}, {}, {}, {}, 0
+local large = {}
+local function visit(v)
+  count = count + 1
+  index[v], low[v], on_stack[v] = count, count, true
+  stack[#stack + 1] = v
+  for w in pairs(graph[v] or {}) do
+    if not index[w] then visit(w) low[v] = math.min(low[v], low[w])
+    elseif on_stack[w] then low[v] = math.min(low[v], index[w]) end
+  end
+  if low[v] ~= index[v] then return end
+  local members, w = {}, nil
+  repeat
+    w = table.remove(stack)
+    on_stack[w] = nil
+    members[#members + 1] = w
+  until w == v
+  table.sort(members)
+  if #members > MOST_CIRCLE then large[#large + 1] = #members .. " files: " .. table.concat(members, " ") end
+end
+for v in pairs(graph) do if not index[v] then visit(v) end end
+report("no circle within a room has more than " .. MOST_CIRCLE .. " files", large)
+
+-- Sizes: lines of a file, columns, lines of a function, its parameters unless the MPI gives them.
+local MOST = { lines = 500, columns = 120, body = 60, parameters = 7 }
+local sizes, words, conditions = {}, {}, {}
+local FORBIDDEN = { "The same", "As ", "What", "One that", "Of ", "True of", "False of" }
+local CONDITION = { "OPEN_MPI", "OMPI_", "MPICH" }
+local CONDITION_FILES = { ["runtime/base/mpi_abi.h"] = true, ["runtime/base/mpi_workarounds.h"] = true }
+local function by_mpi(path, name)   -- calls of the MPI and what stands for them have the MPI's parameters
+  return path:match("^runtime/interpose/") or path:match("_calls%.c$") or name:match("^call_")
+end
+for _, path in ipairs(lines_of("ls runtime/*/*.[ch] runtime/*/*.lua")) do
+  local n, begun, name, head = 0, nil, nil, nil
+  for line in io.lines(path) do
+    n = n + 1
+    local function wrong(list, what) list[#list + 1] = path .. ":" .. n .. ": " .. what end
+    if utf8.len(line) and utf8.len(line) > MOST.columns then wrong(sizes, utf8.len(line) .. " columns") end
+    local comment = line:match("/%*%s*(.*)") or (path:match("%.lua$") and line:match("^%s*%-%-%s*(.*)"))
+    for _, word in ipairs(FORBIDDEN) do
+      if comment and line:match("^%s*/%*") and comment:sub(1, #word) == word then wrong(words, comment) end
+    end
+    if path:match("%.[ch]$") then
+      for _, word in ipairs(CONDITION) do
+        if line:match("^#%s*e?l?if") and line:find(word, 1, true) and not CONDITION_FILES[path] then
+          wrong(conditions, line)
+        end
+      end
+      if line:match("^[%a_].*%(") and not line:match(";$") then head, name = line, line:match("([%w_]+)%(") 
+      elseif head and not line:match("^[{#}]") then head = head .. line
+      elseif head and line == "{" then
+        local arguments = head:match("%((.*)%)") or ""
+        local _, commas = arguments:gsub("%b()", ""):gsub(",", "")
+        if commas + 1 > MOST.parameters and not by_mpi(path, name) then
+          wrong(sizes, name .. " has " .. commas + 1 .. " parameters")
+        end
+        begun, head = n, nil
+      elseif begun and line == "}" then
+        if n - begun - 1 > MOST.body then wrong(sizes, name .. " has " .. n - begun - 1 .. " lines") end
+        begun = nil
+      end
+    end
+  end
+  if n > MOST.lines then sizes[#sizes + 1] = path .. ": " .. n .. " lines" end
+end
+report("files, lines and functions of runtime/ are short", sizes)
+report("comments of runtime/ begin with what they are about", words)
+report("conditions on the MPI stand in two files", conditions)
 os.exit(not failed)

@@ -1,14 +1,14 @@
-/* bounce.c: blocks by powers of two. */
+/* bounce.c: bounce buffers in lists, by powers of two. */
 #include "bounce.h"
 #include "spinlock.h"
 #include <stdbool.h>
 #include <stdlib.h>
 
 #define SMALLEST 12   /* log2 of bytes */
-#define CLASSES 16    /* larger ones are not kept */
+#define CLASSES 16    /* larger buffers are not kept */
 #define LISTS_BYTES ((size_t)32 << 20)
 
-static struct spinlock latch;
+static struct spinlock spin_lock;
 static struct bounce *lists[CLASSES];
 static size_t kept;
 
@@ -20,10 +20,10 @@ static int class_of(size_t bytes)
 
 static struct bounce *take(int c)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     struct bounce *b = lists[c];
     if (b) lists[c] = b->next, kept -= b->bytes;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     return b;
 }
 
@@ -51,14 +51,14 @@ void bounce_put(struct bounce *b)
 {
     if (!b) return;
     int c = class_of(b->bytes);
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     bool keep = c < CLASSES && kept + b->bytes <= LISTS_BYTES;
     if (keep) b->next = lists[c], lists[c] = b, kept += b->bytes;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     if (!keep) release(b);
 }
 
-void bounces_drop(void)
+void bounce_drop_all(void)
 {
     for (int c = 0; c < CLASSES; c++)
         for (struct bounce *b; (b = take(c));) release(b);

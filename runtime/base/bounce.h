@@ -1,20 +1,19 @@
-/* bounce.h: memory of the process for packed bytes: what is given back is kept for the next message, up to a limit.
- * Thread safe. */
-#ifndef STRIDEC_BLOCK_H
-#define STRIDEC_BLOCK_H
+/* bounce.h: bounce buffers in host memory for packed bytes, kept for reuse up to a limit. Thread safe. */
+#ifndef STRIDEC_BOUNCE_H
+#define STRIDEC_BOUNCE_H
 #include <stddef.h>
 #include <stdint.h>
 
 struct bounce {
-    void *memory;          /* untouched pages are none of the system's */
+    void *memory;          /* the system provides a page when it is touched */
     size_t bytes;
     struct bounce *next;
 };
 
-/* At least so many bytes, not cleared; NULL where memory is out. */
+/* Returns a buffer of at least `bytes`, not cleared; NULL without memory. Free it with bounce_put. */
 struct bounce *bounce_get(int64_t bytes);
 void bounce_put(struct bounce *b);   /* NULL is allowed */
-/* Gives back to the system all that is kept. */
-void bounces_drop(void);
+/* Frees all kept buffers. */
+void bounce_drop_all(void);
 
 #endif

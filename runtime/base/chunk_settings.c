@@ -1,4 +1,4 @@
-/* chunk_settings.c: reading and writing how messages are cut into chunks. */
+/* chunk_settings.c: reads and writes the settings of pipelined messages. */
 #include "chunk_settings.h"
 #include <errno.h>
 #include <stddef.h>
@@ -9,36 +9,37 @@ static const struct {
     const char *name;
     size_t field;
     int64_t least, most;
-} settings_of[] = {
-    {"chunk", offsetof(struct tune_pipeline, chunk), 256, (int64_t)1 << 30},
-    {"depth", offsetof(struct tune_pipeline, depth), 1, PIPELINE_DEPTH_MOST},
-    {"least", offsetof(struct tune_pipeline, least), 0, INT64_MAX},
-    {"device", offsetof(struct tune_pipeline, device), 0, 1},
+} chunk_fields[] = {
+    {"chunk", offsetof(struct chunk_params, chunk), 256, (int64_t)1 << 30},
+    {"depth", offsetof(struct chunk_params, depth), 1, CHUNK_DEPTH_MAX},
+    {"least", offsetof(struct chunk_params, least), 0, INT64_MAX},
+    {"device", offsetof(struct chunk_params, device), 0, 1},
 };
 #define GAPS " \t,"
-#define SETTINGS (sizeof settings_of / sizeof *settings_of)
+#define SETTINGS (sizeof chunk_fields / sizeof *chunk_fields)
 
-/* One NAME=NUMBER; what follows it, or NULL. */
-static const char *read_one(struct tune_pipeline *p, const char *at)
+/* Reads one NAME=NUMBER. Returns the text behind it, NULL if it is not allowed. */
+static const char *read_one(struct chunk_params *p, const char *at)
 {
     size_t name = strcspn(at, "=" GAPS);
     for (size_t i = 0; i < SETTINGS; i++) {
-        if (strlen(settings_of[i].name) != name || strncmp(settings_of[i].name, at, name) || at[name] != '=') continue;
+        if (strlen(chunk_fields[i].name) != name || strncmp(chunk_fields[i].name, at, name) || at[name] != '=')
+            continue;
         char *end;
         const char *digits = at + name + 1;
         errno = 0;
         int64_t value = strtoll(digits, &end, 10);
         if (*digits < '0' || *digits > '9' || errno || (*end && !strchr(GAPS, *end))) return NULL;
-        if (value < settings_of[i].least || value > settings_of[i].most) return NULL;
-        *(int64_t *)(void *)((char *)p + settings_of[i].field) = value;
+        if (value < chunk_fields[i].least || value > chunk_fields[i].most) return NULL;
+        *(int64_t *)(void *)((char *)p + chunk_fields[i].field) = value;
         return end;
     }
     return NULL;
 }
 
-const char *tune_pipeline_read(struct tune_pipeline *p, const char *settings)
+const char *chunk_settings_read(struct chunk_params *p, const char *settings)
 {
-    struct tune_pipeline read = *p;
+    struct chunk_params read = *p;
     const char *at = settings + strspn(settings, GAPS);
     if (!*at) return "a pipeline is of chunk=, depth=, least= and device=";
     for (; *at; at += strspn(at, GAPS))
@@ -49,13 +50,13 @@ const char *tune_pipeline_read(struct tune_pipeline *p, const char *settings)
     return NULL;
 }
 
-void tune_pipeline_write(const struct tune_pipeline *p, FILE *f)
+void chunk_settings_write(const struct chunk_params *p, FILE *f)
 {
     fprintf(f, "\n# Messages of `least` bytes and more go between nodes in chunks, `depth` of them at the same time; "
                "device: 1\n"
                "# where these may be device memory.\npipeline");
     for (size_t i = 0; i < SETTINGS; i++)
-        fprintf(f, " %s=%lld", settings_of[i].name,
-                (long long)*(const int64_t *)(const void *)((const char *)p + settings_of[i].field));
+        fprintf(f, " %s=%lld", chunk_fields[i].name,
+                (long long)*(const int64_t *)(const void *)((const char *)p + chunk_fields[i].field));
     fputc('\n', f);
 }

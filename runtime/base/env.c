@@ -16,12 +16,13 @@ extern char **environ;
 
 struct variable {
     const char *name;
-    const char *const *allowed; /* words, ended by NULL; their index is the value. NULL: any path, text or number */
-    const char *usual;          /* the default; for paths in words, found by paths_default */
+    const char *const *allowed;   /* words, ended by NULL; a value is a word's index. NULL: any path, text or number */
+    const char *default_text;     /* a description for paths; paths_default finds their value */
     size_t field;
-    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_TEXT, AS_PROGRAM, AS_PATH } kind;   /* from AS_TEXT on: a string */
-    const char *does;
-    const char *(*wrong)(const char *text); /* NULL: not looked at; else NULL or what is wrong with it */
+    /* A string from AS_TEXT on. */
+    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_TEXT, AS_PROGRAM, AS_PATH } kind;
+    const char *purpose;
+    const char *(*problem)(const char *text);   /* NULL: no check; else returns NULL or the reason why not */
 };
 
 static const char *const flags[] = {"0", "1", NULL};
@@ -36,10 +37,10 @@ static const char *const engines[] = {"auto", "kernel", "copy", NULL};
 /* ORDER env_host */
 static const char *const hosts[] = {"off", "on", "auto", NULL};
 
-static const char *wrong_chunks(const char *text)
+static const char *chunks_problem(const char *text)
 {
-    struct tune_pipeline p = TUNE_PIPELINE_USUAL;
-    return tune_pipeline_read(&p, text);
+    struct chunk_params p = CHUNK_SETTINGS_DEFAULT;
+    return chunk_settings_read(&p, text);
 }
 
 #define AT(field) offsetof(struct env, field)
@@ -49,7 +50,7 @@ static const struct variable variables[] = {
     {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
     {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
     {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT,
-     "how messages between nodes are cut, instead of as the tuned table says; for debugging", wrong_chunks},
+     "how messages between nodes are cut, instead of as the tuned table says; for debugging", chunks_problem},
     {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
     {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
     {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER,
@@ -70,7 +71,7 @@ static const struct variable variables[] = {
 
 static struct env settings;
 
-/* A number from 0 to 2^31 - 1, or -1. */
+/* Returns a number from 0 to 2^31 - 1, or -1. */
 static int number_of(const char *text)
 {
     char *end;
@@ -86,36 +87,36 @@ static int word_index(const char *const *allowed, const char *text)
     return -1;
 }
 
-/* Not of strings. -1: not allowed. */
+/* Returns the value, -1 if not allowed. Not for strings. */
 static int value_of(const struct variable *v, const char *text)
 {
     return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
 }
 
-/* A copy of the environment: threads of stridec's own look at it, while the program may change its own. */
-static char **kept;
+/* A copy of the environment: stridec's own threads read it while the program may change the original. */
+static char **saved_environment;
 
 static void keep_environment(void)
 {
     size_t n = 0;
     while (environ && environ[n]) n++;
-    kept = calloc(n + 1, sizeof *kept);
-    for (size_t i = 0, used = 0; kept && i < n; i++)
-        if ((kept[used] = strdup(environ[i]))) used++;
+    saved_environment = calloc(n + 1, sizeof *saved_environment);
+    for (size_t i = 0, used = 0; saved_environment && i < n; i++)
+        if ((saved_environment[used] = strdup(environ[i]))) used++;
 }
 
 char *const *env_all(void)
 {
     static char *const none[] = {NULL};
     env_get();
-    return kept ? kept : none;
+    return saved_environment ? saved_environment : none;
 }
 
-/* NULL where unset or empty, which mean the same. */
+/* Returns NULL if the variable is unset or empty. */
 static const char *text_of(const char *name)
 {
     size_t length = strlen(name);
-    for (char **e = kept; e && *e; e++)
+    for (char **e = saved_environment; e && *e; e++)
         if (!strncmp(*e, name, length) && (*e)[length] == '=') return (*e)[length + 1] ? *e + length + 1 : NULL;
     return NULL;
 }
@@ -126,7 +127,7 @@ const char *env_variable(const char *name)
     return text_of(name);
 }
 
-/* The program may go to another folder before it is opened. Never freed; as it is where it can't be told. */
+/* Returns an absolute path, since the program may change its folder; `path` if there is no memory. Never freed. */
 static const char *absolute(const char *path)
 {
     char *here = path && *path != '/' ? getcwd(NULL, 0) : NULL, *whole = NULL;
@@ -135,7 +136,7 @@ static const char *absolute(const char *path)
     return whole ? whole : path;
 }
 
-static void set(const struct variable *v)
+static void set_field(const struct variable *v)
 {
     char *field = (char *)&settings + v->field;
     const char *text = text_of(v->name);
@@ -145,7 +146,7 @@ static void set(const struct variable *v)
         return;
     }
     int value = text ? value_of(v, text) : -1;
-    if (value < 0) value = value_of(v, v->usual);
+    if (value < 0) value = value_of(v, v->default_text);
     if (v->kind == AS_BOOL)
         *(bool *)field = value;
     else if (v->kind == AS_TRANSPORT)
@@ -158,7 +159,7 @@ static void set(const struct variable *v)
         *(int *)field = value;
 }
 
-/* $xdg/tail, else $HOME/under/tail; malloc'd, NULL where neither is set. */
+/* Returns $xdg/tail, else $HOME/under/tail, malloc'd; NULL if neither variable is set. */
 static const char *user_path(const char *xdg, const char *under, const char *tail)
 {
     const char *base = text_of(xdg), *home = text_of("HOME");
@@ -181,7 +182,7 @@ static void paths_default(void)
 static void read_all(void)
 {
     keep_environment();
-    for (size_t i = 0; i < VARIABLES; i++) set(&variables[i]);
+    for (size_t i = 0; i < VARIABLES; i++) set_field(&variables[i]);
     paths_default();
 }
 
@@ -195,7 +196,7 @@ const struct env *env_get(void)
     return &settings;
 }
 
-/* Appends ", word" to text, cut where it is full. */
+/* Appends ", word" to text; truncates at `size`. */
 static void append(char *text, size_t size, const char *word)
 {
     size_t used = strlen(text);
@@ -205,14 +206,15 @@ static void append(char *text, size_t size, const char *word)
 static void check_value(const struct variable *v, const char *value)
 {
     char list[256] = "";
-    const char *wrong = v->wrong && *value ? v->wrong(value) : NULL;
-    if (wrong)
-        log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->usual, v->does, wrong);
+    const char *problem = v->problem && *value ? v->problem(value) : NULL;
+    if (problem)
+        log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->default_text,
+                  v->purpose, problem);
     if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
     if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
-    log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->usual, v->does,
-              list);
+    log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->default_text,
+              v->purpose, list);
 }
 
 static void check_entry(const char *entry)

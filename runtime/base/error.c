@@ -6,7 +6,7 @@
 
 static atomic_bool lost;
 
-void error_device_lost(bool is)
+void error_set_device_lost(bool is)
 {
     atomic_store(&lost, is);
 }
@@ -17,7 +17,7 @@ int raise_error(MPI_Comm comm, int code, const char *what)
         atomic_load_explicit(&lost, memory_order_relaxed) && (code == MPI_ERR_NO_MEM || code == MPI_ERR_OTHER);
     if (follows) code = MPI_ERR_OTHER;
     else log_write(LOG_ERROR, "%s", what);
-    if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = world_self();
+    if ((comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) && !world_exists()) comm = self_comm_get();
     PMPI_Comm_call_errhandler(comm, code);
     return code;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fails(const char *reason, const char **why)
+static bool reject(const char *reason, const char **why)
 {
     *why = reason;
     errno = EPERM;
@@ -19,16 +19,16 @@ static bool owned(const struct stat *st, enum file_from from)
 
 bool file_trusted(const struct stat *st, mode_t kind, enum file_from from, const char **why)
 {
-    if (S_ISLNK(st->st_mode)) return fails("it is a link", why);
-    if (kind == S_IFDIR && !S_ISDIR(st->st_mode)) return fails("it is no folder", why);
-    if (kind == S_IFREG && !S_ISREG(st->st_mode)) return fails("it is no regular file", why);
-    if (!owned(st, from)) return fails("it belongs to another user", why);
-    if (st->st_mode & (S_IWGRP | S_IWOTH)) return fails("others may write to it (chmod go-w)", why);
+    if (S_ISLNK(st->st_mode)) return reject("it is a link", why);
+    if (kind == S_IFDIR && !S_ISDIR(st->st_mode)) return reject("it is no folder", why);
+    if (kind == S_IFREG && !S_ISREG(st->st_mode)) return reject("it is no regular file", why);
+    if (!owned(st, from)) return reject("it belongs to another user", why);
+    if (st->st_mode & (S_IWGRP | S_IWOTH)) return reject("others may write to it (chmod go-w)", why);
     return true;
 }
 
-/* Closes it. */
-static int failed(int fd, const char **why)
+/* Sets *why unless it is set, and closes fd. Returns -1, with errno. */
+static int close_failed(int fd, const char **why)
 {
     int error = errno;
     if (!*why) *why = error == ELOOP ? "it is a link" : strerror(error);
@@ -41,8 +41,8 @@ int file_open(const char *path, int flags, enum file_from from, const char **why
 {
     struct stat st;
     *why = NULL;
-    int fd = file_above(open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
-    if (fd < 0 || fstat(fd, &st) || !file_trusted(&st, S_IFREG, from, why)) return failed(fd, why);
+    int fd = file_above_stdio(open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+    if (fd < 0 || fstat(fd, &st) || !file_trusted(&st, S_IFREG, from, why)) return close_failed(fd, why);
     return fd;
 }
 
@@ -54,11 +54,11 @@ int file_make(const char *path, const char **why)
     bool taken = fd < 0 && errno == EEXIST;
     if (taken && !unlink(path)) fd = open(path, flags, 0600);
     if (taken && fd < 0) errno = EPERM, *why = "another user has taken its name";
-    fd = file_above(fd);
-    return fd < 0 || fchmod(fd, 0600) ? failed(fd, why) : fd;
+    fd = file_above_stdio(fd);
+    return fd < 0 || fchmod(fd, 0600) ? close_failed(fd, why) : fd;
 }
 
-/* False where it can't be read. Fewer bytes where the file has become shorter. */
+/* Returns false on a read error. Reads fewer bytes if the file has become shorter. */
 static bool read_all(int fd, char *text, size_t *bytes)
 {
     size_t all = *bytes;
@@ -82,7 +82,7 @@ char *file_read(const char *path, enum file_from from, size_t most, size_t *byte
     if (!fits) errno = EFBIG;
     *bytes = (size_t)st.st_size;
     if (fits && (text = malloc(*bytes + 1)) && read_all(fd, text, bytes)) return close(fd), text;
-    failed(fd, why);
+    close_failed(fd, why);
     free(text);
     return NULL;
 }
@@ -91,8 +91,8 @@ bool file_folder(const char *folder, enum file_from from, const char **why)
 {
     struct stat st;
     *why = NULL;
-    if (lstat(folder, &st)) return failed(-1, why) == 0;
-    if (S_ISLNK(st.st_mode) && owned(&st, from) && stat(folder, &st)) return failed(-1, why) == 0;
+    if (lstat(folder, &st)) return close_failed(-1, why) == 0;
+    if (S_ISLNK(st.st_mode) && owned(&st, from) && stat(folder, &st)) return close_failed(-1, why) == 0;
     return file_trusted(&st, S_IFDIR, from, why);
 }
 

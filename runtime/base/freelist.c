@@ -1,5 +1,4 @@
-/* freelist.c: free lists of blocks. Those of one kind are of one size, or (lists) take the largest that was asked
- * for. */
+/* freelist.c: free lists. Blocks of one kind have one size; arrays grow to the largest size asked for. */
 #include "freelist.h"
 #include "reserve.h"
 #include "spinlock.h"
@@ -8,28 +7,28 @@
 
 struct block {
     struct block *next;
-    size_t bytes;           /* behind this */
+    size_t bytes;           /* of memory[] */
     max_align_t memory[];
 };
 
-/* ORDER LIMITS: how many are kept: for messages on their way, and for calls on arrays of requests at the same time. */
-static const int LIMITS[SPARE_KINDS] = {4096, 4096, 4096, 8};
+/* ORDER LIMITS: how many blocks to keep, for messages in flight and for concurrent calls on arrays of requests. */
+static const int LIMITS[FREELIST_KINDS] = {4096, 4096, 4096, 8};
 
 static struct {
-    struct spinlock latch;
+    struct spinlock spin_lock;
     struct block *first;
     int kept;
-} lists[SPARE_KINDS];
+} lists[FREELIST_KINDS];
 
 static struct block *take(enum freelist kind)
 {
-    spinlock_enter(&lists[kind].latch);
+    spinlock_enter(&lists[kind].spin_lock);
     struct block *b = lists[kind].first;
     if (b) {
         lists[kind].first = b->next;
         lists[kind].kept--;
     }
-    spinlock_leave(&lists[kind].latch);
+    spinlock_leave(&lists[kind].spin_lock);
     return b;
 }
 
@@ -49,20 +48,20 @@ void freelist_put(enum freelist kind, void *block)
 {
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
-    spinlock_enter(&lists[kind].latch);
+    spinlock_enter(&lists[kind].spin_lock);
     bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;
         lists[kind].kept++;
     }
-    spinlock_leave(&lists[kind].latch);
+    spinlock_leave(&lists[kind].spin_lock);
     if (!keep) reserve_put(b);
 }
 
 void freelist_drop(void)
 {
     struct block *b;
-    for (enum freelist kind = 0; kind < SPARE_KINDS; kind++)
+    for (enum freelist kind = 0; kind < FREELIST_KINDS; kind++)
         while ((b = take(kind))) free(b);
 }

@@ -1,12 +1,11 @@
-/* hash_table.h: uthash, whose tables are there without memory too: they begin in the reserve, and do not grow where
- * there is none. */
-#ifndef STRIDEC_DICTIONARY_H
-#define STRIDEC_DICTIONARY_H
+/* hash_table.h: uthash that works without memory: a table starts in the reserve, and then does not grow. */
+#ifndef STRIDEC_HASH_TABLE_H
+#define STRIDEC_HASH_TABLE_H
 #include "reserve.h"
-#define uthash_fatal(what) ((void)0)   /* said of a table that does not grow */
-#define uthash_malloc(bytes) ((bytes) <= DICTIONARY_FIRST ? reserve_get(bytes) : malloc(bytes))
+#define uthash_fatal(what) ((void)0)   /* called if a table can't grow */
+#define uthash_malloc(bytes) ((bytes) <= HASH_FIRST_BYTES ? reserve_get(bytes) : malloc(bytes))
 #define uthash_free(p, bytes) reserve_put(p)
 #include <uthash.h>
-#define DICTIONARY_FIRST (HASH_INITIAL_NUM_BUCKETS * sizeof(struct UT_hash_bucket))
+#define HASH_FIRST_BYTES (HASH_INITIAL_NUM_BUCKETS * sizeof(struct UT_hash_bucket))
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/PID/stat is the start time; the name before it may hold anything but ends with ')'. */
+/* Reads a process's name, parent and start time (field 22 of /proc/PID/stat). The name ends at the last ')'. */
 static bool process(int pid, char name[64], int *parent, unsigned long long *start)
 {
     char path[64], text[1024];
@@ -30,7 +30,7 @@ static bool launches(const char *name)
     return false;
 }
 
-bool job_name(char *text, size_t size)
+bool job_id_get(char *text, size_t size)
 {
     const char *space = getenv("PMIX_NAMESPACE");
     char name[64] = "";

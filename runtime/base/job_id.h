@@ -1,12 +1,11 @@
-/* job_id.h: which job this is. */
-#ifndef STRIDEC_JOB_H
-#define STRIDEC_JOB_H
+/* job_id.h: identifies the job. */
+#ifndef STRIDEC_JOB_ID_H
+#define STRIDEC_JOB_ID_H
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A name that all ranks of the job on this machine have, and no other job's: the user, the launcher's process and
- * when it started, and what PMIx calls the job; the user's number first. False where no launcher that is known has
- * started this process. */
-bool job_name(char *text, size_t size);
+/* Writes a name that only this job's ranks on this machine share. Its parts: the user's number, the launcher's process
+ * and start time, PMIx's namespace. Returns false if no known launcher started the process. */
+bool job_id_get(char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* log.c: one line a message, written whole by one write(2), so that ranks' lines do not mix. */
+/* log.c: one line a message, written by one write(2), so that ranks' lines do not mix. */
 #include "log.h"
 #include "env.h"
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void write_line(enum log_level level, const char *format, va_list args)
     int more = vsnprintf(line + at, sizeof line - (size_t)at - 1, format, args);
     size_t length = more < 0 ? (size_t)at : strlen(line);
     line[length++] = '\n';
-    /* Nothing useful can be done where standard error is closed. */
+    /* Standard error may be closed: nothing else can be done. */
     ssize_t ignored = write(STDERR_FILENO, line, length);
     (void)ignored;
 }
@@ -41,7 +41,7 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(args);
 }
 
-/* True the first time that a key is seen. A full table counts as seen: better silent than flooding. */
+/* Returns true at the first call with a key; false if the table is full: better silent than flooding. */
 static bool first_time(const char *key)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

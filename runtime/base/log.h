@@ -7,14 +7,14 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 bool log_enabled(enum log_level level);
-/* This and those below are cold: code that leads to a line only is laid out away from what moves messages. */
+/* The functions from here on are cold: code that only leads to a log line is kept away from the fast path. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
-/* Writes the first time only, as long as the process lives; `key` tells messages apart (static storage). */
+/* Writes once in the life of the process. `key` identifies the message; static storage. */
 void log_once(enum log_level level, const char *key, const char *format, ...)
     __attribute__((cold, format(printf, 3, 4)));
-/* Of an error after which data would be lost or peers would wait for ever: written, then abort(). */
+/* Writes the message, then calls abort(): for errors that would lose data or let peers wait for ever. */
 _Noreturn void log_fatal(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
-/* Before MPI_Init the rank is not known and the process id stands in. */
+/* Sets the rank that lines show; before, they show the process id. */
 void log_set_rank(int rank);
 
 #endif

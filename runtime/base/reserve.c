@@ -1,4 +1,4 @@
-/* reserve.c: see reserve.h. Its pages are touched only where memory has run out. */
+/* reserve.c: see reserve.h. Its pages are untouched until memory runs out. */
 #include "reserve.h"
 #include "log.h"
 #include "spinlock.h"
@@ -9,8 +9,8 @@
 #define SMALL 1024
 #define LARGE_BLOCKS 16
 
-atomic_int reserve_taken;   /* of the small blocks */
-static struct spinlock latch;
+atomic_int reserve_taken;   /* small blocks in use */
+static struct spinlock spin_lock;
 static struct class {
     char *memory;
     size_t bytes;           /* of each block */
@@ -46,11 +46,11 @@ static void count(struct class *c, int more)
 static void *take_from(struct class *c)
 {
     void *p = NULL;
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     for (int i = 0; !p && i < c->blocks; i++)
         if (!c->used[i]) c->used[i] = true, p = c->memory + c->bytes * (size_t)i;
     if (p) count(c, 1);
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     return p ? memset(p, 0, c->bytes) : NULL;
 }
 
@@ -77,8 +77,8 @@ void reserve_put(void *p)
         free(p);
         return;
     }
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     c->used[(size_t)((char *)p - c->memory) / c->bytes] = false;
     count(c, -1);
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
 }

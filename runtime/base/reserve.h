@@ -1,23 +1,22 @@
-/* reserve.h: memory for records without which a call that has begun can't end: where malloc has none, of a reserve
- * of fixed size. Thread safe. */
+/* reserve.h: memory for records without which a started call can't end, if malloc has none. Thread safe. */
 #ifndef STRIDEC_RESERVE_H
 #define STRIDEC_RESERVE_H
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns at least `bytes` (RESERVE_MOST at most), zeroed, of malloc or of the reserve. Where the reserve is used up
- * too, says so and ends the process: calls that look at reserve_low first do not come to that. */
+/* Returns at least `bytes` (at most RESERVE_MOST), zeroed, from malloc or the reserve. Ends the process with a log
+ * line if both are empty; calls that check reserve_low first never get there. */
 #define RESERVE_MOST 8192
 void *reserve_get(size_t bytes);
-/* Returns the reserve's alone; NULL where it is used up, or has no blocks of that size. */
+/* Returns memory from the reserve only; NULL if it is empty or its blocks are too small. */
 void *reserve_take(size_t bytes);
-/* Gives either back; NULL is allowed. */
+/* Frees memory of both functions; NULL is allowed. */
 void reserve_put(void *p);
-/* Returns true if the memory is the reserve's: it is not to be kept. */
+/* Returns true if the memory is from the reserve; a free list must not keep it. */
 bool reserve_owns(const void *p);
 
-/* Returns true if no call may begin that needs a record later: it returns MPI_ERR_NO_MEM. */
+/* Returns true if a call that will need a record must not start but return MPI_ERR_NO_MEM. */
 #pragma GCC visibility push(hidden)
 extern atomic_int reserve_taken;
 #pragma GCC visibility pop

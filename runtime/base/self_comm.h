@@ -1,23 +1,22 @@
-/* self_comm.h: communicators for what stridec itself does. A program that has started sessions only (MPI-4) has no
- * MPI_COMM_WORLD and no MPI_COMM_SELF. */
-#ifndef STRIDEC_WORLD_H
-#define STRIDEC_WORLD_H
+/* self_comm.h: communicators for stridec's own calls. With sessions only (MPI-4), a program has no MPI_COMM_WORLD. */
+#ifndef STRIDEC_SELF_COMM_H
+#define STRIDEC_SELF_COMM_H
 #include "next.h"
 #include <stdbool.h>
 
-/* Between MPI_Init and MPI_Finalize. */
+/* Returns true between MPI_Init and MPI_Finalize. */
 bool world_exists(void);
-/* MPI_COMM_SELF or, without a world, one like it from a session of stridec's own, made when it is first asked for:
- * MPICH 5 waits for all processes then. MPI_COMM_NULL where the MPI gives none. */
-MPI_Comm world_self(void);
+/* Returns MPI_COMM_SELF; without a world, a similar communicator from stridec's own session, made at the first
+ * call. MPICH 5 then waits for all processes. Returns MPI_COMM_NULL if the MPI gives none. */
+MPI_Comm self_comm_get(void);
 #ifdef HAVE_Session_init
-/* Errors that belong to no communicator go to the handler of the program's first session. */
-void world_of_session(MPI_Session session);
+/* Keeps the error handler of the program's first session, for errors that belong to no communicator. */
+void self_comm_set_session(MPI_Session session);
 #endif
-/* Lets the MPI go on with what is under way, on any communicator; does nothing where comm is MPI_COMM_WORLD and
- * there is none. comm has several processes: MPICH's probes of MPI_COMM_SELF let nothing go on. Nor do probes that
- * find a message: this one asks for a tag that no message has. */
-void world_progress(MPI_Comm comm);
-void world_finish(void);
+/* Lets the MPI make progress on all communicators. comm has several processes; does nothing without a world for it.
+ * Workaround (MPICH 4.0): a probe of MPI_COMM_SELF, or one that finds a message, makes no progress; probes an unused
+ * tag. */
+void comm_progress(MPI_Comm comm);
+void self_comm_finish(void);
 
 #endif

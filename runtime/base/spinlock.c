@@ -1,4 +1,4 @@
 /* spinlock.c: see spinlock.h. */
 #include "spinlock.h"
 
-bool spinlock_calls;
+bool spinlock_needed;

@@ -13,18 +13,18 @@
 #include <time.h>
 #include <xxhash.h>
 
-/* Transports seen with a type, in the order of the table. */
-#define STATS_WAYS 8
-/* Reasons to leave a type to the MPI, and names of a row's types. */
+/* Transports kept per row, in the order of first use. */
+#define STATS_TRANSPORTS 8
+/* Reasons to leave a type to the MPI, and type names, per row. */
 #define STATS_REASONS 6
 #define STATS_NAMES 4
 
-struct told {
+struct added_line {
     char *line;
-    struct told *next;
+    struct added_line *next;
 };
 
-struct left {
+struct passed {
     _Atomic(const char *) why;
     _Atomic int64_t calls, bytes;
 };
@@ -32,12 +32,12 @@ struct left {
 struct stats_row {
     char *signature;
     const char *family;
-    _Atomic int64_t calls, bytes, timed, launches, nanoseconds, compiled, cached;   /* timed: of the bytes */
-    _Atomic(const char *) ways[STATS_WAYS];
+    _Atomic int64_t calls, bytes, timed, launches, nanoseconds, compiled, cached;   /* timed: bytes of timed calls */
+    _Atomic(const char *) transports[STATS_TRANSPORTS];
     _Atomic(const char *) state;
-    struct told *told;   /* the last one first */
+    struct added_line *lines;   /* latest first */
     char *rule, *names[STATS_NAMES];
-    struct left left[STATS_REASONS];
+    struct passed passed[STATS_REASONS];
     UT_hash_handle hh;
 };
 
@@ -45,22 +45,24 @@ static struct stats_row *rows;
 static struct stats_row shared_row = {.signature = "(other)", .family = "-"};
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Signatures of long lists are shown by their beginning and a hash of the whole. */
-#define RTS_SHORT_CHARS 120
+/* A longer signature is shown by its first characters and a hash. */
+#define SIGNATURE_SHOWN_MAX 120
 
-static void brief(char *out, size_t size, const char *signature)
+static void shorten_signature(char *out, size_t size, const char *signature)
 {
     size_t n = strlen(signature);
     if (n < size) memcpy(out, signature, n + 1);
-    else snprintf(out, size, "%.*s...#%016llx", RTS_SHORT_CHARS, signature, (unsigned long long)XXH64(signature, n, 0));
+    else
+        snprintf(out, size, "%.*s...#%016llx", SIGNATURE_SHOWN_MAX, signature,
+                 (unsigned long long)XXH64(signature, n, 0));
 }
 
 struct stats_row *stats_row(const char *signature, const char *family)
 {
     struct stats_row *row = NULL;
-    char key[RTS_SHORT_CHARS + 24];
+    char key[SIGNATURE_SHOWN_MAX + 24];
     if (!signature || !env_get()->stats) return &shared_row;
-    brief(key, sizeof key, signature);
+    shorten_signature(key, sizeof key, signature);
     pthread_mutex_lock(&rows_lock);
     HASH_FIND_STR(rows, key, row);
     if (!row && (row = calloc(1, sizeof *row))) {
@@ -80,12 +82,12 @@ int64_t stats_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void note_way(struct stats_row *row, const char *way)
+static void note_transport(struct stats_row *row, const char *way)
 {
-    for (int i = 0; i < STATS_WAYS; i++) {
+    for (int i = 0; i < STATS_TRANSPORTS; i++) {
         const char *seen = NULL;
-        if (atomic_load_explicit(&row->ways[i], memory_order_relaxed) == way) return;
-        if (atomic_compare_exchange_strong(&row->ways[i], &seen, way) || seen == way) return;
+        if (atomic_load_explicit(&row->transports[i], memory_order_relaxed) == way) return;
+        if (atomic_compare_exchange_strong(&row->transports[i], &seen, way) || seen == way) return;
     }
 }
 
@@ -96,24 +98,24 @@ void stats_add(struct stats_row *row, const struct stats_sample *s)
     if (s->nanoseconds) atomic_fetch_add_explicit(&row->timed, s->bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->launches, s->launches, memory_order_relaxed);
     atomic_fetch_add_explicit(&row->nanoseconds, s->nanoseconds, memory_order_relaxed);
-    if (s->transport) note_way(row, s->transport);
+    if (s->transport) note_transport(row, s->transport);
     if (s->state) atomic_store_explicit(&row->state, s->state, memory_order_relaxed);
 }
 
-void stats_tell(struct stats_row *row, const char *line)
+void stats_add_line(struct stats_row *row, const char *line)
 {
-    struct told *t = row == &shared_row ? NULL : calloc(1, sizeof *t);
+    struct added_line *t = row == &shared_row ? NULL : calloc(1, sizeof *t);
     if (!t || !(t->line = strdup(line))) {
         free(t);
         return;
     }
     pthread_mutex_lock(&rows_lock);
-    t->next = row->told;
-    row->told = t;
+    t->next = row->lines;
+    row->lines = t;
     pthread_mutex_unlock(&rows_lock);
 }
 
-void stats_rule(struct stats_row *row, const char *line)
+void stats_set_rule(struct stats_row *row, const char *line)
 {
     if (row == &shared_row) return;
     pthread_mutex_lock(&rows_lock);
@@ -121,10 +123,10 @@ void stats_rule(struct stats_row *row, const char *line)
     pthread_mutex_unlock(&rows_lock);
 }
 
-void stats_left(struct stats_row *row, const char *why, int64_t bytes)
+void stats_add_passed(struct stats_row *row, const char *why, int64_t bytes)
 {
     for (int i = 0; i < STATS_REASONS && row != &shared_row; i++) {
-        struct left *l = &row->left[i];
+        struct passed *l = &row->passed[i];
         const char *seen = NULL;
         if (!atomic_compare_exchange_strong(&l->why, &seen, why) && seen != why) continue;
         atomic_fetch_add_explicit(&l->calls, 1, memory_order_relaxed);
@@ -133,14 +135,14 @@ void stats_left(struct stats_row *row, const char *why, int64_t bytes)
     }
 }
 
-/* Letters below a blank would end a field of what write_rows writes. */
+/* Replaces control characters, which would end a field in write_row. */
 static void plain_text(char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < ' ') *text = ' ';
 }
 
-void stats_name(struct stats_row *row, const char *name)
+void stats_add_name(struct stats_row *row, const char *name)
 {
     int i = 0;
     if (row == &shared_row || !*name) return;
@@ -150,8 +152,7 @@ void stats_name(struct stats_row *row, const char *name)
     pthread_mutex_unlock(&rows_lock);
 }
 
-/* One row as text for the wire: fields by tabs, a line each; then what belongs to it, in lines that begin with a tab
- * and a letter (merge_more). */
+/* Writes a row for the gather: a line of fields with tabs, then detail lines with a tab and a letter (merge_detail). */
 static void write_row(FILE *f, const struct stats_row *row)
 {
     const char *state = row->state ? row->state : "";
@@ -159,19 +160,20 @@ static void write_row(FILE *f, const struct stats_row *row)
     fprintf(f, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t", row->signature, row->family, (long long)row->calls,
             (long long)row->bytes, (long long)row->timed, (long long)row->launches, (long long)row->nanoseconds,
             !strcmp(state, "compiled"), cached);
-    for (int i = 0; i < STATS_WAYS && row->ways[i]; i++) fprintf(f, "%s%s", i ? "," : "", row->ways[i]);
+    for (int i = 0; i < STATS_TRANSPORTS && row->transports[i]; i++)
+        fprintf(f, "%s%s", i ? "," : "", row->transports[i]);
     fputc('\n', f);
     for (int i = 0; i < STATS_NAMES && row->names[i]; i++) fprintf(f, "\tn%s\n", row->names[i]);
-    for (int i = 0; i < STATS_REASONS && row->left[i].why; i++)
-        fprintf(f, "\tl%lld\t%lld\t%s\n", (long long)row->left[i].calls, (long long)row->left[i].bytes,
-                row->left[i].why);
+    for (int i = 0; i < STATS_REASONS && row->passed[i].why; i++)
+        fprintf(f, "\tl%lld\t%lld\t%s\n", (long long)row->passed[i].calls, (long long)row->passed[i].bytes,
+                row->passed[i].why);
     if (row->rule) fprintf(f, "\tr%s\n", row->rule);
-    for (const struct told *t = row->told; t; t = t->next) fprintf(f, "\tt%s\n", t->line);
+    for (const struct added_line *t = row->lines; t; t = t->next) fprintf(f, "\tt%s\n", t->line);
 }
 
-static bool worth_telling(const struct stats_row *row)
+static bool row_has_content(const struct stats_row *row)
 {
-    return row->calls || row->left[0].why || row->rule || row->told;
+    return row->calls || row->passed[0].why || row->rule || row->lines;
 }
 
 static char *write_rows(int *length)
@@ -181,7 +183,7 @@ static char *write_rows(int *length)
     FILE *f = open_memstream(&text, &size);
     if (f) {
         for (struct stats_row *row = rows; row; row = row->hh.next)
-            if (worth_telling(row)) write_row(f, row);
+            if (row_has_content(row)) write_row(f, row);
         if (shared_row.calls) write_row(f, &shared_row);
         fclose(f);
     }
@@ -190,20 +192,20 @@ static char *write_rows(int *length)
 }
 
 struct total {
-    char *signature, family[16], ways[96];
+    char *signature, family[16], transports[96];
     long long calls, bytes, timed, launches, nanoseconds;
     int compiled, cached;
     char names[160];
     char *rule;
-    struct told *told;
+    struct added_line *lines;
     struct {
         const char *why;
         long long calls, bytes;
-    } left[STATS_REASONS];
+    } passed[STATS_REASONS];
     UT_hash_handle hh;
 };
 
-/* Adds the words of a list that commas part, those that are new. */
+/* Adds the new words of a list with commas. */
 static void merge_words(char *into, size_t size, const char *more)
 {
     for (size_t length; *more; more += length + (more[length] == ',')) {
@@ -216,50 +218,50 @@ static void merge_words(char *into, size_t size, const char *more)
     }
 }
 
-/* The same of several ranks is told once. */
-static void merge_told(struct total *t, char *line)
+/* Adds a line, once for all ranks. */
+static void merge_added_line(struct total *t, char *line)
 {
-    for (const struct told *o = t->told; o; o = o->next)
+    for (const struct added_line *o = t->lines; o; o = o->next)
         if (!strcmp(o->line, line)) return;
-    struct told *one = malloc(sizeof *one);
+    struct added_line *one = malloc(sizeof *one);
     if (!one) return;
-    *one = (struct told){line, t->told};
-    t->told = one;
+    *one = (struct added_line){line, t->lines};
+    t->lines = one;
 }
 
-/* "CALLS\tBYTES\tWHY" */
-static void merge_left(struct total *t, const char *line)
+/* Adds a line "CALLS\tBYTES\tWHY". */
+static void merge_passed(struct total *t, const char *line)
 {
     long long calls = 0, bytes = 0;
     int at = 0, i = 0;
     if (sscanf(line, "%lld\t%lld\t%n", &calls, &bytes, &at) < 2 || !at) return;
-    while (i < STATS_REASONS && t->left[i].why && strcmp(t->left[i].why, line + at) != 0) i++;
+    while (i < STATS_REASONS && t->passed[i].why && strcmp(t->passed[i].why, line + at) != 0) i++;
     if (i == STATS_REASONS) return;
-    t->left[i].why = line + at;
-    t->left[i].calls += calls, t->left[i].bytes += bytes;
+    t->passed[i].why = line + at;
+    t->passed[i].calls += calls, t->passed[i].bytes += bytes;
 }
 
-/* A line of write_row's that belongs to the row before it, without the tab. */
-static void merge_more(struct total *t, char *line)
+/* Adds a detail line of write_row to its row; `line` begins after the tab. */
+static void merge_detail(struct total *t, char *line)
 {
     switch (*line) {
     case 'n': merge_words(t->names, sizeof t->names, line + 1); break;
-    case 'l': merge_left(t, line + 1); break;
+    case 'l': merge_passed(t, line + 1); break;
     case 'r': t->rule = line + 1; break;
-    default: merge_told(t, line + 1);
+    default: merge_added_line(t, line + 1);
     }
 }
 
-/* A line that begins with a tab belongs to *last, the total of the row before it. */
+/* Adds one line. A line that begins with a tab belongs to *last, the total of the row before. */
 static void merge_line(struct total **totals, struct total **last, char *line)
 {
     struct total one = {.signature = line}, *t;
-    char *rest = strchr(line, '\t'), ways[96] = "";
-    if (rest == line && *last) merge_more(*last, line + 1);
+    char *rest = strchr(line, '\t'), transports[96] = "";
+    if (rest == line && *last) merge_detail(*last, line + 1);
     if (!rest || rest == line) return;
     *rest++ = 0;
     if (sscanf(rest, "%15[^\t]\t%lld\t%lld\t%lld\t%lld\t%lld\t%d\t%d\t%95s", one.family, &one.calls, &one.bytes,
-               &one.timed, &one.launches, &one.nanoseconds, &one.compiled, &one.cached, ways) < 8) return;
+               &one.timed, &one.launches, &one.nanoseconds, &one.compiled, &one.cached, transports) < 8) return;
     HASH_FIND_STR(*totals, line, t);
     if (!t) {
         if (!(t = calloc(1, sizeof *t))) return;
@@ -270,32 +272,33 @@ static void merge_line(struct total **totals, struct total **last, char *line)
     t->calls += one.calls, t->bytes += one.bytes, t->launches += one.launches;
     t->timed += one.timed, t->nanoseconds += one.nanoseconds;
     t->compiled += one.compiled, t->cached += one.cached;
-    merge_words(t->ways, sizeof t->ways, ways);
+    merge_words(t->transports, sizeof t->transports, transports);
     *last = t;
 }
 
-static void print_told(struct told *t)
+static void print_lines(struct added_line *t)
 {
-    for (struct told *next; t; t = next) {
+    for (struct added_line *next; t; t = next) {
         next = t->next;
         fprintf(stderr, "%10s %s\n", "", t->line);
         free(t);
     }
 }
 
-/* The MPI's part; how it came to that is said where nothing at all was counted. */
-static void print_left(const struct total *t)
+/* Prints what the MPI served; the reason alone if no call was counted. */
+static void print_passed(const struct total *t)
 {
-    for (int i = 0; i < STATS_REASONS && t->left[i].why; i++)
-        fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", t->left[i].calls,
-                t->left[i].calls == 1 ? "" : "s", t->left[i].bytes, t->left[i].why);
-    if (!t->calls && !t->left[0].why && t->rule) fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", t->rule);
+    for (int i = 0; i < STATS_REASONS && t->passed[i].why; i++)
+        fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", t->passed[i].calls,
+                t->passed[i].calls == 1 ? "" : "s", t->passed[i].bytes, t->passed[i].why);
+    if (!t->calls && !t->passed[0].why && t->rule)
+        fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", t->rule);
 }
 
 static long long weight(const struct total *t)
 {
     long long bytes = t->bytes;
-    for (int i = 0; i < STATS_REASONS; i++) bytes += t->left[i].bytes;
+    for (int i = 0; i < STATS_REASONS; i++) bytes += t->passed[i].bytes;
     return bytes;
 }
 
@@ -309,13 +312,13 @@ static void print_total(struct total *t)
     char rate[16] = "-";
     if (t->nanoseconds) snprintf(rate, sizeof rate, "%.3g", (double)t->timed / (double)t->nanoseconds);
     fprintf(stderr, "%10lld %14lld %-10s %-16s %9lld %8d %6d %8s  %s%s%s\n", t->calls, t->bytes, t->family,
-            *t->ways ? t->ways : "-", t->launches, t->compiled, t->cached, rate, t->names, *t->names ? ": " : "",
-            t->signature);
-    print_left(t);
-    print_told(t->told);
+            *t->transports ? t->transports : "-", t->launches, t->compiled, t->cached, rate, t->names,
+            *t->names ? ": " : "", t->signature);
+    print_passed(t);
+    print_lines(t->lines);
 }
 
-static void print_table(char *text, int ranks, const struct stats_rest *rest, long unread)
+static void print_table(char *text, int ranks, const struct stats_uncounted *rest, long unread)
 {
     struct total *totals = NULL, *last = NULL, *t, *next;
     char *save = NULL;
@@ -340,7 +343,7 @@ static void print_table(char *text, int ranks, const struct stats_rest *rest, lo
                 unread, unread == 1 ? "" : "s");
 }
 
-void stats_report(MPI_Comm comm, const struct stats_rest *rest)
+void stats_report(MPI_Comm comm, const struct stats_uncounted *rest)
 {
     int rank, ranks, length, *lengths = NULL, *starts = NULL, total = 0;
     char *mine = write_rows(&length), *all = NULL;

@@ -1,13 +1,13 @@
-/* world_rank.h: which rank of MPI_COMM_WORLD a rank of a communicator is. */
-#ifndef STRIDEC_TEAM_H
-#define STRIDEC_TEAM_H
+/* world_rank.h: translates ranks to MPI_COMM_WORLD. */
+#ifndef STRIDEC_WORLD_RANK_H
+#define STRIDEC_WORLD_RANK_H
 #include <mpi.h>
 
-/* At MPI_Init, any number of times, and at MPI_Finalize. 0 or -1. */
+/* Called at MPI_Init, any number of times, and at MPI_Finalize. Returns 0 or -1. */
 int world_rank_start(void);
 void world_rank_finish(void);
 
-/* -1 where the rank is none, of another world, or of the other group of an intercommunicator. */
+/* Returns the rank in MPI_COMM_WORLD; -1 if there is none, or it is in an intercommunicator's other group. */
 int world_rank(MPI_Comm comm, int rank);
 
 #endif

@@ -12,7 +12,7 @@ static int move_host_copy(const struct arg *p, const struct piece *piece, bool i
     const struct typed_buffer *q = &piece->tbuf;
     char *host = (char *)(p->bounced->host_copy + ((uintptr_t)q->user - (uintptr_t)p->buf)), *wire = q->address;
     int64_t size = q->layout->size, most = INT_MAX / size, left = q->count, step = left < most ? left : most;
-    MPI_Comm self = world_self();
+    MPI_Comm self = self_comm_get();
     if (most == 0) {
         log_once(LOG_ERROR, "staged", "one element of %lld bytes is too large for the MPI to copy", (long long)size);
         return -1;

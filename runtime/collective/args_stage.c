@@ -203,7 +203,7 @@ static bool is_committed(struct layout *l, MPI_Datatype type)
 {
     MPI_Comm quiet;
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return true;
-    if (PMPI_Comm_split(world_self(), 0, 0, &quiet) != MPI_SUCCESS) return true;
+    if (PMPI_Comm_split(self_comm_get(), 0, 0, &quiet) != MPI_SUCCESS) return true;
     PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
     bool is = layout_committed(l, type, quiet) == MPI_SUCCESS;
     PMPI_Comm_free(&quiet);

@@ -52,7 +52,7 @@ bool neighbor_exchange_valid(const struct args_set *o)
 static struct location edge_locate(struct neighbor_exchange *x, const struct edge *e)
 {
     int64_t first, past;
-    if (x->host || (!x->bottom && host_surely(e->buf))) return (struct location){0};
+    if (x->host || (!x->bottom && host_range_has(e->buf))) return (struct location){0};
     layout_span(e->layout, e->count, &first, &past);
     uint64_t at = (uint64_t)(uintptr_t)e->buf + (uint64_t)first;
     bool all = !x->bottom && past > first && locate_run(&x->memory, at, past - first) == past - first;

@@ -42,7 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 bool neighbor_nonblocking_ready(void)
 {
     pthread_mutex_lock(&lock);
-    if (self == MPI_COMM_NULL && PMPI_Comm_dup(world_self(), &self) != MPI_SUCCESS) self = MPI_COMM_NULL;
+    if (self == MPI_COMM_NULL && PMPI_Comm_dup(self_comm_get(), &self) != MPI_SUCCESS) self = MPI_COMM_NULL;
     pthread_mutex_unlock(&lock);
     return self != MPI_COMM_NULL;
 }

@@ -38,7 +38,7 @@ const char *arch_default(struct reason *why)
     static char name[16];
     int present = gpu_arch(0);
     if (present == 0) {
-        const char *newest = compile_newest_arch();
+        const char *newest = nvrtc_newest_arch();
         if (!newest && !nvrtc_get(why))
             return NULL;
         if (!newest)

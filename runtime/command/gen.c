@@ -221,7 +221,7 @@ static int choose_archs(struct job *job, struct reason *why)
     if (job->narchs)
         return 0;
     job->chosen = "no GPU here: the usual ones; --arch names others";
-    const int *all = compile_archs(&known);
+    const int *all = nvrtc_archs(&known);
     for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
         for (int k = 0; k < known; k++)
             if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)

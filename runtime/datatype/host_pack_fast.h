@@ -13,7 +13,7 @@
 
 struct host_pack_quick {
     _Atomic uint64_t wins[2];   /* by kernel_direction: a bit for each host_pack_size_log that wins; set last */
-    _Atomic uint64_t messages;   /* such bits for messages (host_pack_trust) */
+    _Atomic uint64_t messages;   /* such bits for messages (host_pack_set_fast) */
     stridec_host_function *code[2];         /* by kernel_direction; lives as long as the layout's kernel */
     const struct stridec_host_list *lists;
     uint64_t origin;

@@ -190,14 +190,14 @@ static void take_name(const struct layout *l, MPI_Datatype datatype)
     int length = 0;
     if (l->named || !env_get()->stats) return;
     if (PMPI_Type_get_name(datatype, name, &length) == MPI_SUCCESS && strncmp(name, "Dup ", 4) != 0)
-        stats_name(l->stats, name);
+        stats_add_name(l->stats, name);
 }
 
 static void explain_opaque(const struct layout *l, const struct reason *why)
 {
     char line[sizeof why->text + 64];
     snprintf(line, sizeof line, "%lld bytes are packed by the MPI: %s", (long long)l->size, why->text);
-    stats_tell(l->stats, line);
+    stats_add_line(l->stats, line);
 }
 
 /* Creates a layout for every type. Without one, an MPI that can't read device memory would get it, and an RTS header

@@ -16,7 +16,7 @@ static struct device *device_at(uint64_t address)
 
 static struct device *at_around(uint64_t address, struct allocation *a)
 {
-    return device_around((const void *)(uintptr_t)address, a);
+    return device_locate((const void *)(uintptr_t)address, a);
 }
 
 static bool holds(const struct memory *m, uint64_t address)

@@ -72,8 +72,8 @@ HOST_INLINE bool pack_filter_on_host(MPI_Datatype t, const void *user, int64_t c
     if (count != 1) span += (uint64_t)(count - 1) * (uint64_t)atomic_load_explicit(&s->extent, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     if (!same || version & 1 || version != atomic_load_explicit(&s->version, memory_order_relaxed)) return false;
-    return user != MPI_BOTTOM && count > 0 && host_surely(packed) && host_surely(first) &&
-           (span < PACK_FILTER_SHORT || host_surely(first + span - 1));
+    return user != MPI_BOTTOM && count > 0 && host_range_has(packed) && host_range_has(first) &&
+           (span < PACK_FILTER_SHORT || host_range_has(first + span - 1));
 }
 /* Returns true for a new handle, unless every call is stridec's: types made for one call take no slot. The call moves
  * packed_size at most; from KNOWN_LAYOUTS_LEAST on returns false, since known_layouts.h may know the layout. */

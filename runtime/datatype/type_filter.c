@@ -91,7 +91,7 @@ static void explain_rule(const struct layout *l, int64_t least)
     if (!l->kernel || layout_contiguous(l, 2)) snprintf(line, sizeof line, "contiguous data in host memory");
     else snprintf(line, sizeof line, "sends%s%s in host memory: it moves runs of %lld bytes as quickly", few,
                   rules(l).collects ? "" : ", and collectives,", (long long)l->run);
-    stats_rule(l->stats, line);
+    stats_set_rule(l->stats, line);
 }
 
 /* Reads the rules: from here on counts alone pass sends to the MPI. */

@@ -73,7 +73,7 @@ HOST_INLINE bool filter_receive_is_below(int64_t least, MPI_Datatype t, MPI_Coun
 }
 HOST_INLINE bool filter_receive_ignores(MPI_Datatype t, MPI_Count count)
 {
-    return filter_receive_is_below(atomic_load_explicit(&rts_look, memory_order_relaxed), t, count);
+    return filter_receive_is_below(atomic_load_explicit(&rts_check_least, memory_order_relaxed), t, count);
 }
 /* Returns true if the message may be sent as a short one. */
 HOST_INLINE bool filter_may_be_short(MPI_Datatype t, int64_t count)

@@ -1,4 +1,4 @@
-/* device.c: which context owns a pointer; the list of the contexts in use. */
+/* device.c: finds the context that owns a pointer; keeps the list of contexts in use. */
 #include "device.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Atomic(struct device *) devices; /* grows at the head, never shrinks: read without a lock */
+static _Atomic(struct device *) devices;   /* grows at the head, never shrinks: read without a lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *driver_error(CUresult r)
@@ -19,8 +19,8 @@ const char *driver_error(CUresult r)
     return "unknown driver error";
 }
 
-/* Those that stay with the context until it is destroyed. */
-static const CUresult lasting[] = {
+/* Errors that a context keeps until it is destroyed. */
+static const CUresult sticky_errors[] = {
     CUDA_ERROR_ECC_UNCORRECTABLE,
     CUDA_ERROR_NVLINK_UNCORRECTABLE,
     CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -33,14 +33,14 @@ static const CUresult lasting[] = {
     CUDA_ERROR_INVALID_PC,
     CUDA_ERROR_LAUNCH_FAILED,
 };
-static atomic_bool lost_told;
+static atomic_bool lost_logged;
 
 bool driver_lost(CUresult r)
 {
     bool lost = false;
-    for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++) lost |= r == lasting[i];
-    if (lost) error_device_lost(true);
-    if (lost && !atomic_exchange(&lost_told, true))
+    for (size_t i = 0; i < sizeof sticky_errors / sizeof *sticky_errors; i++) lost |= r == sticky_errors[i];
+    if (lost) error_set_device_lost(true);
+    if (lost && !atomic_exchange(&lost_logged, true))
         log_write(
             LOG_ERROR,
             "the CUDA context is lost (%s): a kernel has failed, of the program's own perhaps; messages of device "
@@ -49,22 +49,22 @@ bool driver_lost(CUresult r)
     return lost;
 }
 
-/* Returns true if the driver does not tell of the address, and the host can't read it. */
-static struct place unknown = {.device = {.ordinal = -1}, .gone = true, .lock = PTHREAD_MUTEX_INITIALIZER};
+/* The device of addresses that neither the driver nor the host knows. Nobody can enter it. */
+static struct device_state unknown_device = {
+    .device = {.ordinal = -1}, .gone = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct device *device_first(void)
 {
     return atomic_load_explicit(&devices, memory_order_acquire);
 }
 
-/* Of those that are not known to be gone: the device of a context, or, where the context is NULL, of the ordinal's
- * primary context. */
+/* Returns the device of a context, or of the ordinal's primary context if it is NULL. Skips devices known as gone. */
 static struct device *find(CUcontext context, CUdevice ordinal)
 {
     for (struct device *d = device_first(); d; d = d->next) {
-        if (atomic_load_explicit(&place_of(d)->gone, memory_order_relaxed)) continue;
+        if (atomic_load_explicit(&device_state_of(d)->gone, memory_order_relaxed)) continue;
         if (context ? d->context == context
-                    : d->ordinal == ordinal && atomic_load_explicit(&place_of(d)->primary, memory_order_relaxed))
+                    : d->ordinal == ordinal && atomic_load_explicit(&device_state_of(d)->primary, memory_order_relaxed))
             return d;
     }
     return NULL;
@@ -76,7 +76,7 @@ static int attribute(const struct driver *driver, CUdevice_attribute what, CUdev
     return driver->cuDeviceGetAttribute(&value, what, ordinal) == CUDA_SUCCESS ? value : 0;
 }
 
-/* Never 0. */
+/* Returns a GPU's number on this machine, never 0. */
 static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
 {
     uint64_t domain = (uint32_t)attribute(driver, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, ordinal);
@@ -84,12 +84,12 @@ static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
     return domain << 32 | bus << 16 | (uint16_t)attribute(driver, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, ordinal) << 1 | 1;
 }
 
-static struct place *place_new(const struct driver *driver, CUcontext context, CUdevice ordinal)
+static struct device_state *device_state_new(const struct driver *driver, CUcontext context, CUdevice ordinal)
 {
     size_t total = 0;
-    static struct place first;   /* serves where there is no memory */
+    static struct device_state first;   /* used if there is no memory */
     static atomic_flag taken = ATOMIC_FLAG_INIT;
-    struct place *p = calloc(1, sizeof *p);
+    struct device_state *p = calloc(1, sizeof *p);
     if (!p && !atomic_flag_test_and_set(&taken)) p = &first;
     if (!p) return NULL;
     struct device *d = &p->device;
@@ -100,55 +100,55 @@ static struct place *place_new(const struct driver *driver, CUcontext context, C
     d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
     if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
-    size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / KEPT_OF;
-    p->pool.limit = keep - keep / 5, p->marked.limit = keep / 5;
+    size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / POOL_SHARE;
+    p->pool.limit = keep - keep / 5, p->flagged_pool.limit = keep / 5;
     p->clock_khz = attribute(driver, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, ordinal);
     p->gpu = gpu_of(driver, ordinal);
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
 
-uint64_t device_gpu(struct device *d)
+uint64_t device_gpu_id(struct device *d)
 {
-    return place_of(d)->gpu;
+    return device_state_of(d)->gpu;
 }
 
-int64_t device_clocks(struct device *d, int64_t us)
+int64_t device_us_to_clocks(struct device *d, int64_t us)
 {
-    return place_of(d)->clock_khz * us / 1000;
+    return device_state_of(d)->clock_khz * us / 1000;
 }
 
-/* An address in the context is safe to ask about, when a handle of what was there may crash the driver. */
-static void sign(const struct driver *driver, struct place *p)
+/* Adds an address of this context that is safe to ask about; a handle of a destroyed context may crash the driver. */
+static void add_sentinel(const struct driver *driver, struct device_state *p)
 {
     unsigned long long id = 0;
     if (device_enter(&p->device)) return;
-    if (driver->cuMemAlloc(&p->sign, 1) != CUDA_SUCCESS) p->sign = 0;
-    if (p->sign && driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign) != CUDA_SUCCESS)
-        driver->cuMemFree(p->sign), p->sign = 0;
-    p->sign_id = id;
+    if (driver->cuMemAlloc(&p->sentinel, 1) != CUDA_SUCCESS) p->sentinel = 0;
+    if (p->sentinel && driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sentinel) != CUDA_SUCCESS)
+        driver->cuMemFree(p->sentinel), p->sentinel = 0;
+    p->sentinel_id = id;
     device_leave(&p->device);
 }
 
-bool device_lives(struct device *d)
+bool device_alive(struct device *d)
 {
     const struct driver *driver = driver_get();
-    struct place *p = place_of(d);
+    struct device_state *p = device_state_of(d);
     unsigned long long id = 0;
     if (!driver || atomic_load(&p->gone)) return false;
-    if (!p->sign) return true;
-    CUresult r = driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sign);
-    bool gone =
-        r == CUDA_SUCCESS ? id != p->sign_id : r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (!gone) return true;   /* or broken by a kernel, or at its end with the process */
+    if (!p->sentinel) return true;
+    CUresult r = driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, p->sentinel);
+    bool gone = r == CUDA_SUCCESS ? id != p->sentinel_id
+                                  : r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!gone) return true;   /* or broken by a kernel, or the process is ending */
     if (!atomic_exchange(&p->gone, true))
         log_write(LOG_INFO, "device %d was reset, or its context destroyed", d->ordinal);
     return false;
 }
 
-static void publish(struct place *p)
+static void publish(struct device_state *p)
 {
-    error_device_lost(false), atomic_store(&lost_told, false);   /* the program has begun anew */
+    error_set_device_lost(false), atomic_store(&lost_logged, false);   /* the program may use the device again */
     p->device.next = device_first();
     atomic_store_explicit(&devices, &p->device, memory_order_release);
     log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.arch);
@@ -165,20 +165,20 @@ static struct device *add(const struct driver *driver, CUcontext context, CUdevi
         return NULL;
     }
     struct device *known = find(context, ordinal);
-    struct place *p = known ? place_of(known) : place_new(driver, context, ordinal);
+    struct device_state *p = known ? device_state_of(known) : device_state_new(driver, context, ordinal);
     if (!p) {
         log_once(LOG_ERROR, "place", "no memory for what is known of device %d: its memory can't be used", ordinal);
         return NULL;
     }
     if (primary) atomic_store(&p->primary, true);
-    if (!known) sign(driver, p), publish(p);
+    if (!known) add_sentinel(driver, p), publish(p);
     return &p->device;
 }
 
-static struct device *find_or_add(const struct driver *driver, CUcontext context, CUdevice ordinal)
+static struct device *find_or_insert(const struct driver *driver, CUcontext context, CUdevice ordinal)
 {
     struct device *d = find(context, ordinal);
-    if (d && device_lives(d)) return d;
+    if (d && device_alive(d)) return d;
     pthread_mutex_lock(&lock);
     d = find(context, ordinal);
     if (!d) d = add(driver, context, ordinal);
@@ -186,7 +186,7 @@ static struct device *find_or_add(const struct driver *driver, CUcontext context
     return d;
 }
 
-/* What the driver says of a pointer. All zero, type included, for memory that it does not know. */
+/* The driver's data about a pointer; all zero, type included, if the driver does not know the memory. */
 struct origin {
     unsigned type;
     unsigned managed;
@@ -194,8 +194,8 @@ struct origin {
     int ordinal;
 };
 
-/* NOT_INITIALIZED where there is no driver: then, too, there are no device pointers. */
-static CUresult ask(const struct driver *driver, const void *p, struct origin *o)
+/* Returns NOT_INITIALIZED without a driver, since no device pointers exist then. */
+static CUresult query_pointer(const struct driver *driver, const void *p, struct origin *o)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                   CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
@@ -205,19 +205,19 @@ static CUresult ask(const struct driver *driver, const void *p, struct origin *o
     return driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p);
 }
 
-/* If the driver answers by an error, returns NULL for memory that the process can read: the MPI can read it too. */
-static struct device *unknown_at(const void *p, CUresult r)
+/* Returns NULL after a driver error if the process can read the memory (the MPI can, too), else unknown_device. */
+static struct device *unknown_or_host(const void *p, CUresult r)
 {
     if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_DEINITIALIZED || r == CUDA_ERROR_INVALID_VALUE) return NULL;
     if (host_readable(p)) return NULL;
     if (!driver_lost(r)) {
-        error_device_lost(true);
+        error_set_device_lost(true);
         log_once(LOG_ERROR, "where",
                  "the driver does not tell where a buffer lies (%s): messages of memory that the host can't read "
                  "are errors",
                  driver_error(r));
     }
-    return &unknown.device;
+    return &unknown_device.device;
 }
 
 static bool on_device(const struct origin *o)
@@ -225,21 +225,21 @@ static bool on_device(const struct origin *o)
     return o->type == CU_MEMORYTYPE_DEVICE || o->type == CU_MEMORYTYPE_UNIFIED || o->managed;
 }
 
-/* Those that a thread has met lately: a send's and a receive's, and what else there is. */
-#define MET 4
-static _Thread_local struct met {
+/* This thread's recent allocations: a send's, a receive's and two more. */
+#define RECENT_COUNT 4
+static _Thread_local struct recent {
     struct device *device;
-    struct allocation around;
-} lately[MET];
-static _Thread_local unsigned next_met;
+    struct allocation alloc;
+} recent_allocs[RECENT_COUNT];
+static _Thread_local unsigned next_recent;
 
-static bool holds(const struct allocation *a, const void *p)
+static bool alloc_contains(const struct allocation *a, const void *p)
 {
     return (uint64_t)(uintptr_t)p - a->start < a->span;
 }
 
-/* False of what is no allocation of cuMemAlloc's: only of those the number is known to be theirs alone. */
-static bool ask_around(const struct driver *driver, const void *p, struct allocation *a)
+/* Returns true for an allocation of cuMemAlloc: only those are known to have an id of their own. */
+static bool ask_allocation(const struct driver *driver, const void *p, struct allocation *a)
 {
     unsigned plain = 0;
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
@@ -247,61 +247,61 @@ static bool ask_around(const struct driver *driver, const void *p, struct alloca
                                   CU_POINTER_ATTRIBUTE_BUFFER_ID};
     void *where[] = {&plain, &a->start, &a->span, &a->id};
     bool told = driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
-    if (told && plain && holds(a, p)) return true;
+    if (told && plain && alloc_contains(a, p)) return true;
     *a = (struct allocation){0};
     return false;
 }
 
-static struct met *met_around(const void *p)
+static struct recent *recent_around(const void *p)
 {
-    for (int i = 0; i < MET; i++)
-        if (holds(&lately[i].around, p)) return &lately[i];
+    for (int i = 0; i < RECENT_COUNT; i++)
+        if (alloc_contains(&recent_allocs[i].alloc, p)) return &recent_allocs[i];
     return NULL;
 }
 
-/* Nothing tells of an allocation that is freed; but another one at its place has another number. */
-static bool stands(const struct driver *driver, const struct met *m, const void *p)
+/* Returns true if p still lies in that allocation. A free is not announced, but a new allocation has another id. */
+static bool still_allocated(const struct driver *driver, const struct recent *m, const void *p)
 {
     unsigned long long id = 0;
     return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) ==
                CUDA_SUCCESS &&
-           id == m->around.id;
+           id == m->alloc.id;
 }
 
-struct device *device_around(const void *p, struct allocation *a)
+struct device *device_locate(const void *p, struct allocation *a)
 {
     const struct driver *driver = driver_get();
     struct origin o;
     *a = (struct allocation){0};
-    if (!driver || host_surely(p) || host_learn(p)) return NULL;
-    struct met *m = met_around(p);
-    if (m && stands(driver, m, p)) return *a = m->around, m->device;
-    if (m) *m = (struct met){0};
-    CUresult r = ask(driver, p, &o);
-    if (r != CUDA_SUCCESS) return unknown_at(p, r);
+    if (!driver || host_range_has(p) || host_range_learn(p)) return NULL;
+    struct recent *m = recent_around(p);
+    if (m && still_allocated(driver, m, p)) return *a = m->alloc, m->device;
+    if (m) *m = (struct recent){0};
+    CUresult r = query_pointer(driver, p, &o);
+    if (r != CUDA_SUCCESS) return unknown_or_host(p, r);
     if (!on_device(&o)) return NULL;
-    struct device *d = find_or_add(driver, o.context, o.ordinal);
-    if (!d) return &unknown.device;   /* its context can't be had: said by now */
-    if (o.managed || !ask_around(driver, p, a)) return d;
-    if (!m) m = &lately[next_met++ % MET];
-    *m = (struct met){d, *a};
+    struct device *d = find_or_insert(driver, o.context, o.ordinal);
+    if (!d) return &unknown_device.device;   /* its context can't be used; already logged */
+    if (o.managed || !ask_allocation(driver, p, a)) return d;
+    if (!m) m = &recent_allocs[next_recent++ % RECENT_COUNT];
+    *m = (struct recent){d, *a};
     return d;
 }
 
 struct device *device_of(const void *p)
 {
     struct allocation a;
-    return device_around(p, &a);
+    return device_locate(p, &a);
 }
 
-bool device_only(const void *p)
+bool device_unmanaged(const void *p)
 {
     struct origin o;
-    CUresult r = ask(driver_get(), p, &o);
-    return r != CUDA_SUCCESS ? unknown_at(p, r) != NULL : on_device(&o) && !o.managed;
+    CUresult r = query_pointer(driver_get(), p, &o);
+    return r != CUDA_SUCCESS ? unknown_or_host(p, r) != NULL : on_device(&o) && !o.managed;
 }
 
-/* [p, p + bytes) in one allocation or registration: a buffer may be registered in part. */
+/* Returns true if [p, p + bytes) is in one allocation or registration: a buffer may be registered in part. */
 static bool in_one_range(const struct driver *driver, const void *p, size_t bytes)
 {
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
@@ -317,7 +317,7 @@ bool device_accessible(const void *p, size_t bytes)
     const struct driver *driver = driver_get();
     struct origin o;
     CUdeviceptr mapped = 0;
-    if (ask(driver, p, &o) != CUDA_SUCCESS) return false;
+    if (query_pointer(driver, p, &o) != CUDA_SUCCESS) return false;
     if (on_device(&o)) return true;
     return o.type == CU_MEMORYTYPE_HOST &&
            driver->cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (CUdeviceptr)(uintptr_t)p) ==
@@ -333,34 +333,32 @@ struct device *device_default(void)
     if (!driver) return NULL;
     if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS && context &&
         driver->cuCtxGetDevice(&ordinal) == CUDA_SUCCESS)
-        return find_or_add(driver, context, ordinal);
+        return find_or_insert(driver, context, ordinal);
     for (struct device *d = device_first(); d; d = d->next)
-        if (device_lives(d)) return d;
+        if (device_alive(d)) return d;
     if (driver->cuDeviceGet(&ordinal, 0) != CUDA_SUCCESS) return NULL;
-    return find_or_add(driver, NULL, ordinal);
+    return find_or_insert(driver, NULL, ordinal);
 }
 
-/* A bit for each entry that this thread has not left, the latest lowest: its context was pushed. Mostly the context is
- * current already, and one question does for a push and a pop. */
+/* A bit for each open device_enter, latest lowest: 1 if pushed. Mostly the context is current: one query suffices. */
 static _Thread_local uint64_t pushed;
 
-/* While the program captures a stream into a graph, calls that wait or allocate would fail, in this thread or in
- * any, and break its graph, unless their thread is in relaxed mode: nothing of stridec's is captured. The program's
- * own mode, and the entries that have not been left. */
-static _Thread_local CUstreamCaptureMode mode;
-static _Thread_local int entered;
+/* The program's capture mode, and the open entries. While the program captures a stream into a graph, calls that wait
+ * or allocate break its graph. A thread in relaxed mode may make them, and stridec's work is never captured. */
+static _Thread_local CUstreamCaptureMode capture_mode;
+static _Thread_local int entries;
 
 static CUresult enter(const struct driver *driver, struct device *d)
 {
     CUcontext current;
-    if (d == &unknown.device) return CUDA_ERROR_UNKNOWN;   /* unknown_at has said so */
+    if (d == &unknown_device.device) return CUDA_ERROR_UNKNOWN;   /* unknown_or_host has logged it */
     bool there = driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context;
     CUresult r = there ? CUDA_SUCCESS : driver->cuCtxPushCurrent(d->context);
     if (r != CUDA_SUCCESS) return r;
     pushed = pushed << 1 | !there;
-    if (entered++ == 0) {
-        mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        driver->cuThreadExchangeStreamCaptureMode(&mode);
+    if (entries++ == 0) {
+        capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        driver->cuThreadExchangeStreamCaptureMode(&capture_mode);
     }
     return r;
 }
@@ -368,14 +366,14 @@ static CUresult enter(const struct driver *driver, struct device *d)
 bool device_try_enter(struct device *d)
 {
     const struct driver *driver = driver_get();
-    return driver && device_lives(d) && enter(driver, d) == CUDA_SUCCESS;
+    return driver && device_alive(d) && enter(driver, d) == CUDA_SUCCESS;
 }
 
 int device_enter(struct device *d)
 {
     CUresult r = enter(driver_get(), d);
     if (r == CUDA_SUCCESS) return 0;
-    if (d != &unknown.device && !driver_lost(r))
+    if (d != &unknown_device.device && !driver_lost(r))
         log_once(LOG_ERROR, "enter", "the context of device %d can't be made current: %s", d->ordinal, driver_error(r));
     return -1;
 }
@@ -384,7 +382,7 @@ void device_leave(struct device *d)
 {
     CUcontext popped;
     (void)d;
-    if (--entered == 0) driver_get()->cuThreadExchangeStreamCaptureMode(&mode);
+    if (--entries == 0) driver_get()->cuThreadExchangeStreamCaptureMode(&capture_mode);
     if (pushed & 1) driver_get()->cuCtxPopCurrent(&popped);
     pushed >>= 1;
 }

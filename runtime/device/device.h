@@ -1,17 +1,15 @@
-/* device.h: which memory a pointer is in; contexts, streams and staging buffers from pools.
+/* device.h: locates memory; contexts, streams and buffers from pools.
  *
- * Thread safe. A pointer is asked about at each use: nothing is assumed about the device that was current
- * at MPI_Init. The application's current context is as it was after device_leave. */
+ * Thread safe. The driver is asked about a pointer at each use: the device current at MPI_Init does not count.
+ * device_leave restores the application's current context. */
 #ifndef STRIDEC_DEVICE_H
 #define STRIDEC_DEVICE_H
 #include "driver.h"
 #include <stddef.h>
 #include <stdint.h>
 
-/* One CUDA context in use. Created at first sight of a pointer that belongs to it; stays as long as the
- * process, also where the application resets the device or destroys the context: what it has afterwards is
- * another one. For memory without a context of its own (pools, virtual memory mappings) it is the primary
- * context of the owning device. */
+/* A CUDA context in use, kept from the first pointer in it until the process ends. After a device reset the application
+ * has another one. Memory without a context (pools, virtual mappings) counts to the primary context of its device. */
 struct device {
     CUcontext context;
     CUdevice ordinal;
@@ -21,98 +19,87 @@ struct device {
     struct device *next;    /* all devices of the process */
 };
 
-/* The device that owns the byte at p, or NULL for host memory of any kind (pinned memory too) and for NULL. Managed
- * memory counts as device memory. Where the driver does not tell, what the process can't read is taken for memory of
- * a device that nobody can enter: calls on it are errors. */
+/* Returns the device that owns the byte at p; NULL for host memory, pinned too, and for NULL. Managed memory is device
+ * memory. If neither the driver nor the process knows the memory, returns a device that can't be entered. */
 struct device *device_of(const void *p);
-/* The whole of a plain allocation on a device, and the driver's number for it, which no other of the process has. */
+/* An allocation of cuMemAlloc; `id` is the driver's number, unique in the process. */
 struct allocation {
     uint64_t start, span, id;
 };
-/* As device_of; *a is the allocation, or all zeros around what is none of cuMemAlloc's. Of those that the thread has
- * met lately one short question tells. */
-struct device *device_around(const void *p, struct allocation *a);
-/* True if the byte at p lies in device memory that is not managed: the host has no part in it. */
-bool device_only(const void *p);
-/* True if kernels may address [p, p + bytes) as it is: device or managed memory, or one allocation of pinned and
- * mapped host memory with one unified address. */
+/* Returns device_of(p); *a is the allocation, all zero if not cuMemAlloc's. A recent one costs only one query. */
+struct device *device_locate(const void *p, struct allocation *a);
+/* Returns true if p is in device memory that is not managed: the host can't access it. */
+bool device_unmanaged(const void *p);
+/* Returns true if kernels may use [p, p + bytes): device or managed memory, or one pinned allocation mapped there. */
 bool device_accessible(const void *p, size_t bytes);
-/* The device of the current context, else one that is in use, else the first device's primary context; NULL without a
- * driver. */
+/* Returns the current context's device, else one in use, else device 0's primary context; NULL without a driver. */
 struct device *device_default(void);
 
-/* Makes d's context current until the matching device_leave, on this thread. 0 or -1 (logged). Of a device that a
- * pointer of the application's lies on now: what is not sure of that asks before (device_internal.h). */
+/* Makes d's context current on this thread until device_leave. Returns 0, or -1 (logged). The application must own
+ * memory on d now; else use device_try_enter. */
 int device_enter(struct device *d);
 void device_leave(struct device *d);
 
-/* Which GPU of the machine it is, the same number in all processes; parts of one are one. */
-uint64_t device_gpu(struct device *d);
-/* That many microseconds in clocks of its multiprocessors, at the highest rate. */
-int64_t device_clocks(struct device *d, int64_t us);
+/* Returns the GPU's number on this machine, the same in all processes. Parts of a GPU share it. */
+uint64_t device_gpu_id(struct device *d);
+/* Converts microseconds to clocks of d's multiprocessors at their highest rate. */
+int64_t device_us_to_clocks(struct device *d, int64_t us);
 
-/* A queue of work on a device, used by one thread at a time. */
+/* A stream, used by one thread at a time. */
 struct stream {
-    CUstream handle;       /* stream_use gives it */
-    int priority;          /* the driver's number for it */
-    int number;            /* among the streams of the device now: small numbers are taken first */
-    bool foreign;          /* the application's: plain launches alone, no graphs */
-    bool batched;          /* more work follows before anybody waits: no completion flags. The user's to set */
-    bool busy;             /* nobody has waited for its last work */
-    bool flagged;          /* the last work on the stream stores `ticket` to the stream's word when it is done */
+    CUstream handle;       /* read it by stream_use */
+    int priority;          /* the driver's number */
+    int number;            /* among d's streams now; the smallest free number is taken */
+    bool foreign;          /* the application's: only plain launches, no graphs */
+    bool batched;          /* more work follows before a wait: no completion flags. Set by the user */
+    bool busy;             /* its last work was not waited for */
+    bool flagged;          /* its last work stores `ticket` to its flag when done */
     uint32_t ticket;
     struct stream *next;   /* in the pool */
 };
-/* A stream of d from its pool, ordered after earlier work of the default stream; d must be entered. NULL on
- * failure (logged). */
+/* Returns a stream of d, ordered after the default stream's earlier work; NULL on failure (logged). d is entered. */
 struct stream *stream_get(struct device *d);
 void stream_put(struct device *d, struct stream *s);
-/* The handle, for enqueuing work that the next stream_wait waits for. */
+/* Returns the handle to enqueue work on; the next stream_wait waits for this work. */
 CUstream stream_use(struct stream *s);
-/* The address to which a kernel that is about to be enqueued may store *ticket, 32 bits wide, once all that it did can
- * be seen by the host; 0 where there is none. Whoever has enqueued such a kernel sets s->flagged. */
+/* Returns where the next kernel may store *ticket (32 bits) once its results are visible; 0: nowhere. Set flagged. */
 CUdeviceptr stream_flag(struct device *d, struct stream *s, uint64_t *ticket);
-/* The address to which a kernel may store *ticket, 32 bits wide, to say that it gave up; 0 where there is none. Once
- * s is waited for, whether it did. */
-CUdeviceptr stream_late(struct device *d, struct stream *s, uint64_t *ticket);
+/* Returns where a kernel may store *ticket (32 bits) to say that it gave up; 0: nowhere. stream_was_late checks. */
+CUdeviceptr stream_late_flag(struct device *d, struct stream *s, uint64_t *ticket);
 bool stream_was_late(struct device *d, const struct stream *s, uint32_t ticket);
-/* True if all work on s is soon known to be done by that word: then nothing is left to wait for. Unlike what
- * follows, it asks nothing of the driver, and d need not be entered. */
-bool stream_told(struct device *d, struct stream *s);
-/* Waits for all work on s; costs nothing where that was waited for before. 0 or -1 (logged). */
+/* Spins some microseconds on the flag. Returns true if all work on s is done. Without driver calls: d may be left. */
+bool stream_spin_done(struct device *d, struct stream *s);
+/* Waits for all work on s; does nothing if that was waited for before. Returns 0, or -1 (logged). */
 int stream_wait(struct device *d, struct stream *s);
 
 /* ORDER BUFFER_KIND */
 enum buffer_kind {
     BUFFER_DEVICE,   /* cuMemAlloc on d */
-    BUFFER_LASTING,  /* the same, for what stays as long as a type: rounded up by a sixteenth at most */
-    BUFFER_MARKED,   /* the same, behind BUFFER_MARKS bytes in one allocation, zeros at first and written by nobody but who
-                        marks (kernel.h) */
+    BUFFER_LASTING,  /* cuMemAlloc for the life of a type: rounded up by at most a sixteenth */
+    BUFFER_FLAGGED,  /* cuMemAlloc with BUFFER_FLAG_BYTES of chunk flags before `address`: 0, set by kernel.h alone */
     BUFFER_PINNED    /* pinned host memory, mapped, usable from every context */
 };
 struct pool_buffer {
     enum buffer_kind kind;
-    void *host;            /* address for the host; NULL for device memory */
-    CUdeviceptr address;   /* address for kernels and copies on d */
-    size_t bytes;          /* capacity, at least what was asked for; 256-byte aligned */
+    void *host;            /* NULL for device memory */
+    CUdeviceptr address;   /* for kernels and copies on d */
+    size_t bytes;          /* capacity, at least as asked for; 256-byte aligned */
     struct device *device;
-    struct device *home;   /* of pinned memory: in whose context it was allocated; it goes with that */
+    struct device *owner;   /* pinned memory was allocated in its context and goes with it */
     struct pool_buffer *next;   /* in the pool */
 };
-#define BUFFER_MARKS 65536
-/* From the pool, else allocated (sizes rounded up, to a power of two or as the kind says, so that they are found
- * again). Enters the device to allocate. NULL when memory is out, after giving the pool's free buffers back
- * (logged). */
+#define BUFFER_FLAG_BYTES 65536
+/* Returns a buffer of a rounded size from the pool, or a new one; enters d to allocate. Without memory frees the pool's
+ * buffers and tries again. Returns NULL on failure (logged). */
 struct pool_buffer *mempool_get(struct device *d, enum buffer_kind kind, size_t bytes);
 void mempool_put(struct pool_buffer *b);   /* NULL is allowed; any context may be current */
 
-/* A line for the log: the driver's name and text of an error. Static storage. */
+/* Returns the driver's text of an error. Static storage. */
 const char *driver_error(CUresult r) __attribute__((cold));
-/* Returns true of an error after which every call on the context fails (a kernel has touched what it may not): says
- * so, once a context. Whoever meets it writes no line of its own. */
+/* Returns true if the error breaks the context for good, and logs that once a context; the caller logs nothing. */
 bool driver_lost(CUresult r) __attribute__((cold));
 
-/* Gives back everything that the pools hold; called at MPI_Finalize when no operation is pending. */
+/* Frees all that the pools hold. Called at MPI_Finalize without pending operations. */
 void device_finish(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* driver.c: finds the CUDA driver that the process has loaded and reads its calls into a table. */
+/* driver.c: finds the CUDA driver that the process has loaded, and fills a table of its calls. */
 #include "driver.h"
 #include "base/log.h"
 #include <dlfcn.h>
@@ -12,12 +12,12 @@
 #define DRIVER_SONAME "libcuda.so.1"
 
 static struct driver table;
-static _Atomic(const struct driver *) found;
-_Atomic(struct link_map *) driver_last;
+static _Atomic(const struct driver *) loaded;
+_Atomic(struct link_map *) driver_last_object;
 static atomic_bool unusable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* An older driver lacks the newest versions of some calls; these older names have the same prototype. */
+/* Older drivers lack the newest versions of some calls; the old ones have the same prototype. */
 static const struct {
     const char *name, *older;
 } older_names[] = {
@@ -32,7 +32,7 @@ static void *find_symbol(void *library, const char *name)
     return symbol;
 }
 
-static void *must_find(void *library, const char *name)
+static void *find_required(void *library, const char *name)
 {
     void *symbol = find_symbol(library, name);
     if (!symbol)
@@ -41,10 +41,10 @@ static void *must_find(void *library, const char *name)
     return symbol;
 }
 
-/* The name as cuda.h maps it: cuMemAlloc becomes cuMemAlloc_v2 before it is made text. */
+/* The symbol after cuda.h's macros: cuMemAlloc becomes cuMemAlloc_v2, then text. */
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
-#define READ_SYMBOL(name) &&(*(void **)&table.name = must_find(library, TEXT(name))) != NULL
+#define READ_SYMBOL(name) &&(*(void **)&table.name = find_required(library, TEXT(name))) != NULL
 #define READ_OPTIONAL(name) &&(*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
 static bool read_table(void *library)
 {
@@ -52,35 +52,35 @@ static bool read_table(void *library)
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 
-static int name_last(struct dl_phdr_info *info, size_t size, void *name)
+static int name_last_object(struct dl_phdr_info *info, size_t size, void *name)
 {
     (void)size;
     snprintf(name, PATH_MAX, "%s", info->dlpi_name);
     return 0;
 }
 
-/* The last object is opened once more, so that it stays in the list as long as it is looked at. */
-static struct link_map *hold_last(void)
+/* Opens the last object once more, so that it stays in the loader's list. */
+static struct link_map *hold_last_object(void)
 {
     char name[PATH_MAX] = "";
     struct link_map *map = NULL;
-    dl_iterate_phdr(name_last, name);
+    dl_iterate_phdr(name_last_object, name);
     void *object = name[0] ? dlopen(name, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) : NULL;
     return object && !dlinfo(object, RTLD_DI_LINKMAP, &map) ? map : NULL;
 }
 
-static const struct driver *take(int flags)
+static const struct driver *open_driver(int flags)
 {
     pthread_mutex_lock(&lock);
-    const struct driver *driver = atomic_load(&found);
+    const struct driver *driver = atomic_load(&loaded);
     if (!driver && !atomic_load(&unusable)) {
-        /* The handle is kept: the driver must not go away under the table. */
+        /* The handle stays open: the table points into the driver. */
         void *library = dlopen(DRIVER_SONAME, flags | RTLD_LAZY | RTLD_LOCAL);
         if (library && read_table(library))
             driver = &table;
         else if (library)
             atomic_store(&unusable, true);
-        if (driver) atomic_store_explicit(&found, driver, memory_order_release);
+        if (driver) atomic_store_explicit(&loaded, driver, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     return driver;
@@ -88,22 +88,22 @@ static const struct driver *take(int flags)
 
 const struct driver *driver_get(void)
 {
-    const struct driver *driver = atomic_load_explicit(&found, memory_order_acquire);
+    const struct driver *driver = atomic_load_explicit(&loaded, memory_order_acquire);
     if (driver || atomic_load_explicit(&unusable, memory_order_relaxed) || driver_absent()) return driver;
-    struct link_map *map = hold_last();   /* first: what is loaded after the look must be behind it */
-    driver = take(RTLD_NOLOAD);
-    if (!driver) atomic_store_explicit(&driver_last, map, memory_order_release);
+    struct link_map *map = hold_last_object();   /* first: a library loaded after the look must be behind it */
+    driver = open_driver(RTLD_NOLOAD);
+    if (!driver) atomic_store_explicit(&driver_last_object, map, memory_order_release);
     return driver;
 }
 
 void driver_hide(void)
 {
-    static struct link_map last;   /* nothing ever comes after it */
-    atomic_store_explicit(&driver_last, &last, memory_order_release);
+    static struct link_map last;   /* no object comes after it */
+    atomic_store_explicit(&driver_last_object, &last, memory_order_release);
 }
 
 const struct driver *driver_load(void)
 {
     const struct driver *driver = driver_get();
-    return driver ? driver : take(0);
+    return driver ? driver : open_driver(0);
 }

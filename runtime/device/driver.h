@@ -1,7 +1,6 @@
-/* driver.h: the CUDA driver and NVRTC, loaded at run time; nothing here links to CUDA.
+/* driver.h: the CUDA driver and NVRTC, loaded at run time; nothing is linked to CUDA.
  *
- * The driver is never loaded by stridec: a process that has not loaded libcuda.so.1 by itself has no
- * device pointers, and every MPI call goes straight down. NVRTC is loaded on demand by the compile worker. */
+ * A process without libcuda.so.1 has no device pointers: stridec loads no driver, and calls pass to the MPI. */
 #ifndef STRIDEC_DRIVER_H
 #define STRIDEC_DRIVER_H
 #include <cuda.h>
@@ -10,8 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Every driver call that stridec makes. cuda.h maps some names to versioned symbols (cuMemAlloc to
- * cuMemAlloc_v2); the expansion follows it, so that the prototype and the symbol agree. */
+/* Every driver call of stridec. Names go through cuda.h's macros (cuMemAlloc_v2), so prototype and symbol agree. */
 #define DRIVER_CALLS(X) \
     X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) \
     X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
@@ -20,11 +18,12 @@
     X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuPointerSetAttribute) \
     X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
     X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) \
-    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) X(cuMemsetD8Async) \
+    X(cuMemcpyAsync) X(cuMemcpy2DAsync) X(cuMemcpy3DAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyHtoDAsync) \
+    X(cuMemsetD8Async) \
     X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamCreate) X(cuStreamDestroy) \
     X(cuStreamSynchronize) X(cuStreamIsCapturing) X(cuThreadExchangeStreamCaptureMode) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
-/* A driver older than the headers may lack these versions of them: launch_graph.c does without. */
+/* Older drivers may lack these versions; then no graphs are used (launch_graph.c). */
 #define DRIVER_GRAPH_CALLS(X) \
     X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphKernelNodeSetAttribute) \
     X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
@@ -39,35 +38,34 @@
 struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
-    bool graphs; /* all of the graph calls are there; else none may be made */
+    bool graphs;   /* all graph calls exist */
 };
 struct nvrtc {
     NVRTC_CALLS(DRIVER_FIELD)
     int major, minor;
 };
 
-/* True if the process had not loaded libcuda.so.1 at the last look, and nothing since: the last object of the loader's
- * list then is still the last. */
-extern _Atomic(struct link_map *) driver_last __attribute__((visibility("hidden")));
+/* Returns true if no libcuda.so.1 is loaded: driver_last_object was the loader's last object then, and still is. */
+extern _Atomic(struct link_map *) driver_last_object __attribute__((visibility("hidden")));
 static inline __attribute__((always_inline)) bool driver_absent(void)
 {
-    struct link_map *map = atomic_load_explicit(&driver_last, memory_order_acquire);
+    struct link_map *map = atomic_load_explicit(&driver_last_object, memory_order_acquire);
     return map && !__atomic_load_n(&map->l_next, __ATOMIC_ACQUIRE);
 }
-/* From now on the process has no driver, as far as stubs are concerned: every call goes straight down. */
+/* Hides the driver from stubs from now on: every call passes to the MPI. */
 void driver_hide(void);
-/* The driver's table if the process has loaded libcuda.so.1, else NULL. Cheap enough for every call. */
+/* Returns the driver's table, NULL if the process has not loaded libcuda.so.1. Cheap enough for every call. */
 const struct driver *driver_get(void);
-/* For the commands that may load the driver themselves (doctor, tune, gen): NULL if there is none. */
+/* Loads the driver, for commands (doctor, tune, gen). Returns NULL if there is none. */
 const struct driver *driver_load(void);
-/* NVRTC, loaded at the first call: the dynamic linker's own search, then beside a loaded libcudart,
- * then $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, and the NVRTC wheels of the python3 on PATH.
- * Newest major version first. NULL if none is found; *why (may be NULL) then names the places tried. */
+/* Returns NVRTC, loaded at the first call; newest major version first. Searches like the dynamic linker, then beside
+ * libcudart, in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and the wheels of python3. If NULL, *why (may be NULL) names
+ * the places. */
 struct reason;
 const struct nvrtc *nvrtc_get(struct reason *why);
-/* Its library's file. Static storage. */
+/* Returns the file of its library. Static storage. */
 const char *nvrtc_file(const struct nvrtc *n);
-/* True of an address in the code of the NVRTC that nvrtc_get has found. Takes no lock. */
+/* Returns true if the address is in the code of the NVRTC from nvrtc_get. Takes no lock. */
 bool nvrtc_contains(uintptr_t code);
 
 #endif

@@ -1,4 +1,4 @@
-/* host_range.c: where the host's own memory lies. */
+/* host_range.c: finds the host's memory ranges. */
 #include "host_range.h"
 #include <errno.h>
 #include <link.h>
@@ -9,18 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Looks at a stack that has grown: each reads /proc/self/maps. */
+/* Most looks at a growing stack; each reads /proc/self/maps. */
 #define LOOKS_MAX 32
 
 struct host_range host_data;
 _Atomic uintptr_t host_heap = UINTPTR_MAX;
 _Thread_local struct host_stack host_stack __attribute__((tls_model("initial-exec")));
 _Atomic uint64_t host_types[1 << HOST_TYPES_BITS];
-atomic_bool host_passes;
+atomic_bool host_contig_passes;
 
-/* The addresses of a mapping that the kernel has given a name: of all its parts up to a hole, since it lists those
- * apart that differ in a setting (madvise of memory registered with a network, or a fork before it grew). */
-static bool mapping(const char *name, uintptr_t *start, uintptr_t *past)
+/* Finds a named mapping, with all parts up to a hole: the kernel lists parts with other settings (madvise) apart. */
+static bool find_mapping(const char *name, uintptr_t *start, uintptr_t *past)
 {
     char *line = NULL;
     size_t room = 0;
@@ -39,7 +38,7 @@ static bool mapping(const char *name, uintptr_t *start, uintptr_t *past)
     return found;
 }
 
-/* The executable comes first. Its writable segment holds its variables. */
+/* Finds the program's variables: the executable comes first, and its writable segment holds them. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size, (void)unused;
@@ -57,7 +56,7 @@ static void find_ranges(void)
 {
     uintptr_t start, past, brk = &__curbrk ? (uintptr_t)__curbrk : 0;
     dl_iterate_phdr(find_data, NULL);
-    if (mapping("[heap]\n", &start, &past) && start < brk && brk <= past) atomic_store(&host_heap, start);
+    if (find_mapping("[heap]\n", &start, &past) && start < brk && brk <= past) atomic_store(&host_heap, start);
 }
 
 static bool first_thread(void)
@@ -76,12 +75,12 @@ static void find_stack(struct host_stack *s)
         if (pthread_getattr_np(pthread_self(), &a)) return;
         if (!pthread_attr_getstack(&a, &low, &bytes)) s->low = (uintptr_t)low, s->bytes = bytes;
         pthread_attr_destroy(&a);
-    } else if (mapping("[stack]\n", &start, &past)) {
+    } else if (find_mapping("[stack]\n", &start, &past)) {
         s->low = start, s->bytes = past - start;
     }
 }
 
-bool host_learn(const void *p)
+bool host_range_learn(const void *p)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct host_stack *s = &host_stack;
@@ -89,10 +88,10 @@ bool host_learn(const void *p)
     pthread_once(&once, find_ranges);
     bool grown = s->looks < LOOKS_MAX && a < s->low && a >= here;
     if (!s->looks || grown) find_stack(s);
-    return host_surely(p);
+    return host_range_has(p);
 }
 
-/* The kernel reads the new mask before it refuses the way in which it is to be set. */
+/* Returns true if p is readable: the kernel reads the mask before it refuses the invalid first argument. */
 bool host_readable(const void *p)
 {
     const uintptr_t mask_bytes = 8;

@@ -1,8 +1,7 @@
-/* host_code.c: from a form to code in this process: made ahead of time, cached on disk, or compiled. Runs in the
+/* host_code.c: makes code in this process from a form: ahead of time, from the disk cache, or compiled. Runs in the
  * worker.
  *
- * What is loaded are bytes that were checked: they go into a file in memory that nobody else can change, and the
- * loader gets that one. */
+ * Loads only checked bytes: they go into a memory file that nobody else can change, and the loader opens that file. */
 #include "base/env.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -32,8 +31,7 @@ static int write_all(int fd, const char *data, size_t bytes)
     return 0;
 }
 
-/* A name of the file that no library before had: the loader knows libraries by names, and numbers of files come
- * again. The bits of a counter are written as doubled slashes. */
+/* Sets a new file name: the loader compares names, and fd numbers repeat. Slashes encode the bits of a counter. */
 static void unique_name(char *name, size_t room, int fd)
 {
     static atomic_uint made;
@@ -47,7 +45,7 @@ static void *open_image(const void *image, size_t bytes, const char **error)
 {
     char name[256];
     void *library = NULL;
-    int fd = file_above(memfd_create("stridec", MFD_CLOEXEC));
+    int fd = file_above_stdio(memfd_create("stridec", MFD_CLOEXEC));
     if (fd >= 0 && write_all(fd, image, bytes) == 0) {
         unique_name(name, sizeof name, fd);
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -77,7 +75,7 @@ struct load {
     size_t bytes;
 };
 
-/* Takes the image. */
+/* Loads the image and frees it. */
 static bool use_image(struct load *l, const char *origin)
 {
     const char *error = "it has no entries";
@@ -110,12 +108,12 @@ static bool from_cache(struct load *l)
 
 static bool stopped(void)
 {
-    return !compile_queue_wanted();
+    return !compile_queue_running();
 }
 
 static bool from_source(struct load *l)
 {
-    static int failures;   /* one after the other: such a compiler is not tried for ever */
+    static int failures;   /* in sequence: a compiler that always fails is not tried forever */
     struct gen_kernel code;
     struct reason why = {""};
     if (failures >= FAILURES_MAX) return false;
@@ -125,11 +123,11 @@ static bool from_source(struct load *l)
         return false;
     }
     dump_host(l->signature, code.source, code.why);
-    int turn = cores_turn(stopped),
+    int turn = cores_compile_lock(stopped),
         failed = host_compiler_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
-    cores_turn_ends(turn);
+    cores_compile_unlock(turn);
     gen_kernel_free(&code);
-    if (failed && !compile_queue_wanted()) return false;
+    if (failed && !compile_queue_running()) return false;
     if (failed) {
         failures++;
         log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
@@ -140,7 +138,7 @@ static bool from_source(struct load *l)
     return use_image(l, "compiled");
 }
 
-/* Ranks that want the same code at once: one compiles, the others find it in the cache. */
+/* Gets code from the cache or compiles it. Of several ranks, one compiles and the others read the cache. */
 static bool compiled(struct load *l)
 {
     struct reason why;

@@ -1,4 +1,3 @@
-/* host_compiler.c: see host_compiler.h. */
 #include "host_compiler.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -25,22 +24,22 @@
 #include <xxhash.h>
 
 #define WAIT_NS 1000000
-#define NICE 19   /* the compiler's: it takes what processors have left */
-#define ROOM "stridec-cc."
+#define NICE 19   /* of the compiler, so that it uses only idle processors */
+#define BUILD_DIR_PREFIX "stridec-cc."
 #ifdef __x86_64__
 #define FOR_THIS_MACHINE "-march=native"
 #else
-#define FOR_THIS_MACHINE "-mcpu=native"   /* older compilers do not know the other there */
+#define FOR_THIS_MACHINE "-mcpu=native"   /* older compilers for other processors do not know -march=native */
 #endif
 
-int host_compiler_patience = 300;
-atomic_int host_compiler_awaited;
+int host_compiler_timeout_s = 300;
+atomic_int host_compiler_waiters;
 
 static char path[PATH_MAX], identity[32];
 static struct reason missing;
 
 /*
- * Finding it.
+ * Finding the compiler
  */
 
 static bool is_program(const char *name)
@@ -49,7 +48,7 @@ static bool is_program(const char *name)
     return stat(name, &st) == 0 && S_ISREG(st.st_mode) && access(name, X_OK) == 0;
 }
 
-/* Sets `path` to a name with a slash in it, or to one found on PATH. */
+/* Sets `path` to a name with a slash, or to the program of that name on PATH. Returns false if there is none. */
 static bool find(const char *name)
 {
     if (strchr(name, '/')) {
@@ -101,7 +100,7 @@ const char *host_compiler_identity(void)
     return identity;
 }
 
-/* The whole file and a terminator, malloc'd; NULL where it can't be read. */
+/* Returns the file's bytes with a terminator, malloc'd; NULL if it can't be read. */
 static char *read_whole(const char *name, size_t *bytes)
 {
     struct stat st;
@@ -117,9 +116,8 @@ static char *read_whole(const char *name, size_t *bytes)
 
 static char machine[32];
 
-/* What the compiler, a process of its own, would not know: what this process may not run though the processor has
- * it, as under valgrind; and the first processor's third cache, in KiB (templates/host.c; an AMD's: that of its
- * cores alone). */
+/* Facts that the compiler's own process does not know: instructions that this process may not use, for example under
+ * valgrind; and the first processor's L3 cache in KiB (templates/host.c; AMD: that of its core group). */
 #define SETTINGS_MAX 5
 static char *settings[SETTINGS_MAX + 1], third_cache[32];
 
@@ -146,14 +144,14 @@ static void find_settings(void)
     if (find_third_cache()) settings[n++] = third_cache;
 }
 
-/* The first processor's lines, but for those that change from one look to the next. */
+/* Hashes the first processor's constant lines of /proc/cpuinfo and the settings. */
 static void find_machine(void)
 {
     find_settings();
     static const char *const facts[] = {
-        "vendor_id", "cpu family", "model", "stepping", "flags", "cache size",                         /* x86 */
-        "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",  /* Arm */
-        "cpu\t", "revision", "isa", "uarch",                                                           /* POWER, RISC-V */
+        "vendor_id", "cpu family", "model", "stepping", "flags", "cache size",   /* x86 */
+        "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",   /* Arm */
+        "cpu\t", "revision", "isa", "uarch",   /* POWER, RISC-V */
     };
     char *line = NULL;
     size_t room = 0;
@@ -176,16 +174,16 @@ const char *host_compiler_machine(void)
 }
 
 /*
- * Running it.
+ * Running the compiler
  */
 
-/* A folder of one compile's own. */
-struct room {
+/* The folder of one compile. */
+struct build_dir {
     char folder[PATH_MAX - 16], source[PATH_MAX], object[PATH_MAX], log[PATH_MAX], temporary[PATH_MAX];
 };
 
-/* With what a compiler that was killed has left there. */
-static void shm_pool_remove(const char *folder)
+/* Removes the folder with all files in it. */
+static void build_dir_remove(const char *folder)
 {
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
@@ -193,13 +191,14 @@ static void shm_pool_remove(const char *folder)
     rmdir(folder);
 }
 
-/* Of a process that was killed meanwhile. */
-static bool shm_pool_is_left(int in, const char *name)
+/* Returns true if the folder belongs to a killed process of this user. */
+static bool build_dir_is_left(int in, const char *name)
 {
     struct stat st;
-    return !strncmp(name, ROOM, strlen(ROOM)) && strlen(name) == strlen(ROOM "XXXXXX") &&
+    return !strncmp(name, BUILD_DIR_PREFIX, strlen(BUILD_DIR_PREFIX)) &&
+           strlen(name) == strlen(BUILD_DIR_PREFIX "XXXXXX") &&
            !fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           file_is_left(&st);
+           file_is_stale(&st);
 }
 
 static const char *temporary_folder(void)
@@ -208,22 +207,22 @@ static const char *temporary_folder(void)
     return folder ? folder : "/tmp";
 }
 
-static void shm_pool_sweep(void)
+static void build_dir_sweep(void)
 {
     char folder[PATH_MAX];
     DIR *d = opendir(temporary_folder());
     for (struct dirent *e; d && (e = readdir(d));)
-        if (shm_pool_is_left(dirfd(d), e->d_name) &&
+        if (build_dir_is_left(dirfd(d), e->d_name) &&
             (size_t)snprintf(folder, sizeof folder, "%s/%s", temporary_folder(), e->d_name) < sizeof folder)
-            shm_pool_remove(folder);
+            build_dir_remove(folder);
     if (d) closedir(d);
 }
 
-static bool shm_pool_make(struct room *r, struct reason *why)
+static bool build_dir_make(struct build_dir *r, struct reason *why)
 {
     static pthread_once_t swept = PTHREAD_ONCE_INIT;
-    pthread_once(&swept, shm_pool_sweep);
-    int n = snprintf(r->folder, sizeof r->folder, "%s/" ROOM "XXXXXX", temporary_folder());
+    pthread_once(&swept, build_dir_sweep);
+    int n = snprintf(r->folder, sizeof r->folder, "%s/" BUILD_DIR_PREFIX "XXXXXX", temporary_folder());
     if (n < 0 || (size_t)n >= sizeof r->folder || !mkdtemp(r->folder)) {
         snprintf(why->text, sizeof why->text, "no temporary folder can be made: %s", strerror(errno));
         return false;
@@ -235,7 +234,7 @@ static bool shm_pool_make(struct room *r, struct reason *why)
     return true;
 }
 
-static bool write_source(const struct room *r, const char *source, struct reason *why)
+static bool write_source(const struct build_dir *r, const char *source, struct reason *why)
 {
     FILE *f = fopen(r->source, "wxe");
     bool ok = f && fputs(source, f) >= 0;
@@ -244,9 +243,9 @@ static bool write_source(const struct room *r, const char *source, struct reason
     return ok;
 }
 
-/* The environment without what the loader would put into the compiler's process: pointers into this one's. The
- * compiler's own files go into the room. */
-static char **clean_environment(const struct room *r)
+/* Returns a copy of the environment without the loader's variables, which may point into this process. TMPDIR
+ * becomes the build folder. The caller frees the array. */
+static char **clean_environment(const struct build_dir *r)
 {
     static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE=", "TMPDIR="};
     char *const *all = env_all();
@@ -263,9 +262,9 @@ static char **clean_environment(const struct room *r)
     return copy;
 }
 
-/* Nothing on standard input, what it says into the log; none of this process's files, signals as a shell's child
- * has. In a group of its own, so that those that it has started are killed with it. */
-static int spawn(pid_t *child, char *const argv[], const struct room *r)
+/* Starts the compiler: no standard input, output to the log, no files of this process, default signals. It gets its
+ * own process group, so that its children are killed with it. */
+static int spawn(pid_t *child, char *const argv[], const struct build_dir *r)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -288,15 +287,14 @@ static int spawn(pid_t *child, char *const argv[], const struct room *r)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     int error = posix_spawn(child, argv[0], &files, &attributes, argv, environment);
-    if (!error && !atomic_load(&host_compiler_awaited)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
+    if (!error && !atomic_load(&host_compiler_waiters)) setpriority(PRIO_PROCESS, (id_t)*child, NICE);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     free(environment);
     return error;
 }
 
-/* The program may wait for any child and take this one's status, or ignore all: then what it left must tell. One
- * that hangs is not waited for: others wait for the thread that called. */
+/* Waits for the compiler; kills it after the timeout. If the application has taken its status, the output decides. */
 static bool await(pid_t child, bool (*stop)(void), bool *late)
 {
     for (int64_t begun = stats_now();;) {
@@ -304,7 +302,7 @@ static bool await(pid_t child, bool (*stop)(void), bool *late)
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (ended < 0 && errno != EINTR) return errno == ECHILD;
-        *late = stats_now() - begun > host_compiler_patience * INT64_C(1000000000);
+        *late = stats_now() - begun > host_compiler_timeout_s * INT64_C(1000000000);
         if (*late || (stop && stop())) {
             kill(-child, SIGKILL);
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
@@ -314,8 +312,8 @@ static bool await(pid_t child, bool (*stop)(void), bool *late)
     }
 }
 
-/* The first line of its log that names an error, else its first line. */
-static void explain(const struct room *r, struct reason *why)
+/* Sets *why to the log's first line with an error, else its first line. */
+static void explain(const struct build_dir *r, struct reason *why)
 {
     size_t bytes = 0;
     char *log = read_whole(r->log, &bytes), *line = log ? strstr(log, "error") : NULL;
@@ -326,8 +324,8 @@ static void explain(const struct room *r, struct reason *why)
     free(log);
 }
 
-/* Of a library: the loader maps what the headers tell of, and the process would end where the file does. One that
- * was killed may have left a part; the sections are listed at the end. What is no library the loader refuses. */
+/* Returns true if a library is incomplete because its compiler was killed. The process would crash past the file's
+ * end. The section table is last. The loader refuses files that are not libraries. */
 static bool is_cut(const void *library, size_t bytes)
 {
     ElfW(Ehdr) h;
@@ -336,7 +334,7 @@ static bool is_cut(const void *library, size_t bytes)
     return h.e_shoff > bytes || (size_t)h.e_shnum * h.e_shentsize > bytes - h.e_shoff;
 }
 
-static bool take(const struct room *r, enum host_compiler_output output, void **data, size_t *bytes)
+static bool take(const struct build_dir *r, enum host_compiler_output output, void **data, size_t *bytes)
 {
     *data = read_whole(r->object, bytes);
     if (*data && *bytes && (output != CC_LIBRARY || !is_cut(*data, *bytes))) return true;
@@ -348,15 +346,15 @@ static bool take(const struct room *r, enum host_compiler_output output, void **
 int host_compiler_compile(const char *source, enum host_compiler_output output, bool (*stop)(void), void **data,
                           size_t *bytes, struct reason *why)
 {
-    struct room r;
+    struct build_dir r;
     pid_t child;
     bool late = false;
-    if (!host_compiler_path(why) || !shm_pool_make(&r, why)) return -1;
+    if (!host_compiler_path(why) || !build_dir_make(&r, why)) return -1;
     char *argv[SETTINGS_MAX + 16] = {path, "-O3", FOR_THIS_MACHINE, "-w", "-fPIC", "-o", r.object, r.source};
     size_t n = 8;
     host_compiler_machine();
     for (size_t i = 0; settings[i]; i++) argv[n++] = settings[i];
-    /* The code calls memmove alone, which the process has. */
+    /* The code calls only memmove, which the process has. */
     if (output == CC_LIBRARY) argv[n++] = "-shared", argv[n++] = "-nostdlib";
     else argv[n++] = "-S";
     *data = NULL, *bytes = 0;
@@ -366,8 +364,8 @@ int host_compiler_compile(const char *source, enum host_compiler_output output, 
             snprintf(why->text, sizeof why->text, "%.150s can't be run: %s", path, strerror(error));
         else if (!(await(child, stop, &late) && take(&r, output, data, bytes)))
             explain(&r, why);
-        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, host_compiler_patience);
+        if (late) snprintf(why->text, sizeof why->text, "%.150s takes more than %d s", path, host_compiler_timeout_s);
     }
-    shm_pool_remove(r.folder);
+    build_dir_remove(r.folder);
     return *data ? 0 : -1;
 }

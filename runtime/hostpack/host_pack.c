@@ -1,4 +1,4 @@
-/* host_pack.c: packing in host memory by code made for a layout, or by a walk over its tree. See host_pack.h. */
+/* host_pack.c: packs in host memory by compiled code, or by a walk over the layout's tree. See host_pack.h. */
 #include "host_pack.h"
 #include "../../gen/pack.h"
 #include "base/env.h"
@@ -7,7 +7,7 @@
 #include "kernel/cores.h"
 #include <stdlib.h>
 
-/* Before code is asked for: a compile takes a tenth of a second of a processor and more. */
+/* Uses before code is requested: a compile takes 0.1 s of a processor and more. */
 #define USES 1
 #define USES_SCARCE 16
 
@@ -19,11 +19,11 @@ static void host_pack_free(struct host_pack *n)
 
 struct host_pack *host_pack_of(struct kernel *k)
 {
-    struct host_pack *n = atomic_load_explicit(&k->native, memory_order_acquire), *none = NULL;
+    struct host_pack *n = atomic_load_explicit(&k->host_pack, memory_order_acquire), *none = NULL;
     if (n) return n;
     n = calloc(1, sizeof *n);
     atomic_store(&k->host_pack_free, host_pack_free);
-    if (n && !atomic_compare_exchange_strong(&k->native, &none, n)) {
+    if (n && !atomic_compare_exchange_strong(&k->host_pack, &none, n)) {
         free(n);
         n = none;
     }
@@ -44,14 +44,14 @@ const struct stridec_host_list *host_pack_lists(struct kernel *k)
     return l;
 }
 
-/* A single block needs none. */
+/* Returns the module for host memory; NULL for a single block, which needs none. */
 static struct module *module_in_host(struct kernel *k)
 {
     return k->family == GEN_CONTIGUOUS || k->family == GEN_GENERIC ? NULL
-                                                                   : module_elsewhere(kernel_code(k), &host_target);
+                                                                   : module_for_target(kernel_code(k), &host_target);
 }
 
-/* Code is made for layouts that come again, by whichever types of one form. */
+/* Returns the module if it is ready. Requests it when the form's layouts have enough uses; `counts`: this is one. */
 static struct module *code(struct kernel *k, bool counts)
 {
     struct module *m = module_in_host(k);
@@ -71,13 +71,13 @@ struct module *host_pack_code(struct kernel *k)
     return code(k, true);
 }
 
-bool host_pack_hopeful(struct kernel *k)
+bool host_pack_code_awaited(struct kernel *k)
 {
     struct module *m = module_in_host(k);
     return m && (module_stage(m) == STAGE_PENDING || module_stage(m) == STAGE_NONE);
 }
 
-bool host_pack_by_code(struct layout *l, int way, struct stridec_host *a)
+bool host_pack_run_code(struct layout *l, int way, struct stridec_host *a)
 {
     struct kernel *k = l->kernel;
     struct module *m = code(k, a->begin == 0);
@@ -95,7 +95,7 @@ static bool move(struct layout *l, enum kernel_direction direction, const void *
     if (!l->kernel || begin >= end) return true;
     uintptr_t at = (uintptr_t)user;
     struct stridec_host a = {.packed = packed, .user = at, .extent = l->extent, .begin = begin, .end = end};
-    if (host_pack_by_code(l, direction, &a)) return true;
+    if (host_pack_run_code(l, direction, &a)) return true;
     if (direction == KERNEL_PACK) tree_pack(l->tree, packed, at, l->extent, begin, end);
     else tree_unpack(l->tree, packed, at, l->extent, begin, end);
     return true;
@@ -120,18 +120,18 @@ int host_pack_serve(struct layout *l, enum kernel_direction d, const void *user,
     return MPI_SUCCESS;
 }
 
-int host_pack_comes(struct layout *l)
+int host_pack_code_state(struct layout *l)
 {
     if (!l->kernel) return -1;
-    return host_pack_code(l->kernel) ? 1 : host_pack_hopeful(l->kernel) ? 0 : -1;
+    return host_pack_code(l->kernel) ? 1 : host_pack_code_awaited(l->kernel) ? 0 : -1;
 }
 
 int host_pack_ready(struct layout *l, bool wait)
 {
     struct module *m = l->kernel ? module_in_host(l->kernel) : NULL;
-    atomic_fetch_add(&host_compiler_awaited, wait);
+    atomic_fetch_add(&host_compiler_waiters, wait);
     if (m) module_request(m);
     if (m && wait) kernel_wait(l->kernel);
-    atomic_fetch_sub(&host_compiler_awaited, wait);
-    return l->kernel ? host_pack_comes(l) : -1;
+    atomic_fetch_sub(&host_compiler_waiters, wait);
+    return l->kernel ? host_pack_code_state(l) : -1;
 }

@@ -1,64 +1,59 @@
-/* host_pack.h: packing and unpacking data in host memory by code made for its layout (gen/host.lua), compiled and
- * loaded in the background like kernels: a module without a device. Until that is there, and where there is no
- * compiler, a walk over the tree serves (gen/pack.h).
+/* host_pack.h: packs and unpacks in host memory by code compiled for the layout (gen/host.lua), in the background,
+ * as a module without a device. Until it is ready, or without a compiler, a walk over the tree does it (gen/pack.h).
  *
- * Whether a call of MPI_Pack or MPI_Unpack is served so is decided in this order:
- *   - STRIDEC_HOST=off: never. Contiguous data, and fewer bytes than the tuned table says (`host`, 256 without
- *     one): never. Such calls go straight down, without a look at the type: PACK_FILTER_PASS.
- *   - Where the process has no CUDA driver, a type is read only once its handle has been packed from some times (16, of
- *     4 KiB and more; small ones more often), so that types that are made for one short message cost nothing; of 32 KiB and
- *     more its layout may be known (known_layouts.h). Else each layout's first call is the MPI's: it knows about types that were not
- *     committed.
- *   - Then the MPI's way and this one take turns, a few times each for each layout, direction and power of two of
- *     bytes, and what was quicker in its best call stays; once more when the compiled code has come. From then on, in
- *     a process without a driver, or of buffers that surely are the host's (host_range.h), such calls are served by some ninety
- *     instructions beside the code: PACK_FILTER_KNOWN.
- * STRIDEC_HOST=on serves all but contiguous data, without turns. */
-#ifndef STRIDEC_NATIVE_H
-#define STRIDEC_NATIVE_H
+ * The path of a call of MPI_Pack or MPI_Unpack is decided in this order:
+ * - STRIDEC_HOST=off, contiguous data, or fewer bytes than the tuned table says (`host`, default 256): the MPI's,
+ *   without reading the type (PACK_FILTER_PASS).
+ * - Without a CUDA driver, a type is read only after 16 packs of 4 KiB or more (more often if smaller), so types for
+ *   one short message cost nothing. From 32 KiB on its layout may be known (known_layouts.h). With a driver, the
+ *   first call of each layout is the MPI's, which detects types that were not committed.
+ * - Then trials: the MPI and stridec alternate a few times for each layout, direction and power of two of bytes. The
+ *   best time wins; trials repeat once when compiled code is ready. After that, calls in a process without a driver,
+ *   or with buffers surely in host memory (host_range.h), cost about ninety instructions (PACK_FILTER_KNOWN).
+ * STRIDEC_HOST=on: stridec packs all but contiguous data, without trials. */
+#ifndef STRIDEC_HOST_PACK_H
+#define STRIDEC_HOST_PACK_H
 #include "datatype/pack_filter.h"
 
-/* Packed bytes [begin, end) of `count` elements at `user` (MPI_BOTTOM is allowed): `packed` is where byte `begin`
- * goes or is; 0 <= begin <= end <= count * size. By compiled code where that is ready; asks for it where the layout
- * comes again, never waits. False, and nothing is moved, where stridec can't read the type or STRIDEC_HOST is off:
- * the MPI must. Any thread. */
+/* Pack and unpack bytes [begin, end) of `count` elements at `user` (may be MPI_BOTTOM); `packed` is the place of
+ * byte `begin`; 0 <= begin <= end <= count * size. Request compiled code for repeated layouts, never wait. Return
+ * false, and move nothing, if stridec can't read the type or STRIDEC_HOST is off: then the MPI must. Any thread. */
 bool host_pack_pack(struct layout *l, int64_t count, const void *user, void *packed, int64_t begin, int64_t end);
 bool host_pack_unpack(struct layout *l, int64_t count, void *user, const void *packed, int64_t begin, int64_t end);
-/* Packed bytes [0, bytes) of one buffer into another, at the same place in that one's. As both of these. */
+/* Copies packed bytes [0, bytes) of one buffer to those of another. Else like host_pack_pack. */
 bool host_pack_copy(struct layout *from, int64_t from_count, const void *source, struct layout *to, int64_t to_count,
                     void *target, int64_t bytes);
-/* Nanoseconds that host_pack_pack saves beside MPI_Pack on so many elements at `user`, in host memory: found out by
- * turns that are taken here and now, once for each layout and power of two of bytes; `packed` has room for them.
- * INT64_MIN where there is no code yet, or nothing to be saved; INT64_MAX where STRIDEC_HOST is on. */
-int64_t host_pack_saves(struct layout *l, MPI_Datatype type, int64_t count, const void *user, void *packed,
-                        MPI_Comm comm);
-/* From now on messages of about so many bytes are packed by code that is there, without more questions
- * (host_pack_trusts). */
-void host_pack_trust(struct layout *l, int64_t bytes);
+/* Returns the nanoseconds that host_pack_pack saves over MPI_Pack for `count` elements at `user` in host memory.
+ * Measures once for each layout and power of two of bytes; `packed` has room for the bytes. Returns INT64_MIN
+ * without code or gain, INT64_MAX if STRIDEC_HOST is on. */
+int64_t host_pack_saved_ns(struct layout *l, MPI_Datatype type, int64_t count, const void *user, void *packed,
+                           MPI_Comm comm);
+/* Makes messages of about this size use ready code without further checks (host_pack_fast_bytes). */
+void host_pack_set_fast(struct layout *l, int64_t bytes);
 
-/* One call of MPI_Pack or MPI_Unpack, which begin and end enclose; begin returns true if native_move serves it. */
-struct host_pack_race;
+/* One call of MPI_Pack or MPI_Unpack. host_pack_begin returns true if stridec packs; host_pack_end ends the call. */
+struct host_pack_timing;
 struct host_pack_call {
     struct layout *layout;
-    struct host_pack_race *race;   /* a turn, to be timed; else NULL */
+    struct host_pack_timing *timing;   /* of a trial, which is timed; else NULL */
     enum kernel_direction direction;
     bool ours;
     MPI_Datatype type;
     int64_t count;
-    int64_t start;              /* 0: nobody asks for the time */
+    int64_t start;              /* 0: not timed */
     int64_t bytes;
 };
 bool host_pack_begin(struct host_pack_call *c, struct layout *l, enum kernel_direction direction, MPI_Datatype type,
                      int64_t count, int64_t bytes);
 void host_pack_end(struct host_pack_call *c, int rc);
 
-/* May miss one. */
+/* May miss a call. */
 HOST_INLINE void host_pack_count(struct layout *l)
 {
     unsigned n = atomic_load_explicit(&l->host_served, memory_order_relaxed);
     atomic_store_explicit(&l->host_served, n + 1, memory_order_relaxed);
 }
-/* By code that is known to be there, packed bytes [0, bytes) of count elements. */
+/* Runs ready code on packed bytes [0, bytes) of `count` elements. */
 HOST_INLINE void host_pack_run(const struct layout *l, enum kernel_direction d, const void *user, int64_t count,
                                const void *packed, int64_t bytes)
 {
@@ -68,8 +63,8 @@ HOST_INLINE void host_pack_run(const struct layout *l, enum kernel_direction d, 
                                       .extent = l->extent, .end = bytes, .wrap = count > 1 && !q->continues,
                                       .list = q->lists});
 }
-/* The packed bytes of a message that host_pack_trust has been told of; 0 of others. */
-static inline int64_t host_pack_trusts(const struct layout *l, int64_t count)
+/* Returns the packed bytes of a message of a size set by host_pack_set_fast, else 0. */
+static inline int64_t host_pack_fast_bytes(const struct layout *l, int64_t count)
 {
     uint64_t messages = atomic_load_explicit(&l->quick.messages, memory_order_acquire);
     if (!messages || count <= 0 || count >= l->quick.most) return 0;
@@ -77,11 +72,11 @@ static inline int64_t host_pack_trusts(const struct layout *l, int64_t count)
     return messages >> host_pack_size_log(bytes) & 1 ? bytes : 0;
 }
 
-/* Serves it; MPI_SUCCESS. A function of its own: a stub that ends with it saves no registers. */
+/* Packs or unpacks; returns MPI_SUCCESS. A separate function, so that a stub that ends with it saves no registers. */
 int host_pack_serve(struct layout *l, enum kernel_direction d, const void *user, int64_t count, const void *packed);
-/* 1 if l's code is there, 0 if it may come, -1 if it never will; asks for it once that has been wanted often enough. */
-int host_pack_comes(struct layout *l);
-/* Returns what stridec_host_ready of bench_hooks.h does; asks for the code at once. */
+/* Returns 1 if l's code is ready, 0 if it may come, -1 if never. Requests it after enough uses. */
+int host_pack_code_state(struct layout *l);
+/* Returns the value of stridec_host_ready (bench_hooks.h). Requests the code at once. */
 int host_pack_ready(struct layout *l, bool wait);
 
 #endif

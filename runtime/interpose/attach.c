@@ -7,7 +7,7 @@
 /* Returns true if the MPI can't access the window. Its loads and stores would fault later, in any process. */
 static bool window_refused(const void *base, MPI_Aint size)
 {
-    return size > 0 && device_only(base) && !mpi_cuda_aware();
+    return size > 0 && device_unmanaged(base) && !mpi_cuda_aware();
 }
 
 #define WINDOW_REFUSED "a window over device memory needs a CUDA-aware MPI, and this one is not: only origin " \
@@ -40,7 +40,7 @@ int call_Win_attach(const struct next *next, MPI_Win win, void *base, MPI_Aint s
 /* Returns true for device memory: even a CUDA-aware MPI writes its own lists into a buffer for MPI_Bsend. */
 static bool buffer_refused(const void *buffer, MPI_Count size)
 {
-    return size > 0 && device_only(buffer);
+    return size > 0 && device_unmanaged(buffer);
 }
 
 #define BUFFER_REFUSED "a buffer for MPI_Bsend must lie in host memory, where the MPI keeps lists of its own in it: " \

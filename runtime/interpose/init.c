@@ -1,5 +1,6 @@
 /* init.c: MPI_Init, MPI_Finalize, sessions and MPI_Type_commit: stridec starts and ends here. */
 #include "base/abi_check.h"
+#include "base/launcher.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/self_comm.h"
@@ -30,14 +31,14 @@ static void count_neighbors(int rank)
 {
     int size = 1;
     if (world_exists()) PMPI_Comm_size(MPI_COMM_WORLD, &size);
-    int told = launcher_neighbors(rank, size);
+    int told = launcher_local_size(rank, size);
     cores_start(told < 0 ? size : told);
 }
 
 static void start(void)
 {
     int rank = launcher_rank();
-    if (env_get()->disable || !which_mpi_fits()) {
+    if (env_get()->disable || !abi_check_ok()) {
         driver_hide();
         return;
     }
@@ -84,13 +85,13 @@ static const char *why_empty(bool active)
 
 static void report(MPI_Comm comm, bool active)
 {
-    stats_report(comm, &(struct stats_rest){.empty = why_empty(active), .unread = active ? filter_unread() : 0});
+    stats_report(comm, &(struct stats_uncounted){.empty = why_empty(active), .unread = active ? filter_unread() : 0});
 }
 
 /* Takes part in the report with no rows: the other ranks wait for this one, where stridec is off. */
 static void report_nothing(void)
 {
-    if (env_get()->stats && which_mpi_fits() && world_exists()) report(MPI_COMM_WORLD, false);
+    if (env_get()->stats && abi_check_ok() && world_exists()) report(MPI_COMM_WORLD, false);
 }
 
 static void finish(void)
@@ -102,14 +103,14 @@ static void finish(void)
     pack_filter_finish(), filter_start(INT64_MAX, INT64_MAX, host_rules);
     record_finish();
     rts_arm(INT64_MAX);
-    if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : world_self(), true);
+    if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : self_comm_get(), true);
     neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(),
         node_finish(), world_rank_finish();
     layout_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();
     if (stopped) table_finish();
-    world_finish();
+    self_comm_finish();
 }
 
 static void end(void)
@@ -144,11 +145,11 @@ static void end_world_by_attr(void)
 static void begin_world(void)
 {
     int level = MPI_THREAD_MULTIPLE;
-    if (which_mpi_fits()) end_world_by_attr();
+    if (abi_check_ok()) end_world_by_attr();
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
     bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !probed_start());
-    if (which_mpi_fits() && pipeline_start(able) && rts_least() > RNDV_MIN) rts_arm(RNDV_MIN);
+    if (abi_check_ok() && pipeline_start(able) && rts_least() > RNDV_MIN) rts_arm(RNDV_MIN);
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
@@ -178,7 +179,7 @@ int call_Session_init(const struct next *next, MPI_Info info, MPI_Errhandler err
     int rc = next->Session_init(info, errhandler, session);
     if (rc != MPI_SUCCESS) return rc;
     begin(true);
-    if (atomic_load(&interpose_active)) world_of_session(*session);
+    if (atomic_load(&interpose_active)) self_comm_set_session(*session);
     return rc;
 }
 
@@ -191,7 +192,7 @@ int call_Session_finalize(const struct next *next, MPI_Session *session)
 
 int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 {
-    kernel_expect();
+    kernel_warm_up();
     int rc = next->Type_commit(datatype);
     struct layout *l = rc == MPI_SUCCESS ? layout_of(*datatype) : NULL;
     if (l) atomic_store_explicit(&l->committed, true, memory_order_relaxed);

@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) bool interpose_enter(enum when when
     if (when != WHEN_ALWAYS && !atomic_load_explicit(&interpose_active, memory_order_acquire)) return false;
     if (when == WHEN_PENDING && !interpose_pending()) return false;
     if (when == WHEN_START && !interpose_pending() && !receive_gate_on()) return false;
-    if (when == WHEN_KEPT && !interpose_kept()) return false;
+    if (when == WHEN_KEPT && !interpose_has_requests()) return false;
     if (when == WHEN_WINDOW && !atomic_load_explicit(&window_operations, memory_order_acquire)) return false;
     if (when == WHEN_DEVICE && !driver_get()) return false;
     if (when == WHEN_RECEIVE && !rts_armed() && !driver_get()) return false;
@@ -48,7 +48,7 @@ static inline void interpose_leave(void)
 }
 static inline void interpose_poll(void)
 {
-    if (!atomic_load_explicit(&request_orphans, memory_order_acquire) || interpose_depth) return;
+    if (!atomic_load_explicit(&request_freed, memory_order_acquire) || interpose_depth) return;
     if (!atomic_load_explicit(&interpose_active, memory_order_acquire) || !interpose_pending()) return;
     interpose_depth++;
     record_poll();

@@ -214,7 +214,7 @@ local function nothing_to_do(f)
   for i, a in ipairs(args) do
     if BUFFER[a.role] then
       local o = buffer_args(args, i)
-      local check = not o.type and ("host_surely(%s)"):format(a.name)
+      local check = not o.type and ("host_range_has(%s)"):format(a.name)
         or ("host_%s(%s, %s)"):format(message and "message" or "buffer", a.name, o.type.name)
       if f.row.how ~= "own" and buffers > 1 then check = ("(%s == MPI_IN_PLACE || %s)"):format(a.name, check) end
       checks[#checks + 1] = check
@@ -284,7 +284,7 @@ function stub_begin(f, next, names)
   local check, received = nothing_to_do(f), false
   if f.row.when == "pending" then check = "!interpose_pending()"
   elseif f.row.when == "start" then check = "!interpose_pending() && !receive_gate_on()"
-  elseif f.row.when == "kept" then check = "!interpose_kept()"
+  elseif f.row.when == "kept" then check = "!interpose_has_requests()"
   elseif f.row.how == "packed" and takes_messages(f.args) then check = "driver_absent() && !rts_armed()"
   elseif f.row.when == "always" then return ""
   elseif f.row.when == "node" then check = "!node_armed()"

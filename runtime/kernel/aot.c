@@ -1,7 +1,8 @@
-/* aot.c: modules compiled ahead of time: reads the manifest in STRIDEC_AOT, once, and its files when asked.
+/* aot.c: modules compiled ahead of time. Reads the manifest in STRIDEC_AOT once, and its files when they are
+ * requested.
  *
- * manifest: "stridec manifest 1", then one line a module: form signature (or "generic"), architecture, file in
- * the same folder, the file's XXH64 as 16 hex digits, generator version; tabs between. `stridec gen` writes it. */
+ * `stridec gen` writes the manifest: "stridec manifest 1", then one line a module, with tabs: form signature (or
+ * "generic"), architecture, file name, XXH64 of the file (16 hex digits), generator version. */
 #include "../../gen/gen.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -21,10 +22,9 @@
 enum { SIGNATURE, ARCH, FILE_NAME, HASH, VERSION, FIELDS };
 
 struct module {
-    const char *field[VERSION];   /* within `text` */
+    const char *field[VERSION];   /* point into manifest.text */
 };
 
-/* Read once, then constant. */
 static struct {
     char *text;
     struct module *module;
@@ -38,8 +38,7 @@ static char *path_of(const char *file)
     return asprintf(&path, "%s/%s", env_get()->aot, file) < 0 ? NULL : path;
 }
 
-/* Cuts a line at its tabs. False unless it is a module of this very generator: another one's launch
- * arguments may differ. */
+/* Splits a line at its tabs; returns false if invalid. *other_version: launch arguments may differ. */
 static bool read_line(char *line, struct module *m, bool *other_version)
 {
     char *field[FIELDS];
@@ -103,13 +102,13 @@ static const struct module *find_module(const char *signature, const char *arch)
     return NULL;
 }
 
-/* Modules are for GPUs ("sm_90"), or for data in host memory ("host-0123456789abcdef"). */
+/* Returns true if both are GPUs ("sm_90"), or both are host processors ("host-0123456789abcdef"). */
 static bool same_kind(const char *arch, const char *other)
 {
     return !strncmp(arch, "sm_", 3) == !strncmp(other, "sm_", 3);
 }
 
-/* Writes the manifest's architectures of arch's kind, with commas. False where it has arch, or none of the kind. */
+/* Lists the manifest's architectures of arch's kind. Returns false if arch is among them or there are none. */
 static bool lacks_arch(const char *arch, char *others, size_t size)
 {
     size_t n = 0;
@@ -123,7 +122,7 @@ static bool lacks_arch(const char *arch, char *others, size_t size)
     return n > 0;
 }
 
-static void tell_missing(const char *signature, const char *arch)
+static void explain_missing(const char *signature, const char *arch)
 {
     char others[160];
     bool gpu = same_kind(arch, "sm_"), other = lacks_arch(arch, others, sizeof others);
@@ -142,7 +141,7 @@ static const struct module *find(const char *signature, const char *arch)
 {
     pthread_once(&read_once, read_manifest);
     const struct module *m = find_module(signature, arch);
-    if (!m && manifest.count) tell_missing(signature, arch);
+    if (!m && manifest.count) explain_missing(signature, arch);
     return m;
 }
 

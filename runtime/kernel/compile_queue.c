@@ -1,9 +1,9 @@
-/* compile_queue.c: the one thread that compiles and loads modules, so that no MPI call waits for it.
+/* compile_queue.c: the thread that compiles and loads modules, so that MPI calls do not wait for a compile.
  *
- * Started at the first request, or when one is to be expected. It ends once it is no longer `current`. MPI_Finalize
- * waits a second for that: a thread that is inside NVRTC longer is left there, with all that it may touch, and ends
- * when it comes out. A later session may start another meanwhile. NVRTC's destructors, which run when the process
- * exits, crash a thread that still compiles (7 of 40 exits, CUDA 13.0): freeze() stops it for good before. */
+ * The worker starts at the first request or before it (compile_queue_prestart). It ends when it is no longer
+ * `current`. MPI_Finalize waits a second for that. A thread that stays longer in NVRTC is left running, with its
+ * data, and ends later; a later session may start another. Workaround (NVRTC 13.0): its exit destructors crash a
+ * thread that still compiles (7 of 40 exits), so freeze() stops that thread first. */
 #include "base/log.h"
 #include "base/stats.h"
 #include "device/device_internal.h"
@@ -25,16 +25,16 @@
 #define STACK_BYTES ((size_t)16 << 20)
 #define NICE 10
 
-#define STOP_NS INT64_C(1000000000)     /* so long MPI_Finalize waits */
-#define PAUSE_NS 200000                 /* between two looks at a thread that is to end */
-#define CAREFUL 500                     /* so often a thread is stopped only where it holds no lock of the C library's */
+#define STOP_NS INT64_C(1000000000)     /* wait of MPI_Finalize for the worker */
+#define PAUSE_NS 200000                 /* between two checks whether a thread has ended */
+#define CAREFUL_TRIES 500                     /* stop requests that respect locks of the C library; later ones do not */
 #define FREEZE (SIGRTMAX - 1)
 
 struct worker {
     pthread_t thread;
     struct module *at_work;             /* under kernel_lock */
     atomic_bool compiles, frozen;
-    atomic_int asked;                   /* how often it was asked to stop for good */
+    atomic_int asked;                   /* number of stop requests */
     struct worker *prev, *next;
 };
 
@@ -42,12 +42,12 @@ struct worker {
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static struct module *queue;
 static _Atomic(struct worker *) current;
-static struct worker *left;             /* they were stopped, and have not ended */
+static struct worker *left;             /* workers that were told to stop and have not ended */
 static bool exiting;
 static _Thread_local struct worker *self;
 
-/* Wakes all who wait for m. */
-static void settle(struct module *m, enum stage stage)
+/* Sets the stage and wakes all threads that wait for m. */
+static void set_stage(struct module *m, enum stage stage)
 {
     atomic_store_explicit(&m->stage, stage, memory_order_release);
     pthread_cond_broadcast(&kernel_changed);
@@ -63,7 +63,7 @@ static void queue_clear(void)
 {
     for (struct module *m; (m = queue);) {
         queue_remove(m);
-        settle(m, STAGE_NONE);
+        set_stage(m, STAGE_NONE);
     }
 }
 
@@ -72,26 +72,26 @@ void compile_queue_forget(struct kernel *k)
     for (struct module *m = atomic_load(&k->modules); m; m = m->next)
         if (m->before) {
             queue_remove(m);
-            settle(m, STAGE_NONE);
+            set_stage(m, STAGE_NONE);
         }
 }
 
-/* A worker that is to end has not failed: the module may be asked for again. */
+/* Makes module m. If the worker is to end, the module has not failed and may be requested again. */
 static void work_one(struct module *m, struct gen **gen)
 {
     self->at_work = m;
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
     enum stage stage = m->target->load(gen, m);
-    if (stage == STAGE_FAILED && !compile_queue_wanted()) stage = STAGE_NONE;
+    if (stage == STAGE_FAILED && !compile_queue_running()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     self->at_work = NULL;
-    settle(m, stage);
+    set_stage(m, stage);
     kernel_unref(m->kernel);
 }
 
-/* What the first module would else wait for. */
+/* Does early what the first module would otherwise wait for. */
 static void warm_up(void)
 {
     struct device *d = device_first();
@@ -107,7 +107,7 @@ static void *worker(void *own)
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     warm_up();
     pthread_mutex_lock(&kernel_lock);
-    while (compile_queue_wanted()) {
+    while (compile_queue_running()) {
         struct module *m = queue;
         if (m) {
             queue_remove(m);
@@ -122,13 +122,13 @@ static void *worker(void *own)
     return NULL;
 }
 
-bool compile_queue_wanted(void)
+bool compile_queue_running(void)
 {
     return self && atomic_load_explicit(&current, memory_order_acquire) == self;
 }
 
 /*
- * Its end.
+ * Stopping the worker
  */
 
 static void pause_ns(int64_t ns)
@@ -150,8 +150,8 @@ static bool ends_by(struct worker *w, int64_t until)
     return true;
 }
 
-/* Those that have ended since they were left. */
-static void left_sweep(void)
+/* Frees the workers of `left` that have ended. */
+static void free_ended(void)
 {
     struct worker *w, *next;
     DL_FOREACH_SAFE(left, w, next) if (ended(w)) {
@@ -169,7 +169,7 @@ bool compile_queue_stop(void)
     pthread_mutex_unlock(&kernel_lock);
     bool there = w && !ends_by(w, stats_now() + STOP_NS);
     pthread_mutex_lock(&kernel_lock);
-    left_sweep();
+    free_ended();
     if (there) DL_APPEND(left, w);
     bool none = !left;
     pthread_mutex_unlock(&kernel_lock);
@@ -178,7 +178,7 @@ bool compile_queue_stop(void)
     return none;
 }
 
-void compile_queue_compiles(bool enters)
+void compile_queue_in_nvrtc(bool enters)
 {
     sigset_t freezes;
     if (!self) return;
@@ -202,7 +202,7 @@ static uintptr_t interrupted(const void *context)
 #endif
 }
 
-/* In NVRTC's own code no lock of the C library's is held, which exit handlers would wait for. */
+/* Handles FREEZE: stops the thread for good. NVRTC's own code holds no C library lock that exit handlers need. */
 static void frozen(int number, siginfo_t *info, void *context)
 {
     sigset_t all;
@@ -212,12 +212,12 @@ static void frozen(int number, siginfo_t *info, void *context)
             before_freeze.sa_handler(number);
         return;
     }
-    if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL) return;
+    if (!nvrtc_contains(interrupted(context)) && atomic_load(&self->asked) < CAREFUL_TRIES) return;
     atomic_store(&self->frozen, true);
     for (sigfillset(&all);;) sigsuspend(&all);
 }
 
-/* Returns true when w has ended, false when it stands still. Elsewhere than in NVRTC it is waited for. */
+/* Stops worker w for good. Returns true if w has ended instead. Outside NVRTC, waits for w. */
 static bool freeze(struct worker *w)
 {
     while (!atomic_load(&w->frozen)) {
@@ -257,20 +257,20 @@ static void fork_parent(void)
     pthread_mutex_unlock(&kernel_lock);
 }
 
-static void forget_work(struct worker *w)
+static void drop_work(struct worker *w)
 {
     if (!w || !w->at_work) return;
-    settle(w->at_work, STAGE_NONE);
+    set_stage(w->at_work, STAGE_NONE);
     kernel_unref(w->at_work->kernel);
 }
 
-/* The threads are not in the child. What they had to do is forgotten, to be asked for again. */
+/* Forgets the work of threads that the child does not have; it may be requested again. */
 static void fork_child(void)
 {
     struct worker *w;
     queue_clear();
-    forget_work(atomic_exchange(&current, NULL));
-    DL_FOREACH(left, w) forget_work(w);
+    drop_work(atomic_exchange(&current, NULL));
+    DL_FOREACH(left, w) drop_work(w);
     left = NULL;
     pthread_cond_init(&work, NULL);
     pthread_cond_init(&kernel_changed, NULL);
@@ -285,7 +285,7 @@ static void at_exit(void)
     if (!compile_queue_stop()) freeze_all();
 }
 
-/* Libraries loaded since the last call are torn down after the worker has stopped, not under its feet. */
+/* Registers at_exit again: the worker must stop before libraries loaded since the last call are torn down. */
 void compile_queue_guard_exit(void)
 {
     atexit(at_exit);
@@ -297,15 +297,11 @@ static void prepare_process(void)
     compile_queue_guard_exit();
 }
 
-/*
- * Faces.
- */
-
 int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg)
 {
     sigset_t all, before;
     pthread_attr_t attributes;
-    /* The application's signals are its own threads' business. */
+    /* The application's threads handle its signals. */
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -335,17 +331,17 @@ void compile_queue_push(struct module *m)
 {
     if (exiting || (!atomic_load(&current) && start())) {
         if (m->device) kernel_count(m->kernel, ORIGIN_FAILED);
-        settle(m, STAGE_FAILED);
+        set_stage(m, STAGE_FAILED);
         return;
     }
     atomic_store(&m->stage, STAGE_PENDING);
-    /* What serves all types that are pulled comes before what serves one. */
-    if (m->kernel == &kernel_links) DL_PREPEND2(queue, m, before, behind);
+    /* The module for all typed copies comes before modules for one type. */
+    if (m->kernel == &kernel_typed_copy) DL_PREPEND2(queue, m, before, behind);
     else DL_APPEND2(queue, m, before, behind);
     compile_queue_wake();
 }
 
-void compile_queue_expect(void)
+void compile_queue_prestart(void)
 {
     if (!exiting && !atomic_load(&current)) start();
 }

@@ -1,18 +1,16 @@
-/* copy_engine.c: moves a job by the copy engine alone.
+/* copy_engine.c: moves a job by driver copies alone.
  *
- * Runs come in pack order. Equal ones at an even pitch are gathered into rows of one two-dimensional copy, equal
- * planes of them at an even slice pitch into one three-dimensional copy, whatever nodes of the tree they come from.
- * Strides are taken as they are, without going through their runs. Runs in a copy never overlap each other, so that
- * order matters only between copies, which the stream keeps.
+ * Runs come in pack order. Equal runs at an even pitch become rows of one 2D copy; equal planes at an even slice
+ * pitch become one 3D copy, across nodes of the tree. Strides are used directly, without visiting each run. Runs in
+ * one copy never overlap. Order matters only between copies, and the stream keeps it.
  *
- * What the driver makes of a copy is its own affair: on an H200 (driver 580) one between the GPU and the host runs
- * on a copy engine and costs a computation that fills the GPU nothing; one within the GPU runs on multiprocessors,
- * whether it is asked for by cuMemcpyAsync, 2D, 3D, 3DPeer or by a batch that prefers to overlap with computations. */
+ * On an H200 (driver 580), copies between GPU and host use a copy engine and do not slow kernels down. Copies within
+ * the GPU run on multiprocessors, by cuMemcpyAsync, 2D, 3D, 3DPeer or a batch that prefers overlap. */
 #include "kernel_internal.h"
 #include "base/log.h"
 
-/* On the user's side, planes `slice` apart of rows `pitch` apart; on the packed side all touch. Offsets from the job's
- * addresses. A pitch of one row and a slice of one plane mean nothing. */
+/* Planes of rows. On the user's side they are `slice` and `pitch` bytes apart; on the packed side they touch.
+ * Offsets count from the job's addresses. `pitch` is unused with one row, `slice` with one plane. */
 struct box {
     int64_t user, packed, len, rows, pitch, planes, slice;
 };
@@ -23,8 +21,8 @@ struct copier {
     struct stream *stream;
     const struct kernel_job *job;
     int64_t pitch_max;
-    struct box box, plane; /* open ones, the box before the plane; rows is 0 where none is */
-    int64_t copies, many;  /* counting only: stops past `many`; many is -1 when copying */
+    struct box box, plane;   /* open ones; the box comes before the plane; rows is 0 if there is none */
+    int64_t copies, many;   /* limit for counting only; -1: copies */
 };
 
 /*
@@ -53,14 +51,14 @@ static CUresult copy_rows(struct copier *c, const struct box *b, CUdeviceptr use
     };
     CUresult r = c->driver->cuMemcpy2DAsync(&copy, stream_use(c->stream));
     if (r != CUDA_ERROR_INVALID_VALUE) return r;
-    /* Some drivers take fewer pitches than they say: then row by row. */
+    /* Workaround (some drivers): a pitch within the reported limit is refused; copy row by row. */
     r = CUDA_SUCCESS;
     for (int64_t i = 0; i < b->rows && r == CUDA_SUCCESS; i++)
         r = copy_run(c, b, user + (uint64_t)(i * b->pitch), packed + (uint64_t)(i * b->len));
     return r;
 }
 
-/* The driver takes a slice in rows of the pitch. */
+/* Copies planes. The driver wants the slice as a number of rows of `pitch`. */
 static CUresult copy_planes(struct copier *c, const struct box *b, CUdeviceptr user, CUdeviceptr packed)
 {
     if (b->planes == 1) return copy_rows(c, b, user, packed);
@@ -105,9 +103,8 @@ static int flush_box(struct copier *c)
  * Gathering.
  */
 
-/* True if n things *step apart, and m more `next` apart that begin `gap` after the first, are n + m at one step, which
- * *step then is. */
-static bool goes_on(int64_t n, int64_t *step, int64_t m, int64_t next, int64_t gap)
+/* Returns true if n items at *step, and m at `next` that begin `gap` later, have one step. Sets *step to it. */
+static bool is_continued(int64_t n, int64_t *step, int64_t m, int64_t next, int64_t gap)
 {
     int64_t even = n > 1 ? *step : m > 1 ? next : gap, reach;
     if ((m > 1 && next != even) || __builtin_mul_overflow(n, even, &reach) || reach != gap) return false;
@@ -125,19 +122,19 @@ static bool slice_fits(int64_t rows, int64_t pitch, int64_t slice)
     return rows > 1 && slice > 0 && slice % pitch == 0 && slice / pitch >= rows;
 }
 
-/* True if the rows continue the open plane; then they have become part of it. */
+/* Appends the rows to the open plane. Returns false if they do not continue it. */
 static bool add_rows(struct copier *c, const struct box *more)
 {
     struct box *b = &c->plane;
     int64_t pitch = b->pitch, gap;
     if (!b->rows || more->len != b->len || more->packed != b->packed + b->rows * b->len) return false;
     if (__builtin_sub_overflow(more->user, b->user, &gap)) return false;
-    if (!goes_on(b->rows, &pitch, more->rows, more->pitch, gap) || !pitch_fits(c, b->len, pitch)) return false;
+    if (!is_continued(b->rows, &pitch, more->rows, more->pitch, gap) || !pitch_fits(c, b->len, pitch)) return false;
     b->pitch = pitch, b->rows += more->rows;
     return true;
 }
 
-/* The same for planes and the open box. */
+/* Appends the planes to the open box. Returns false if they do not continue it. */
 static bool add_planes(struct copier *c, const struct box *more)
 {
     struct box *b = &c->box;
@@ -145,7 +142,7 @@ static bool add_planes(struct copier *c, const struct box *more)
     if (!b->rows || more->len != b->len || more->rows != b->rows || more->pitch != b->pitch) return false;
     if (more->packed != b->packed + b->planes * b->rows * b->len) return false;
     if (__builtin_sub_overflow(more->user, b->user, &gap)) return false;
-    if (!goes_on(b->planes, &slice, more->planes, more->slice, gap) || !slice_fits(b->rows, b->pitch, slice))
+    if (!is_continued(b->planes, &slice, more->planes, more->slice, gap) || !slice_fits(b->rows, b->pitch, slice))
         return false;
     b->slice = slice, b->planes += more->planes;
     return true;
@@ -183,7 +180,7 @@ static int take_run(void *arg, int64_t user, int64_t packed, int64_t len)
 }
 
 /*
- * Going through the job.
+ * Visiting the job
  */
 
 static int64_t after(int64_t user, int64_t n, int64_t step)
@@ -193,7 +190,7 @@ static int64_t after(int64_t user, int64_t n, int64_t step)
 
 static int visit(struct copier *c, const struct tree *t, int64_t user, int64_t packed);
 
-/* n copies of t, `step` apart, as one box. False where they are none. */
+/* Sets *b to n copies of t, `step` apart. Returns false if they are not one box. */
 static bool box_of(const struct copier *c, const struct tree *t, int64_t n, int64_t step, struct box *b)
 {
     const struct tree *row = t->kind == TREE_STRIDE ? t->child : t;
@@ -217,7 +214,7 @@ static int visit_copies(struct copier *c, const struct tree *t, int64_t n, int64
     return result;
 }
 
-/* All of t. `user` is where its offset is not added yet. */
+/* Visits all runs of t. `user` does not include t's offset. */
 static int visit(struct copier *c, const struct tree *t, int64_t user, int64_t packed)
 {
     int result = 0;
@@ -232,7 +229,7 @@ static int visit(struct copier *c, const struct tree *t, int64_t user, int64_t p
     return result;
 }
 
-/* The job: the end of an element, whole ones, the beginning of one. */
+/* Visits the job: the end of one element, whole elements, the beginning of one. */
 static int walk(struct copier *c, const struct kernel *k)
 {
     const struct kernel_job *job = c->job;
@@ -272,7 +269,7 @@ int copy_engine_move(const struct kernel *k, struct device *d, struct stream *s,
     return result;
 }
 
-bool copy_engine_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many)
+bool copy_engine_exceeds(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many)
 {
     struct copier c = copier_on(d, NULL, job, many);
     return walk(&c, k) > 0;

@@ -1,16 +1,15 @@
-/* cores.h: processors that compilers share with the program. Ranks mostly spin while they wait, so where there are as
- * many of them as processors each compile costs them: there a layout is used more often before code is made for it
- * (host_pack.c), and one rank of the node compiles at a time. */
+/* cores.h: tells if processors are scarce. Waiting ranks spin, so each compile slows ranks down if there are as many as
+ * processors. Then a layout is compiled after more uses (host_pack.c), by one rank of the node at a time. */
 #ifndef STRIDEC_CORES_H
 #define STRIDEC_CORES_H
 #include <stdbool.h>
 
-/* At MPI_Init: so many ranks share this machine, or the processors that this process may use. */
+/* Compares the machine's ranks with the processors that this process may use. Called by MPI_Init. */
 void cores_start(int ranks);
 bool cores_are_scarce(void);
-/* If they are few, waits until no other rank of the machine compiles, half a minute at most, and only until `stop` says
- * yes. A turn for cores_turn_ends, or -1: go on without. */
-int cores_turn(bool (*stop)(void));
-void cores_turn_ends(int turn);
+/* If processors are scarce, waits until no other rank of the machine compiles: at most 30 s, and until `stop`
+ * returns true. Returns a lock for cores_compile_unlock, or -1: continue without. */
+int cores_compile_lock(bool (*stop)(void));
+void cores_compile_unlock(int turn);
 
 #endif

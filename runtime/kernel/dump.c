@@ -1,4 +1,3 @@
-/* dump.c: files of STRIDEC_DUMP. */
 #include "dump.h"
 #include "base/env.h"
 #include "base/file.h"

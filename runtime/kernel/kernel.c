@@ -6,8 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Kernels that no type uses stay, so that committing an equal type again costs nothing; the ones unused
- * longest go when there are more than this. */
+/* Unused kernels stay up to this number, so that committing an equal type again costs nothing. The oldest go first. */
 #define UNUSED_MAX 4096
 
 pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -15,29 +14,25 @@ pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
 struct kernel kernel_interpreter = {.signature = "generic", .family = GEN_GENERIC};
 
 static struct kernel *table;
-static struct kernel *unused[2];   /* without modules, and with: these go in the worker, for work may still read them */
+static struct kernel *unused[2];   /* without and with modules; the worker frees the latter: work may read them */
 static int unused_count;
 static atomic_ullong outcomes[ORIGINS];
 
 /* ORDER ORIGIN */
 static const char *const origin_names[] = {"pending", "compiled", "cache", "aot", "copy", "failed"};
 
-/*
- * Making and freeing.
- */
-
 static void kernel_free(struct kernel *k)
 {
     modules_free(k);
-    struct host_pack *native = atomic_load(&k->native);
-    if (native) (*atomic_load(&k->host_pack_free))(native);
+    struct host_pack *host = atomic_load(&k->host_pack);
+    if (host) (*atomic_load(&k->host_pack_free))(host);
     form_free(k->form);
     tree_unref(k->tree);
     free(k->signature);
     free(k);
 }
 
-/* Takes the signature; tree's root is at 0. */
+/* Returns a new kernel that owns `signature`. The offset of tree's root is 0. */
 static struct kernel *kernel_of_tree(struct tree *tree, char *signature, struct reason *why)
 {
     struct kernel *k = calloc(1, sizeof *k);
@@ -55,7 +50,7 @@ static struct kernel *kernel_of_tree(struct tree *tree, char *signature, struct 
     return k;
 }
 
-/* Takes the signature. */
+/* Returns a new kernel for the tree, shifted to offset 0. Owns `signature`. */
 static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
 {
     int64_t back;
@@ -113,7 +108,7 @@ struct kernel *kernel_find(const char *signature)
     return k;
 }
 
-/* The kernel that k's form has modules under, its own tree the first that had the form. */
+/* Sets k->code to the kernel of k's form signature. Creates that kernel, with k's tree, at the first use. */
 static bool add_code(struct kernel *k, struct reason *why)
 {
     if (k->family == GEN_GENERIC) k->code = &kernel_interpreter;
@@ -128,7 +123,7 @@ static bool add_code(struct kernel *k, struct reason *why)
     return true;
 }
 
-static struct kernel *find_or_add(const struct tree *canonical, char *signature, struct reason *why)
+static struct kernel *find_or_insert(const struct tree *canonical, char *signature, struct reason *why)
 {
     struct kernel *k = kernel_find(signature);
     if (k) {
@@ -147,7 +142,7 @@ static struct kernel *find_or_add(const struct tree *canonical, char *signature,
     return NULL;
 }
 
-/* Takes the unused kernel out of the table, and out of its code's users. */
+/* Removes an unused kernel from the table and releases the kernels that it refers to. */
 static void table_remove(struct kernel *k)
 {
     unused_remove(k);
@@ -171,7 +166,7 @@ void kernel_trim(bool loaded_too)
     }
 }
 
-/* What types no longer wait for is not made: an application may commit and free far more than anyone can compile. */
+/* Cancels requests that no type needs: an application may commit and free types faster than they are compiled. */
 static void forget_requests(struct kernel *k)
 {
     if (!k->code) compile_queue_forget(k);
@@ -196,11 +191,7 @@ void kernel_put(struct kernel *k)
     pthread_mutex_unlock(&kernel_lock);
 }
 
-/*
- * The interface.
- */
-
-/* The devices that the process has used; before the first use, the one whose context is current. */
+/* Returns the devices in use. Before the first use: the device of the current context. */
 static struct device *devices_likely(void)
 {
     const struct driver *driver = driver_get();
@@ -209,12 +200,12 @@ static struct device *devices_likely(void)
     return device_first();
 }
 
-void kernel_expect(void)
+void kernel_warm_up(void)
 {
     static atomic_bool done;
     if (atomic_load_explicit(&done, memory_order_relaxed) || !devices_likely()) return;
     pthread_mutex_lock(&kernel_lock);
-    if (!atomic_exchange(&done, true)) compile_queue_expect();
+    if (!atomic_exchange(&done, true)) compile_queue_prestart();
     pthread_mutex_unlock(&kernel_lock);
 }
 
@@ -224,9 +215,9 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
     if (!signature) return NULL;
     struct device *devices = devices_likely();
     pthread_mutex_lock(&kernel_lock);
-    struct kernel *k = find_or_add(canonical, signature, why);
+    struct kernel *k = find_or_insert(canonical, signature, why);
     pthread_mutex_unlock(&kernel_lock);
-    /* A contiguous shape needs a module only if it is ever moved with its elements apart. */
+    /* A contiguous shape needs a module only when it is moved with gaps between its elements. */
     for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
         struct module *m = module_of(kernel_code(k), d);
         if (m) module_request(m);
@@ -245,7 +236,7 @@ bool kernel_finish(void)
 {
     struct kernel *k, *next;
     bool alone = compile_queue_stop();
-    pairs_forget(), nests_forget();
+    typed_copy_pair_forget(), typed_copy_nest_forget();
     if (!alone) return false;
     pthread_mutex_lock(&kernel_lock);
     while ((k = unused[0] ? unused[0] : unused[1])) {
@@ -254,14 +245,10 @@ bool kernel_finish(void)
     }
     HASH_ITER(hh, table, k, next) modules_free(k);
     modules_free(&kernel_interpreter);
-    modules_free(&kernel_links);
+    modules_free(&kernel_typed_copy);
     pthread_mutex_unlock(&kernel_lock);
     return true;
 }
-
-/*
- * Questions.
- */
 
 const char *kernel_signature(const struct kernel *k)
 {

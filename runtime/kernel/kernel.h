@@ -1,9 +1,9 @@
-/* kernel.h: from a canonical tree to bytes moved on a GPU: compile, load, choose, launch.
+/* kernel.h: compiles, loads, chooses and launches the kernel that moves a canonical tree's bytes on a GPU.
  *
- * A struct kernel exists once per shape signature in the process, its module once per form signature (gen/form.h):
- * types that differ in their lists alone share it. A worker thread compiles it; until it is ready the generic kernel
- * serves, and where there is no NVRTC, or compiling fails, the copy engine (cuMemcpyAsync of a run, cuMemcpy2DAsync
- * and 3D of equal runs at even pitches). So kernel_move always does its job. */
+ * The process has one struct kernel per shape signature and one module per form signature (gen/form.h), which types
+ * with different lists share. A worker thread compiles modules. Until a module is ready, the generic kernel (the
+ * interpreter) moves the bytes. Without NVRTC, or if compiling fails, the copy engine moves them. So kernel_move
+ * always works. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../../gen/gen.h"
@@ -11,25 +11,24 @@
 
 struct kernel;
 
-/* What came of kernel requests so far in this process; read by stats. */
+/* Counts of kernel requests in this process, for the statistics. */
 struct kernel_counts {
     uint64_t compiled, cache_hits, aot_hits, failed;
 };
 
-/* At the first type: where a GPU is in use, what the first kernel will need is made ready meanwhile, by the worker. */
-void kernel_expect(void);
-/* The kernel for a canonical tree; begins compiling it in the background if it is new, never waits.
- * Contiguous shapes whose elements touch need none and get one that copies. Never NULL but for lack of
- * memory. Keep the pointer; release with kernel_put. */
+/* Starts the worker and prepares what the first kernel needs, if a GPU is in use. Called at the first type. */
+void kernel_warm_up(void);
+/* Returns the kernel of a canonical tree, with a reference (kernel_put); NULL only without memory. Starts compiling
+ * a new kernel in the background and never waits. A contiguous shape whose elements touch needs no module. */
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
 void kernel_put(struct kernel *k);
-const char *kernel_signature(const struct kernel *k);   /* the shape signature */
-const char *kernel_form_signature(const struct kernel *k);   /* its module's: short, with long lists left out */
-enum gen_family kernel_family(const struct kernel *k);  /* what its own module will be */
-/* How it came to be ready: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
+const char *kernel_signature(const struct kernel *k);
+const char *kernel_form_signature(const struct kernel *k);   /* of its module: short, without long lists */
+enum gen_family kernel_family(const struct kernel *k);   /* family of its own module */
+/* Returns the origin of its module: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
 const char *kernel_state(const struct kernel *k);
 struct kernel_counts kernel_counts(void);
-/* How often its layout was used in host memory (known_layouts.h); and counts more of it. May miss some. */
+/* Return and raise the number of uses of the layout in host memory (known_layouts.h). Both may miss some uses. */
 unsigned kernel_used(const struct kernel *k);
 void kernel_use(struct kernel *k, unsigned times);
 
@@ -38,62 +37,56 @@ enum kernel_way { KERNEL_SPECIAL, KERNEL_INTERPRETED, KERNEL_COPIES };
 
 struct kernel_job {
     enum kernel_direction direction;
-    uint64_t packed;      /* address of packed byte `begin`: device memory, or host memory that d can address */
-    uint64_t user;        /* address of the origin of element 0, plus the offset of the root of the caller's tree
-                             (a kernel is made for a shape, whose root has none): device memory */
+    uint64_t packed;      /* address of packed byte `begin`: in device memory, or host memory that d can address */
+    uint64_t user;        /* device address of element 0's origin plus the caller's root's offset (a shape has none) */
     int64_t extent;       /* bytes between elements; may be zero or negative */
     int64_t count;        /* elements */
     int64_t begin, end;   /* range of the packed stream, in bytes; 0 <= begin <= end <= count * size */
 };
 
-/* Enqueues the job on stream s of d (which must be entered): the bytes are there when s is done.
- * While neither the kernel nor the interpreter is ready, a job of more than 4096 copies waits for the worker
- * to make one of them, at most 2 s: compiling takes some 70 ms, that many copies longer. Nothing else waits.
- * Adds the number of launches and copies to *launches, tells the way in *way (both may be NULL).
- * Returns 0, or -1 when the driver refuses (logged). An empty range is 0 launches. */
+/* Enqueues the job on stream s of d, which must be entered. Adds the number of launches and copies to *launches and
+ * sets *way; both may be NULL. Returns 0, or -1 if the driver refuses (logged). An empty range needs no launch. Does
+ * not block, with one exception: a job of more than 4096 copies waits at most 2 s for a module that the worker is
+ * making. Compiling takes about 70 ms, which is less than that many copies take. */
 int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                 int *launches, enum kernel_way *way);
 
-/*
- * Moves in step: a sender's kernel marks each chunk of the packed bytes as soon as it is there, and a receiver's, on
- * another GPU, waits for the marks, so that it need not be launched piece by piece.
- */
+/* Chunk flags: the sender's kernel sets one per packed chunk; the receiver's, on another GPU, waits for it. */
 struct marks {
-    uint64_t at;        /* device address of a 64-bit word for each chunk of the job, each different from value before */
+    uint64_t at;        /* device address of one 64-bit flag for each chunk of the job; no flag equals `value` before */
     uint64_t value;
     int64_t chunk;      /* bytes; a multiple of kernel_chunk's */
 };
-/* The most of them in one buffer (BUFFER_MARKED). */
-#define MARKS ((int64_t)(BUFFER_MARKS / sizeof(uint64_t)))
-/* The least chunk in which k's own kernel can do a job from its first byte on, with MARKS of them at most; 0 where
- * it can't: it has no such entry, is not ready, or takes more than one launch. A power of two, at most 64 KiB. */
+/* Flags that fit into one buffer (BUFFER_FLAGGED). */
+#define CHUNK_FLAGS_MAX ((int64_t)(BUFFER_FLAG_BYTES / sizeof(uint64_t)))
+/* Returns the smallest chunk for k's own kernel: bytes, a power of two, at most 64 KiB, at most CHUNK_FLAGS_MAX
+ * chunks in the job from byte 0. Returns 0 if the kernel has no such entry, is not ready, or needs several launches. */
 int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job *job);
-/* As kernel_move, in one launch: packs and marks, or unpacks behind the marks. A receiver that waits in vain for one
- * of them (200 us, in clocks of the GPU) gives up: *late then is the ticket for stream_was_late, and what it moved
- * is worth nothing. (Of packing it may be NULL.) 1, and nothing is enqueued, where that can't be. */
-int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
-                       const struct marks *marks, uint32_t *late, int *launches);
+/* Packs and sets the flags, or waits for the flags and unpacks, in one launch, else like kernel_move. Returns 1, and
+ * enqueues nothing, if that is not possible. A receiver gives up if a flag is missing for 200 us (GPU clock). Then
+ * stream_was_late is true for the ticket *late (NULL when packing), and the moved bytes are invalid. */
+int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
+                        const struct marks *marks, uint32_t *late, int *launches);
 
-/* Waits until k is ready or has failed (tests, benchmarks, tune; never on an MPI path). */
+/* Waits until k is ready or has failed. For tests, benchmarks and tune; never on an MPI path. */
 void kernel_wait(struct kernel *k);
-/* True if k's own module is ready on d, so that moves take it. Asks for it where nobody has. */
+/* Returns true if k's own module is ready on d. Requests the module if nobody has. */
 bool kernel_ready(struct kernel *k, struct device *d);
 
-/* For those who measure (tune, benchmarks): k and all that share its code move on d by a module made with these knobs
- * (gen.h), until another call; knobs NULL: by production's again. Waits for it. 0, or -1 where there is none:
- * production's then serves. Not while another thread moves. */
+/* Makes k, and all kernels that share its module, use a module with these knobs (gen.h) on d until the next call.
+ * NULL knobs: the production module again. Waits for the module. Returns 0, or -1 if there is none; then the
+ * production module stays in use. No other thread may move bytes meanwhile. For tune and benchmarks. */
 int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2]);
-/* Makes modules for kernel_try ahead, in this many threads, and keeps them in the disk cache. Returns when all are
- * there or have failed. */
+/* Makes modules for kernel_try in `threads` threads, in the disk cache. Returns when all are made or have failed. */
 struct kernel_trial {
     const struct kernel *kernel;
     const char *knobs[2];
 };
 void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads);
-/* The settings worth a try, the model's first (gen_knob_list); free with gen_knob_list_free. -1 with *why. */
+/* Lists settings to try, the model's first (free: gen_knob_list_free). Returns their number, or -1 with *why. */
 int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why);
-/* Stops the worker and frees all modules; at MPI_Finalize. False, and they stay, as must tables that the worker reads,
- * where it is at a compile that does not end within a second. */
+/* Stops the worker and frees all modules; for MPI_Finalize. Returns false if a compile does not end within a second.
+ * Then the modules stay, and tables that the worker reads must stay too. */
 bool kernel_finish(void);
 
 #endif

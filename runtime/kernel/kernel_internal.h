@@ -1,7 +1,6 @@
-/* kernel_internal.h: what kernel.c, module.c, compile_queue.c, module_load.c, launch.c, launch_graph.c and
- * copy_engine.c share. */
-#ifndef STRIDEC_KERNEL_INNER_H
-#define STRIDEC_KERNEL_INNER_H
+/* kernel_internal.h: shared by the files of kernel/. */
+#ifndef STRIDEC_KERNEL_INTERNAL_H
+#define STRIDEC_KERNEL_INTERNAL_H
 #include "code_target.h"
 #include "kernel.h"
 #include <pthread.h>
@@ -13,162 +12,153 @@
 enum origin { ORIGIN_PENDING, ORIGIN_COMPILED, ORIGIN_CACHE, ORIGIN_AOT, ORIGIN_COPY, ORIGIN_FAILED, ORIGINS };
 
 #define MODULE_GRAPHS 4
-enum { ENTRY_MARKED = GEN_WORDS_MAX, ENTRIES };
+enum { ENTRY_FLAGGED = GEN_WORDS_MAX, ENTRIES };
 struct graph;
 
-/* One kernel on one device, generated with certain knobs; without a device: in host memory (host_pack.h). */
+/* One kernel on one device, generated with certain knobs. Without a device: code for host memory (host_pack.h). */
 struct module {
     struct kernel *kernel;
     const struct code_target *target;
     struct device *device;
-    bool trial;           /* made by kernel_try with knobs of its own, not production's */
-    char *knobs[2];       /* by gen_direction; NULL: the model's. Of a trial from the start, else from STAGE_READY on */
-    _Atomic(struct module *) instead; /* of production's: the trial that serves in its place */
+    bool trial;           /* made by kernel_try with its own knobs; not for production */
+    char *knobs[2];       /* by gen_direction; NULL: the model's. Set early in a trial, else from STAGE_READY on */
+    _Atomic(struct module *) override;   /* in a production module: the trial that is used in its place */
     atomic_int stage;
-    struct gen_plan plan; /* this and the next two only from STAGE_READY on */
+    struct gen_plan plan;   /* plan, handle and entry are valid from STAGE_READY on */
     CUmodule handle;
-    CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_MARKED of a plan that has it */
-    void *library;                      /* without a device, in place of these three; */
+    CUfunction entry[2][ENTRIES];       /* by kernel_direction, then as plan.words; ENTRY_FLAGGED if the plan has it */
+    void *library;                      /* library and host replace plan, handle and entry when there is no device */
     stridec_host_function *host[GEN_HOST_WAYS];   /* by kernel_direction; then GEN_HOST_COPY */
-    _Atomic(struct pool_buffer *) program;   /* the kernel's tree as the interpreter reads it, once uploaded */
-    _Atomic(struct pool_buffer *) lists;   /* what its own kernel reads, once uploaded */
-    /* By entry, then by the number of the stream (launch_graph.c). */
+    _Atomic(struct pool_buffer *) program;   /* the tree for the interpreter, once uploaded */
+    _Atomic(struct pool_buffer *) lists;   /* the lists for the kernel's own module, once uploaded */
+    /* By entry, then by the stream's number (launch_graph.c). */
     _Atomic(struct graph *) graphs[2][ENTRIES][MODULE_GRAPHS];
-    struct module *next;                /* the kernel on another device */
-    struct module *behind, *before;     /* in the worker's queue; `before` is NULL of modules that are not in it */
+    struct module *next;                /* the same kernel on another device */
+    struct module *behind, *before;     /* in the worker's queue; `before` is NULL outside the queue */
 };
 
 struct kernel {
     char *signature;
-    struct tree *tree; /* its root's offset is 0; NULL: the interpreter itself */
+    struct tree *tree;   /* the root's offset is 0; NULL: the interpreter itself */
     struct form *form; /* of tree */
-    struct kernel *code; /* whose modules serve this one: NULL for its own, the interpreter's for GEN_GENERIC, else that of
-                            the form signature, of which it holds a reference */
-    struct kernel *from, *to; /* of a pair: its module moves from one's form into the other's; references */
+    struct kernel *code;   /* owner of the modules; NULL: itself; GEN_GENERIC: interpreter; else by form, referenced */
+    struct kernel *from, *to;   /* of a pair, with references: its module copies from one form into the other */
     enum gen_family family;
     int64_t size; /* packed bytes of one element */
     int word;     /* widest word that the tree allows */
     atomic_int origin;
-    atomic_uint uses; /* kernel_used */
-    _Atomic(struct module *) modules; /* grows at the head; read without a lock */
-    _Atomic(struct host_pack *) native;   /* host_pack.c */
-    _Atomic(void (*)(struct host_pack *)) host_pack_free;   /* set before that */
+    atomic_uint uses;
+    _Atomic(struct module *) modules;   /* new ones come first; read without a lock */
+    _Atomic(struct host_pack *) host_pack;   /* host_pack.c */
+    _Atomic(void (*)(struct host_pack *)) host_pack_free;   /* frees host_pack; set before it */
     int refs;                         /* under kernel_lock; the worker holds one while it makes a module */
-    int served;                       /* kernels in use that have this one for their code */
-    struct kernel *prev, *next;       /* among the unused, oldest first, while refs is 0; */
-    bool loaded;                      /* it is among those of them that have modules */
+    int served;                       /* number of kernels in use whose `code` is this one */
+    struct kernel *prev, *next;       /* list of unused kernels (refs is 0), oldest first */
+    bool loaded;                      /* the kernel is in the list of unused kernels with modules */
     UT_hash_handle hh;
 };
 
-/* Guards the table, the unused list, references, the creation of modules and the worker's queue. */
+/* Guards the table, the lists of unused kernels, references, the creation of modules and the worker's queue. */
 extern pthread_mutex_t kernel_lock;
-extern pthread_cond_t kernel_changed;    /* a module left STAGE_PENDING */
-extern struct kernel kernel_interpreter; /* for any tree; in no table */
-extern struct kernel kernel_links;       /* typed_copy_batch.c: for many links; in no table */
+extern pthread_cond_t kernel_changed;    /* signalled when a module leaves STAGE_PENDING */
+extern struct kernel kernel_interpreter;   /* for any tree; not in the table */
+extern struct kernel kernel_typed_copy;       /* typed_copy_batch.c: many typed copies per launch; not in the table */
 
-/* kernel.c. With kernel_lock held: */
+/* kernel.c. Callers of kernel_unref, kernel_find, kernel_add and kernel_trim hold kernel_lock. */
 void kernel_unref(struct kernel *k);
-/* Of the table, with a reference for the caller: NULL where there is none; false, and k is gone, without memory. */
+/* kernel_find returns a kernel with a reference, or NULL. kernel_add frees k and returns false without memory. */
 struct kernel *kernel_find(const char *signature);
 bool kernel_add(struct kernel *k, struct reason *why);
-void kernel_trim(bool loaded_too); /* frees unused kernels past the bound; lets go of the lock meanwhile */
-/* The kernel whose modules serve k. */
+void kernel_trim(bool loaded_too);   /* frees unused kernels above the limit; releases the lock meanwhile */
+/* Returns the kernel whose modules are used for k. */
 static inline struct kernel *kernel_code(const struct kernel *k)
 {
     return k->code ? k->code : (struct kernel *)k;
 }
-/* Sets what became of k, and counts it. */
+/* Sets the origin of k's module and counts it. */
 void kernel_count(struct kernel *k, enum origin o);
 
-/* module.c. Without kernel_lock: k on d, made at the first call, or the trial that serves instead; NULL without
- * memory. */
+/* module.c. Returns k's module on d, or its trial; NULL without memory. Callers do not hold kernel_lock. */
 struct module *module_of(struct kernel *k, struct device *d);
-struct module *module_own(struct kernel *k, struct device *d);   /* production's in any case */
-/* Returns the module of k for a target that is no device, made at the first call; NULL without memory. */
-struct module *module_elsewhere(struct kernel *k, const struct code_target *target);
+struct module *module_own(struct kernel *k, struct device *d);   /* the production module, never a trial */
+/* Returns k's module for a target without a device; creates it at the first call. NULL without memory. */
+struct module *module_for_target(struct kernel *k, const struct code_target *target);
 struct module *module_trial(struct kernel *k, struct device *d, const char *const knobs[2]);
-/* Asks for a module that nobody asked for yet. Returns its stage, of which acquire has been made. */
+/* Requests a module that nobody requested before. Returns its stage (read with acquire). */
 enum stage module_request(struct module *m);
 static inline enum stage module_stage(const struct module *m)
 {
     return (enum stage)atomic_load_explicit(&m->stage, memory_order_acquire);
 }
-/* Device addresses of the lists, and of the interpreter's program, of m's kernel: made and uploaded at the first
- * call; 0 where they can't be had. */
+/* Return device addresses of the kernel's lists and interpreter program, uploaded at the first call; 0 on failure. */
 uint64_t module_lists(struct module *m);
 uint64_t module_program(struct module *m);
-/* True if one is loaded; true if one is being made. */
+/* Return true if a module is loaded, and if a module is being made. */
 bool modules_loaded(const struct kernel *k);
 bool modules_pending(const struct kernel *k);
-/* Device memory for a type goes with the type; who moves bytes holds a reference until they have arrived. */
+/* Frees the device memory of k's type. Callers that move bytes hold a reference to k until the bytes have arrived. */
 void modules_forget_lists(struct kernel *k);
-/* Gives back what k has on devices. Work that still reads it is waited for, which is why this is not done
- * on an application's thread but at MPI_Finalize. */
+/* Frees k's device resources. Waits for work that reads them: application threads never free kernels with modules. */
 void modules_free(struct kernel *k);
 
-/* compile_queue.c. compile_queue_push, compile_queue_expect, compile_queue_forget and compile_queue_wake with kernel_lock held. */
+/* compile_queue.c. Callers of compile_queue_push, _prestart, _forget and _wake hold kernel_lock. */
 void compile_queue_push(struct module *m);
-void compile_queue_expect(void);   /* the thread will be wanted: starts it */
-void compile_queue_forget(struct kernel *k);   /* nobody waits for k's modules any more: they leave the queue */
+void compile_queue_prestart(void);   /* starts the thread, which will be needed */
+void compile_queue_forget(struct kernel *k);   /* removes k's modules from the queue */
 void compile_queue_wake(void);
-/* Ends the worker, and waits a second for it at most. False where one is left at a compile: what it may touch must
- * stay. */
+/* Stops the worker; waits at most 1 s. Returns false if a worker still compiles; then its data must stay. */
 bool compile_queue_stop(void);
 void compile_queue_guard_exit(void);
-/* The calling thread, if it is a worker, enters NVRTC, or has left it: there it may be stopped for good at the
- * process's exit. */
-void compile_queue_compiles(bool enters);
-/* Without it: a thread that may call NVRTC and takes no signals. 0 or an error number. */
+/* Tells that the calling worker enters or leaves NVRTC. Inside NVRTC it may be stopped for good at process exit. */
+void compile_queue_in_nvrtc(bool enters);
+/* Creates a thread that may call NVRTC and takes no signals; not a worker. Returns 0 or an error number. */
 int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
-/* typed_copy_pair.c: lets go of the pairs that it knows. */
-void pairs_forget(void);
-void nests_forget(void);   /* the same of typed_copy_strided.c */
+/* Release the references in the caches of typed_copy_pair.c and typed_copy_strided.c. */
+void typed_copy_pair_forget(void);
+void typed_copy_nest_forget(void);
 
-/* False once the calling worker is to end. */
-bool compile_queue_wanted(void);
+/* Returns false once the calling worker is to end. */
+bool compile_queue_running(void);
 
-/* module_load.c. Generates, finds or compiles a module for a device of this architecture (90), into the disk cache
- * and no further. Opens *gen at need. Returns 0 once it is there, else -1. */
+/* module_load.c. Generates, finds or compiles a module for an architecture (90) and stores it in the disk cache
+ * only. Opens *gen at need. Returns 0, or -1 on failure. */
 int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
 
-/* launch.c: drops whole elements from the front of a job. Two's complement makes of a negative extent a step back. */
+/* launch.c. Removes whole elements from the front of a job. Two's complement makes a negative extent a step back. */
 void launch_skip(struct kernel_job *job, int64_t size);
-/* Where a launch of words of this width must end, at most `end`: a multiple of the element where several
- * fit the limits of the plan and of the grid. The range begins in the first element. */
+/* Returns the end of a launch with words of this width, at most `end`: a multiple of the element size if several
+ * elements fit the limits of plan and grid. The range begins in the first element. */
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end);
-/* True if the next element begins where the root's next copy (or the block's next byte) would. */
+/* Returns true if the next element begins where the root's next copy (or the block's next byte) would begin. */
 bool launch_continues(const struct tree *t, int64_t extent);
-/* True if a range that begins in the first element and ends before packed byte `end`
- * goes into elements past it that do not continue the root. */
+/* Returns true if a range from the first element to packed byte `end` reaches elements that don't continue the root. */
 bool launch_wraps(const struct tree *t, int64_t extent, int64_t end);
-/* The widest entry, no wider than limit, that the addresses and steps or'ed in `all` and the range allow; the last one,
- * bytes, always does. A range that is no whole number of words needs a second launch, which must be worth it: never a
- * third. */
+/* Returns the entry with the widest word, at most `limit`, for `all` (addresses and steps, or'ed) and a range; the last
+ * (bytes) always fits. A narrower tail costs a second launch, never a third; only a long range is worth that. */
 int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit);
-/* No more blocks than the multiprocessors that kernels may use: they go round more often. */
+/* Limits the number of blocks to the multiprocessors that kernels may use; each block then does more rounds. */
 int64_t launch_limit(int64_t blocks);
 int64_t launch_grid(const struct gen_way *way, int64_t words);
-/* Enqueues one kernel of m; flagged: it tells the stream's end. 0 or -1 (logged). */
+/* Enqueues one kernel of m. `flagged`: the kernel signals the stream's end. Returns 0 or -1 (logged). */
 int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
                    struct stream *s, bool flagged, int *launches);
-/* Where k's lists lie on d, uploaded at the first call; 0 where they can't be. */
+/* Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are long).
+ * Upload them at the first call. Return 0 on failure. */
 uint64_t launch_lists(struct kernel *k, struct device *d);
-/* The same of its tree as the interpreter reads it; 0 also where that is long. */
 uint64_t launch_program(struct kernel *k, struct device *d);
 
-/* launch_graph.c: enqueues one kernel of m as a graph, on m's device, which must be entered; false, and nothing is
- * enqueued, where that can't be now or ever. */
+/* launch_graph.c. Enqueues one kernel of m as a graph, on m's entered device. Returns false if that is not possible. */
 bool launch_graph(struct module *m, enum kernel_direction direction, int entry, const CUDA_KERNEL_NODE_PARAMS *kernel,
                   struct stream *s);
-/* Gives back the graphs of m, of which none may be in use; its device must be entered, if it is there. */
+/* Frees the graphs of m; none may be in use. `there`: m's device still exists and is entered. */
 void launch_graphs_free(struct module *m, bool there);
 
-/* copy_engine.c: the job by the copy engine. job->begin is below k->size. */
+/* copy_engine.c. Moves the job by the copy engine. job->begin is below k->size. */
 int copy_engine_move(const struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                      int *launches);
-/* True if the job takes more than `many` copies. */
-bool copy_engine_exceed(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
+/* Returns true if the job takes more than `many` copies. */
+bool copy_engine_exceeds(const struct kernel *k, struct device *d, const struct kernel_job *job, int64_t many);
 int copy_engine_one(struct device *d, struct stream *s, uint64_t to, uint64_t from, int64_t bytes, int *launches);
 
 #endif

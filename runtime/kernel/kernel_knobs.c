@@ -1,4 +1,3 @@
-/* kernel_knobs.c: see kernel_knobs.h. */
 #include "kernel_knobs.h"
 #include "../../gen/form.h"
 #include "base/env.h"
@@ -12,7 +11,7 @@
 
 static const char variable[] = "STRIDEC_KNOBS";
 
-/* Of the variable, by direction; read once. */
+/* Settings of STRIDEC_KNOBS by direction; read once. */
 static const char *debugging[2];
 
 static void read_part(const char *part, size_t length)
@@ -65,7 +64,7 @@ struct knobs kernel_knobs_for(const struct form *f, const struct device *d, enum
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_variable);
-    if (!f->root) return (struct knobs){0};   /* the interpreter's code serves all types alike */
+    if (!f->root) return (struct knobs){0};   /* the interpreter's code is for all types */
     if (debugging[direction]) return (struct knobs){debugging[direction], variable, 0};
     struct knobs k = by_table(f, d, direction);
     if (k.text || !env_get()->sm_limit) return k;

@@ -1,5 +1,4 @@
-/* kernel_trial.c: kernels with other knobs than production's, for those who measure: made ahead in threads, then put
- * in place of production's one after the other. */
+/* kernel_trial.c: kernels with trial knobs, for tune and benchmarks. Each replaces the production module in turn. */
 #include "kernel_internal.h"
 
 bool kernel_ready(struct kernel *k, struct device *d)
@@ -20,10 +19,10 @@ int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2])
     struct kernel *code = kernel_code(k);
     struct module *own = module_own(code, d), *m = own;
     if (!own) return -1;
-    atomic_store(&own->instead, NULL);
+    atomic_store(&own->override, NULL);
     if (knobs) m = code->form ? module_trial(code, d, knobs) : NULL;
     if (!m || wait_for(code, m) != STAGE_READY) return -1;
-    if (knobs) atomic_store_explicit(&own->instead, m, memory_order_release);
+    if (knobs) atomic_store_explicit(&own->override, m, memory_order_release);
     return 0;
 }
 
@@ -38,7 +37,7 @@ int kernel_candidates(const struct kernel *k, enum kernel_direction direction, c
 }
 
 /*
- * Ahead, in threads: NVRTC compiles as many programs at once as it is asked to from version 12 on.
+ * Making modules in advance. NVRTC compiles in several threads at once from version 12 on.
  */
 
 #define THREADS_MAX 64

@@ -1,5 +1,4 @@
-/* launch.c: moves a job: one copy, the special kernel, the interpreter, or copies, in that order of liking, which
- * STRIDEC_ENGINE changes. */
+/* launch.c: moves a job by the first that works: one copy, special kernel, interpreter, copies (STRIDEC_ENGINE). */
 #include "../../gen/form.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -7,7 +6,7 @@
 #include <errno.h>
 #include <time.h>
 
-/* Beyond this many copies it is quicker to wait for a compile that is under way, and STRIDEC_ENGINE=copy is no help. */
+/* With more copies, waiting for a running compile is quicker, and STRIDEC_ENGINE=copy is ignored. */
 #define COPIES_MANY 4096
 #define WAIT_SECONDS 2
 #define LISTS_LONG 65536 /* bytes */
@@ -21,8 +20,8 @@ struct move {
     struct device *device;
     struct stream *stream;
     struct kernel_job job;
-    bool wrap; /* the range goes into elements past the first that do not continue the root */
-    bool waited; /* for a kernel that was on its way */
+    bool wrap;   /* the range reaches elements past the first that do not continue the root */
+    bool waited;   /* the job has already waited for a kernel */
     int launches;
 };
 
@@ -68,7 +67,6 @@ static int choose_entry(const struct gen_plan *plan, const struct kernel_job *jo
     return launch_entry(plan, all, end - job->begin, limit);
 }
 
-/* Words that a block moves at a time. */
 static int64_t block_words(const struct gen_way *way)
 {
     return (int64_t)way->threads * way->words_per_thread;
@@ -104,7 +102,7 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
         .gridDimX = (unsigned)blocks,
         .gridDimY = 1,
         .gridDimZ = 1,
-        .blockDimX = (unsigned)(entry == ENTRY_MARKED ? m->plan.marked.threads : m->plan.way[direction].threads),
+        .blockDimX = (unsigned)(entry == ENTRY_FLAGGED ? m->plan.marked.threads : m->plan.way[direction].threads),
         .blockDimY = 1,
         .blockDimZ = 1,
         .kernelParams = arguments,
@@ -122,7 +120,7 @@ int launch_enqueue(struct module *m, enum kernel_direction direction, int entry,
     return -1;
 }
 
-/* `last`: nothing of the job follows. */
+/* Enqueues one kernel. `last`: it is the last launch of the job. */
 static int launch(struct move *v, struct module *m, int entry, struct stridec_launch *a, bool last)
 {
     enum kernel_direction direction = v->job.direction;
@@ -131,8 +129,7 @@ static int launch(struct move *v, struct module *m, int entry, struct stridec_la
     return launch_enqueue(m, direction, entry, blocks, a, v->stream, a->done, &v->launches);
 }
 
-/* The whole range by module m: usually one launch; a second for a tail narrower than a word; more for ranges past
- * the module's limits. */
+/* Moves the whole range by module m: in one launch, and more for a narrow tail or a range past the module's limits. */
 static int launch_all(struct move *v, struct module *m, uint64_t program, bool wrap, int limit)
 {
     struct kernel_job job = v->job;
@@ -152,7 +149,7 @@ static int launch_all(struct move *v, struct module *m, uint64_t program, bool w
     return 0;
 }
 
-/* False for elements so large that one launch can't reach their end. */
+/* Returns false if an element is so large that one launch can't reach its end. */
 static bool reaches(const struct module *m, int64_t size, int64_t end)
 {
     return launch_end(&m->plan, 1, size, end) >= (size < end ? size : end);
@@ -171,10 +168,10 @@ uint64_t launch_program(struct kernel *k, struct device *d)
 }
 
 /*
- * Ways: each returns 1 where it can't serve now, else kernel_move's result.
+ * Ways to move. Each returns 1 if it can't be used now, else kernel_move's result.
  */
 
-/* `own` holds what the kernel has on the device, `special` the code that serves it. */
+/* Moves by the compiled kernel. `own` holds the kernel's data on the device, `special` the code. */
 static int move_special(struct move *v, struct module *own, struct module *special)
 {
     uint64_t lists = 0;
@@ -184,17 +181,16 @@ static int move_special(struct move *v, struct module *own, struct module *speci
     return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
 }
 
-/* The interpreter reads some 40 bytes a block, which would stay on the device as long as the type, beside lists of
- * 8: long ones wait for their own kernel instead, which all types of such lists share. */
+/* Returns true if waiting for the special kernel is better than interpreting. The interpreter reads about 40 bytes a
+ * block, which stay on the device as long as the type; lists take 8. All types with such lists share one kernel. */
 static bool worth_waiting(const struct move *v, const struct module *special)
 {
     return !v->waited && v->kernel->form && v->kernel->form->list_bytes > LISTS_LONG
            && module_stage(special) == STAGE_PENDING;
 }
 
-/* The interpreter knows nothing of strides that go on: several elements are always elements to it. While a special
- * kernel is on its way, the interpreter is not asked for: the worker makes it before it compiles, and a kernel that
- * was made earlier has no need of it. */
+/* Moves by the interpreter, which always treats elements one by one, also where the root's stride continues. While a
+ * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. */
 static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
@@ -215,7 +211,7 @@ static int move_compiled(struct move *v, struct module *own, struct module *spec
     return move_interpreted(v, own, special);
 }
 
-/* True while the worker is to make a module that serves the move, and none is there yet. */
+/* Returns true while the worker is making a module for the move and no module is ready. */
 static bool awaited(const struct move *v, const struct module *special, const struct module *interpreter)
 {
     enum stage a = module_stage(special), b = module_stage(interpreter);
@@ -223,12 +219,12 @@ static bool awaited(const struct move *v, const struct module *special, const st
     return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
 }
 
-/* Waits until one is ready, none is coming, or time is up. False if there was nothing to wait for. */
+/* Waits until a module is ready, none is pending, or time is over. Returns false if there was nothing to wait for. */
 static bool wait_for_any(struct move *v, const struct module *special)
 {
     const struct module *interpreter = module_of(&kernel_interpreter, v->device);
     if (!interpreter || !awaited(v, special, interpreter) ||
-        !copy_engine_exceed(v->kernel, v->device, &v->job, COPIES_MANY))
+        !copy_engine_exceeds(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -241,11 +237,11 @@ static bool wait_for_any(struct move *v, const struct module *special)
     return v->waited = true;
 }
 
-/* By the copy engine, though there may be kernels. */
+/* Returns true if STRIDEC_ENGINE asks for the copy engine and the job has few enough copies. */
 static bool copy_engine_wanted(const struct move *v)
 {
     if (env_get()->engine != ENV_ENGINE_COPY) return false;
-    if (!copy_engine_exceed(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
+    if (!copy_engine_exceeds(v->kernel, v->device, &v->job, COPIES_MANY)) return true;
     log_once(LOG_WARN, "engine", "STRIDEC_ENGINE=copy: %s and others take more than %d copies: kernels move them",
              v->kernel->signature, COPIES_MANY);
     return false;
@@ -264,7 +260,7 @@ static int move_any(struct move *v, enum kernel_way *way)
     return copy_engine_move(v->kernel, v->device, v->stream, &v->job, &v->launches);
 }
 
-/* The kernel of plain words, for blocks of any length: one for the process, kept. */
+/* Returns the kernel of contiguous words, which moves blocks of any length. The process keeps it. */
 static struct kernel *plain_words(void)
 {
     static _Atomic(struct kernel *) plain;
@@ -279,8 +275,7 @@ static struct kernel *plain_words(void)
     return none;
 }
 
-/* One block as a launch of plain words; 1 where it can't be had now. On an H200 a copy within the device takes 8.4
- * us up to 1 MiB, and a launch 7.0 (bench/pack). */
+/* Moves one block by a kernel; returns 1 if not possible now. H200, up to 1 MiB: 7.0 us, copy 8.4 (bench/pack). */
 static int move_words(struct move *block)
 {
     struct move v = *block;
@@ -290,7 +285,7 @@ static int move_words(struct move *block)
     if (!m || module_request(m) != STAGE_READY) return 1;
     v.job.user += (uint64_t)v.job.begin;
     v.job.begin = 0, v.job.end = bytes, v.job.extent = WORD_MAX;
-    int result = launch_all(&v, m, 0, false, bytes % WORD_MAX ? 4 : WORD_MAX);   /* one launch, no second for a tail */
+    int result = launch_all(&v, m, 0, false, bytes % WORD_MAX ? 4 : WORD_MAX);   /* no second launch for a tail */
     block->launches = v.launches;
     return result;
 }

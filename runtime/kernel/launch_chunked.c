@@ -1,48 +1,47 @@
-/* launch_chunked.c: launches that go in step (templates/marked.cuh).
+/* launch_chunked.c: packing and unpacking kernels that run at the same time, chunk by chunk (templates/marked.cuh).
  *
- * Both kernels have few blocks, so that chunks are packed in their order: with a block for each, all are there at about
- * the same time, and nothing is won (two H200s, 4 MiB of 8 B blocks: 54 us, with few blocks 41; piece by piece 60).
+ * All figures: two H200s. Both kernels have few blocks, so that chunks are packed in order. With one block a chunk,
+ * all chunks are ready at about the same time (4 MiB of 8 B blocks: 54 us; with few blocks 41; by pieces 60).
  *
- * 1 MiB of 4 B and 4 MiB of 16 B are limited by 262,144 sectors that no cache holds, on both sides: from its start the packing
- * kernel took 5 us to its first words and 2 more to their mark, and unpacking 14 from there on (two H200s). All 262,144, asked
- * for at once, take 11.6 us to come, the first ones 2.2 and half of them 7.7: so blocks that pack begin one after the other
- * (gen/plan.lua). Packing is what is waited for: launched 1.5 us later, such messages take 1.5 us longer, and with unpacking
- * launched later, hardly any.
+ * 1 MiB of 4 B and 4 MiB of 16 B blocks are limited by 262,144 uncached sectors on each side. Packing took 5 us to
+ * its first words and 2 us more to their flag; unpacking took 14 us after that. All sectors, requested at once, take
+ * 11.6 us, the first ones 2.2, half of them 7.7. So blocks that pack begin one after the other (gen/plan.lua).
+ * Packing is the limit: launched 1.5 us later, such a message takes 1.5 us longer. A later launch of unpacking costs
+ * hardly anything.
  *
- * Nothing of this was quicker there (messages; "no MPI": the two kernels alone):
- * - the L2 cache letting go of what is packed first, or of what is unpacked last;
- * - what will be overwritten read in a kernel of its own before the message comes, or fetched into the L2 cache in the same
- *   (4 MiB of 16 B: 35 us, not 32);
- * - packing launched before the descriptor goes (in four turns 1 MiB of 8 B 18.8 to 21.2 us, not 17.5 to 19.1; 4 MiB of 16
- *   B 1.26 to 1.31 times what contiguous bytes take, not 1.23 to 1.30);
- * - a flag beside each word in place of marks (no MPI: 28.2, not 25.8), a mark for each warp, warps of their own to set the
- *   marks or to look for them (27.3 and 27.2, not 27.8);
- * - several words a thread, their loads together or one chunk's ahead of the other's stores;
- * - a quarter of the message read in place, in a launch of its own, while the rest is packed (35, not 31), or a sixteenth
- *   to a quarter in the same kernel (no MPI: 27.5 to 29.1, not 27.5). With blocks of 32 B that is quicker (no MPI: 24.7,
- *   all in place 26.7), but not with what it takes to offer both (29.5, in place 28.1);
- * - packing into the receiver's memory (no MPI: 4 MiB of 16 B 30.9, not 27.5; 1 MiB of 4 B 26.8, not 25.3). With a flag
- *   beside each word that would be quicker for 1 MiB of 4 B alone (22.5; 4 MiB of 16 B 33.7);
- * - marks in the receiver's memory (no MPI: 37, as each waits until the one before has crossed the link; with half as many
- *   27 to 28, as here);
- * - asynchronous bulk copies into shared memory (no MPI: 26.7 to 28.2, as here);
- * - chunks of 4 KiB, or twice to four times as many blocks that unpack (4 MiB of 16 B 26.0 to 26.6, as here; chunks of 4
- *   KiB: 1 MiB of 4 B 28.5, not 23.7, and 4 MiB of 4 B past the patience).
+ * These variants were not quicker (messages; "no MPI": the two kernels alone):
+ * - L2 hints that evict first what was packed first or unpacked last;
+ * - a kernel that reads the target before the message comes; fetching it into L2 in the same kernel (4 MiB of 16 B:
+ *   35 us, not 32);
+ * - packing launched before the RTS header goes (1 MiB of 8 B 18.8 to 21.2 us, not 17.5 to 19.1; 4 MiB of 16 B 1.26
+ *   to 1.31 times contiguous, not 1.23 to 1.30);
+ * - a flag beside each word (no MPI: 28.2, not 25.8); a flag per warp, or separate warps that set or read flags
+ *   (27.3 and 27.2, not 27.8);
+ * - several words a thread, with loads grouped or one chunk ahead of the stores;
+ * - a quarter of the message read in place by its own launch (35, not 31), or 1/16 to 1/4 in the same kernel (no
+ *   MPI: 27.5 to 29.1, not 27.5). 32 B blocks gain (no MPI: 24.7; all in place 26.7), but not after the cost of
+ *   offering both (29.5; in place 28.1);
+ * - packing into the receiver's memory (no MPI: 4 MiB of 16 B 30.9, not 27.5; 1 MiB of 4 B 26.8, not 25.3). A flag
+ *   beside each word would help 1 MiB of 4 B alone (22.5; 4 MiB of 16 B 33.7);
+ * - flags in the receiver's memory (no MPI: 37: each waits until the one before has crossed the link; half as many:
+ *   27 to 28, equal);
+ * - asynchronous bulk copies into shared memory (no MPI: 26.7 to 28.2, equal);
+ * - chunks of 4 KiB, or two to four times as many unpacking blocks (4 MiB of 16 B 26.0 to 26.6, equal; chunks of 4
+ *   KiB: 1 MiB of 4 B 28.5, not 23.7, and 4 MiB of 4 B times out).
  *
- * Blocks that wait look for their marks again and again over the link, which slows packing down. That tells only of long
- * messages: 64 MiB of 16 B 366 us, and 254 where they sleep 2 us between looks; by pieces 240. */
+ * Waiting blocks poll their flags over the link, which slows packing down. This matters only for long messages: 64
+ * MiB of 16 B takes 366 us, with 2 us of sleep between polls 254, by pieces 240. */
 #include "../../gen/form.h"
 #include "base/env.h"
 #include "kernel_internal.h"
 
 #define PATIENCE_US 200
-#define CHUNK_MOST ((int64_t)64 << 10)   /* bytes: more would leave few of a message (rndv_push.c) */
-#define LONG ((int64_t)8 << 20)          /* bytes: past these */
-#define LONG_CHUNK ((int64_t)4 << 10)    /* no smaller ones: 12 MiB of 32 B 53 us, by 2 KiB 60, by 8 KiB 56 */
-#define THREADS_UNDER_WAY 65536          /* of packing; of unpacking, which waits for the link, twice as many */
+#define CHUNK_BYTES_MAX ((int64_t)64 << 10)   /* bytes: larger ones would leave few chunks in a message (rndv_push.c) */
+#define LONG ((int64_t)8 << 20)          /* bytes: longer jobs use chunks of at least LONG_CHUNK_MIN */
+#define LONG_CHUNK_MIN ((int64_t)4 << 10)    /* bytes: 12 MiB of 32 B takes 53 us, with 2 KiB 60, with 8 KiB 56 */
+#define THREADS_UNDER_WAY 65536          /* that pack; twice as many unpack, because they wait for the link */
 
-/* The module, where it can serve; else NULL. With a limit of multiprocessors that the other side may not have, one
- * kernel would wait too long for the other. */
+/* Returns the module or NULL; NULL with STRIDEC_SM_LIMIT: the other side, without a limit, would wait too long. */
 static struct module *marked(struct kernel *k, struct device *d)
 {
     const struct env *env = env_get();
@@ -52,7 +51,7 @@ static struct module *marked(struct kernel *k, struct device *d)
     return m && module_request(m) == STAGE_READY && m->plan.marked.threads ? m : NULL;
 }
 
-/* In one launch. The job begins in its first element. */
+/* Returns true if one launch with this chunk can do the job, which begins in its first element. */
 static bool suits(const struct module *m, const struct kernel *k, const struct kernel_job *job, int64_t chunk)
 {
     int word = m->plan.marked.word[job->direction];
@@ -68,8 +67,8 @@ int64_t kernel_chunk(struct kernel *k, struct device *d, const struct kernel_job
     const int *of = m->plan.marked.word;
     int word = of[GEN_PACK] > of[GEN_UNPACK] ? of[GEN_PACK] : of[GEN_UNPACK];
     int64_t chunk = (int64_t)m->plan.marked.threads * m->plan.marked.words_per_thread * word;
-    while (job->end / chunk >= MARKS || (job->end > LONG && chunk < LONG_CHUNK)) chunk *= 2;
-    return chunk <= CHUNK_MOST && suits(m, k, job, chunk) ? chunk : 0;
+    while (job->end / chunk >= CHUNK_FLAGS_MAX || (job->end > LONG && chunk < LONG_CHUNK_MIN)) chunk *= 2;
+    return chunk <= CHUNK_BYTES_MAX && suits(m, k, job, chunk) ? chunk : 0;
 }
 
 static int64_t blocks_of(const struct module *m, const struct kernel_job *job, int64_t chunk)
@@ -79,8 +78,8 @@ static int64_t blocks_of(const struct module *m, const struct kernel_job *job, i
     return chunks < most ? chunks : most;
 }
 
-int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *of,
-                       const struct marks *marks, uint32_t *late, int *launches)
+int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *of,
+                        const struct marks *marks, uint32_t *late, int *launches)
 {
     struct kernel_job job = *of;
     struct module *m = marked(k, d), *own = m ? module_of(k, d) : NULL;
@@ -91,10 +90,10 @@ int kernel_move_marked(struct kernel *k, struct device *d, struct stream *s, con
     struct stridec_launch a = {.packed = job.packed, .user = job.user, .extent = job.extent, .begin = job.begin,
                                .end = job.end, .wrap = launch_wraps(k->tree, job.extent, job.end), .program = lists,
                                .marks = marks->at, .mark = marks->value, .chunk = marks->chunk,
-                               .patience = device_clocks(d, PATIENCE_US)};
-    if (job.direction == KERNEL_UNPACK && !(a.done = stream_late(d, s, &ticket))) return 1;
+                               .patience = device_us_to_clocks(d, PATIENCE_US)};
+    if (job.direction == KERNEL_UNPACK && !(a.done = stream_late_flag(d, s, &ticket))) return 1;
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;
     form_numbers(k->form, m->plan.marked.word[job.direction], a.number);
-    return launch_enqueue(m, job.direction, ENTRY_MARKED, blocks_of(m, &job, marks->chunk), &a, s, false, launches);
+    return launch_enqueue(m, job.direction, ENTRY_FLAGGED, blocks_of(m, &job, marks->chunk), &a, s, false, launches);
 }

@@ -1,20 +1,20 @@
-/* launch_graph.c: launches as graphs of one kernel, whose arguments are set anew each time.
+/* launch_graph.c: launches kernels as graphs of one node, whose arguments are set each time.
  *
- * On an H200 such a launch has come to its end 2 us sooner than one by cuLaunchKernel (bench/search, "wait"). Each
- * entry of a module has a few, one a stream: launches of one graph wait for each other even on different streams. A
- * launch keeps its own arguments, so that a graph is free again as soon as it is launched. Graphs are built node by
- * node, since capturing a stream disturbs the application's default stream. */
+ * On an H200 such a launch ends 2 us sooner than cuLaunchKernel (bench/search, "wait"). Each entry of a module has a
+ * few graphs, selected by stream, because launches of one graph wait for each other even on different streams. A
+ * launch keeps its own arguments, so a graph is free as soon as it is launched. Graphs are built by nodes, because
+ * capturing a stream disturbs the application's default stream. */
 #include "kernel_internal.h"
 #include "base/log.h"
 #include <stdlib.h>
 
 struct graph {
-    CUgraph graph; /* kept: the arguments are set by its node */
+    CUgraph graph;   /* kept, because the node is needed to set the arguments */
     CUgraphNode node;
     CUgraphExec exec;
 };
 
-/* In a slot: a thread is using the slot's graph; no more graphs here. */
+/* Slot values. in_use: a thread is using the slot's graph. refused: the driver can't make a graph here. */
 static struct graph in_use, refused;
 
 static void graph_free(struct graph *g, bool there)
@@ -37,7 +37,7 @@ static CUresult build(const struct driver *driver, struct graph *g, const CUDA_K
     return r;
 }
 
-/* *g is made where it is NULL. */
+/* Creates *g if it is NULL, and sets its arguments. */
 static CUresult prepare(const struct driver *driver, struct graph **g, const CUDA_KERNEL_NODE_PARAMS *kernel,
                         int priority)
 {

@@ -1,4 +1,4 @@
-/* module.c: kernels on devices: the modules of each kernel. */
+/* module.c: the modules of each kernel, one per device and target. */
 #include "../../gen/form.h"
 #include "device/device_internal.h"
 #include "kernel_internal.h"
@@ -12,7 +12,7 @@ static struct module *module_find(struct kernel *k, const struct code_target *ta
     return m;
 }
 
-/* With kernel_lock held. */
+/* Adds m to k's modules. The caller holds kernel_lock. */
 static void module_add(struct module *m, struct kernel *k, const struct code_target *target, struct device *d)
 {
     m->kernel = k;
@@ -70,14 +70,14 @@ struct module *module_own(struct kernel *k, struct device *d)
     return module_get(k, &cuda_target, d);
 }
 
-struct module *module_elsewhere(struct kernel *k, const struct code_target *target)
+struct module *module_for_target(struct kernel *k, const struct code_target *target)
 {
     return module_get(k, target, NULL);
 }
 
 struct module *module_of(struct kernel *k, struct device *d)
 {
-    struct module *m = module_own(k, d), *trial = m ? atomic_load_explicit(&m->instead, memory_order_acquire) : NULL;
+    struct module *m = module_own(k, d), *trial = m ? atomic_load_explicit(&m->override, memory_order_acquire) : NULL;
     return trial ? trial : m;
 }
 
@@ -96,7 +96,7 @@ enum stage module_request(struct module *m)
 }
 
 /*
- * What a kernel reads of its type: the interpreter's program, or lists.
+ * Data of a type on the device: the interpreter's program, or lists
  */
 
 static void *make_program(struct kernel *k, size_t *bytes)
@@ -114,13 +114,12 @@ static void *make_lists(struct kernel *k, size_t *bytes)
     return form_lists(k->form, bytes, &why);
 }
 
-/* Takes the bytes. */
+/* Uploads the bytes and frees `data`. Waits: the next user may be on another stream. This happens once a module. */
 static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
 {
     struct stream *s = data ? stream_get(d) : NULL;
     struct pool_buffer *b = s ? mempool_get(d, BUFFER_LASTING, bytes) : NULL;
     bool ok = b && driver_get()->cuMemcpyHtoDAsync(b->address, data, bytes, stream_use(s)) == CUDA_SUCCESS;
-    /* Waited for: the next user may come on another stream. It happens once. */
     if (s && (stream_wait(d, s) || !ok)) {
         mempool_put(b);
         b = NULL;
@@ -130,7 +129,7 @@ static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
     return b;
 }
 
-/* Device address of what `make` gives for m's kernel, made and uploaded once; 0 where it can't be had. */
+/* Returns the device address of the data that `make` returns, uploaded at the first call; 0 on failure. */
 static uint64_t address_of(struct module *m, _Atomic(struct pool_buffer *) *slot,
                            void *(*make)(struct kernel *, size_t *))
 {
@@ -158,10 +157,6 @@ uint64_t module_program(struct module *m)
 {
     return address_of(m, &m->program, make_program);
 }
-
-/*
- * All of a kernel's.
- */
 
 void modules_free(struct kernel *k)
 {

@@ -1,8 +1,7 @@
 /* module_cache.c: the folder of compiled modules.
  *
- * A file is: "stridec cache 1\n"; the key's length and the payload's, 8 bytes each; the key; the payload; and
- * the XXH3 hash (64 bits) of everything before it. Numbers are little endian as the host has them: a cache folder
- * is not shared between machines of different byte order, whose files would fail the check and be replaced. */
+ * A file has: "stridec cache 1\n"; lengths of key and payload, 8 bytes each; the key; the payload; the XXH3 hash (64
+ * bits) of all before it. Numbers have the host's byte order; a machine with another order replaces the file. */
 #include "module_cache.h"
 #include "../../gen/gen.h"
 #include "base/env.h"
@@ -19,12 +18,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Folder and files that can't be used share the key "cache folder" of log_once: one warning a process. */
+/* Warnings about folder and files use one key of log_once, "cache folder": one warning a process. */
 
-static const char magic[16] = "stridec cache 1\n"; /* no terminator: exactly 16 bytes */
-/* What a file's name ends with, by what it is for; the last one is of all that the others are not of. */
+static const char magic[16] = "stridec cache 1\n";   /* no terminator: exactly 16 bytes */
+/* Suffixes of file names by kind of module; the last row matches all others. */
 static const struct {
-    const char *begins, *ends; /* of the key's first word */
+    const char *begins, *ends;   /* beginning and end of the key's first word */
     const char *suffix;
 } kinds[] = {{"host-", "", ".so"}, {"", "-ptx", ".ptx"}, {"", "", ".cubin"}};
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -34,7 +33,7 @@ struct header {
     uint64_t key_bytes, data_bytes;
 };
 
-/* A file read whole, and where its parts are. */
+/* A file in memory, and where its parts are. */
 struct image {
     char *text;
     size_t bytes;
@@ -83,7 +82,7 @@ static char *path_of(const char *key)
     return module_cache_path(key, kinds[i].suffix);
 }
 
-/* 0 and the whole file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
+/* Returns 0 and the file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
 static int read_file(const char *path, struct image *image, const char **why)
 {
     *image = (struct image){0};
@@ -91,7 +90,7 @@ static int read_file(const char *path, struct image *image, const char **why)
     return image->text ? 0 : errno == ENOENT || errno == ENOTDIR ? 1 : -1;
 }
 
-/* True if the file is whole and undamaged; fills the parts. */
+/* Returns true if the file is complete and undamaged; sets the parts. */
 static bool check(struct image *image)
 {
     struct header h;
@@ -128,7 +127,7 @@ static int load_checked(const char *path, const char *key, void **data, size_t *
         log_once(LOG_WARN, "cache damaged", "cached module %s is damaged: it is removed and compiled again", path);
         unlink(path);
     } else if (key_is(&image, key) && (*data = malloc(image.data_bytes + 1))) {
-        /* Terminated, since PTX is text. */
+        /* PTX is text and needs a terminator. */
         memcpy(*data, image.data, image.data_bytes);
         ((char *)*data)[image.data_bytes] = '\0';
         *bytes = image.data_bytes;
@@ -198,7 +197,7 @@ static bool write_parts(int fd, const char *key, const void *data, size_t bytes)
            write_all(fd, &hash, sizeof hash);
 }
 
-/* Readers see the old file or the whole new one. */
+/* Writes a new file and renames it, so that readers see the old file or the complete new one. */
 static bool replace(const char *path, const char *key, const void *data, size_t bytes)
 {
     char *draft;

@@ -1,5 +1,4 @@
-/* module_cache_lock.c: the folder of compiled modules as something shared: ranks that want the same module at once,
- * and a bound on what all of them leave behind. */
+/* module_cache_lock.c: shares the cache folder: locks between ranks that want one module, and the folder's limit. */
 #include "base/file.h"
 #include "base/log.h"
 #include "module_cache.h"
@@ -14,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A rank that is stopped, or a file system without locks, must not hold up the others: compiling twice is no harm. */
+/* A stopped rank, or a file system without locks, must not block others: compiling twice does no harm. */
 #define LOCK_TRIES 15000
 #define LOCK_WAIT_NS 2000000
 #define TEMPORARY strlen(".XXXXXX")
@@ -37,9 +36,8 @@ int module_cache_lock(const char *key, bool (*stop)(void))
     return -1;
 }
 
-/* The file goes while the lock is held: who waits for it gets a lock that no newcomer sees, and may compile what
- * another compiles too. The lock is let go of by name: a child that the program has forked has the file open as
- * well. */
+/* Removes the lock file while the lock is held. A waiter then gets a lock that newcomers do not see, and may compile
+ * twice. Unlocks explicitly, because a forked child also has the file open. */
 void module_cache_unlock(int lock, const char *key)
 {
     if (lock < 0) return;
@@ -63,7 +61,7 @@ static int by_use(const void *a, const void *b)
     return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* A file that was being written, or a lock, whose process was killed. */
+/* Returns true for a draft or a lock file whose process was killed. */
 static bool is_left(const char *name, const struct stat *st)
 {
     char written[64];
@@ -72,10 +70,10 @@ static bool is_left(const char *name, const struct stat *st)
     snprintf(written, sizeof written, "%.*s", (int)(part ? length - TEMPORARY : 0), name);
     bool ours =
         digits == 32 ? !strcmp(name + digits, ".lock") || module_cache_is_module(written) : !strcmp(written, "nvrtc");
-    return ours && file_is_left(st);
+    return ours && file_is_stale(st);
 }
 
-/* The modules of a folder; *count of them, malloc'd with their names. What was left there goes. */
+/* Returns the folder's modules, *count of them, malloc'd with their names. Removes files of killed processes. */
 static struct file *list(DIR *folder, size_t *count)
 {
     struct file *files = NULL;
@@ -106,7 +104,7 @@ void module_cache_trim(size_t limit)
     for (size_t i = 0; i < count; i++) total += (size_t)files[i].bytes;
     if (total > limit) {
         qsort(files, count, sizeof *files, by_use);
-        /* Somewhat below the bound, so that not every new module comes here again. */
+        /* Stop below the limit, so that the next module does not come here again. */
         for (size_t i = 0; i < count && total > limit - limit / 4; i++)
             if (unlinkat(dirfd(folder), files[i].name, 0) == 0) total -= (size_t)files[i].bytes;
     }

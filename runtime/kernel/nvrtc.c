@@ -1,4 +1,4 @@
-/* nvrtc.c: finds and loads NVRTC: place after place, and in each the newest version first. */
+/* nvrtc.c: finds and loads NVRTC: in each place the newest version first. */
 #include "../../gen/tree.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@ static const struct {
 
 struct search {
     char tried[200]; /* places, for the message */
-    int newest;      /* major versions past the driver's own make modules that it can't load */
+    int newest;      /* major version of the driver, which can't load modules of a newer NVRTC */
     struct nvrtc table;
 };
 
@@ -38,7 +38,7 @@ static bool read_table(struct search *s, void *library)
     return true NVRTC_CALLS(READ_SYMBOL) && s->table.nvrtcVersion(&s->table.major, &s->table.minor) == NVRTC_SUCCESS;
 }
 
-/* prefix is "" (the linker's own search) or ends with a slash. */
+/* Tries all versions in one place. prefix is "" (the linker's own search) or ends with a slash. */
 static bool try_place(struct search *s, const char *prefix)
 {
     char path[PATH_MAX];
@@ -94,8 +94,7 @@ static bool try_toolkit(struct search *s, const char *root)
     return false;
 }
 
-/* NVRTC wheels of the Python installation whose bin folder this is. Python itself is not run: forking inside
- * an MPI process is not safe everywhere. */
+/* Tries NVRTC wheels of the Python in this bin folder, without running it: fork under MPI is not always safe. */
 static bool try_wheels(struct search *s, const char *bin)
 {
     static const char *const wheels[] = {
@@ -130,8 +129,7 @@ static bool try_python(struct search *s)
     return ok;
 }
 
-/* Loaded for it where nothing else has yet: `stridec gen --arch` compiles for what runs on this machine, as far as
- * that is known. */
+/* Returns the driver's major version, or INT_MAX. Loads the driver, so that `stridec gen --arch` fits it. */
 static int driver_major(void)
 {
     const struct driver *driver = driver_load();

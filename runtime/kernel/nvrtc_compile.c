@@ -1,4 +1,3 @@
-/* nvrtc_compile.c: one NVRTC program from source to machine code. */
 #include "nvrtc_compile.h"
 #include "../../gen/reason.h"
 #include "device/driver.h"
@@ -19,7 +18,7 @@ static void read_archs(void)
     if (!n || n->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1) return;
     int *all = calloc((size_t)count, sizeof *all);
     if (all && n->nvrtcGetSupportedArchs(all) == NVRTC_SUCCESS) {
-        /* Sorted upwards by NVRTC; should there ever be more than fit, the oldest go. */
+        /* NVRTC sorts upwards; if there are too many, drop the oldest. */
         int skip = count > ARCHS_MAX ? count - ARCHS_MAX : 0;
         arch_count = count - skip;
         memcpy(archs, all + skip, sizeof *archs * (size_t)arch_count);
@@ -28,7 +27,7 @@ static void read_archs(void)
     free(all);
 }
 
-const int *compile_archs(int *n)
+const int *nvrtc_archs(int *n)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_archs);
@@ -36,26 +35,26 @@ const int *compile_archs(int *n)
     return arch_count ? archs : NULL;
 }
 
-const char *compile_newest_arch(void)
+const char *nvrtc_newest_arch(void)
 {
     int n;
-    return compile_archs(&n) ? newest : NULL;
+    return nvrtc_archs(&n) ? newest : NULL;
 }
 
-/* True if NVRTC lists architectures, and not this one. */
+/* Returns true if NVRTC lists architectures and arch is not among them. */
 static bool is_unknown(const char *arch)
 {
     int n, number = atoi(arch + 3);
-    const int *all = compile_archs(&n);
+    const int *all = nvrtc_archs(&n);
     while (n > 0 && all[n - 1] != number) n--;
     return all && n == 0;
 }
 
-/* NVRTC itself only says that an option's value is wrong. */
+/* Lists the architectures in *why; NVRTC only says that an option's value is wrong. */
 static void list_archs(const struct nvrtc *nvrtc, const char *arch, struct reason *why)
 {
     int n;
-    const int *all = compile_archs(&n);
+    const int *all = nvrtc_archs(&n);
     reason_set(why, "NVRTC %d.%d (%.80s) does not compile for %.10s; it does for ", nvrtc->major, nvrtc->minor,
                nvrtc_file(nvrtc), arch);
     for (int i = 0; i < n; i++) {
@@ -64,7 +63,7 @@ static void list_archs(const struct nvrtc *nvrtc, const char *arch, struct reaso
     }
 }
 
-/* The first line of the log that names an error, else its first line, else NVRTC's name for the result. */
+/* Sets *why to the log's first line with an error, else its first line, else NVRTC's name for the result. */
 static void explain(const struct nvrtc *n, nvrtcProgram program, nvrtcResult result, struct reason *why)
 {
     size_t size = 0;
@@ -81,7 +80,7 @@ static void explain(const struct nvrtc *n, nvrtcProgram program, nvrtcResult res
     free(log);
 }
 
-/* Machine code or PTX out of a compiled program: the two pairs of calls are alike. */
+/* Gets machine code or PTX from a compiled program. */
 static nvrtcResult fetch(const struct nvrtc *n, nvrtcProgram program, bool ptx, void **data, size_t *bytes)
 {
     nvrtcResult (*get_size)(nvrtcProgram, size_t *) = ptx ? n->nvrtcGetPTXSize : n->nvrtcGetCUBINSize;

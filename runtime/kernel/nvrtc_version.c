@@ -1,14 +1,13 @@
-/* nvrtc_version.c: which NVRTC a process will most likely find, without loading it: that takes some 10 ms, a module that is
- * in the disk cache 0.1. Who has loaded it leaves a note in the cache folder:
+/* nvrtc_version.c: guesses the NVRTC version without loading it (10 ms; a cached module takes 0.1). A process that
+ * has loaded NVRTC writes a note in the cache folder:
  *
  *   stridec nvrtc 1
  *   PATH                   of the library
  *   SIZE SECONDS NANOS     of that file, which must not have changed
  *   HASH                   of the variables that steer the search
- *   MAJOR MINOR ARCH...    what it is
+ *   MAJOR MINOR ARCH...    version and architectures
  *
- * A wrong guess does no harm: a module that another NVRTC compiled is as good, and one that the driver refuses is
- * compiled anew by the NVRTC that is found. */
+ * A wrong guess does no harm: other NVRTCs' modules are as good, and a module that the driver refuses is recompiled. */
 #include "nvrtc_version.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -55,7 +54,7 @@ static char *note_path(void)
     return module_cache_dir() && asprintf(&path, "%s/nvrtc", module_cache_dir()) >= 0 ? path : NULL;
 }
 
-/* True if the file is the one that was noted. */
+/* Returns true if the file is the one in the note. */
 static bool unchanged(const char *library, const long long noted[3])
 {
     struct stat st;
@@ -108,7 +107,7 @@ bool nvrtc_version_guess(int arch, int *target, int *major, int *minor)
 static void write_note(FILE *f, const struct nvrtc *n, const char *library, const struct stat *st)
 {
     int count;
-    const int *archs = compile_archs(&count);
+    const int *archs = nvrtc_archs(&count);
     fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", library, (long long)st->st_size,
             (long long)st->st_mtim.tv_sec, (long long)st->st_mtim.tv_nsec, hash_search(), n->major, n->minor);
     for (int i = 0; i < count; i++) fprintf(f, " %d", archs[i]);

@@ -1,17 +1,17 @@
-/* typed_copy.c: which way each job goes. */
+/* typed_copy.c: chooses how each typed copy is made. */
 #include "base/env.h"
 #include "typed_copy_internal.h"
 
-/* A packed buffer between two layouts: longer ones go through it in pieces. */
-#define BETWEEN_MOST ((int64_t)64 << 20)
-/* Up to here a launch moves plain bytes within a device as fast as the driver's copy, and begins sooner. Between
- * devices the copy engine is sooner at any length: alone on two H200s (driver 580) 7.4 us from 256 B to 64 KiB and
- * 10.3 for 1 MiB, where a launch takes 9.3 to 10.5 and 13.4. */
+/* Size of the packed buffer between two layouts; longer jobs use it in pieces. */
+#define BUFFER_BYTES_MAX ((int64_t)64 << 20)
+/* Up to this size a kernel moves contiguous bytes within a device as fast as the driver's copy, and begins sooner.
+ * Between devices the driver's copy is always quicker: 7.4 us from 256 B to 64 KiB and 10.3 for 1 MiB; a kernel
+ * takes 9.3 to 10.5 and 13.4 (two H200s, driver 580). */
 #define WORDS_MOST (1 << 20)
-/* Up to here interpreting a layout costs less than a launch of its own. */
-#define PROGRAM_MOST (1 << 18)
+/* Up to this size interpreting a layout costs less than its own launch. */
+#define INTERPRET_MAX (1 << 18)
 
-bool typed_copy_plain(const struct typed_copy_side *side, int64_t bytes)
+bool typed_copy_is_plain(const struct typed_copy_side *side, int64_t bytes)
 {
     const struct tree *t = side->tree;
     return !t || (t->kind == TREE_DENSE && (bytes <= t->size || side->extent == t->size));
@@ -45,7 +45,7 @@ static struct kernel_job half(const struct typed_copy_side *side, enum kernel_di
 static int move_between(struct typed_copy_batch *b, struct device *d, struct stream *s,
                         const struct typed_copy_job *job, int *launches)
 {
-    int64_t piece = job->bytes < BETWEEN_MOST ? job->bytes : BETWEEN_MOST;
+    int64_t piece = job->bytes < BUFFER_BYTES_MAX ? job->bytes : BUFFER_BYTES_MAX;
     struct pool_buffer *between = typed_copy_keep(b, d, BUFFER_DEVICE, (size_t)piece);
     if (!between) return -1;
     struct kernel_job pack = half(&job->from, KERNEL_PACK, between->address);
@@ -60,7 +60,7 @@ static int move_between(struct typed_copy_batch *b, struct device *d, struct str
     return 0;
 }
 
-/* One side is plain bytes, the other's own kernel moves them. */
+/* Moves between contiguous bytes and a layout, by the layout's own kernel. */
 static int move_half(struct device *d, struct stream *s, const struct typed_copy_side *side,
                      enum kernel_direction direction, const struct typed_copy_job *job, uint64_t packed, int *launches)
 {
@@ -69,58 +69,58 @@ static int move_half(struct device *d, struct stream *s, const struct typed_copy
     return kernel_move(side->kernel, d, s, &half_job, launches, NULL);
 }
 
-/* What numbers tell needs no module of its own. */
+/* Returns true if a module for the pair is useful: the job is not a nest of strides. */
 static bool worth_pair(const struct typed_copy_job *job)
 {
     struct stridec_link links[NEST_LINKS];
-    return !nest_links(job, links);
+    return !typed_copy_nest(job, links);
 }
 
-/* By itself. */
+/* Moves one job without the list. */
 static int move_one(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *job,
                     int *launches)
 {
-    bool plain_from = typed_copy_plain(&job->from, job->bytes), plain_to = typed_copy_plain(&job->to, job->bytes);
+    bool plain_from = typed_copy_is_plain(&job->from, job->bytes), plain_to = typed_copy_is_plain(&job->to, job->bytes);
     if (plain_from && plain_to) return copy_engine_one(d, s, job->to.user, job->from.user, job->bytes, launches);
     if (plain_to) return move_half(d, s, &job->from, KERNEL_PACK, job, job->to.user, launches);
     if (plain_from) return move_half(d, s, &job->to, KERNEL_UNPACK, job, job->from.user, launches);
-    int result = worth_pair(job) ? pair_move(d, s, job, launches) : 1;
+    int result = worth_pair(job) ? typed_copy_pair_move(d, s, job, launches) : 1;
     return result > 0 ? move_between(b, d, s, job, launches) : result;
 }
 
-/* Plain bytes, by a kernel. */
+/* Returns true if a kernel should move contiguous bytes. */
 static bool by_words(const struct typed_copy_job *job)
 {
     return (job->bytes <= WORDS_MOST && !job->across) || env_get()->engine == ENV_ENGINE_KERNEL;
 }
 
-/* A job alone takes what was made for it, where that is there: its side's kernel, or the pair's. */
+/* Moves a single job by the module of its side or of its pair, if that is ready. */
 static int move_alone(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *job,
                       struct typed_copy_list *list, int *launches)
 {
     struct stridec_link links[NEST_LINKS];
-    bool plain_from = typed_copy_plain(&job->from, job->bytes), plain_to = typed_copy_plain(&job->to, job->bytes);
+    bool plain_from = typed_copy_is_plain(&job->from, job->bytes), plain_to = typed_copy_is_plain(&job->to, job->bytes);
     int result = 1, n = 0;
     if (plain_from != plain_to) return move_one(b, d, s, job, launches);
-    if (!plain_from && worth_pair(job)) result = pair_move(d, s, job, launches);
+    if (!plain_from && worth_pair(job)) result = typed_copy_pair_move(d, s, job, launches);
     if (result <= 0) return result;
-    if (list->module && (!plain_from || by_words(job))) n = nest_links(job, links);
+    if (list->module && (!plain_from || by_words(job))) n = typed_copy_nest(job, links);
     if (!n) return plain_from ? move_one(b, d, s, job, launches) : move_between(b, d, s, job, launches);
-    list_add(list, links, n);
-    return list_launch(list, b, d, s, launches);
+    copy_list_add(list, links, n);
+    return copy_list_launch(list, b, d, s, launches);
 }
 
-/* Into the list, or by itself; a full list is launched. */
+/* Adds the job to the list, or moves it alone. Launches a full list. */
 static int move_with_others(struct typed_copy_batch *b, struct device *d, struct stream *s,
                             const struct typed_copy_job *job, struct typed_copy_list *list, int *launches)
 {
     struct stridec_link links[NEST_LINKS];
-    int n = list->module ? nest_links(job, links) : 0;
-    if (!n && list->module && job->bytes <= PROGRAM_MOST) n = program_links(job, d, links);
+    int n = list->module ? typed_copy_nest(job, links) : 0;
+    if (!n && list->module && job->bytes <= INTERPRET_MAX) n = typed_copy_interpret(job, d, links);
     if (!n) return move_one(b, d, s, job, launches);
-    if (list_add(list, links, n)) return 0;
-    int result = list_launch(list, b, d, s, launches);
-    list_add(list, links, n);
+    if (copy_list_add(list, links, n)) return 0;
+    int result = copy_list_launch(list, b, d, s, launches);
+    copy_list_add(list, links, n);
     return result;
 }
 
@@ -130,21 +130,17 @@ int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream 
     struct typed_copy_list list;
     int many = 0, done = 0, result = 0;
     for (int i = 0; i < n; i++) many += jobs[i].bytes > 0;
-    if (many) list_begin(&list, d);
+    if (many) copy_list_begin(&list, d);
     for (int i = 0; i < n && result == 0; i++) {
         if (jobs[i].bytes <= 0) continue;
         result = many == 1 ? move_alone(b, d, s, &jobs[i], &list, &done)
                            : move_with_others(b, d, s, &jobs[i], &list, &done);
     }
-    /* Last, so that a list of one block tells its end. */
-    if (many && result == 0) result = list_launch(&list, b, d, s, &done);
+    /* Last, so that a list of one block signals the stream's end. */
+    if (many && result == 0) result = copy_list_launch(&list, b, d, s, &done);
     if (launches) *launches += done;
     return result;
 }
-
-/*
- * Ahead of time.
- */
 
 static void ask(struct kernel *k, struct device *d, bool wait)
 {
@@ -156,13 +152,13 @@ static void ask(struct kernel *k, struct device *d, bool wait)
 static void prepare(struct device *d, const struct typed_copy_job *jobs, int n, bool wait)
 {
     struct stridec_link links[NEST_LINKS];
-    ask(&kernel_links, d, wait);
+    ask(&kernel_typed_copy, d, wait);
     for (int i = 0; i < n; i++) {
         const struct typed_copy_job *job = &jobs[i];
-        if (job->bytes <= 0 || typed_copy_plain(&job->from, job->bytes) || typed_copy_plain(&job->to, job->bytes))
+        if (job->bytes <= 0 || typed_copy_is_plain(&job->from, job->bytes) || typed_copy_is_plain(&job->to, job->bytes))
             continue;
-        bool listed = n > 1 ? job->bytes <= PROGRAM_MOST || nest_links(job, links) : !worth_pair(job);
-        struct kernel *k = listed ? NULL : pair_get(job);
+        bool listed = n > 1 ? job->bytes <= INTERPRET_MAX || typed_copy_nest(job, links) : !worth_pair(job);
+        struct kernel *k = listed ? NULL : typed_copy_pair_get(job);
         if (k) ask(k, d, wait);
         kernel_put(k);
     }

@@ -1,45 +1,45 @@
-/* typed_copy.h: links: bytes moved from one layout straight into another, many at once.
+/* typed_copy.h: typed copies: bytes copied from one layout directly into another, many jobs at once.
  *
- * Several jobs go in one launch of one module, however many they are: chains of strides and packed bytes by numbers
- * (typed_copy_strided.c), other layouts, where short, interpreted (typed_copy_program.c). A job alone takes a module
- * made for its pair of layouts, compiled in the background (typed_copy_pair.c). What none of these serves goes by
- * kernel_move, through a packed buffer where both sides need a kernel. So typed_copy_move always does its job. */
-#ifndef STRIDEC_LINK_H
-#define STRIDEC_LINK_H
+ * One launch of one module does several jobs. Nests of strides and contiguous bytes are described by numbers
+ * (typed_copy_strided.c). Other short layouts are interpreted (typed_copy_program.c). A single job uses a module for
+ * its pair of layouts, compiled in the background (typed_copy_pair.c). All else uses kernel_move, through a packed
+ * buffer if both sides need a kernel. So typed_copy_move always does its job. */
+#ifndef STRIDEC_TYPED_COPY_H
+#define STRIDEC_TYPED_COPY_H
 #include "kernel.h"
 
-/* One side: `count` elements of a canonical tree, `extent` apart, the origin of element 0 plus the root's offset at
- * `user`; or, tree NULL, packed bytes at `user`. Any address that kernels of the device can use: its own memory, a
- * peer's, another process's opened over CUDA IPC, or mapped host memory. */
+/* One side: `count` elements of a canonical tree, `extent` apart; `user` is the origin of element 0 plus the root's
+ * offset. With a NULL tree: packed bytes at `user`. The device's kernels must be able to use the address: own
+ * memory, a peer's, memory opened by CUDA IPC, or mapped host memory. */
 struct typed_copy_side {
     const struct tree *tree;
-    struct kernel *kernel;   /* of tree; NULL with it */
+    struct kernel *kernel;   /* of tree; NULL if tree is NULL */
     uint64_t user;
     int64_t extent, count;
 };
 
-/* The first `bytes` of both sides' packed order: no more than either has. */
+/* Copies the first `bytes` of both sides' packed order; neither side has fewer. */
 struct typed_copy_job {
     struct typed_copy_side from, to;
     int64_t bytes;
     bool across;             /* one side is not in the device's own memory */
 };
 
-/* What moves of one stream need until it has been waited for. Begins zeroed. */
+/* Buffers that jobs of one stream need until the stream has been waited for. Begins zeroed. */
 struct typed_copy_batch {
     struct pool_buffer *kept;
 };
 
-/* Enqueues all jobs on s of d (entered), in any order: none may write what another reads or writes. Adds launches and
- * copies to *launches. 0; or -1 where the driver refuses (logged): what was enqueued still runs. */
+/* Enqueues all jobs on s of d (entered), in any order: no job may write what another reads or writes. Adds launches
+ * and copies to *launches. Returns 0, or -1 if the driver refuses (logged); then enqueued jobs still run. */
 int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *jobs,
                     int n, int *launches);
-/* Gives back what b holds, after the stream's end. */
+/* Frees the buffers of b, after the stream has been waited for. */
 void typed_copy_end(struct typed_copy_batch *b);
 
-/* Asks in the background for what will serve these jobs best; never waits. For persistent requests and first sights. */
+/* Requests the best modules for these jobs in the background; never waits. For persistent requests and first uses. */
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n);
-/* Asks, and waits until it is there or has failed (tests, benchmarks, tune; never on an MPI path). */
+/* Requests modules and waits until they are ready or have failed. For tests, benchmarks, tune; never on an MPI path. */
 void typed_copy_wait(struct device *d, const struct typed_copy_job *jobs, int n);
 
 #endif

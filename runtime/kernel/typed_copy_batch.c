@@ -1,11 +1,11 @@
-/* typed_copy_batch.c: links in one launch: a kernel that reads a list of them, in its argument or in device memory. */
+/* typed_copy_batch.c: many typed copies in one launch: a kernel reads their list from its argument or device memory. */
 #include "base/env.h"
 #include "typed_copy_internal.h"
 #include <stddef.h>
 #include <string.h>
 
-/* It never goes: the first reference is its own. */
-struct kernel kernel_links = {.signature = "links", .family = GEN_LINK, .refs = 1};
+/* Never freed: the first reference is its own. */
+struct kernel kernel_typed_copy = {.signature = "links", .family = GEN_LINK, .refs = 1};
 
 static void list_clear(struct typed_copy_list *l)
 {
@@ -14,15 +14,15 @@ static void list_clear(struct typed_copy_list *l)
     l->programs = false;
 }
 
-void list_begin(struct typed_copy_list *l, struct device *d)
+void copy_list_begin(struct typed_copy_list *l, struct device *d)
 {
-    struct module *m = module_of(&kernel_links, d);
+    struct module *m = module_of(&kernel_typed_copy, d);
     bool wanted = env_get()->engine != ENV_ENGINE_COPY;
     l->module = wanted && m && module_request(m) == STAGE_READY ? m : NULL;
     list_clear(l);
 }
 
-bool list_add(struct typed_copy_list *l, const struct stridec_link *links, int n)
+bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n)
 {
     const struct gen_way *way = &l->module->plan.way[0];
     uint32_t each = (uint32_t)(way->threads * way->words_per_thread);
@@ -36,8 +36,8 @@ bool list_add(struct typed_copy_list *l, const struct stridec_link *links, int n
     return true;
 }
 
-/* The entry of the shortest argument that holds the list; the last, whose list lies in device memory, where none does
- * or there is something to interpret. */
+/* Returns the entry with the shortest argument that holds the list. Returns the last entry, whose list is in device
+ * memory, if the list is too long or something is interpreted. */
 static int choose_entry(const struct gen_plan *plan, const struct typed_copy_list *l)
 {
     int last = plan->nwords - 1, entry = last;
@@ -45,7 +45,7 @@ static int choose_entry(const struct gen_plan *plan, const struct typed_copy_lis
     return entry < 0 || l->programs ? last : entry;
 }
 
-/* The list in device memory: by way of pinned memory, so that the copy does not wait for the stream. */
+/* Copies the list to device memory, from pinned memory, so that the copy does not wait for the stream. */
 static int put_list(const struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
                     struct stridec_links *a, int *launches)
 {
@@ -58,8 +58,8 @@ static int put_list(const struct typed_copy_list *l, struct typed_copy_batch *b,
     return copy_engine_one(d, s, list->address, host->address, (int64_t)bytes, launches);
 }
 
-int list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
-                int *launches)
+int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
+                     int *launches)
 {
     struct stridec_links a;
     if (!l->n) return 0;

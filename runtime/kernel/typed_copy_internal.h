@@ -1,43 +1,42 @@
-/* typed_copy_internal.h: what typed_copy.c, typed_copy_strided.c, typed_copy_batch.c and typed_copy_pair.c share. */
-#ifndef STRIDEC_LINK_INNER_H
-#define STRIDEC_LINK_INNER_H
+/* typed_copy_internal.h: shared by typed_copy*.c. A link (struct stridec_link) is one typed copy of a launch. */
+#ifndef STRIDEC_TYPED_COPY_INTERNAL_H
+#define STRIDEC_TYPED_COPY_INTERNAL_H
 #include "kernel_internal.h"
 #include "typed_copy.h"
 
-/* True if the job's bytes lie one after another on this side. */
-bool typed_copy_plain(const struct typed_copy_side *side, int64_t bytes);
+/* Returns true if the job's bytes are contiguous on this side. */
+bool typed_copy_is_plain(const struct typed_copy_side *side, int64_t bytes);
 
-/* typed_copy_strided.c: the job as links told by numbers, which out has room for (two at most). Their number; 0
- * where that can't be: a side is no chain of strides, or their counts don't fit together. out[].first is left alone. */
+/* typed_copy_strided.c. Describes the job as at most two links. Returns their number, or 0 if a side is not a nest
+ * of strides or the counts do not fit together. Does not set out[].first. */
 #define NEST_LINKS 2
-int nest_links(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS]);
+int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS]);
 
-/* typed_copy_program.c: the same for any layouts whose trees the device can hold; 0 or 1. */
-int program_links(const struct typed_copy_job *job, struct device *d, struct stridec_link *out);
+/* typed_copy_program.c. Describes any layouts whose trees fit on the device. Returns 1, or 0 if not possible. */
+int typed_copy_interpret(const struct typed_copy_job *job, struct device *d, struct stridec_link *out);
 
 /* typed_copy_batch.c */
 #define LIST_LINKS 256
 struct typed_copy_list {
-    struct module *module;   /* NULL: lists can't be had now */
+    struct module *module;   /* NULL: no list is possible now */
     int n;
     uint32_t blocks;
-    bool programs;           /* there is a link without levels */
+    bool programs;           /* a link is interpreted */
     struct stridec_link job[LIST_LINKS];
 };
-/* The list begins empty. Asks for the module; `module` stays NULL where it is not ready. */
-void list_begin(struct typed_copy_list *l, struct device *d);
-/* False where the list is full. */
-bool list_add(struct typed_copy_list *l, const struct stridec_link *links, int n);
-int list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
-                int *launches);
+/* Empties the list and requests its module; `module` stays NULL while it is not ready. */
+void copy_list_begin(struct typed_copy_list *l, struct device *d);
+/* Returns false if the list is full. */
+bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n);
+int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, struct device *d, struct stream *s,
+                     int *launches);
 
-/* typed_copy_pair.c. The kernel of the pair, with a reference for the caller (kernel_put); NULL where a side has no
- * form, or without memory. */
-struct kernel *pair_get(const struct typed_copy_job *job);
-/* 1 where the pair can't serve now (it has been asked for), else 0 or -1. */
-int pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches);
+/* typed_copy_pair.c. Returns the pair's kernel with a reference; NULL if a side has no form, or without memory. */
+struct kernel *typed_copy_pair_get(const struct typed_copy_job *job);
+/* Returns 1 if the pair's module is not ready (it is requested), else 0 or -1. */
+int typed_copy_pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches);
 
-/* A buffer that b keeps until its end; NULL without memory (logged). */
+/* Returns a buffer that b keeps until its end; NULL without memory (logged). */
 struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
-/* typed_copy_pair.c: one layout into one other, by a module made for both forms.
+/* typed_copy_pair.c: copies from one layout into another by a module made for both forms.
  *
- * Pairs are kernels of kernel.c's table, by both signatures; a small table in front finds one by its sides' addresses,
- * which stay theirs while the pair is known. */
+ * Pairs are in kernel.c's table under both signatures. A small table in front finds a pair by the addresses of its
+ * sides. The addresses stay valid because the pair holds references. */
 #include "../../gen/form.h"
 #include "../../gen/hash.h"
 #include "base/env.h"
@@ -19,7 +19,7 @@ static struct kernel **slot_of(const struct kernel *from, const struct kernel *t
     return &known[hash_place((uintptr_t)from * 31 + (uintptr_t)to, PAIR_BITS)];
 }
 
-static struct kernel *find_known(const struct kernel *from, const struct kernel *to)
+static struct kernel *find_remembered(const struct kernel *from, const struct kernel *to)
 {
     pthread_mutex_lock(&kernel_lock);
     struct kernel *k = *slot_of(from, to);
@@ -31,8 +31,8 @@ static struct kernel *find_known(const struct kernel *from, const struct kernel 
     return k;
 }
 
-/* In the place of another, if need be. */
-static void make_known(struct kernel *k, struct kernel **slot)
+/* Stores the pair in the slot and releases the previous one. */
+static void remember_pair(struct kernel *k, struct kernel **slot)
 {
     pthread_mutex_lock(&kernel_lock);
     struct kernel *before = *slot;
@@ -42,13 +42,12 @@ static void make_known(struct kernel *k, struct kernel **slot)
     kernel_put(before);
 }
 
-void pairs_forget(void)
+void typed_copy_pair_forget(void)
 {
-    for (int i = 0; i < 1 << PAIR_BITS; i++) make_known(NULL, &known[i]);
+    for (int i = 0; i < 1 << PAIR_BITS; i++) remember_pair(NULL, &known[i]);
 }
 
-/* A kernel that moves from one's form into the other's, both of which it holds on to; kernel_lock is held. Takes the
- * signature. */
+/* Returns a new kernel for the pair, with references to both. Owns `signature`. The caller holds kernel_lock. */
 static struct kernel *pair_new(struct kernel *from, struct kernel *to, char *signature)
 {
     struct reason why;
@@ -78,17 +77,17 @@ static struct kernel *pair_of(struct kernel *from, struct kernel *to)
     return k;
 }
 
-struct kernel *pair_get(const struct typed_copy_job *job)
+struct kernel *typed_copy_pair_get(const struct typed_copy_job *job)
 {
     struct kernel *from = job->from.kernel, *to = job->to.kernel;
     if (!from || !to || from->family == GEN_GENERIC || to->family == GEN_GENERIC) return NULL;
     from = kernel_code(from), to = kernel_code(to);
-    struct kernel *k = find_known(from, to);
-    if (!k && (k = pair_of(from, to))) make_known(k, slot_of(from, to));
+    struct kernel *k = find_remembered(from, to);
+    if (!k && (k = pair_of(from, to))) remember_pair(k, slot_of(from, to));
     return k;
 }
 
-/* A move by a module that is ready. */
+/* A move by a ready module. */
 struct move {
     struct module *module;
     const struct typed_copy_side *side[2];
@@ -96,7 +95,7 @@ struct move {
     bool wrap, alike;
 };
 
-/* Where packed byte `at` of a side begins: the element and the rest within it. */
+/* Returns the arguments for packed byte `at` of a side: its element and the offset within it. */
 static struct stridec_launch side_at(const struct move *v, int i, int64_t at)
 {
     const struct typed_copy_side *s = v->side[i];
@@ -105,7 +104,7 @@ static struct stridec_launch side_at(const struct move *v, int i, int64_t at)
                                    .begin = at - whole * size, .wrap = v->wrap, .program = v->lists[i]};
 }
 
-/* The widest entry that both sides allow. */
+/* Returns the entry with the widest word that both sides allow. */
 static int choose_entry(const struct gen_plan *plan, const struct stridec_launch a[2], int64_t bytes)
 {
     uint64_t all = 0;
@@ -113,7 +112,7 @@ static int choose_entry(const struct gen_plan *plan, const struct stridec_launch
     return launch_entry(plan, all, bytes, plan->words[0]);
 }
 
-/* Bytes of a launch that begins there. */
+/* Returns the bytes of a launch that begins at `a`. */
 static int64_t launch_bytes(const struct gen_plan *plan, int word, const struct stridec_launch a[2], int64_t bytes)
 {
     int64_t begin = a[0].begin > a[1].begin ? a[0].begin : a[1].begin, most = (int64_t)INT32_MAX * word - begin;
@@ -121,7 +120,7 @@ static int64_t launch_bytes(const struct gen_plan *plan, int word, const struct 
     return bytes - bytes % word;
 }
 
-/* Both sides' arguments, each cut after its numbers. */
+/* Writes both sides' arguments, each without unused numbers. */
 static void set_argument(const struct move *v, int word, struct stridec_launch a[2], unsigned char *argument)
 {
     const struct form *form[2] = {v->module->kernel->from->form, v->module->kernel->to->form};
@@ -132,7 +131,7 @@ static void set_argument(const struct move *v, int word, struct stridec_launch a
     }
 }
 
-/* The next launch, of all that is left or of what it can reach. Its bytes, or -1. */
+/* Enqueues the next launch: the rest, or as much as one launch can reach. Returns its bytes, or -1. */
 static int64_t launch(const struct move *v, struct device *d, struct stream *s, int64_t at, int64_t end, int *launches)
 {
     const struct gen_plan *plan = &v->module->plan;
@@ -148,7 +147,7 @@ static int64_t launch(const struct move *v, struct device *d, struct stream *s, 
     return launch_enqueue(v->module, KERNEL_PACK, entry, blocks, argument, s, a[1].done, launches) ? -1 : bytes;
 }
 
-/* What the sides' layouts keep on the device. False where it can't be had. */
+/* Gets the device addresses of both sides' lists. Returns false on failure. */
 static bool get_lists(struct move *v, struct device *d)
 {
     for (int i = 0; i < 2; i++) {
@@ -171,10 +170,10 @@ static int move_ready(struct module *m, struct device *d, struct stream *s, cons
     return 0;
 }
 
-int pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches)
+int typed_copy_pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches)
 {
     if (env_get()->engine == ENV_ENGINE_COPY) return 1;
-    struct kernel *k = pair_get(job);
+    struct kernel *k = typed_copy_pair_get(job);
     struct module *m = k ? module_of(k, d) : NULL;
     int result = m && module_request(m) == STAGE_READY ? move_ready(m, d, s, job, launches) : 1;
     kernel_put(k);

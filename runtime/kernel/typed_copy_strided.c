@@ -1,15 +1,15 @@
-/* typed_copy_strided.c: two chains of strides as one nest: counts that serve both sides, and each side's steps.
+/* typed_copy_strided.c: describes two chains of strides as one nest: common counts, and each side's steps.
  *
- * A side is a list of levels, innermost first: `unit` packed bytes further on lie `step` bytes further, up to the next
- * level's unit. The nest has a level wherever either side has one; its units must divide each other. Sides of equal
- * blocks do, and so does packed memory, which is one level, with anything. */
+ * A side is a list of levels, innermost first. Within a level, `unit` packed bytes later lie `step` bytes later, up
+ * to the next level's unit. The nest has a level where either side has one, and its units must divide each other.
+ * That holds for sides with equal blocks, and for packed memory (one level) with any side. */
 #include "../../gen/hash.h"
 #include "base/spinlock.h"
 #include "typed_copy_internal.h"
 
-#define LEVELS_MOST 16
+#define LEVELS_MAX 16
 #define WORD_MAX 16
-#define TAIL_WORTH 16   /* words that are worth a link of their own for what they leave over */
+#define TAIL_WORTH 16   /* words; only a longer nest gets a second link for its tail */
 
 struct level {
     int64_t unit, step;
@@ -17,32 +17,32 @@ struct level {
 struct side {
     uint64_t at;
     int n;
-    struct level level[LEVELS_MOST];
+    struct level level[LEVELS_MAX];
 };
 struct nest {
     uint64_t at[2];
     int n;
-    int64_t unit[LEVELS_MOST + 1], step[LEVELS_MOST + 1][2];
+    int64_t unit[LEVELS_MAX + 1], step[LEVELS_MAX + 1][2];
 };
 
-/* True if the level goes on as the one within it does. */
-static bool goes_on(int64_t inner_unit, int64_t inner_step, int64_t unit, int64_t step)
+/* Returns true if the level continues the inner one. */
+static bool is_continued(int64_t inner_unit, int64_t inner_step, int64_t unit, int64_t step)
 {
     int64_t end;
     return !__builtin_mul_overflow(unit / inner_unit, inner_step, &end) && end == step;
 }
 
-/* What lies within has been pushed. A level of one is none. */
+/* Adds a level outside the existing ones. A level with count 1 is merged. */
 static bool push(struct side *s, int64_t unit, int64_t step)
 {
     if (s->n && s->level[s->n - 1].unit == unit) s->n--;
-    if (s->n == LEVELS_MOST) return false;
-    if (!s->n || !goes_on(s->level[s->n - 1].unit, s->level[s->n - 1].step, unit, step))
+    if (s->n == LEVELS_MAX) return false;
+    if (!s->n || !is_continued(s->level[s->n - 1].unit, s->level[s->n - 1].step, unit, step))
         s->level[s->n++] = (struct level){unit, step};
     return true;
 }
 
-/* Strides within t, innermost first. Levels past the last byte of the job are never reached. */
+/* Adds the strides of t, innermost first. Skips levels past the job's last byte. */
 static bool push_tree(struct side *s, const struct tree *t, int64_t bytes)
 {
     if (t->kind == TREE_DENSE) return push(s, 1, 1);
@@ -61,7 +61,7 @@ static bool read_side(struct side *s, const struct typed_copy_side *side, int64_
     return side->tree->size >= bytes || push(s, side->tree->size, side->extent);
 }
 
-/* The step of a unit that one of the side's levels, the k-th or one within it, divides. */
+/* Sets the step of `unit`, a multiple of the k-th level's unit. Returns false if it is no multiple. */
 static bool step_of(const struct side *s, int k, int64_t unit, int64_t *step)
 {
     return unit % s->level[k].unit == 0 && !__builtin_mul_overflow(unit / s->level[k].unit, s->level[k].step, step);
@@ -71,15 +71,15 @@ static bool add_level(struct nest *n, int64_t unit, const int64_t step[2])
 {
     int last = n->n - 1;
     if (last >= 0 && unit % n->unit[last]) return false;
-    if (last >= 0 && goes_on(n->unit[last], n->step[last][0], unit, step[0]) &&
-        goes_on(n->unit[last], n->step[last][1], unit, step[1]))
+    if (last >= 0 && is_continued(n->unit[last], n->step[last][0], unit, step[0]) &&
+        is_continued(n->unit[last], n->step[last][1], unit, step[1]))
         return true;
     n->unit[n->n] = unit;
     n->step[n->n][0] = step[0], n->step[n->n][1] = step[1];
-    return ++n->n <= LEVELS_MOST;
+    return ++n->n <= LEVELS_MAX;
 }
 
-/* Both sides' levels, in the order of their units. */
+/* Merges both sides' levels in the order of their units. */
 static bool merge(struct nest *n, const struct side s[2])
 {
     int next[2] = {0, 0};
@@ -90,7 +90,7 @@ static bool merge(struct nest *n, const struct side s[2])
             if (next[i] < s[i].n && s[i].level[next[i]].unit < unit) unit = s[i].level[next[i]].unit;
         for (int i = 0; i < 2; i++) {
             if (next[i] < s[i].n && s[i].level[next[i]].unit == unit) next[i]++;
-            /* Both begin with a unit of one byte. */
+            /* Both sides begin with a unit of one byte. */
             if (!step_of(&s[i], next[i] - 1, unit, &step[i])) return false;
         }
         if (!add_level(n, unit, step)) return false;
@@ -98,7 +98,7 @@ static bool merge(struct nest *n, const struct side s[2])
     return true;
 }
 
-/* The widest word that addresses, units and steps allow. */
+/* Returns the widest word that addresses, units and steps allow. */
 static int word_of(const struct nest *n)
 {
     uint64_t bits = WORD_MAX | n->at[0] | n->at[1];
@@ -107,8 +107,8 @@ static int word_of(const struct nest *n)
     return (int)(bits & -bits);
 }
 
-/* x / count for x < 2^31: with l = ceil(log2 count), floor(x * m / 2^(31 + l)) for m = floor(2^(31 + l) / count) + 1,
- * since x * (m * count - 2^(31 + l)) < 2^(31 + l) (Granlund and Montgomery, 1994). */
+/* Sets a divisor: x / count for x < 2^31. With l = ceil(log2 count) it is floor(x * m / 2^(31 + l)), m = floor(2^(31
+ * + l) / count) + 1, because x * (m * count - 2^(31 + l)) < 2^(31 + l) (Granlund and Montgomery, 1994). */
 static int set_count(struct stridec_link *k, int l, uint32_t count)
 {
     int log = 32 - __builtin_clz(count - 1);
@@ -117,7 +117,7 @@ static int set_count(struct stridec_link *k, int l, uint32_t count)
     return log - 1;
 }
 
-/* A level's steps in words; `digits` is the most that it counts, *span what all levels reach. */
+/* Sets a level's steps in words. `digits` is its largest count; *span is the reach of all levels. */
 static bool set_steps(struct stridec_link *k, int l, const int64_t step[2], int word, int64_t digits, int64_t span[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -132,7 +132,7 @@ static bool set_steps(struct stridec_link *k, int l, const int64_t step[2], int 
 
 static bool fill(struct stridec_link *k, const struct nest *n, int word, int64_t begin, int64_t end)
 {
-    /* A word takes the innermost level's place where it is the whole of it. */
+    /* A word replaces the innermost level if it covers that level. */
     int skip = n->n > 1 && n->unit[1] == word, levels = n->n - skip;
     int64_t span[2] = {0, 0};
     if (levels > GEN_LINK_LEVELS || end / word > INT32_MAX) return false;
@@ -153,7 +153,7 @@ static bool fill(struct stridec_link *k, const struct nest *n, int word, int64_t
     return true;
 }
 
-/* The widest word that divides the rest as well. */
+/* Returns the widest word that also divides the rest. */
 static int tail_word(int word, int64_t rest)
 {
     int64_t bits = rest | word;
@@ -173,24 +173,24 @@ static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_L
 }
 
 /*
- * What was found lately: exchanges go on with the same layouts, elsewhere in memory at most.
+ * Cache of recent nests: exchanges repeat with equal layouts, possibly at other addresses.
  */
 
-#define RECALLED_BITS 8
+#define NEST_CACHE_BITS 8
 
-static struct recalled {
-    struct spinlock latch;
-    const struct tree *tree[2];   /* with a reference, so that no other gets its address */
+static struct nest_cache_entry {
+    struct spinlock spin_lock;
+    const struct tree *tree[2];   /* with a reference, so that no other tree gets its address */
     int64_t extent[2], bytes;
     uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
-    int n;                        /* of links, whose addresses count from the sides'; 0: nothing is here */
+    int n;                        /* number of links, with addresses relative to the sides'; 0: empty entry */
     struct stridec_link links[NEST_LINKS];
-} recalled[1 << RECALLED_BITS];
+} nest_cache[1 << NEST_CACHE_BITS];
 
-static struct recalled key_of(const struct typed_copy_job *job)
+static struct nest_cache_entry nest_cache_key(const struct typed_copy_job *job)
 {
     const struct typed_copy_side *side[2] = {&job->from, &job->to};
-    struct recalled key = {.bytes = job->bytes};
+    struct nest_cache_entry key = {.bytes = job->bytes};
     for (int i = 0; i < 2; i++) {
         key.tree[i] = side[i]->tree;
         key.extent[i] = side[i]->tree ? side[i]->extent : 0;
@@ -199,53 +199,54 @@ static struct recalled key_of(const struct typed_copy_job *job)
     return key;
 }
 
-static struct recalled *place_of_key(const struct recalled *k)
+static struct nest_cache_entry *nest_cache_slot(const struct nest_cache_entry *k)
 {
     uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
-    return &recalled[hash_place(mixed, RECALLED_BITS)];
+    return &nest_cache[hash_place(mixed, NEST_CACHE_BITS)];
 }
 
-static bool same(const struct recalled *a, const struct recalled *b)
+static bool same(const struct nest_cache_entry *a, const struct nest_cache_entry *b)
 {
     return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
            a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
 }
 
-static int recall(struct recalled *r, const struct recalled *key, struct stridec_link out[NEST_LINKS])
+static int nest_cache_get(struct nest_cache_entry *r, const struct nest_cache_entry *key,
+                          struct stridec_link out[NEST_LINKS])
 {
-    spinlock_lock(&r->latch);
+    spinlock_lock(&r->spin_lock);
     int n = same(r, key) ? r->n : 0;
     for (int i = 0; i < n; i++) out[i] = r->links[i];
-    spinlock_unlock(&r->latch);
+    spinlock_unlock(&r->spin_lock);
     return n;
 }
 
-/* In the place of another. */
-static void keep(struct recalled *r, const struct recalled *what)
+/* Stores an entry and releases the references of the previous one. */
+static void nest_cache_put(struct nest_cache_entry *r, const struct nest_cache_entry *what)
 {
     struct tree *before[2];
     for (int i = 0; i < 2; i++)
         if (what->tree[i]) tree_ref((struct tree *)(uintptr_t)what->tree[i]);
-    spinlock_lock(&r->latch);
+    spinlock_lock(&r->spin_lock);
     for (int i = 0; i < 2; i++) {
         before[i] = (struct tree *)(uintptr_t)r->tree[i];
         r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
         r->links[i] = what->links[i];
     }
     r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
-    spinlock_unlock(&r->latch);
+    spinlock_unlock(&r->spin_lock);
     for (int i = 0; i < 2; i++) tree_unref(before[i]);
 }
 
-void nests_forget(void)
+void typed_copy_nest_forget(void)
 {
-    for (int i = 0; i < 1 << RECALLED_BITS; i++) keep(&recalled[i], &(struct recalled){.n = 0});
+    for (int i = 0; i < 1 << NEST_CACHE_BITS; i++) nest_cache_put(&nest_cache[i], &(struct nest_cache_entry){.n = 0});
 }
 
-int nest_links(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
+int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
 {
-    struct recalled key = key_of(job), *r = place_of_key(&key);
-    int n = recall(r, &key, out);
+    struct nest_cache_entry key = nest_cache_key(job), *r = nest_cache_slot(&key);
+    int n = nest_cache_get(r, &key, out);
     for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
     if (n || !(n = make(job, out))) return n;
     key.n = n;
@@ -253,6 +254,6 @@ int nest_links(const struct typed_copy_job *job, struct stridec_link out[NEST_LI
         key.links[i] = out[i];
         key.links[i].from -= job->from.user, key.links[i].to -= job->to.user;
     }
-    keep(r, &key);
+    nest_cache_put(r, &key);
     return n;
 }

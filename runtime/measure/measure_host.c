@@ -168,7 +168,7 @@ bool tune_host(struct tune_table *t, bool quick, int rank)
         int64_t run = points[quick].run[i], first = i ? run : 1, offers;
         if (!thresholds(&c, run, points[quick].length, points[quick].lengths, &offers))
             return t->offers.rows = 0, false;
-        if (i == 0 || offers != tune_offers_least(&t->offers, run)) tune_offers_add(&t->offers, first, offers);
+        if (i == 0 || offers != tune_shm_least(&t->offers, run)) tune_shm_add(&t->offers, first, offers);
     }
     return true;
 }

@@ -102,7 +102,7 @@ static double exchange(struct rank_pair *l)
 }
 
 /* Returns the time with these settings, or of a whole message if p is NULL; negative on failure. */
-static double time_of(struct rank_pair *l, int64_t bytes, const struct tune_pipeline *p)
+static double time_of(struct rank_pair *l, int64_t bytes, const struct chunk_params *p)
 {
     struct reason why;
     l->whole = !p;
@@ -120,7 +120,7 @@ static double time_of(struct rank_pair *l, int64_t bytes, const struct tune_pipe
 }
 
 /* Sets *field to the best of the values. Returns false if none can be measured. */
-static bool choose(struct rank_pair *l, int64_t bytes, struct tune_pipeline *p, int64_t *field, const int64_t values[],
+static bool choose(struct rank_pair *l, int64_t bytes, struct chunk_params *p, int64_t *field, const int64_t values[],
                    int n)
 {
     double best = -1;
@@ -135,7 +135,7 @@ static bool choose(struct rank_pair *l, int64_t bytes, struct tune_pipeline *p, 
 }
 
 /* Returns the least length that gains by chunks; goes down from the longest until one does not. */
-static int64_t threshold(struct rank_pair *l, const struct tune_pipeline *p, int64_t longest)
+static int64_t threshold(struct rank_pair *l, const struct chunk_params *p, int64_t longest)
 {
     int64_t least = NEVER;
     for (int i = 0; i < LENGTH(lengths); i++) {
@@ -150,7 +150,7 @@ static int64_t threshold(struct rank_pair *l, const struct tune_pipeline *p, int
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
 {
     struct rank_pair l = {.device = d, .rank = rank, .other = 1 - rank};
-    struct tune_pipeline p = TUNE_PIPELINE_USUAL;
+    struct chunk_params p = CHUNK_SETTINGS_DEFAULT;
     int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
     int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);
     if (!pipeline_get()) return false;

@@ -22,7 +22,7 @@ static void show_grid(const struct tune_table *t, bool aware, bool same_node)
         for (int j = 0; j < points->sizes; j++) {
             struct tune_message m = {.aware = aware, .block = points->block[i], .bytes = points->bytes[j]};
             struct tune_verdict v = tune_judge(t, &m);
-            printf(" %9s", goes_direct(&v, &m, same_node) ? "zerocopy" : tune_way_name(v.way));
+            printf(" %9s", goes_direct(&v, &m, same_node) ? "zerocopy" : tune_transport_name(v.way));
         }
     }
     printf("\n");
@@ -42,10 +42,10 @@ static void show_peer(const struct tune_shown *s, const struct tune_message *m, 
     char why[TUNE_WHY_MAX];
     struct tune_verdict v = tune_judge(s->table, m);
     bool direct = goes_direct(&v, m, same_node);
-    if (!same_node || m->bytes < RNDV_MIN) v.direct_us = -1;   /* zero-copy does not apply */
+    if (!same_node || m->bytes < RNDV_MIN) v.zerocopy_us = -1;   /* zero-copy does not apply */
     tune_explain(&v, direct, s->table->borrowed ? "built-in figures" : s->file, why);
     printf("  %-12s %-16s %s: %s\n", same_node ? "on the node," : "elsewhere,",
-           m->aware ? "CUDA-aware MPI:" : "other MPI:", direct ? "zerocopy" : tune_way_name(v.way), why);
+           m->aware ? "CUDA-aware MPI:" : "other MPI:", direct ? "zerocopy" : tune_transport_name(v.way), why);
 }
 
 static void show_peers(const struct tune_shown *s, const struct layout *l, int64_t bytes, bool aware)

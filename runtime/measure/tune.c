@@ -197,15 +197,15 @@ static struct tune_table *table_to_change(const char *file)
         return NULL;
     }
     if (t && !any) {
-        tune_sign(t, NULL);
-        t->pipeline = TUNE_PIPELINE_USUAL, t->borrowed = true;
+        tune_set_origin(t, NULL);
+        t->pipeline = CHUNK_SETTINGS_DEFAULT, t->borrowed = true;
     }
     return t;
 }
 
 static int measure_host(const struct tune_request *want, int rank)
 {
-    struct tune_table own = {.pipeline = TUNE_PIPELINE_USUAL}, *t = rank ? &own : table_to_change(want->file);
+    struct tune_table own = {.pipeline = CHUNK_SETTINGS_DEFAULT}, *t = rank ? &own : table_to_change(want->file);
     if (!all_ready(t != NULL)) {
         if (rank == 0) free(t);
         return 1;
@@ -219,14 +219,14 @@ static int measure_host(const struct tune_request *want, int rank)
 
 static int measure(const struct tune_request *want, int rank, int ranks)
 {
-    struct tune_table t = {.pipeline = TUNE_PIPELINE_USUAL};
+    struct tune_table t = {.pipeline = CHUNK_SETTINGS_DEFAULT};
     if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
     if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
     if (!all_ready(rank || !try_file(want->file))) return 1;
     if (want->host) return measure_host(want, rank);
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
-    tune_sign(&t, d);
+    tune_set_origin(&t, d);
     int rc = measure_passes(&t, d, want->quick, rank);
     if (rank == 0 && rc == 0 && !want->no_kernels) rc = tune_kernels(&t, d, want->quick);
     if (!all_ready(rc == 0)) return say(rank, "a measurement failed");

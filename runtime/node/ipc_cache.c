@@ -90,7 +90,7 @@ static struct import *ipc_cache_new(const struct ipc_cache_key *key, const struc
         i->base = 0;
     }
     i->key = *key, i->start = s->start, i->span = s->span;
-    i->across = s->gpu != device_gpu(key->device);
+    i->across = s->gpu != device_gpu_id(key->device);
     return i;
 }
 

@@ -117,7 +117,7 @@ void ipc_export_to_mpi(const void *first, const struct allocation *around)
     } passed;
     struct handle *h, *next;
     bool known = false;
-    if (!a.span) device_around(first, &a);
+    if (!a.span) device_locate(first, &a);
     uint64_t id = a.id;
     if (!a.span || atomic_load_explicit(&last, memory_order_relaxed) == id || !node_own()) return;
     pthread_mutex_lock(&lock);
@@ -146,7 +146,7 @@ static bool probe_make(struct device *d, struct probe *p, uint32_t number)
     if (getrandom(f->probe[number].content, sizeof f->probe[number].content, 0) < 0 || device_enter(d)) return false;
     struct stream *s = stream_get(d);
     p->memory = mempool_get(d, BUFFER_DEVICE, sizeof f->probe[number].content);
-    bool made = s && p->memory && device_around((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
+    bool made = s && p->memory && device_locate((const void *)(uintptr_t)p->memory->address, &a) && a.span &&
                 driver_get()->cuIpcGetMemHandle(&f->probe[number].handle, p->memory->address) == CUDA_SUCCESS &&
                 driver_get()->cuMemcpyHtoDAsync(p->memory->address, f->probe[number].content,
                                                 sizeof f->probe[number].content, stream_use(s)) == CUDA_SUCCESS &&
@@ -176,7 +176,7 @@ static uint32_t probe_of(struct device *d)
  * buffer's. */
 #define LATELY 4
 static struct {
-    struct spinlock latch;
+    struct spinlock spin_lock;
     unsigned next;
     struct lately {
         struct device *device;
@@ -187,19 +187,19 @@ static struct {
 static bool share_recent(const struct device *d, struct ipc_export *e)
 {
     const struct lately *same = NULL;
-    spinlock_lock(&lately.latch);
+    spinlock_lock(&lately.spin_lock);
     for (const struct lately *l = lately.of; l < lately.of + LATELY && !same; l++)
         if (l->device == d && l->export.id == e->id && l->export.start == e->start) same = l;
     if (same) *e = same->export;
-    spinlock_unlock(&lately.latch);
+    spinlock_unlock(&lately.spin_lock);
     return same;
 }
 
 static void remember(struct device *d, const struct ipc_export *e)
 {
-    spinlock_lock(&lately.latch);
+    spinlock_lock(&lately.spin_lock);
     lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
-    spinlock_unlock(&lately.latch);
+    spinlock_unlock(&lately.spin_lock);
 }
 
 /* Gets the handle of e. Unless `first` is NULL, the first use sets *first to true and shares nothing. */
@@ -221,7 +221,7 @@ static bool share(struct device *d, struct ipc_export *e, bool *first)
 bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e)
 {
     struct allocation a;
-    device_around((const void *)(uintptr_t)address, &a);
+    device_locate((const void *)(uintptr_t)address, &a);
     export_set(e, &a);
     return ipc_export_holds(e, address, bytes) && share(d, e, NULL);
 }

@@ -13,7 +13,7 @@ struct ipc_export {
 };
 /* Sets *e to the allocation of d that holds [address, address + bytes). Returns false if CUDA IPC can't share it. */
 bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e);
-/* Returns true if CUDA IPC can share the allocation *a, as device_around returned it. Unless `first` is NULL, the first
+/* Returns true if CUDA IPC can share the allocation *a, as device_locate returned it. Unless `first` is NULL, the first
  * message of an allocation sets *first to true and gets false: making and opening a handle takes some 100 us. */
 bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first);
 /* Returns true if the allocation still exists; asks the driver once. */

@@ -1,6 +1,6 @@
 /* segment.c: the files of the ranks of a node. */
 #include "segment.h"
-#include "base/abi_check.h"
+#include "base/launcher.h"
 #include "base/backoff.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -111,7 +111,7 @@ bool node_may_write(int64_t bytes)
 static bool names(void)
 {
     char job[64];
-    if (!job_name(job, sizeof job)) return false;
+    if (!job_id_get(job, sizeof job)) return false;
     snprintf(prefix, sizeof prefix, FOLDER "stridec.%s.", job);
     return true;
 }
@@ -163,7 +163,7 @@ static bool own_make(int rank, bool armed)
     own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
     struct node_file *f = own.file;
     /* Without space in the folder a store would end the process, so all but the arena is allocated here. */
-    if (!f || !file_filled(own.fd, 0, (off_t)arena_at(world_size)) ||
+    if (!f || !file_allocate(own.fd, 0, (off_t)arena_at(world_size)) ||
         getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(made);
         return false;
@@ -214,7 +214,7 @@ enum node_domains node_start(void)
         return NODE_NOTHING;
     }
     peers[rank] = &own;
-    neighbors = launcher_neighbors(rank, world_size);
+    neighbors = launcher_local_size(rank, world_size);
     atomic_store(&there, true), atomic_store(&node_is_armed, device);
     return device ? NODE_DEVICE : NODE_HOST;
 }
@@ -443,7 +443,7 @@ uint64_t node_arena_alloc(uint64_t bytes)
     struct stat s;
     uint64_t at = (atomic_load(&f->arena) + 7) / 8 * 8;
     if (fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return 0;   /* truncated: no more writes */
-    if (bytes > ARENA_BYTES - at || !file_filled(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
+    if (bytes > ARENA_BYTES - at || !file_allocate(own.fd, (off_t)(arena_at(world_size) + at), (off_t)bytes)) return 0;
     atomic_store(&f->arena, at + bytes);
     return at;
 }

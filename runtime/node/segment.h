@@ -51,9 +51,9 @@ struct slot {
     uint64_t id;                /* the driver's number of the allocation, unique in the process */
     CUipcMemHandle handle;      /* of the allocation, for peers that don't know it yet */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
-    int64_t chunk;              /* bytes a chunk flag, BUFFER_MARKS before packed byte 0 (kernel.h); 0: no flags */
+    int64_t chunk;              /* bytes a chunk flag, BUFFER_FLAG_BYTES before packed byte 0 (kernel.h); 0: no flags */
     uint64_t mark;              /* value of a set chunk flag */
-    uint64_t gpu;               /* of the allocation (device_gpu) */
+    uint64_t gpu;               /* of the allocation (device_gpu_id) */
     _Atomic uint32_t flags_unread;   /* the receiver could not wait for chunk flags, and read in pieces */
     _Atomic int64_t bytes_read,
         turn;                   /* packed bytes in a block (shm_pool_offset): read so far; end of the reused part */
@@ -82,7 +82,7 @@ struct node_file {
     _Atomic uint32_t gone_count;   /* freed allocations so far that peers may have open; */
     _Atomic uint64_t gone[GONE_MAX];   /* the driver's numbers of the last ones */
     _Atomic uint32_t takes_short, short_msgs;   /* rts_short.h: the owner accepts them; under way to it */
-    _Atomic uint64_t gpu;       /* GPU where the owner last read messages (device_gpu); 0: none */
+    _Atomic uint64_t gpu;       /* GPU where the owner last read messages (device_gpu_id); 0: none */
     int32_t pid;
     uint64_t proof;             /* address of a copy of the cookie in the owner's memory */
     _Atomic uint32_t asked;     /* requests so far (node_access_asked) */

@@ -45,7 +45,7 @@ static char *make(void)
     file = file_make(name, &why);
     if (file < 0) return NULL;
     void *at = NULL;
-    if (!ftruncate(file, (off_t)SHM_POOL_BYTES) && !fcntl(file, F_SETLK, &l) && file_filled(file, 0, HEAD))
+    if (!ftruncate(file, (off_t)SHM_POOL_BYTES) && !fcntl(file, F_SETLK, &l) && file_allocate(file, 0, HEAD))
         at = sigbus_guard_map(file, SHM_POOL_BYTES, PROT_READ | PROT_WRITE, 0, &lost);
     if (!at) return unlink(name), NULL;
     struct node_file *head = at;
@@ -93,7 +93,7 @@ uint64_t shm_pool_take(int64_t bytes)
     block = first[c];
     if (block) {
         memcpy(&first[c], blocks + block, sizeof block);
-    } else if (size <= SHM_POOL_BYTES - used && is_whole() && file_filled(file, (off_t)used, (off_t)size)) {
+    } else if (size <= SHM_POOL_BYTES - used && is_whole() && file_allocate(file, (off_t)used, (off_t)size)) {
         block = used;
         used += size;
     }

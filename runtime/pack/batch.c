@@ -29,7 +29,7 @@ static int wait_streams(struct batch *b)
     for (int i = 0; i < b->devices; i++) {
         struct device *d = b->of[i].device;
         struct stream *s = b->of[i].stream;
-        bool told = stream_told(d, s);
+        bool told = stream_spin_done(d, s);
         if (!told && device_enter(d)) {
             rc = -1;
             continue;
@@ -95,7 +95,7 @@ static int copy(struct typed_buffer *p, struct stream *s, enum kernel_direction 
 /* Moves the n batchable buffers of the list by one list of typed copies. */
 static int join(struct batch *b, struct device *d, struct stream *s, struct typed_buffer *list, int n)
 {
-    struct typed_copy_job *jobs = freelist_get(SPARE_LIST, (size_t)n * sizeof *jobs);
+    struct typed_copy_job *jobs = freelist_get(FREELIST_ARRAY, (size_t)n * sizeof *jobs);
     int rc = jobs ? 0 : -1, at = 0;
     for (struct typed_buffer *p = list; p && !rc; p = p->next) {
         rc = copy(p, s, KERNEL_UNPACK);
@@ -103,7 +103,7 @@ static int join(struct batch *b, struct device *d, struct stream *s, struct type
     }
     if (!rc) rc = typed_copy_move(&b->links, d, s, jobs, n, &list->launches);
     for (struct typed_buffer *p = list; p && !rc; p = p->next) rc = copy(p, s, KERNEL_PACK);
-    freelist_put(SPARE_LIST, jobs);
+    freelist_put(FREELIST_ARRAY, jobs);
     return rc;
 }
 

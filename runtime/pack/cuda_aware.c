@@ -1,5 +1,6 @@
 /* cuda_aware.c: finds out if the MPI takes device memory, and answers applications that ask. */
 #include "base/abi_check.h"
+#include "base/mpi_abi.h"
 #include "base/activity.h"
 #include "base/env.h"
 #include "device/host_range.h"
@@ -16,7 +17,7 @@ enum { CUDA = 0 };   /* MPIX_GPU_SUPPORT_CUDA */
 
 #define STANDS_FOR(function) EXPORT __attribute__((alias(#function)))
 STANDS_FOR(cuda_taken) query MPIX_Query_cuda_support;
-#ifndef OPEN_MPI
+#if HAS_GPU_QUERY
 STANDS_FOR(gpu_taken) query_gpu MPIX_GPU_query_support;
 #endif
 EXPORT query stridec_mpi_cuda_aware;   /* the MPI alone: for tests and benchmarks */
@@ -46,7 +47,7 @@ bool mpi_cuda_aware(void)
     if (!k) {
         k = ask_aware() ? 2 : 1;
         atomic_store_explicit(&known, k, memory_order_relaxed);
-        atomic_store_explicit(&host_passes, k == 2 && !node_zerocopy(), memory_order_relaxed);
+        atomic_store_explicit(&host_contig_passes, k == 2 && !node_zerocopy(), memory_order_relaxed);
     }
     return k == 2;
 }
@@ -63,7 +64,7 @@ static bool taken_here(void)
     if (!node_has_gpus()) return false;
     if (atomic_load(&interpose_active)) return true;
     PMPI_Initialized(&initialized);
-    return !initialized && !env_get()->disable && which_mpi_fits();
+    return !initialized && !env_get()->disable && abi_check_ok();
 }
 
 static int cuda_taken(void)

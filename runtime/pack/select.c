@@ -9,7 +9,7 @@
 #include "tune/table_origin.h"
 
 /* ORDER TUNE_WAY */
-static const struct transport *const transports[TUNE_WAYS] = {
+static const struct transport *const transports[TUNE_TRANSPORTS] = {
     &transport_device, &transport_oneshot, &transport_staged,
 };
 
@@ -20,7 +20,7 @@ static bool table_is_foreign(void)
     struct reason why;
     const char *file;
     const struct tune_table *table = table_active(&file);
-    struct device *d = table_is_read() ? device_first() : NULL;
+    struct device *d = table_from_file() ? device_first() : NULL;
     if (!d || !tune_other_machine(table, d->name, &why)) return false;
     log_once(LOG_WARN, "table machine", "%s %s: run `stridec tune` again", file, why.text);
     return !table->borrowed;
@@ -31,7 +31,7 @@ static void check_aware(bool aware)
 {
     const char *file;
     const struct tune_table *table = table_active(&file);
-    if (aware && table_is_read() && !table->grid[TUNE_MESSAGE_DEVICE].blocks)
+    if (aware && table_from_file() && !table->grid[TUNE_MESSAGE_DEVICE].blocks)
         log_once(LOG_WARN, "table aware", "%s has no figures of messages from device memory, which this MPI takes: run "
                                           "`stridec tune` again", file);
 }
@@ -97,7 +97,7 @@ static bool is_forced(bool direct)
 void select_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])
 {
     const char *file;
-    bool own = !table_active(&file)->borrowed && table_is_read();
+    bool own = !table_active(&file)->borrowed && table_from_file();
     struct tune_verdict v = judge(l, count, bytes, mpi_cuda_aware());
     if (is_forced(direct)) snprintf(why, TUNE_WHY_MAX, "by STRIDEC_TRANSPORT");
     else tune_explain(&v, direct, own ? file : "built-in figures", why);

@@ -30,7 +30,7 @@ static int pack(struct typed_buffer *p, struct stream *s)
                                                stream_use(s))
               && !stream_wait(p->device, s)
               && PMPI_Pack(shadow - first, (int)p->count, p->datatype, p->address, (int)p->bytes, &position,
-                           world_self()) == MPI_SUCCESS;
+                           self_comm_get()) == MPI_SUCCESS;
     p->launches++;
     free(shadow);
     return ok ? 0 : -1;
@@ -41,7 +41,7 @@ static bool receive_over(struct typed_buffer *p, char *shadow, int64_t first, in
 {
     MPI_Comm self;
     memset(shadow, fill, (size_t)span);
-    if (PMPI_Comm_dup(world_self(), &self) != MPI_SUCCESS) return false;
+    if (PMPI_Comm_dup(self_comm_get(), &self) != MPI_SUCCESS) return false;
     int rc = PMPI_Sendrecv(p->address, (int)bytes, MPI_PACKED, 0, 0, shadow - first, (int)p->count, p->datatype, 0, 0,
                            self, MPI_STATUS_IGNORE);
     PMPI_Comm_free(&self);

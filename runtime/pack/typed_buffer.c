@@ -34,7 +34,7 @@ static bool acquire_buffers(struct typed_buffer *p, MPI_Datatype datatype)
 static int typed_buffer_make(struct typed_buffer **out, const struct typed_buffer *what, MPI_Datatype datatype,
                              MPI_Comm comm)
 {
-    struct typed_buffer *p = freelist_get(SPARE_PARCEL, sizeof *p);
+    struct typed_buffer *p = freelist_get(FREELIST_TYPED_BUFFER, sizeof *p);
     if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
     *p = *what;
     layout_ref(p->layout);
@@ -56,7 +56,7 @@ int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatyp
 
 struct typed_buffer *typed_buffer_new(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
-    struct typed_buffer *p = freelist_get(SPARE_PARCEL, sizeof *p);
+    struct typed_buffer *p = freelist_get(FREELIST_TYPED_BUFFER, sizeof *p);
     if (!p) return NULL;
     *p = typed_buffer_on(l, d, buf, count);
     layout_ref(l);
@@ -156,7 +156,7 @@ void typed_buffer_close(struct typed_buffer *p)
     mempool_put(p->wire), mempool_put(p->stage), bounce_put(p->block);
     if (p->datatype != MPI_DATATYPE_NULL) PMPI_Type_free(&p->datatype);
     layout_unref(p->layout);
-    freelist_put(SPARE_PARCEL, p);
+    freelist_put(FREELIST_TYPED_BUFFER, p);
 }
 
 /* Packs (bytes < 0) or unpacks on an own stream and waits. */

@@ -72,7 +72,7 @@ int typed_buffer_move_marked(struct typed_buffer *p, struct device *d, struct st
 {
     int launches = 0;
     struct kernel_job job = job_of(p, direction, packed, 0, bytes);
-    int rc = kernel_move_marked(p->layout->kernel, d, s, &job, marks, late, &launches);
+    int rc = kernel_move_flagged(p->layout->kernel, d, s, &job, marks, late, &launches);
     p->launches += launches;
     return rc;
 }

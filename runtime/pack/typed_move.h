@@ -38,7 +38,7 @@ int typed_buffer_move(struct typed_buffer *p, struct stream *s, enum kernel_dire
 /* Enqueues it for packed bytes [begin, end), `begin` being at `packed`. d is entered and owns their typed bytes. */
 int typed_buffer_move_range(struct typed_buffer *p, struct device *d, struct stream *s, enum kernel_direction direction,
                             uint64_t packed, int64_t begin, int64_t end);
-/* Enqueues kernel_move_marked for the first `bytes`. Returns 0, -1, or 1 if the kernel can't set chunk flags. */
+/* Enqueues kernel_move_flagged for the first `bytes`. Returns 0, -1, or 1 if the kernel can't set chunk flags. */
 int typed_buffer_move_marked(struct typed_buffer *p, struct device *d, struct stream *s,
                              enum kernel_direction direction, uint64_t packed, int64_t bytes, const struct marks *marks,
                              uint32_t *late);

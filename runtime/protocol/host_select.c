@@ -138,7 +138,7 @@ static const char *left_reason(const struct message *m)
 
 void host_left(const struct message *m)
 {
-    if (env_get()->stats) stats_left(m->layout->stats, left_reason(m), layout_bytes(m->layout, m->count));
+    if (env_get()->stats) stats_add_passed(m->layout->stats, left_reason(m), layout_bytes(m->layout, m->count));
 }
 
 struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count)
@@ -160,17 +160,17 @@ struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count
     return p;
 }
 
-/* Where turns with the MPI's engine show that it pays (host_pack_saves); what they have settled is not asked again. */
+/* Where turns with the MPI's engine show that it pays (host_pack_saved_ns); what they have settled is not asked again. */
 static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_packs_short(datatype, count);
-    int ready = usable(l, buf, count, datatype, comm) ? host_pack_comes(l) : 0;
+    int ready = usable(l, buf, count, datatype, comm) ? host_pack_code_state(l) : 0;
     if (ready < 0) filter_raise_short(datatype, INT64_MAX);
     struct typed_buffer *p = ready == 1 ? host_block(l, buf, count) : NULL;
-    int64_t saved = p ? host_pack_saves(l, datatype, count, buf, p->address, comm) : 0;
+    int64_t saved = p ? host_pack_saved_ns(l, datatype, count, buf, p->address, comm) : 0;
     int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
     if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
-    if (p && saved >= least) host_pack_trust(l, p->bytes);
+    if (p && saved >= least) host_pack_set_fast(l, p->bytes);
     if (!p || saved >= least) return p;
     if (saved != INT64_MIN) filter_raise_short(datatype, 2 * count);
     typed_buffer_close(p);
@@ -192,7 +192,7 @@ void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, v
 
 void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
 {
-    if (bytes <= 0 || !host_pack_trusts(l, count)) {
+    if (bytes <= 0 || !host_pack_fast_bytes(l, count)) {
         unpack(l, count, buf, packed, bytes > 0 ? bytes : 0);
     } else {
         host_pack_run(l, KERNEL_UNPACK, buf, count, packed, bytes);

@@ -37,7 +37,7 @@ static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Data
 {
     bool may = buf && peer != MPI_PROC_NULL && filter_may_be_short(t, count) && driver_absent();
     struct layout *l = may ? layout_of(t) : NULL;
-    *bytes = l ? host_pack_trusts(l, count) : 0;
+    *bytes = l ? host_pack_fast_bytes(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }
 /* The same of one that is to be received packed though none is sent so: it is too short for a payload that is

@@ -22,7 +22,7 @@ const struct pipeline *pipeline_get(void)
     return atomic_load_explicit(&agreed, memory_order_acquire) ? &own : NULL;
 }
 
-void pipeline_try(const struct tune_pipeline *p)
+void pipeline_try(const struct chunk_params *p)
 {
     own.settings = *p;
 }
@@ -84,7 +84,7 @@ static int tag_count(void)
 static bool settle(void)
 {
     own.settings = table_active(NULL)->pipeline;
-    if (env_get()->chunks) tune_pipeline_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
+    if (env_get()->chunks) chunk_settings_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
     if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
     own.tags = tag_count();
     return !world_rank_start();

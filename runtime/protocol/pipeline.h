@@ -17,12 +17,12 @@ struct pipeline {
     MPI_Comm comm;                  /* of the chunks: MPI_COMM_WORLD's ranks */
     int rank, size;
     int tags;                       /* tags go from 0 to one less */
-    struct tune_pipeline settings;
+    struct chunk_params settings;
 };
 /* NULL where the ranks have not agreed. */
 const struct pipeline *pipeline_get(void);
 /* From now on by these settings (`stridec tune`); not while messages are under way. */
-void pipeline_try(const struct tune_pipeline *p);
+void pipeline_try(const struct chunk_params *p);
 /* The rank of comm in the pipeline; -1 where none, or none such. */
 int pipeline_peer(MPI_Comm comm, int rank);
 /* Makes d, and tells such from other messages. */

@@ -187,7 +187,7 @@ static int feed(struct pipeline_send *o, struct stream *s[], int depth, int firs
 int pipeline_send_feed(struct pipeline_send *o)
 {
     struct device *d = o->parcel->device;
-    struct stream *s[PIPELINE_DEPTH_MOST];
+    struct stream *s[CHUNK_DEPTH_MAX];
     int64_t begun = typed_buffer_clock();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
     if (!device_enter(d)) {
@@ -231,7 +231,7 @@ void pipeline_send_leave(struct pipeline_send *o)
     left = o;
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&left_count, 1);
-    atomic_fetch_add(&request_orphans, 1);
+    atomic_fetch_add(&request_freed, 1);
 }
 
 void pipeline_send_end(struct pipeline_send *o)
@@ -267,7 +267,7 @@ void pipeline_send_poll(void)
     for (struct pipeline_send *o = harvest(), *next; o; o = next) {
         next = o->next;
         atomic_fetch_sub(&left_count, 1);
-        atomic_fetch_sub(&request_orphans, 1);
+        atomic_fetch_sub(&request_freed, 1);
         pipeline_send_put(o);
     }
 }

@@ -43,7 +43,7 @@ static int64_t marked_most(int64_t block)
 static bool takes_turns(const struct rndv_send *o)
 {
     return o->peer->self ||
-           atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu(o->parcel->device);
+           atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu_id(o->parcel->device);
 }
 
 static bool goes_in_step(const struct rndv_send *o)
@@ -67,7 +67,7 @@ static void hunger(struct rndv_send *o, bool in_step)
     struct ipc_export e;
     if (device_enter(p->device)) return;
     int64_t chunk = goes_in_step(o) ? typed_buffer_chunk(p) : 0;
-    if (chunk || !in_step) p->wire = mempool_get(p->device, chunk ? BUFFER_MARKED : BUFFER_DEVICE, (size_t)p->bytes);
+    if (chunk || !in_step) p->wire = mempool_get(p->device, chunk ? BUFFER_FLAGGED : BUFFER_DEVICE, (size_t)p->bytes);
     o->hungry = p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e);
     if (o->hungry) {
         rndv_send_describe(o, &e, p->wire->address, 0);
@@ -96,7 +96,7 @@ static int feed_marked(struct rndv_send *o, struct stream *s)
 {
     struct typed_buffer *p = o->parcel;
     uint64_t to = p->wire->address;
-    struct marks marks = {to - BUFFER_MARKS, o->slot->mark, o->slot->chunk};
+    struct marks marks = {to - BUFFER_FLAG_BYTES, o->slot->mark, o->slot->chunk};
     int rc = marks.chunk ? typed_buffer_move_marked(p, p->device, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
     return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }

@@ -72,7 +72,7 @@ int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *p
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
     __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
-    struct pull *pull = d->bytes <= p->bytes ? freelist_get(SPARE_PULL, sizeof *pull) : NULL;
+    struct pull *pull = d->bytes <= p->bytes ? freelist_get(FREELIST_RNDV_RECV, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {
         if (!s) rndv_file_recall(peer->rank, d->slot);
@@ -150,9 +150,9 @@ static bool flows(const struct pull *p)
 static int follow_marks(struct pull *p, struct stream *s, const struct typed_copy_job *job)
 {
     struct peer *peer = node_world_peer(p->peer->rank);
-    struct marks marks = {job->from.user - BUFFER_MARKS, p->slot->mark, p->slot->chunk};
+    struct marks marks = {job->from.user - BUFFER_FLAG_BYTES, p->slot->mark, p->slot->chunk};
     uint32_t late = 0;
-    if (!marks.chunk || p->slot->gpu == device_gpu(p->device)) return 1;
+    if (!marks.chunk || p->slot->gpu == device_gpu_id(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (node_skip_next(&peer->behind)) return 1;
     int moved =
@@ -215,7 +215,7 @@ static void meanwhile(struct rndv_recvs *ps)
 /* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
 static void run_on(struct rndv_recvs *ps, struct device *d)
 {
-    struct typed_copy_job few[FEW], *jobs = ps->n <= FEW ? few : freelist_get(SPARE_LIST, (size_t)ps->n * sizeof *jobs);
+    struct typed_copy_job few[FEW], *jobs = ps->n <= FEW ? few : freelist_get(FREELIST_ARRAY, (size_t)ps->n * sizeof *jobs);
     struct stream *s = jobs ? stream_get(d) : NULL;
     struct typed_copy_batch batch = {0};
     struct opened last = {0};
@@ -233,7 +233,7 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
     if (s && stream_wait(d, s)) moved = false;
     typed_copy_end(&batch);
     if (s) stream_put(d, s);
-    if (jobs != few) freelist_put(SPARE_LIST, jobs);
+    if (jobs != few) freelist_put(FREELIST_ARRAY, jobs);
     for (struct pull *p = ps->first; p; p = p->next) {
         if (p->device != d || !p->done) continue;
         p->done = moved;
@@ -245,7 +245,7 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
 static void take_turn(void)
 {
     rndv_send_serve();
-    world_progress(MPI_COMM_WORLD);
+    comm_progress(MPI_COMM_WORLD);
 }
 
 /* Packed bytes on the host into a parcel's buffer, wherever that is. */
@@ -312,7 +312,7 @@ static void begin(struct pull *p)
     p->begun = typed_buffer_clock();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->parcel->device ? p->parcel->device : device_default();
-    node_set_gpu(p->device ? device_gpu(p->device) : 0);
+    node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
 }
 
 /* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
@@ -353,7 +353,7 @@ int rndv_recvs_run(struct rndv_recvs *ps)
     for (struct pull *p = ps->first, *next; p; p = next) {
         next = p->next;
         if (p->taken && p->slot) tell(p->slot, SLOT_DONE);
-        freelist_put(SPARE_PULL, p);
+        freelist_put(FREELIST_RNDV_RECV, p);
     }
     /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */
     if (pipeline_recvs_end(ps->inflows)) rc = -1;

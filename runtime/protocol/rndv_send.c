@@ -17,9 +17,9 @@
  * receiver has not begun by then, that time counts from the start of each of the next LATE sends to it. */
 #define PATIENCE_NS 200000
 #define LATE 64
-#define SPINS_A_LOOK 64
+#define SPINS_PER_LOOK 64
 #define SPINS_PER_CHECK 4096
-#define SPINS_A_PROGRESS 256
+#define SPINS_PER_PROGRESS 256
 static struct rndv_send *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,7 +32,7 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start)
-        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu(p->device);
+        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(p->device);
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
@@ -203,7 +203,7 @@ static void leave(struct rndv_send *o)
     left = o;
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&left_count, 1);
-    atomic_fetch_add(&request_orphans, 1);
+    atomic_fetch_add(&request_freed, 1);
 }
 
 /* False where the peer's process has ended, or can't be told any more. */
@@ -230,10 +230,10 @@ int rndv_send_end(struct rndv_send *o)
 {
     if (o->hungry && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
-        if (spins % SPINS_A_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
+        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
         if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
         if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return leave(o), -1;
-        if (o->stays && spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
+        if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
         backoff(spins);
     }
     finished(o);
@@ -243,7 +243,7 @@ int rndv_send_end(struct rndv_send *o)
 int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
     for (unsigned spins = 1; !answered(o); spins++) {
-        if (spins % SPINS_A_PROGRESS == 0) world_progress(comm);
+        if (spins % SPINS_PER_PROGRESS == 0) comm_progress(comm);
         if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return leave(o), -1;
         backoff(spins);
     }
@@ -276,7 +276,7 @@ void rndv_send_poll(void)
     for (struct rndv_send *o = harvest(), *next; o; o = next) {
         next = o->next;
         atomic_fetch_sub(&left_count, 1);
-        atomic_fetch_sub(&request_orphans, 1);
+        atomic_fetch_sub(&request_freed, 1);
         finished(o);
     }
 }
@@ -289,7 +289,7 @@ static bool in_vain(const struct peer *p)
 
 void rndv_send_linger(struct rndv_send *o, unsigned spins)
 {
-    if (spins % SPINS_A_PROGRESS == 0) world_progress(MPI_COMM_WORLD);
+    if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
     if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
     backoff(spins);
 }

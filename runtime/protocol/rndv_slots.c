@@ -15,11 +15,11 @@ static struct pool_buffer *slabs;   /* of the latter */
 static struct rndv_send *of_slot[SLOTS];   /* NULL: free */
 static atomic_int hint;                /* the next slot that is likely to be free */
 static int taken, promised;            /* slots; those promised and not taken are among the free ones */
-static struct spinlock latch;
+static struct spinlock spin_lock;
 
 bool rndv_send_slot(struct rndv_send *o)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     bool kept = o->promise && *o->promise, may = kept || taken + promised < SLOTS;
     int first = atomic_load_explicit(&hint, memory_order_relaxed);
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
@@ -31,7 +31,7 @@ bool rndv_send_slot(struct rndv_send *o)
         taken++, promised -= kept;
         if (kept) *o->promise = false;
     }
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);   /* a file that was cut shows here */
     return o->slot && !node_lost();
 }
@@ -46,34 +46,34 @@ void rndv_send_next_near(void)
 
 bool rndv_send_promise(bool *promise)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     bool free = taken + promised < SLOTS;
     promised += free, *promise = free;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     return free;
 }
 
 void rndv_send_break_promise(bool *promise)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     promised -= *promise, *promise = false;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
 }
 
 void rndv_send_stays(struct rndv_send *o)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     if (o->promise && taken + promised < SLOTS) promised++, *o->promise = true;
     o->promise = NULL;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
 }
 
 static struct rndv_send *take_spare(bool pinned)
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     struct rndv_send *o = spare[pinned];
     if (o) spare[pinned] = o->next;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct rndv_send, pinned));
     memset(&o->descriptor, 0, RTS_TOLD);
@@ -91,13 +91,13 @@ static struct rndv_send *cut_slab(struct pool_buffer *slab)
 {
     struct rndv_send *o = slab->host;
     memset(o, 0, SLAB * sizeof *o);
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     slab->next = slabs, slabs = slab;
     for (int i = 0; i < SLAB; i++) {
         o[i].pinned = true;
         if (i) o[i].next = spare[true], spare[true] = &o[i];
     }
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     return o;
 }
 
@@ -119,7 +119,7 @@ void rndv_send_withdraw(struct rndv_send *o)
     typed_buffer_close(o->parcel);
     if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
     if (o->room) shm_pool_put(o->room, o->descriptor.bytes);
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
@@ -128,14 +128,14 @@ void rndv_send_withdraw(struct rndv_send *o)
     }
     o->next = spare[o->pinned];
     spare[o->pinned] = o;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
 }
 
 struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *))
 {
-    spinlock_lock(&latch);
+    spinlock_lock(&spin_lock);
     struct rndv_send *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
-    spinlock_unlock(&latch);
+    spinlock_unlock(&spin_lock);
     return o;
 }
 

@@ -23,7 +23,7 @@ void rts_short_refuse(void)
     if (rts_least() > least) return;
     atomic_store(&node_own()->takes_short, 0);
     if (!atomic_load(&node_own()->short_msgs) && atomic_compare_exchange_strong(&rts_least_now, &least, RNDV_MIN))
-        atomic_compare_exchange_strong(&rts_look, &look, RNDV_MIN);
+        atomic_compare_exchange_strong(&rts_check_least, &look, RNDV_MIN);
 }
 
 void rts_short_taken(void)

@@ -10,7 +10,7 @@
 #define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it; */
 #define PIECE_SHORT ((int64_t)8 << 10)    /* where there would be no more than that, and the receiver is told first */
 #define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
-#define SPINS_A_LOOK 64
+#define SPINS_PER_LOOK 64
 
 /* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it
  * then. */
@@ -20,7 +20,7 @@ static bool eaten_past(const struct slot *s, int64_t past)
     for (unsigned spins = 0; (bytes_read = atomic_load_explicit(&s->bytes_read, memory_order_acquire)) < past; spins++) {
         if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
         if (bytes_read != last) last = bytes_read, since = stats_now();
-        else if (spins % SPINS_A_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
+        else if (spins % SPINS_PER_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
         backoff(spins);
     }
     return true;

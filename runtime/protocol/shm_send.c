@@ -21,9 +21,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 int64_t shm_send_least_of(const struct layout *l)
 {
     const struct tune_table *t = table_active(NULL);
-    const struct tune_offers *rows = t && t->offers.rows ? &t->offers : &tune_offers_usual;
+    const struct tune_shm *rows = t && t->offers.rows ? &t->offers : tune_shm_default;
     if (env_get()->transport == ENV_ZEROCOPY) return SHM_SEND_LEAST;
-    int64_t least = tune_offers_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
+    int64_t least = tune_shm_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
     return least > SHM_SEND_LEAST ? least : SHM_SEND_LEAST;
 }
 

@@ -23,7 +23,7 @@ void completion_set_room(struct completion_set *f, int count, MPI_Status *status
     size_t n = count > 0 ? (size_t)count : 0, own = statuses == MPI_STATUSES_IGNORE ? n : 0;
     size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
     size_t list = (n * each + _Alignof(MPI_Status) - 1) / _Alignof(MPI_Status) * _Alignof(MPI_Status);
-    f->block = n > FEW ? freelist_get(SPARE_LIST, list + own * sizeof(MPI_Status)) : NULL;
+    f->block = n > FEW ? freelist_get(FREELIST_ARRAY, list + own * sizeof(MPI_Status)) : NULL;
     if (n > FEW && !f->block) f->block = emergency_list(list + own * sizeof(MPI_Status));
     if (n > FEW && !f->block) log_fatal("no memory to look for the records of %d requests", count);
     f->records = !record_threads() ? NULL : f->block ? f->block : f->few.records;
@@ -35,7 +35,7 @@ void completion_set_room(struct completion_set *f, int count, MPI_Status *status
 void completion_set_leave(struct completion_set *f)
 {
     if (f->block == emergency) atomic_flag_clear(&emergency_taken);
-    else freelist_put(SPARE_LIST, f->block);
+    else freelist_put(FREELIST_ARRAY, f->block);
 }
 
 void completion_set_close(struct completion_set *f)

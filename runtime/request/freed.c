@@ -44,7 +44,7 @@ bool record_orphan(struct record *r)
     pthread_mutex_lock(&lock);
     push(record_brings(r) ? &receives : &sends, r);
     pthread_mutex_unlock(&lock);
-    atomic_fetch_add(&request_orphans, 1);
+    atomic_fetch_add(&request_freed, 1);
     return true;
 }
 
@@ -59,7 +59,7 @@ static void collect(struct queue *q, int most, struct completion *done)
             push(q, r);
             continue;
         }
-        atomic_fetch_sub(&request_orphans, 1);
+        atomic_fetch_sub(&request_freed, 1);
         completion_add(done, r, &status, rc);
     }
 }
@@ -75,7 +75,7 @@ static void collect_orphans(struct completion *done)
 void record_poll(void)
 {
     static _Thread_local bool polling;
-    if (!atomic_load(&request_orphans) || polling) return;
+    if (!atomic_load(&request_freed) || polling) return;
     polling = true;
     rndv_send_poll(), pipeline_send_poll();
     struct completion c = {0};

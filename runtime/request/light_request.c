@@ -54,7 +54,7 @@ static bool add(MPI_Request request, const struct light_request *w)
             continue;
         p->watch[i] = *w;
         atomic_store_explicit(&p->request[i], request, memory_order_release);
-        atomic_fetch_add_explicit(&request_watches, 1, memory_order_release);
+        atomic_fetch_add_explicit(&request_light, 1, memory_order_release);
         return true;
     }
     return false;
@@ -85,7 +85,7 @@ bool light_request_take(MPI_Request request, struct light_request *w)
         if (!claim(&p->request[i], request)) continue;
         *w = p->watch[i];
         atomic_store_explicit(&p->request[i], EMPTY, memory_order_release);
-        atomic_fetch_sub_explicit(&request_watches, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&request_light, 1, memory_order_release);
         return true;
     }
     return false;

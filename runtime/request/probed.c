@@ -129,7 +129,7 @@ static void drop(struct entry **link, struct probed_at *at)
     if (!*link) last = link;
     e->next = leaving;
     leaving = e;
-    if (atomic_fetch_sub(&rts_aside, 1) == 1 && !receive_gate_on()) atomic_store(&rts_look, rts_least());
+    if (atomic_fetch_sub(&probed_count, 1) == 1 && !receive_gate_on()) atomic_store(&rts_check_least, rts_least());
     spinlock_count(&request_records, -1);
 }
 
@@ -197,8 +197,8 @@ static void append(struct entry *e)
 {
     *last = e;
     last = &e->next;
-    atomic_fetch_add(&rts_aside, 1), spinlock_count(&request_records, 1);   /* any start is looked at, */
-    atomic_store(&rts_look, 0);   /* and any receive */
+    atomic_fetch_add(&probed_count, 1), spinlock_count(&request_records, 1);   /* any start is looked at, */
+    atomic_store(&rts_check_least, 0);   /* and any receive */
 }
 
 /* With a gap amid a long one, as an offer to oneself has it: the receive may be too short (shm_send.c). */
@@ -325,9 +325,9 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
     if (e) return show(e, status), MPI_SUCCESS;
     int rc = probe_sure(source, tag, comm, flag, status);
     if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
-    atomic_fetch_add(&rts_aside, 1);   /* before the gates are looked at */
+    atomic_fetch_add(&probed_count, 1);   /* before the gates are looked at */
     rc = take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
-    atomic_fetch_sub(&rts_aside, 1);
+    atomic_fetch_sub(&probed_count, 1);
     return rc;
 }
 

@@ -13,23 +13,23 @@
 atomic_int request_offers;
 static atomic_int deferrals;
 static struct record *records;
-static struct spinlock latch;
+static struct spinlock spin_lock;
 /* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
 void record_begin(bool multiple)
 {
-    spinlock_calls |= multiple;
+    spinlock_needed |= multiple;
 }
 
 bool record_threads(void)
 {
-    return spinlock_calls;
+    return spinlock_needed;
 }
 
 struct record *record_new(struct record what)
 {
-    struct record *r = freelist_get(SPARE_RECORD, sizeof *r);
+    struct record *r = freelist_get(FREELIST_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
     *r = what;
     spinlock_count(r->dormant ? &request_dormant : &request_records, 1);
@@ -43,7 +43,7 @@ void record_free(struct record *r)
     if (record_steps(r)) spinlock_count(&deferrals, -1);
     if (r->ops) r->ops->free(r->of);
     spinlock_count(r->dormant ? &request_dormant : &request_records, -1);
-    freelist_put(SPARE_RECORD, r);
+    freelist_put(FREELIST_RECORD, r);
 }
 
 /*
@@ -52,17 +52,17 @@ void record_free(struct record *r)
 
 void record_keep(struct record *r)
 {
-    spinlock_enter(&latch);
+    spinlock_enter(&spin_lock);
     if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
-    spinlock_leave(&latch);
+    spinlock_leave(&spin_lock);
 }
 
 /* A record of a receive that was only watched. */
 static struct record *watched(MPI_Request request)
 {
     struct light_request w;
-    if (!atomic_load_explicit(&request_watches, memory_order_acquire) || !light_request_take(request, &w)) return NULL;
+    if (!atomic_load_explicit(&request_light, memory_order_acquire) || !light_request_take(request, &w)) return NULL;
     return light_request_record(request, &w);
 }
 
@@ -70,24 +70,24 @@ struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
-    spinlock_enter(&latch);
+    spinlock_enter(&spin_lock);
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
-    spinlock_leave(&latch);
+    spinlock_leave(&spin_lock);
     return r ? r : watched(request);
 }
 
 static struct record *take_all(const struct records_walk *w, const void *arg)
 {
     struct record *taken = NULL, *r, *next;
-    spinlock_enter(&latch);
+    spinlock_enter(&spin_lock);
     HASH_ITER(hh, records, r, next) {
         if (r->seen || r->ops != w->ops || !w->is(r->of, arg)) continue;
         HASH_DEL(records, r);
         r->next = taken;
         taken = r;
     }
-    spinlock_leave(&latch);
+    spinlock_leave(&spin_lock);
     return taken;
 }
 
@@ -111,7 +111,7 @@ void record_finish(void)
     orphans_finish();
     rndv_send_finish();
     if (records) HASH_DEL(records, &anchor);
-    freelist_drop(), bounces_drop();
+    freelist_drop(), bounce_drop_all();
 }
 
 /*

@@ -8,10 +8,10 @@
 
 static struct tune_table *table;
 static const char *table_file;   /* NULL: built-in */
-/* Serves where there is no memory for a table: without figures, messages go by the host. */
-static struct tune_table bare;
+/* Used if there is no memory for a table. Without figures messages are staged through the host. */
+static struct tune_table empty_table;
 
-static void check_versions(void)
+static void warn_if_other_version(void)
 {
     struct reason why;
     if (tune_other_mpi(table, &why)) log_write(LOG_WARN, "%s %s: run `stridec tune` again", table_file, why.text);
@@ -27,17 +27,17 @@ void table_start(void)
         if (table) table_file = e->tune;
         else log_write(LOG_WARN, "%s; using the built-in figures", why.text);
     }
-    if (table_file) check_versions();
+    if (table_file) warn_if_other_version();
     if (!table) table = tune_parse(tune_builtin, "built-in", &why);
     if (table) return;
-    bare.host_least = TUNE_HOST_LEAST, bare.pipeline = TUNE_PIPELINE_USUAL;
-    table = &bare;
+    empty_table.host_least = TUNE_HOST_LEAST, empty_table.pipeline = CHUNK_SETTINGS_DEFAULT;
+    table = &empty_table;
     log_write(LOG_WARN, "%s; choosing without figures", why.text);
 }
 
 void table_finish(void)
 {
-    if (table != &bare) free(table);
+    if (table != &empty_table) free(table);
     table = NULL, table_file = NULL;
 }
 
@@ -47,7 +47,7 @@ const struct tune_table *table_active(const char **file)
     return table;
 }
 
-bool table_is_read(void)
+bool table_from_file(void)
 {
     return table_file != NULL;
 }

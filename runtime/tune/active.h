@@ -4,14 +4,13 @@
 #include "table.h"
 #include <stdbool.h>
 
-/* Reads the table of STRIDEC_TUNE or the default place, else takes the built-in figures. At MPI_Init; each rank
- * reads for itself, so that no rank waits for one without stridec. */
+/* Reads the table of STRIDEC_TUNE or the default file, else the built-in one. Called at MPI_Init; each rank reads its
+ * own, so that none waits for a rank without stridec. */
 void table_start(void);
 void table_finish(void);
-/* Returns the table between those two, NULL outside. Sets *file, unless `file` is NULL, to the table's file; to
- * "built-in" for the figures that come with the library. */
+/* Returns the table from table_start on, else NULL. Sets *file, unless NULL, to the table's file or "built-in". */
 const struct tune_table *table_active(const char **file);
 /* Returns true if the table was read from a file. */
-bool table_is_read(void);
+bool table_from_file(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* table.c: reading, writing and asking tuned tables. */
+/* table.c: reads, writes and queries tuned tables. */
 #include "base/file.h"
 #include "table_knobs.h"
 #include <errno.h>
@@ -12,9 +12,9 @@ static const char *const curve_names[TUNE_CURVES] = {
     "pack_staged", "unpack_staged", "message_host", "message_device",
     "zerocopy", "peer_read", "fused", "apart",
 };
-static const char *const way_names[TUNE_WAYS] = {"device", "oneshot", "staged"};
-/* The three legs of each way. */
-static const enum tune_curve legs[TUNE_WAYS][3] = {
+static const char *const method_names[TUNE_TRANSPORTS] = {"device", "oneshot", "staged"};
+/* The three steps of each transport. */
+static const enum tune_curve legs[TUNE_TRANSPORTS][3] = {
     {TUNE_PACK_DEVICE, TUNE_MESSAGE_DEVICE, TUNE_UNPACK_DEVICE},
     {TUNE_PACK_MAPPED, TUNE_MESSAGE_HOST, TUNE_UNPACK_MAPPED},
     {TUNE_PACK_STAGED, TUNE_MESSAGE_HOST, TUNE_UNPACK_STAGED},
@@ -25,9 +25,9 @@ bool tune_by_jobs(enum tune_curve c)
     return c == TUNE_FUSED || c == TUNE_APART;
 }
 
-const char *tune_way_name(enum tune_way w)
+const char *tune_transport_name(enum tune_transport w)
 {
-    return way_names[w];
+    return method_names[w];
 }
 
 /* --- reading --- */
@@ -35,7 +35,7 @@ const char *tune_way_name(enum tune_way w)
 struct parser {
     struct tune_table *table;
     struct tune_grid *grid;     /* of the curve being read */
-    bool pipeline;              /* its line has been read */
+    bool pipeline;              /* its line was read */
     const char *file;
     int line;
     struct reason *why;
@@ -47,24 +47,24 @@ static bool fail(struct parser *p, const char *what, const char *word)
     return false;
 }
 
-/* No time in microseconds, and no size, is larger. */
+/* The largest number: microseconds or bytes. */
 #define NUMBER_MAX 1e15
 
 static bool sensible(double v)
 {
-    return v > 0 && v <= NUMBER_MAX;   /* not a number is neither */
+    return v > 0 && v <= NUMBER_MAX;   /* false for NaN */
 }
 
-/* Whatever the program's locale has for a point. */
+/* Reads a number with a decimal point in any locale. */
 static double number(const char *s, char **end)
 {
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);   /* glibc has it ready */
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);   /* cheap: glibc has it ready */
     double v = plain ? strtod_l(s, end, plain) : strtod(s, end);
     if (plain) freelocale(plain);
     return v;
 }
 
-/* Numbers to the end of the line; -1 if one makes no sense. */
+/* Reads numbers to the end of the line. Returns how many, -1 if one is not valid. */
 static int numbers(const char *s, double out[TUNE_POINTS_MAX])
 {
     int n = 0;
@@ -134,7 +134,7 @@ static bool read_jobs(struct parser *p, const char *rest)
     return read_row(p, rest, true);
 }
 
-static bool read_any(struct parser *p, const char *rest)
+static bool read_any_row(struct parser *p, const char *rest)
 {
     return add_row(p, 1, rest);
 }
@@ -153,7 +153,7 @@ READ_WORDS(date)
 
 static bool read_pipeline(struct parser *p, const char *rest)
 {
-    const char *wrong = p->pipeline ? "a second line `pipeline`" : tune_pipeline_read(&p->table->pipeline, rest);
+    const char *wrong = p->pipeline ? "a second line `pipeline`" : chunk_settings_read(&p->table->pipeline, rest);
     p->pipeline = true;
     return wrong ? fail(p, wrong, "") : true;
 }
@@ -167,15 +167,15 @@ static bool read_host(struct parser *p, const char *rest)
     return true;
 }
 
-static bool read_offer(struct parser *p, const char *rest)
+static bool read_shm(struct parser *p, const char *rest)
 {
-    const char *wrong = tune_offers_read(&p->table->offers, rest);
+    const char *wrong = tune_shm_read(&p->table->offers, rest);
     return wrong ? fail(p, wrong, "") : true;
 }
 
 static bool read_map(struct parser *p, const char *rest)
 {
-    (void)p, (void)rest;   /* of earlier versions of stridec */
+    (void)p, (void)rest;   /* a line of earlier versions of stridec, ignored */
     return true;
 }
 
@@ -190,8 +190,8 @@ static const struct {
     bool (*read)(struct parser *p, const char *rest);
 } lines[] = {
     {"machine", read_machine}, {"mpi", read_mpi}, {"date", read_date}, {"curve", read_curve},
-    {"bytes", read_bytes}, {"block", read_block}, {"any", read_any}, {"knobs", read_knobs},
-    {"pipeline", read_pipeline}, {"host", read_host}, {"offer", read_offer},     {"map", read_map},
+    {"bytes", read_bytes}, {"block", read_block}, {"any", read_any_row}, {"knobs", read_knobs},
+    {"pipeline", read_pipeline}, {"host", read_host}, {"offer", read_shm},     {"map", read_map},
     {"stridec", read_stridec}, {"cuda", read_cuda}, {"jobs", read_jobs},
 };
 
@@ -208,8 +208,8 @@ static bool read_line(struct parser *p, char *line)
     return fail(p, "unknown line:", line);
 }
 
-/* The curves that come with the library, for a table without any. */
-static bool borrow(struct tune_table *t)
+/* Copies the built-in curves into a table without any. Returns true if it did. */
+static bool borrow_builtin(struct tune_table *t)
 {
     struct reason why;
     for (int c = 0; c < TUNE_CURVES; c++)
@@ -220,8 +220,8 @@ static bool borrow(struct tune_table *t)
     return t->borrowed = usual != NULL;
 }
 
-/* The legs that each host path needs are there; a curve of the device path without rows counts as not measured. */
-static bool complete(struct parser *p)
+/* Checks the curves for host transports. A device curve without rows counts as not measured. */
+static bool check_needed(struct parser *p)
 {
     static const enum tune_curve needed[] = {TUNE_PACK_MAPPED, TUNE_UNPACK_MAPPED, TUNE_PACK_STAGED,
                                              TUNE_UNPACK_STAGED, TUNE_MESSAGE_HOST};
@@ -237,18 +237,18 @@ struct tune_table *tune_parse(const char *text, const char *file, struct reason 
     char *copy = strdup(text), *at = copy, *line;
     bool ok = p.table && copy;
     if (!ok) snprintf(why->text, sizeof why->text, "%s: out of memory", file);
-    if (ok) p.table->pipeline = TUNE_PIPELINE_USUAL;
+    if (ok) p.table->pipeline = CHUNK_SETTINGS_DEFAULT;
     if (ok && ((line = strsep(&at, "\n")), strcmp(line, "stridec tune 1")))
         ok = fail(&p, "the first line of a tuned table is `stridec tune 1`", "");
     for (p.line = 2; ok && (line = strsep(&at, "\n")); p.line++) ok = read_line(&p, line);
-    ok = ok && (borrow(p.table) || complete(&p));
+    ok = ok && (borrow_builtin(p.table) || check_needed(&p));
     free(copy);
     if (ok) return p.table;
     free(p.table);
     return NULL;
 }
 
-/* A table is a few kilobytes; a file past this is something else. */
+/* Tables have a few kilobytes; a longer file is something else. */
 #define FILE_MAX ((size_t)1 << 20)
 
 struct tune_table *tune_read(const char *file, struct reason *why)
@@ -291,15 +291,15 @@ void tune_write(const struct tune_table *t, FILE *f)
         fprintf(f, "# Microseconds for one call, waited for; columns: packed bytes, rows: block length in bytes.\n");
     for (int c = 0; c < TUNE_CURVES; c++)
         if (t->grid[c].blocks && !t->borrowed) write_grid(t, (enum tune_curve)c, f);
-    tune_pipeline_write(&t->pipeline, f);
+    chunk_settings_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
-    tune_offers_write(&t->offers, "offer", "Messages in host memory go through shared memory", f);
+    tune_shm_write(&t->offers, "offer", "Messages in host memory go through shared memory", f);
     tune_knobs_write(t, f);
 }
 
-/* --- asking --- */
+/* --- queries --- */
 
-/* The interval of v that x falls into, or the first or last where it lies outside; n >= 2. */
+/* Returns the interval of v that holds x, the first or last if x is outside; n >= 2. */
 static int interval(const double *v, int n, double x)
 {
     int i = 0;
@@ -312,7 +312,7 @@ static double between(double x, double x0, double x1, double y0, double y1)
     return y0 + (y1 - y0) * (log2(x) - log2(x0)) / (log2(x1) - log2(x0));
 }
 
-/* A row at `bytes`, as the logarithm of the time. Below the smallest size nothing gets quicker. */
+/* Returns the logarithm of a row's time at `bytes`. Smaller sizes take the time of the smallest. */
 static double row_time(const struct tune_grid *g, int row, double bytes)
 {
     const double *us = g->us[row];
@@ -332,7 +332,7 @@ double tune_time(const struct tune_table *t, enum tune_curve c, double block, do
     return exp2(between(block, g->block[i], g->block[i + 1], row_time(g, i, bytes), row_time(g, i + 1, bytes)));
 }
 
-double tune_way_time(const struct tune_table *t, enum tune_way w, double block, double bytes)
+double tune_transport_time(const struct tune_table *t, enum tune_transport w, double block, double bytes)
 {
     double sum = 0;
     for (int leg = 0; leg < 3; leg++) {
@@ -343,13 +343,13 @@ double tune_way_time(const struct tune_table *t, enum tune_way w, double block, 
     return sum;
 }
 
-enum tune_way tune_choose(const struct tune_table *t, bool aware, double block, double bytes)
+enum tune_transport tune_choose(const struct tune_table *t, bool aware, double block, double bytes)
 {
-    enum tune_way best = TUNE_ONESHOT;
+    enum tune_transport best = TUNE_ONESHOT;
     double best_us = -1;
-    for (int w = 0; w < TUNE_WAYS; w++) {
-        double us = w == TUNE_DEVICE && !aware ? -1 : tune_way_time(t, (enum tune_way)w, block, bytes);
-        if (us >= 0 && (best_us < 0 || us < best_us)) best_us = us, best = (enum tune_way)w;
+    for (int w = 0; w < TUNE_TRANSPORTS; w++) {
+        double us = w == TUNE_DEVICE && !aware ? -1 : tune_transport_time(t, (enum tune_transport)w, block, bytes);
+        if (us >= 0 && (best_us < 0 || us < best_us)) best_us = us, best = (enum tune_transport)w;
     }
     return best;
 }

@@ -1,5 +1,5 @@
-/* table_builtin.c: the figures for systems that were not tuned: what `stridec tune` wrote on two NVIDIA H200 of one
- * host (NVLink), CUDA 13.0, with a CUDA-aware build of Open MPI 4.1.4. */
+/* table_builtin.c: the table for systems that were not tuned. Made by `stridec tune` on two NVIDIA H200 of one host
+ * (NVLink), CUDA 13.0, CUDA-aware Open MPI 4.1.4. */
 #include "table.h"
 
 const char tune_builtin[] =

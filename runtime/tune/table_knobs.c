@@ -1,4 +1,4 @@
-/* table_knobs.c: the lines `knobs` of tuned tables: reading, writing, asking. */
+/* table_knobs.c: reads, writes and finds the lines `knobs` of tuned tables. */
 #include "table_knobs.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int family_of(const char *word, size_t length)
     return -1;
 }
 
-/* The next word of *at, which moves past it and the blanks behind; its length in *length. */
+/* Returns the word at *at and its length; moves *at to the next word. */
 static const char *next_word(const char **at, size_t *length)
 {
     const char *word = *at;
@@ -38,7 +38,7 @@ static const char *next_word(const char **at, size_t *length)
     return word;
 }
 
-/* A whole number of bytes, or -1. */
+/* Reads a whole number of bytes; -1 if it is not one. */
 static int64_t read_bytes(const char *word, size_t length)
 {
     int64_t n = 0;
@@ -49,7 +49,7 @@ static int64_t read_bytes(const char *word, size_t length)
     return length ? n : -1;
 }
 
-/* "name=value name=value", or `model`. What the names mean is the generator's to judge. */
+/* Reads "name=value name=value" or `model`. The generator checks the names. */
 static bool read_settings(const char *text, char to[TUNE_SETTINGS_MAX])
 {
     to[0] = 0;
@@ -110,7 +110,7 @@ void tune_knobs_write(const struct tune_table *t, FILE *f)
     }
 }
 
-static bool counts_more(const struct tune_knobs *a, const struct tune_knobs *b)
+static bool more_specific(const struct tune_knobs *a, const struct tune_knobs *b)
 {
     return a->block != b->block ? a->block > b->block : a->bytes > b->bytes;
 }
@@ -122,13 +122,12 @@ const struct tune_knobs *tune_knobs_find(const struct tune_table *t, enum gen_di
     for (int i = 0; i < t->knob_rows; i++) {
         const struct tune_knobs *k = &t->knobs[i];
         if (k->direction != direction || k->family != family || k->block > block || k->bytes > bytes) continue;
-        if (!best || counts_more(k, best)) best = k;
+        if (!best || more_specific(k, best)) best = k;
     }
     return best;
 }
 
-/* Lists have no block length, so that several layouts measured may share a row: where they disagree it is the
- * model's. */
+/* Lists have no block length, so several measured layouts may share a row. If they disagree, the model chooses. */
 bool tune_knobs_add(struct tune_table *t, const struct tune_knobs *k)
 {
     struct tune_knobs *same = find_same(t, k);

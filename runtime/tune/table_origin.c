@@ -1,4 +1,4 @@
-/* table_origin.c: where a tuned table was measured, and whether that is here. */
+/* table_origin.c: compares a table's origin with this system. */
 #include "table_origin.h"
 #include <mpi.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #define MPI_NAME_MAX sizeof ((struct tune_table *)0)->mpi
 
-/* The library's name and version, one line without what follows it. */
+/* Writes the MPI library's name and version, without the rest of its text. */
 static void mpi_name(char name[MPI_NAME_MAX])
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -19,7 +19,7 @@ static void mpi_name(char name[MPI_NAME_MAX])
     for (size_t n = strlen(name); n && name[n - 1] == ' ';) name[--n] = 0;
 }
 
-void tune_sign(struct tune_table *t, const struct device *d)
+void tune_set_origin(struct tune_table *t, const struct device *d)
 {
     int cuda = 0;
     time_t now = time(NULL);

@@ -1,17 +1,16 @@
-/* table_origin.h: where a tuned table was measured, and whether that is here. */
-#ifndef STRIDEC_TUNE_ORIGIN_H
-#define STRIDEC_TUNE_ORIGIN_H
+/* table_origin.h: where a tuned table was measured, compared with this system. */
+#ifndef STRIDEC_TUNE_TABLE_ORIGIN_H
+#define STRIDEC_TUNE_TABLE_ORIGIN_H
 #include "device/device.h"
 #include "table.h"
 
-/* Writes this system, and today, into a table; without a device, a table for any. */
-void tune_sign(struct tune_table *t, const struct device *d);
+/* Writes this system and the date into a table; without a device, `any` machine. */
+void tune_set_origin(struct tune_table *t, const struct device *d);
 
-/* True where the table is of something else than what there is here; *why then says so, to follow the file's name. What
- * a table does not say, or says is `any`, is as here. */
+/* Return true if the table is from another MPI or stridec; *why follows the file's name. Missing or `any` is equal. */
 bool tune_other_mpi(const struct tune_table *t, struct reason *why);
 bool tune_other_stridec(const struct tune_table *t, struct reason *why);
-/* gpu: its name. False too of a table of no GPU's figures: neither curves nor knobs. */
+/* Returns true if the table is from a GPU of another name. False for a table without curves and knobs of a GPU. */
 bool tune_other_machine(const struct tune_table *t, const char *gpu, struct reason *why);
 
 #endif

@@ -1,24 +1,21 @@
-/* table_shm.c: from which size on messages in host memory are offered. */
+/* table_shm.c: the least size of messages in host memory that go through shared memory. */
 #include "table_shm.h"
-#include <mpi.h>
+#include "base/mpi_abi.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define LARGEST ((int64_t)1 << 50)
 
-/* Both MPIs move long runs as quickly themselves, until they pass the caches: measured with two ranks on two cores,
- * and on two threads of one. */
-const struct tune_offers tune_offers_usual = {
-#ifdef OPEN_MPI
-    6, {{1, 4 << 10}, {96, 8 << 10}, {128, 12 << 10}, {256, 16 << 10}, {1024, 64 << 10}, {2048, 192 << 10}},
-#else
-    2, {{1, 12 << 10}, {256, 256 << 10}},
-#endif
+/* MPIs move long runs as fast as stridec until the caches are full (two ranks, on two cores or one). */
+static const struct tune_shm defaults[] = {   /* MPICH, Open MPI */
+    {2, {{1, 12 << 10}, {256, 256 << 10}}},
+    {6, {{1, 4 << 10}, {96, 8 << 10}, {128, 12 << 10}, {256, 16 << 10}, {1024, 64 << 10}, {2048, 192 << 10}}},
 };
+const struct tune_shm *const tune_shm_default = &defaults[IS_OPEN_MPI];
 
-const char *tune_offers_add(struct tune_offers *o, int64_t run, int64_t least)
+const char *tune_shm_add(struct tune_shm *o, int64_t run, int64_t least)
 {
-    if (o->rows == TUNE_OFFERS_MAX) return "more than 16 rows of offers";
+    if (o->rows == TUNE_SHM_MAX) return "more than 16 rows of offers";
     if (run < 1 || run > LARGEST || least < 1 || (least > LARGEST && least != INT64_MAX))
         return "an offer is a length of runs and a number of bytes, or `never`";
     if (o->rows && run <= o->row[o->rows - 1].run) return "the runs of offers must ascend";
@@ -27,7 +24,7 @@ const char *tune_offers_add(struct tune_offers *o, int64_t run, int64_t least)
     return NULL;
 }
 
-const char *tune_offers_read(struct tune_offers *o, const char *rest)
+const char *tune_shm_read(struct tune_shm *o, const char *rest)
 {
     char *end, *past;
     int64_t run = strtoll(rest, &end, 10);
@@ -35,10 +32,10 @@ const char *tune_offers_read(struct tune_offers *o, const char *rest)
     bool never = !strcmp(end, "never");
     int64_t least = never ? INT64_MAX : strtoll(end, &past, 10);
     if (!never && (past == end || *past)) least = 0;
-    return tune_offers_add(o, run, least);
+    return tune_shm_add(o, run, least);
 }
 
-void tune_offers_write(const struct tune_offers *o, const char *word, const char *what, FILE *f)
+void tune_shm_write(const struct tune_shm *o, const char *word, const char *what, FILE *f)
 {
     if (o->rows) fprintf(f, "\n# %s: of runs of so many bytes, from so many packed bytes on.\n", what);
     for (int i = 0; i < o->rows; i++) {
@@ -48,7 +45,7 @@ void tune_offers_write(const struct tune_offers *o, const char *word, const char
     }
 }
 
-int64_t tune_offers_least(const struct tune_offers *o, int64_t run)
+int64_t tune_shm_least(const struct tune_shm *o, int64_t run)
 {
     int64_t least = INT64_MAX;
     for (int i = 0; i < o->rows && o->row[i].run <= run; i++) least = o->row[i].least;

@@ -132,7 +132,7 @@ static void offers(void **state)
     assert_int_equal(tune_shm_least(&again->offers, 255), 8192);
     assert_int_equal(tune_shm_least(&again->offers, 4095), 32768);
     assert_int_equal(tune_shm_least(&again->offers, 1 << 20), INT64_MAX);
-    assert_true(tune_shm_least(&tune_shm_default, 1) < 1 << 20);
+    assert_true(tune_shm_least(tune_shm_default, 1) < 1 << 20);
     free(t), free(none), free(again), free(text);
 }
 
