@@ -1,15 +1,16 @@
-/* host_pack.h: packs and unpacks in host memory by code compiled for the layout (gen/host.lua), in the background,
- * as a module without a device. Until it is ready, or without a compiler, a walk over the tree does it (gen/pack.h).
+/* host_pack.h: packs and unpacks in host memory by code compiled for the layout (gen/host.lua). The code is a
+ * module without a device, compiled in the background. Until it is ready, or without a compiler, a walk over the
+ * tree does the work (gen/pack.h).
  *
  * The path of a call of MPI_Pack or MPI_Unpack is decided in this order:
  * - STRIDEC_HOST=off, contiguous data, or fewer bytes than the tuned table says (`host`, default 256): the MPI's,
  *   without reading the type (PACK_FILTER_PASS).
- * - Without a CUDA driver, a type is read only after 16 packs of 4 KiB or more (more often if smaller), so types for
- *   one short message cost nothing. From 32 KiB on its layout may be known (known_layouts.h). With a driver, the
- *   first call of each layout is the MPI's, which detects types that were not committed.
- * - Then trials: the MPI and stridec alternate a few times for each layout, direction and power of two of bytes. The
- *   best time wins; trials repeat once when compiled code is ready. After that, calls in a process without a driver,
- *   or with buffers surely in host memory (host_range.h), cost about ninety instructions (PACK_FILTER_KNOWN).
+ * - Without a CUDA driver, a type is read only after 16 packs of 4 KiB or more; of smaller ones, after more. So
+ *   types for one short message cost nothing. From 32 KiB on its layout may be known (known_layouts.h). With a
+ *   driver, the first call of each layout is the MPI's, which detects types that were not committed.
+ * - Then trials: the MPI and stridec alternate a few times for each layout, direction and power of two of bytes.
+ *   The best time wins; trials repeat once when compiled code is ready. After that a call costs about ninety
+ *   instructions without a driver, or with a buffer surely in host memory (host_range.h): PACK_FILTER_KNOWN.
  * STRIDEC_HOST=on: stridec packs all but contiguous data, without trials. */
 #ifndef STRIDEC_HOST_PACK_H
 #define STRIDEC_HOST_PACK_H

@@ -145,7 +145,7 @@ void host_pack_end(struct host_pack_call *c, int rc)
     else if (env_get()->stats)
         stats_add_passed(c->layout->stats,
                          c->timing ? "turns of MPI_Pack and MPI_Unpack, to find out who is quicker"
-                         : "MPI_Pack and MPI_Unpack, as quick by the MPI: once that is sure, uncounted",
+                                   : "MPI_Pack and MPI_Unpack, as quick by the MPI: once that is sure, uncounted",
                          c->bytes);
 }
 

@@ -107,6 +107,7 @@ static void finish(void)
     neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(),
         node_finish(), world_rank_finish();
     layout_finish();
+    typed_copy_finish();
     bool stopped = kernel_finish();
     if (driver_get()) device_finish();
     if (stopped) table_finish();

@@ -12,6 +12,7 @@
 pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
 struct kernel kernel_interpreter = {.signature = "generic", .family = GEN_GENERIC};
+struct kernel kernel_typed_copy = {.signature = "links", .family = GEN_LINK, .refs = 1};
 
 static struct kernel *table;
 static struct kernel *unused[2];   /* without and with modules; the worker frees the latter: work may read them */
@@ -236,7 +237,6 @@ bool kernel_finish(void)
 {
     struct kernel *k, *next;
     bool alone = compile_queue_stop();
-    typed_copy_pair_forget(), typed_copy_nest_forget();
     if (!alone) return false;
     pthread_mutex_lock(&kernel_lock);
     while ((k = unused[0] ? unused[0] : unused[1])) {

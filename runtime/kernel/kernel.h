@@ -1,9 +1,9 @@
 /* kernel.h: compiles, loads, chooses and launches the kernel that moves a canonical tree's bytes on a GPU.
  *
- * The process has one struct kernel per shape signature and one module per form signature (gen/form.h), which types
- * with different lists share. A worker thread compiles modules. Until a module is ready, the generic kernel (the
- * interpreter) moves the bytes. Without NVRTC, or if compiling fails, the copy engine moves them. So kernel_move
- * always works. */
+ * The process has one struct kernel per shape signature and one module per form signature (gen/form.h). Types with
+ * different lists share a module. A worker thread compiles modules. Until a module is ready, the generic kernel (the
+ * interpreter) moves the bytes. Without NVRTC, or if compiling fails, the copy engine moves them. So kernel_move always
+ * works. */
 #ifndef STRIDEC_KERNEL_H
 #define STRIDEC_KERNEL_H
 #include "../../gen/gen.h"

@@ -1,8 +1,8 @@
 /* launch_graph.c: launches kernels as graphs of one node, whose arguments are set each time.
  *
- * On an H200 such a launch ends 2 us sooner than cuLaunchKernel (bench/search, "wait"). Each entry of a module has a
- * few graphs, selected by stream, because launches of one graph wait for each other even on different streams. A
- * launch keeps its own arguments, so a graph is free as soon as it is launched. Graphs are built by nodes, because
+ * On an H200 such a launch ends 2 us sooner than cuLaunchKernel (bench/search, "wait"). Each entry of a module has
+ * a few graphs, selected by stream. Launches of one graph wait for each other, even on different streams. A launch
+ * keeps its own arguments, so a graph is free as soon as it is launched. Graphs are built by nodes, because
  * capturing a stream disturbs the application's default stream. */
 #include "kernel_internal.h"
 #include "base/log.h"

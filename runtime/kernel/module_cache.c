@@ -82,7 +82,7 @@ static char *path_of(const char *key)
     return module_cache_path(key, kinds[i].suffix);
 }
 
-/* Returns 0 and the file in *image, 1 if there is none, -1 if it can't be read or is not trusted. */
+/* Returns 0 and the file in *image, 1 if there is none, -1 if it is unreadable or not trusted. */
 static int read_file(const char *path, struct image *image, const char **why)
 {
     *image = (struct image){0};

@@ -173,3 +173,9 @@ void typed_copy_wait(struct device *d, const struct typed_copy_job *jobs, int n)
 {
     prepare(d, jobs, n, true);
 }
+
+void typed_copy_finish(void)
+{
+    typed_copy_pair_forget();
+    typed_copy_nest_forget();
+}

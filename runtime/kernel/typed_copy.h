@@ -41,5 +41,7 @@ void typed_copy_end(struct typed_copy_batch *b);
 void typed_copy_prepare(struct device *d, const struct typed_copy_job *jobs, int n);
 /* Requests modules and waits until they are ready or have failed. For tests, benchmarks, tune; never on an MPI path. */
 void typed_copy_wait(struct device *d, const struct typed_copy_job *jobs, int n);
+/* Drops the kernels that were kept for pairs of layouts. Call it before kernel_finish. */
+void typed_copy_finish(void);
 
 #endif

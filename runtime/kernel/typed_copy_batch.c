@@ -4,9 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Never freed: the first reference is its own. */
-struct kernel kernel_typed_copy = {.signature = "links", .family = GEN_LINK, .refs = 1};
-
 static void list_clear(struct typed_copy_list *l)
 {
     l->n = 0;

@@ -48,6 +48,7 @@ static int teardown(void **state)
     (void)state;
     stream_put(device, stream);
     for (int i = 0; i < 2; i++) driver->cuMemFree(memory[i]);
+    typed_copy_finish();
     kernel_finish();
     device_finish();
     return 0;
