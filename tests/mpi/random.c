@@ -24,7 +24,7 @@ struct room {
 
 static struct room user, packed;
 
-static void shm_pool_make(struct room *r)
+static void room_make(struct room *r)
 {
     r->device = mem_alloc(MEM_DEVICE, ROOM);
     r->before = malloc(ROOM), r->after = malloc(ROOM);
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         if (argv[i][0] != '-') numbers[given++] = atof(argv[i]);
     resources_watch_compiles();
     roll_apart();
-    shm_pool_make(&user), shm_pool_make(&packed);
+    room_make(&user), room_make(&packed);
     int mine = ((int)numbers[0] + num_ranks - 1) / num_ranks, groups = (mine + GROUP - 1) / GROUP;
     int patient = (groups + 3) / 4; /* groups that wait */
     for (int g = 0; g < groups; g++) {

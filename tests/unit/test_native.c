@@ -78,7 +78,7 @@ struct room {
     char *pages;
     size_t bytes;
 };
-static struct room shm_pool_map(int64_t bytes)
+static struct room room_map(int64_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = ((size_t)bytes + page - 1) / page * page;
     char *pages = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,7 +116,7 @@ static void check(const struct sample *s, bool pack, int64_t begin, int64_t end)
 {
     int64_t at = GUARD, to = GUARD;
     int64_t user_bytes = at + s->high - s->low + behind(), packed_bytes = to + end - begin + behind();
-    struct room user_room = shm_pool_map(user_bytes), packed_room = shm_pool_map(packed_bytes);
+    struct room user_room = room_map(user_bytes), packed_room = room_map(packed_bytes);
     unsigned char *user = user_room.at, *packed = packed_room.at;
     unsigned char *user_want = copy_of(user, user_bytes), *packed_want = copy_of(packed, packed_bytes);
     for (int64_t i = begin; i < end; i++) {
