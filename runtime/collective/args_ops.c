@@ -31,12 +31,12 @@ static bool start(struct record *r, void *of, struct starts *s)
     if (!o->persist_send) return args_pack(o, &s->batch), true;
     if (persistent_send_flows(o->persist_send)) {
         struct pipeline_send *flow = persistent_send_flow(o->persist_send);
-        record_flow(r, flow);
+        if (flow) record_send_pipelined(r, flow);
         return flow != NULL;
     }
     struct rndv_send *rndv = NULL;
     bool ok = persistent_send_start(o->persist_send, &s->site, &rndv);
-    if (rndv) record_offer(r, rndv);
+    if (rndv) record_send_rndv(r, rndv);
     return ok;
 }
 
@@ -57,7 +57,7 @@ static bool partial(const void *of)
     return args_partial(of);
 }
 
-static struct typed_buffer *awaited(const void *of, const void **packed_at)
+static struct typed_buffer *recv_buffer(const void *of, const void **packed_at)
 {
     return args_recv_buffer(of, packed_at);
 }
@@ -73,6 +73,6 @@ const struct request_ops args_ops = {
     .packed = packed,
     .recall = recall,
     .partial = partial,
-    .awaited = awaited,
+    .recv_buffer = recv_buffer,
     .unpack = unpack,
 };

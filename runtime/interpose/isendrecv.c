@@ -75,7 +75,7 @@ static int send_copy(const struct next *next, struct outgoing *h, MPI_Comm comm,
     if (rc == MPI_SUCCESS) {   /* the copy is freed once it is sent */
         if (h->copy) p2p_sent(sending, h->copy);
         struct record *r = record_take(sending);
-        if (!r || !record_orphan(r)) PMPI_Request_free(&sending);
+        if (!r || !record_freed(r)) PMPI_Request_free(&sending);
         return rc;
     }
     call_Cancel(next, received), call_Request_free(next, received);

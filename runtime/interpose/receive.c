@@ -46,7 +46,7 @@ static int end_post(struct typed_buffer *p, struct wire *w, int rc, MPI_Request 
 {
     if (w) mpi_bytes_free(w);
     if (rc != MPI_SUCCESS) typed_buffer_close(p);
-    else if (entry->found) record_add_led(*request, p, &entry->at);
+    else if (entry->found) record_add_probed(*request, p, &entry->at);
     else record_add(*request, p, true, comm);
     return rc;
 }

@@ -44,7 +44,7 @@ static int start_one(const struct next *next, MPI_Request *request)
     struct starts s = {0};
     if (nothing_to_do()) return next->Start(request);
     int rc = request ? start(&s, 1, request) : MPI_SUCCESS;
-    if (rc != MPI_SUCCESS || (request && record_holds(*request))) return rc;
+    if (rc != MPI_SUCCESS || (request && record_held(*request))) return rc;
     rc = receive_gate_close(next->Start(request));
     if (rc == MPI_SUCCESS) return feed(&s);
     if (request) stop_all(1, request);
@@ -59,7 +59,7 @@ int call_Start(const struct next *next, MPI_Request *request)
 static bool any_holds(int count, const MPI_Request requests[])
 {
     bool any = false;
-    for (int i = 0; requests && i < count && !any; i++) any = record_holds(requests[i]);
+    for (int i = 0; requests && i < count && !any; i++) any = record_held(requests[i]);
     return any;
 }
 
@@ -67,7 +67,7 @@ static int start_rest(const struct next *next, int count, MPI_Request requests[]
 {
     int rc = MPI_SUCCESS;
     for (int i = 0; i < count && rc == MPI_SUCCESS; i++)
-        if (!record_holds(requests[i])) rc = next->Start(&requests[i]);
+        if (!record_held(requests[i])) rc = next->Start(&requests[i]);
     return rc;
 }
 

@@ -64,7 +64,7 @@ int call_Test(const struct next *next, MPI_Request *request, int *flag, MPI_Stat
     struct completion_set f;
     if (!completion_set_open(&f, 1, request, status)) return next->Test(request, flag, status);
     completion_set_step(&f);
-    if (completion_set_offers(&f)) return completion_set_later(&f, request, flag);
+    if (completion_set_waits(&f)) return completion_set_later(&f, request, flag);
     int rc = next->Test(request, flag, f.statuses);
     return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? 0 : MPI_UNDEFINED, f.statuses, rc);
 }
@@ -86,18 +86,18 @@ int call_Testall(const struct next *next, int count, MPI_Request requests[], int
     struct completion_set f;
     if (!completion_set_open(&f, count, requests, statuses)) return next->Testall(count, requests, flag, statuses);
     completion_set_step(&f);
-    if (completion_set_offers(&f)) return completion_set_later(&f, requests, flag);
+    if (completion_set_waits(&f)) return completion_set_later(&f, requests, flag);
     int rc = next->Testall(count, requests, flag, f.statuses);
     if (rc != MPI_SUCCESS || *flag) return completion_set_all(&f, rc);
     completion_set_close(&f);
     return rc;
 }
 
-/* Returns the first request from `at` on whose message has arrived already (record_holds), else count. The MPI does
+/* Returns the first request from `at` on whose message has arrived already (record_held), else count. The MPI does
  * not know about it, so calls for any of several report it first. */
 static int next_held(int at, int count, const MPI_Request requests[])
 {
-    while (requests && at < count && !record_holds(requests[at])) at++;
+    while (requests && at < count && !record_held(requests[at])) at++;
     return requests ? at : count;
 }
 
@@ -183,7 +183,7 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
 
 static void step_each(int count, const MPI_Request requests[])
 {
-    for (int i = 0; record_defers() && requests && i < count; i++) record_step(requests[i]);
+    for (int i = 0; record_any_steps() && requests && i < count; i++) record_step(requests[i]);
 }
 
 /* Unpacks the data of a request that is reported as complete, though it is not freed yet. */
@@ -201,7 +201,7 @@ int call_Request_get_status(const struct next *next, MPI_Request request, int *f
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     step_each(1, &request);
     int rc = next->Request_get_status(request, flag, s);
-    if (rc == MPI_SUCCESS && *flag && record_offers(request)) *flag = 0;
+    if (rc == MPI_SUCCESS && *flag && record_waits(request)) *flag = 0;
     if (rc == MPI_SUCCESS && *flag) finish_seen(&c, request, s);
     return completion_rc(&c, rc);
 }
@@ -225,11 +225,11 @@ int call_Request_get_status_all(const struct next *next, int count, const MPI_Re
 {
     struct completion c = {0};
     struct completion_set f;
-    completion_set_room(&f, count, statuses);
+    completion_set_alloc(&f, count, statuses);
     step_each(count, requests);
     int rc = next->Request_get_status_all(count, requests, flag, f.statuses);
     for (int i = 0; rc == MPI_SUCCESS && *flag && i < count; i++) finish_seen(&c, requests[i], &f.statuses[i]);
-    completion_set_leave(&f);
+    completion_set_free(&f);
     return completion_rc(&c, rc);
 }
 
@@ -238,14 +238,14 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
 {
     struct completion c = {0};
     struct completion_set f;
-    completion_set_room(&f, incount, statuses);
+    completion_set_alloc(&f, incount, statuses);
     int held = list_held(incount, requests, indices);
     step_each(incount, requests);
     int rc = held ? MPI_SUCCESS : next->Request_get_status_some(incount, requests, outcount, indices, f.statuses);
     if (held) *outcount = held;
     for (int i = 0; rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && i < *outcount; i++)
         finish_seen(&c, requests[indices[i]], &f.statuses[i]);
-    completion_set_leave(&f);
+    completion_set_free(&f);
     return completion_rc(&c, rc);
 }
 #endif
@@ -253,13 +253,13 @@ int call_Request_get_status_some(const struct next *next, int incount, const MPI
 /* Ignores requests whose message has arrived, and collectives: neither can be cancelled. */
 int call_Cancel(const struct next *next, MPI_Request *request)
 {
-    return request && (record_holds(*request) || record_deferred(*request)) ? MPI_SUCCESS : next->Cancel(request);
+    return request && (record_held(*request) || record_has_steps(*request)) ? MPI_SUCCESS : next->Cancel(request);
 }
 
 int call_Request_free(const struct next *next, MPI_Request *request)
 {
     struct record *r = request ? record_take(*request) : NULL;
-    if (!r || !record_orphan(r)) return next->Request_free(request);
+    if (!r || !record_freed(r)) return next->Request_free(request);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }

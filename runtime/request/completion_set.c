@@ -1,4 +1,4 @@
-/* completion_set.c: see completion_set.h. */
+/* completion_set.c: the requests of one completing call. */
 #include "completion_set.h"
 #include "base/freelist.h"
 #include "base/log.h"
@@ -8,7 +8,7 @@
 
 #define FEW (sizeof((struct completion_set *)0)->few.records / sizeof(struct record *))
 
-/* Serves one call at a time where there is no memory for the lists. */
+/* Memory of the lists for one call at a time, if there is no other. */
 #define EMERGENCY_BYTES (128 << 10)
 static max_align_t emergency[EMERGENCY_BYTES / sizeof(max_align_t)];
 static atomic_flag emergency_taken = ATOMIC_FLAG_INIT;
@@ -18,7 +18,7 @@ static void *emergency_list(size_t bytes)
     return bytes <= sizeof emergency && !atomic_flag_test_and_set(&emergency_taken) ? emergency : NULL;
 }
 
-void completion_set_room(struct completion_set *f, int count, MPI_Status *statuses)
+void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statuses)
 {
     size_t n = count > 0 ? (size_t)count : 0, own = statuses == MPI_STATUSES_IGNORE ? n : 0;
     size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
@@ -32,7 +32,7 @@ void completion_set_room(struct completion_set *f, int count, MPI_Status *status
     f->statuses = !own ? statuses : f->block ? (MPI_Status *)((char *)f->block + list) : f->few.statuses;
 }
 
-void completion_set_leave(struct completion_set *f)
+void completion_set_free(struct completion_set *f)
 {
     if (f->block == emergency) atomic_flag_clear(&emergency_taken);
     else freelist_put(FREELIST_ARRAY, f->block);
@@ -42,7 +42,7 @@ void completion_set_close(struct completion_set *f)
 {
     for (int i = 0; f->records && i < f->count; i++)
         if (f->records[i]) record_keep(f->records[i]);
-    completion_set_leave(f);
+    completion_set_free(f);
 }
 
 static bool completion_set_take(struct completion_set *f, const MPI_Request requests[])
@@ -58,7 +58,7 @@ static bool completion_set_take(struct completion_set *f, const MPI_Request requ
 bool completion_set_open(struct completion_set *f, int count, const MPI_Request requests[], MPI_Status *statuses)
 {
     if (count <= 0 || !requests) return false;
-    completion_set_room(f, count, statuses);
+    completion_set_alloc(f, count, statuses);
     if (f->handles) memcpy(f->handles, requests, (size_t)count * sizeof *requests);
     if (f->handles || completion_set_take(f, requests)) return true;
     completion_set_close(f);
@@ -96,7 +96,7 @@ bool completion_set_truncated(int error)
     return class_of(error) == MPI_ERR_TRUNCATE;
 }
 
-/* Of calls on arrays, which tell of a message that was too long by its status. */
+/* Ends the completion of a call on an array: a truncated message is reported by its status. */
 static int end_array(struct completion *c, struct completion_set *f, int n, int rc)
 {
     int ours = completion_end(c);
@@ -110,7 +110,7 @@ void completion_set_pending(const struct completion_set *f, const MPI_Request re
 {
     for (int i = 0; i < f->count; i++) {
         if (!completion_set_goes_on(requests[i])) continue;
-        bool ends = f->records ? f->records[i] && !record_persistent(f->records[i]) : record_goes(f->handles[i]);
+        bool ends = f->records ? f->records[i] && !record_persistent(f->records[i]) : record_transient(f->handles[i]);
         int seen = 0;
         if (!ends) PMPI_Request_get_status(requests[i], &seen, MPI_STATUS_IGNORE);
         if (!seen) f->statuses[i].MPI_ERROR = MPI_ERR_PENDING;
@@ -131,19 +131,19 @@ int completion_set_all(struct completion_set *f, int rc)
     return rc;
 }
 
-bool completion_set_offers(const struct completion_set *f)
+bool completion_set_waits(const struct completion_set *f)
 {
     bool any = false;
     for (int i = 0; i < f->count && !any; i++)
-        any = f->records ? record_offering(f->records[i]) : record_offers(f->handles[i]);
+        any = f->records ? record_waits_taken(f->records[i]) : record_waits(f->handles[i]);
     return any;
 }
 
 bool completion_set_step(const struct completion_set *f)
 {
     bool all = true;
-    for (int i = 0; record_defers() && i < f->count; i++)
-        if (!(f->records ? record_stepped(f->records[i]) : record_step(f->handles[i]))) all = false;
+    for (int i = 0; record_any_steps() && i < f->count; i++)
+        if (!(f->records ? record_step_taken(f->records[i]) : record_step(f->handles[i]))) all = false;
     return all;
 }
 

@@ -1,18 +1,17 @@
-/* completion_set.h: what a call that completes requests remembers of them. Under MPI_THREAD_MULTIPLE each call takes
- * the records of its requests, lets the MPI complete them, finishes what completed and keeps the rest: as soon as
- * the MPI has completed a request, its handle may be another thread's. At the other levels nobody reuses a handle
- * before the call returns: only the records of what completed are looked for, by the handles that were there before. */
-#ifndef STRIDEC_FINDER_H
-#define STRIDEC_FINDER_H
+/* completion_set.h: the requests of one completing call. Under MPI_THREAD_MULTIPLE the call takes the records, lets the MPI
+ * complete the requests, continues the completed records and keeps the others: a completed request's handle may be
+ * another thread's at once. At the other levels no handle is reused before the call returns: the set saves the
+ * handles, and looks up only the records of completed requests. */
+#ifndef STRIDEC_COMPLETION_SET_H
+#define STRIDEC_COMPLETION_SET_H
 #include "record.h"
 
-/* And statuses of our own where the application wants none, since only they tell what arrived. */
 struct completion_set {
     int count;
-    struct record **records;   /* with threads: NULL where there is none */
-    MPI_Request *handles;      /* else */
-    MPI_Status *statuses;
-    void *block;               /* what these lie in, if not in `few` */
+    struct record **records;   /* with threads; NULL: no record */
+    MPI_Request *handles;      /* without threads */
+    MPI_Status *statuses;      /* own ones if the application wants none: they tell what arrived */
+    void *block;               /* memory of these lists, if not in `few` */
     struct {
         struct record *records[32];
         MPI_Request handles[32];
@@ -20,39 +19,36 @@ struct completion_set {
     } few;
 };
 
-/* False if no request has a record, as far as that is known: the call goes straight down. `statuses` may be
- * MPI_STATUSES_IGNORE. Else one of completion_set_close to completion_set_some ends it. */
+/* Opens a set. `statuses` may be MPI_STATUSES_IGNORE. Returns false if no request has a record, as far as known: the call
+ * passes to the MPI. Else the caller ends the set by completion_set_close, _later, _all, _one or _some. */
 bool completion_set_open(struct completion_set *f, int count, const MPI_Request requests[], MPI_Status *statuses);
-/* Memory for so many requests, and for statuses where the application has none; nothing is looked for. */
-void completion_set_room(struct completion_set *f, int count, MPI_Status *statuses);
-void completion_set_leave(struct completion_set *f);   /* gives that back */
+/* Allocates the lists only, of own statuses too if needed. completion_set_free frees them. */
+void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statuses);
+void completion_set_free(struct completion_set *f);
 
-/* True if a buffer that was offered is not free yet. */
-bool completion_set_offers(const struct completion_set *f);
-/* Goes on with neighbourhood collectives: true where all among the requests are complete, as far as the MPI's next
- * look at them can tell. Calls that wait for requests of the MPI's own have these complete before. */
+/* Returns true if completing the requests would wait for a receiver. */
+bool completion_set_waits(const struct completion_set *f);
+/* Advances neighbourhood collectives. Returns true if all are complete for the MPI's next look. Calls that wait for the
+ * MPI's own requests call this first. */
 bool completion_set_step(const struct completion_set *f);
 
-/* What did not complete goes back into the table. */
+/* Keeps the records that did not complete. */
 void completion_set_close(struct completion_set *f);
-/* Not complete; but the MPI goes on. */
+/* Closes the set of a test that finds nothing complete; lets the MPI progress. Returns the MPI's error. */
 int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag);
-/* Calls on arrays tell failed requests by MPI_ERR_IN_STATUS; any other error is about the arguments, and completed
- * nothing. */
+/* Returns true if rc of a call on an array lets requests complete. MPI_ERR_IN_STATUS reports failed requests; another error
+ * means wrong arguments, and nothing completed. */
 static inline bool completion_set_completed(int rc)
 {
     return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
 }
-/* Calls on one request return its error; these are about the arguments, and completed nothing. */
+/* Returns true if rc of a call on one request means wrong arguments, and nothing completed. */
 bool completion_set_refused(int rc);
-/* By its class: of a message that lay aside (record_holds) the error is a code of the MPI's. */
+/* Compares the error's class: a message of the probed queue has the MPI's code. */
 bool completion_set_truncated(int error);
-/* What the MPI returned as rc has completed: all requests, but those that MPI_ERR_IN_STATUS names as pending; one
- * (or none: MPI_UNDEFINED); or some. What the call returns. */
-int completion_set_all(struct completion_set *f, int rc);
-/* After MPI_Waitall where some have failed, of a request that ends when it completes: true if it pends, whatever its
- * status says. MPICH waits for some at a time, 64 by default, and leaves the statuses of all further ones as they
- * were; Open MPI tells them all, and may leave the handles of those that failed. */
+/* Returns true if a transient request is pending after an MPI_Waitall that failed for some, whatever its status says.
+ * MPICH waits for 64 at a time, and leaves the statuses of later ones unset. Open MPI sets all, and may leave the handles
+ * of failed ones. */
 static inline bool completion_set_goes_on(MPI_Request request)
 {
 #ifdef OPEN_MPI
@@ -62,12 +58,15 @@ static inline bool completion_set_goes_on(MPI_Request request)
     return request != MPI_REQUEST_NULL;
 #endif
 }
-/* Before completion_set_all, then: the statuses of all those say so, and of persistent ones that are still active. */
+/* Sets the statuses of those, and of active persistent requests, to MPI_ERR_PENDING, before completion_set_all. */
 void completion_set_pending(const struct completion_set *f, const MPI_Request requests[]);
+/* Continue and close the set after the MPI returned rc: all requests are complete except those that MPI_ERR_IN_STATUS
+ * leaves pending; one is, or none for MPI_UNDEFINED; or some are. Return the call's result. */
+int completion_set_all(struct completion_set *f, int rc);
 int completion_set_one(struct completion_set *f, int index, MPI_Status *status, int rc);
 int completion_set_some(struct completion_set *f, int outcount, const int indices[], int rc);
 
-/* completion_end, of a call that the MPI returned rc from. */
+/* Ends a completion after the MPI returned rc. Returns the call's result. */
 int completion_rc(struct completion *c, int rc);
 
 #endif

@@ -1,4 +1,4 @@
-/* error_comm.c: communicators of requests, and the last ones that were freed. */
+/* error_comm.c: communicators of requests, and the last ones freed. */
 #include "error_comm.h"
 #include "next.h"
 #include "probed.h"
@@ -19,28 +19,28 @@ void error_comm_freed(MPI_Comm comm)
     pthread_mutex_unlock(&lock);
 }
 
-MPI_Comm error_comm_comm(struct error_comm h)
+MPI_Comm error_comm_comm(struct error_comm e)
 {
     unsigned long now = atomic_load(&error_comm_frees);
-    if (!h.comm || h.comm == MPI_COMM_NULL || now - h.frees >= LAST) return MPI_COMM_WORLD;
-    for (unsigned long i = h.frees; i != now; i++)
-        if (atomic_load(&freed[i % LAST]) == h.comm) return MPI_COMM_WORLD;
-    return h.comm;
+    if (!e.comm || e.comm == MPI_COMM_NULL || now - e.frees >= LAST) return MPI_COMM_WORLD;
+    for (unsigned long i = e.frees; i != now; i++)
+        if (atomic_load(&freed[i % LAST]) == e.comm) return MPI_COMM_WORLD;
+    return e.comm;
 }
 
-static void about_to_go(const MPI_Comm *comm)
+static void forget(const MPI_Comm *comm)
 {
     if (comm) error_comm_freed(*comm), probed_forget(*comm);
 }
 
 int call_Comm_free(const struct next *next, MPI_Comm *comm)
 {
-    about_to_go(comm);
+    forget(comm);
     return next->Comm_free(comm);
 }
 
 int call_Comm_disconnect(const struct next *next, MPI_Comm *comm)
 {
-    about_to_go(comm);
+    forget(comm);
     return next->Comm_disconnect(comm);
 }

@@ -1,6 +1,6 @@
-/* freed.c: records of requests that the application has freed. All receives are looked at each time: a message
- * that has arrived may tell the application that an earlier one has too. Sends only wait for their buffers to be given
- * back: a few are looked at, in turn. */
+/* freed.c: records of requests that the application has freed. Each poll looks at all receives: a message that arrived
+ * may tell the application that an earlier one did too. Sends only wait to return their buffers: a poll looks at a
+ * few, in turn. */
 #include "request_internal.h"
 #include "base/activity.h"
 #include "base/backoff.h"
@@ -34,27 +34,27 @@ static struct record *pop(struct queue *q)
     return r;
 }
 
-bool record_orphan(struct record *r)
+bool record_freed(struct record *r)
 {
-    r->freed = true;
-    if (!r->active) {
+    if (r->state == RECORD_INACTIVE) {
         record_free(r);
         return false;
     }
+    r->freed = true;
     pthread_mutex_lock(&lock);
-    push(record_brings(r) ? &receives : &sends, r);
+    push(record_receives(r) ? &receives : &sends, r);
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&request_freed, 1);
     return true;
 }
 
-/* Looks at the first `most` of a queue: `done` receives those that have completed, the others go behind. */
+/* Tests the first `most` records of a queue. Completed ones go to `done`, the others to the end. */
 static void collect(struct queue *q, int most, struct completion *done)
 {
     for (int i = 0; i < most; i++) {
         struct record *r = pop(q);
         MPI_Status status;
-        int flag = 0, rc = record_stepped(r) ? PMPI_Test(&r->request, &flag, &status) : MPI_SUCCESS;
+        int flag = 0, rc = record_step_taken(r) ? PMPI_Test(&r->request, &flag, &status) : MPI_SUCCESS;
         if (rc == MPI_SUCCESS && !flag) {
             push(q, r);
             continue;
@@ -64,7 +64,7 @@ static void collect(struct queue *q, int most, struct completion *done)
     }
 }
 
-static void collect_orphans(struct completion *done)
+static void collect_all(struct completion *done)
 {
     pthread_mutex_lock(&lock);
     collect(&receives, receives.count, done);
@@ -79,33 +79,32 @@ void record_poll(void)
     polling = true;
     rndv_send_poll(), pipeline_send_poll();
     struct completion c = {0};
-    collect_orphans(&c);
+    collect_all(&c);
     completion_end(&c);
     polling = false;
 }
 
-/* Not one that is over: Open MPI 4.1 takes what was cancelled out of its list once more. */
-static void give_up(struct record *r)
+/* Workaround (Open MPI 4.1): cancelling a completed request takes it out of a list twice. */
+static void cancel_active(struct record *r)
 {
-    int over = 0;
-    PMPI_Request_get_status(r->request, &over, MPI_STATUS_IGNORE);
-    if (!over) PMPI_Cancel(&r->request);
+    int complete = 0;
+    PMPI_Request_get_status(r->request, &complete, MPI_STATUS_IGNORE);
+    if (!complete) PMPI_Cancel(&r->request);
 }
 
 static void finish(struct queue *q, bool cancel)
 {
     for (struct record *r; (r = pop(q));) {
-        if (cancel && !r->holds) give_up(r);
-        for (unsigned spins = 0; !record_stepped(r); spins++) backoff(spins);
+        if (cancel && !r->held) cancel_active(r);
+        for (unsigned spins = 0; !record_step_taken(r); spins++) backoff(spins);
         PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
         if (r->persistent) PMPI_Request_free(&r->request);
-        if (r->offer) rndv_send_end(r->offer);
-        r->offer = NULL;
+        if (r->kind->end) r->kind->end(r);
         record_free(r);
     }
 }
 
-void orphans_finish(void)
+void record_freed_finish(void)
 {
     finish(&receives, true);
     finish(&sends, false);

@@ -38,7 +38,7 @@ bool light_request_wants(int64_t count, MPI_Datatype type, int source)
 struct light_request light_request_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm)
 {
     return (struct light_request){
-        .buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .home = error_comm_of(comm)};
+        .buf = buf, .count = count, .type = type, .plain = host_type_plain(type), .error_comm = error_comm_of(comm)};
 }
 
 /* False where there is no room, or another message of this handle. */
@@ -100,7 +100,7 @@ void light_request_comes(MPI_Request request, struct layout *l, void *buf, int64
                          MPI_Comm comm)
 {
     struct light_request w = {
-        .buf = buf, .count = count, .layout = layout_ref(l), .block = b, .home = error_comm_of(comm)};
+        .buf = buf, .count = count, .layout = layout_ref(l), .block = b, .error_comm = error_comm_of(comm)};
     light_request_return(request, &w);
 }
 
@@ -129,8 +129,11 @@ struct record *light_request_record(MPI_Request request, struct light_request *w
 {
     struct typed_buffer *p = typed_buffer_of(w);
     if (!p) log_fatal("no memory for the record of a message that is awaited");
-    struct record *r = record_new((struct record){.request = request, .parcel = p, .receive = !w->sends, .active = true,
-                                                  .home = w->home});
+    struct record *r = record_new((struct record){.request = request,
+                                                  .kind = w->sends ? &kind_send : &kind_receive,
+                                                  .state = RECORD_ACTIVE,
+                                                  .tbuf = p,
+                                                  .error_comm = w->error_comm});
     light_request_end(w);
     return r;
 }
@@ -149,7 +152,7 @@ bool light_request_alone(void)
 int light_request_arrived(struct light_request *w, MPI_Status *status)
 {
     int cancelled = 0;
-    MPI_Comm comm = error_comm_comm(w->home);
+    MPI_Comm comm = error_comm_comm(w->error_comm);
     PMPI_Test_cancelled(status, &cancelled);
     if (cancelled) return MPI_SUCCESS;
     if (w->block) return p2p_brief(w->layout, w->buf, w->count, w->block->memory, status, comm);

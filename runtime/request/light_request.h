@@ -18,7 +18,7 @@ struct light_request {
     bool sends;  /* what is in the block */
     struct layout *layout;   /* held, of other types in a request, which may be freed before it completes */
     struct bounce *block;   /* of a brief message, packed; else NULL */
-    struct error_comm home;   /* of a request */
+    struct error_comm error_comm;   /* of a request */
     int error;   /* the caller's */
 };
 /* True of receives that are for here: the call goes down first. */

@@ -40,7 +40,7 @@ static int continue_pipelined(struct pipeline_send *o, MPI_Comm comm, MPI_Reques
     int rc = MPI_SUCCESS, sent = 0;
     if (pipeline_send_feed(o)) rc = raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed");
     PMPI_Request_get_status(request, &sent, MPI_STATUS_IGNORE);
-    if (!sent) record_add_outflow(request, o);
+    if (!sent) record_add_pipelined(request, o);
     pipeline_send_leave(o);
     return rc;
 }
@@ -49,7 +49,7 @@ int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *reques
 {
     if (rc != MPI_SUCCESS) return op->protocol->abort(op), rc;
     if (op->rndv)
-        return record_add_offer(request, op->rndv) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : rc;
+        return record_add_rndv(request, op->rndv) ? raise_error(comm, MPI_ERR_OTHER, "a message was not received") : rc;
     if (op->pipelined) return continue_pipelined(op->pipelined, comm, *request);
     mpi_bytes_free(&op->as);
     p2p_sent(*request, op->packed);

@@ -1,72 +1,64 @@
-/* persistent.c: starting persistent requests. */
+/* persistent.c: starts persistent requests. */
 #include "request_internal.h"
 #include "base/activity.h"
 #include "base/spinlock.h"
 #include "protocol/pipeline_send.h"
-#include <limits.h>
 
-atomic_int request_holding;
+atomic_int record_helds;
 
 void record_hold(struct record *r, const MPI_Status *status, int error)
 {
     r->found = *status;
     r->found.MPI_ERROR = error;
-    r->holds = true;
-    spinlock_count(&request_holding, 1);
+    r->held = true;
+    spinlock_count(&record_helds, 1);
     if (r->dormant) spinlock_count(&request_records, 1);
 }
 
-void record_offer(struct record *r, struct rndv_send *o)
+void record_unhold(struct record *r)
 {
-    r->offer = o;
-    spinlock_count(&request_offers, 1);
+    if (!r->held) return;
+    r->held = false;
+    spinlock_count(&record_helds, -1);
+    if (r->dormant) spinlock_count(&request_records, -1);
 }
 
-void record_flow(struct record *r, struct pipeline_send *o)
+void record_send_rndv(struct record *r, struct rndv_send *o)
 {
-    r->outflow = o;
+    r->kind = &kind_rndv, r->rndv = o;
+    spinlock_count(&record_rndvs, 1);
 }
 
-void record_drop_held(struct record *r)
+void record_send_pipelined(struct record *r, struct pipeline_send *o)
 {
-    if (r->holds) spinlock_count(&request_holding, -1);
-    if (r->holds && r->dormant) spinlock_count(&request_records, -1);
-    r->holds = false;
+    r->kind = &kind_pipelined, r->pipelined = o;
 }
 
 bool record_start(struct starts *s, struct record *r)
 {
     if (!r->persistent) return record_keep(r), true;   /* the MPI will refuse it */
-    r->active = true;
+    r->state = RECORD_ACTIVE;
     r->next = s->first;
     s->first = r;
     return r->ops->start(r, r->of, s);
 }
 
-void record_drop_offer(struct record *r)
-{
-    if (!r->offer) return;
-    rndv_send_withdraw(r->offer);
-    r->offer = NULL;
-    spinlock_count(&request_offers, -1);
-}
-
 void record_stop(struct record *r)
 {
-    r->active = false;
-    if (!r->offer && r->ops && r->ops->recall) r->ops->recall(r->of);
-    record_drop_offer(r), record_drop_held(r);
-    if (r->outflow) pipeline_send_withdraw(r->outflow), r->outflow = NULL;
+    if (!r->persistent) return;
+    r->state = RECORD_INACTIVE;
+    if (r->kind->recall) r->kind->recall(r);
+    record_unhold(r);
 }
 
 bool record_feed(struct starts *s)
 {
     bool ok = true;
     for (struct record *r = s->first; r; r = r->next) {
-        if (!r->outflow) continue;
-        if (pipeline_send_feed(r->outflow)) ok = false;
-        pipeline_send_leave(r->outflow);
-        r->outflow = NULL;
+        if (r->kind != &kind_pipelined) continue;
+        if (pipeline_send_feed(r->pipelined)) ok = false;
+        pipeline_send_leave(r->pipelined);
+        r->kind = &kind_operation;
     }
     return ok;
 }

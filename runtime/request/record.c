@@ -1,4 +1,4 @@
-/* record.c: side records of requests. */
+/* record.c: the table of records, and what is added to it. */
 #include "base/activity.h"
 #include "base/bounce.h"
 #include "base/freelist.h"
@@ -8,13 +8,12 @@
 #include "probed.h"
 #include "protocol/pipeline_send.h"
 #include "request_internal.h"
-#include <stdlib.h>
 
-atomic_int request_offers;
-static atomic_int deferrals;
+atomic_int record_rndvs;
+static atomic_int with_steps;   /* records of the kind stepped */
 static struct record *records;
-static struct spinlock spin_lock;
-/* Always in the table and never looked for: an empty table would be freed, and made again for the next message. */
+static struct spinlock lock;
+/* Always in the table, never looked up: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
 void record_begin(bool multiple)
@@ -27,39 +26,36 @@ bool record_threads(void)
     return spinlock_needed;
 }
 
-struct record *record_new(struct record what)
+struct record *record_new(struct record values)
 {
     struct record *r = freelist_get(FREELIST_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
-    *r = what;
+    *r = values;
     spinlock_count(r->dormant ? &request_dormant : &request_records, 1);
     return r;
 }
 
 void record_free(struct record *r)
 {
-    typed_buffer_close(r->parcel);
-    pipeline_send_put(r->outflow);
-    if (record_steps(r)) spinlock_count(&deferrals, -1);
+    typed_buffer_close(r->tbuf);
+    if (r->kind->step) spinlock_count(&with_steps, -1);
     if (r->ops) r->ops->free(r->of);
     spinlock_count(r->dormant ? &request_dormant : &request_records, -1);
     freelist_put(FREELIST_RECORD, r);
 }
 
-/*
- * The table.
- */
+/* ---- the table ---- */
 
 void record_keep(struct record *r)
 {
-    spinlock_enter(&spin_lock);
+    spinlock_enter(&lock);
     if (!records) HASH_ADD(hh, records, request, sizeof anchor.request, &anchor);
     HASH_ADD(hh, records, request, sizeof r->request, r);
-    spinlock_leave(&spin_lock);
+    spinlock_leave(&lock);
 }
 
-/* A record of a receive that was only watched. */
-static struct record *watched(MPI_Request request)
+/* Makes a record of a light request. Returns NULL if it is none. */
+static struct record *take_light(MPI_Request request)
 {
     struct light_request w;
     if (!atomic_load_explicit(&request_light, memory_order_acquire) || !light_request_take(request, &w)) return NULL;
@@ -70,24 +66,24 @@ struct record *record_take(MPI_Request request)
 {
     struct record *r = NULL;
     if (request == MPI_REQUEST_NULL) return NULL;
-    spinlock_enter(&spin_lock);
+    spinlock_enter(&lock);
     HASH_FIND(hh, records, &request, sizeof request, r);
     if (r) HASH_DEL(records, r);
-    spinlock_leave(&spin_lock);
-    return r ? r : watched(request);
+    spinlock_leave(&lock);
+    return r ? r : take_light(request);
 }
 
 static struct record *take_all(const struct records_walk *w, const void *arg)
 {
     struct record *taken = NULL, *r, *next;
-    spinlock_enter(&spin_lock);
+    spinlock_enter(&lock);
     HASH_ITER(hh, records, r, next) {
-        if (r->seen || r->ops != w->ops || !w->is(r->of, arg)) continue;
+        if (r->state == RECORD_SEEN || r->ops != w->ops || !w->is(r->of, arg)) continue;
         HASH_DEL(records, r);
         r->next = taken;
         taken = r;
     }
-    spinlock_leave(&spin_lock);
+    spinlock_leave(&lock);
     return taken;
 }
 
@@ -108,63 +104,69 @@ int records_walk(const struct records_walk *w, const void *arg)
 
 void record_finish(void)
 {
-    orphans_finish();
+    record_freed_finish();
     rndv_send_finish();
     if (records) HASH_DEL(records, &anchor);
     freelist_drop(), bounce_drop_all();
 }
 
-/*
- * Adding.
- */
+/* ---- adding ---- */
 
-static void add(struct record what)
+static void add(struct record values)
 {
-    record_keep(record_new(what));
+    record_keep(record_new(values));
 }
 
 void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm)
 {
-    add((struct record){
-        .request = request, .parcel = p, .receive = receive, .active = true, .home = error_comm_of(comm)});
+    add((struct record){.request = request,
+                        .kind = receive ? &kind_receive : &kind_send,
+                        .state = RECORD_ACTIVE,
+                        .tbuf = p,
+                        .error_comm = error_comm_of(comm)});
 }
 
-void record_add_led(MPI_Request request, struct typed_buffer *p, const struct probed_at *at)
+void record_add_probed(MPI_Request request, struct typed_buffer *p, const struct probed_at *at)
 {
     add((struct record){.request = request,
-                        .parcel = p,
-                        .receive = true,
-                        .active = true,
-                        .led = true,
-                        .quiet = at->message == MPI_MESSAGE_NULL,
-                        .home = error_comm_of(at->from_comm),
+                        .kind = at->message == MPI_MESSAGE_NULL ? &kind_resent : &kind_matched,
+                        .state = RECORD_ACTIVE,
+                        .tbuf = p,
+                        .error_comm = error_comm_of(at->from_comm),
                         .source = at->from_source,
                         .tag = at->from_tag});
 }
 
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent)
 {
-    if (ops->step) spinlock_count(&deferrals, 1);
+    if (ops->step) spinlock_count(&with_steps, 1);
     add((struct record){.request = request,
+                        .kind = ops->step ? &kind_stepped : &kind_operation,
+                        .state = persistent ? RECORD_INACTIVE : RECORD_ACTIVE,
                         .ops = ops,
                         .of = of,
                         .persistent = persistent,
-                        .active = !persistent,
-                        .home = error_comm_of(comm)});
+                        .error_comm = error_comm_of(comm)});
 }
 
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
-    add((struct record){
-        .request = request, .ops = ops, .of = of, .persistent = true, .dormant = true, .home = error_comm_of(comm)});
+    add((struct record){.request = request,
+                        .kind = &kind_operation,
+                        .ops = ops,
+                        .of = of,
+                        .persistent = true,
+                        .dormant = true,
+                        .error_comm = error_comm_of(comm)});
 }
 
-void record_add_outflow(MPI_Request request, struct pipeline_send *o)
+void record_add_pipelined(MPI_Request request, struct pipeline_send *o)
 {
-    add((struct record){.request = request, .outflow = pipeline_send_hold(o), .active = true});
+    add((struct record){
+        .request = request, .kind = &kind_pipelined, .state = RECORD_ACTIVE, .pipelined = pipeline_send_hold(o)});
 }
 
-static int say_sent(void *nothing, MPI_Status *status)
+static int query_sent(void *nothing, MPI_Status *status)
 {
     (void)nothing;
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
@@ -173,46 +175,44 @@ static int say_sent(void *nothing, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
-static int let_go(void *nothing)
+static int free_sent(void *nothing)
 {
     (void)nothing;
     return MPI_SUCCESS;
 }
 
-static int too_late(void *nothing, int complete)
+static int cancel_sent(void *nothing, int complete)
 {
     (void)nothing, (void)complete;
     return MPI_SUCCESS;
 }
 
-/* MPIs give all sends that are over at once one and the same handle: a request that is complete too tells this one from
- * the others. */
-static bool tell_apart(MPI_Request *request)
+/* Makes the handle of a send unique. MPIs give one handle to all sends that are complete at once: a completed
+ * generalized request takes the place of such a one. */
+static bool make_unique(MPI_Request *request)
 {
     MPI_Request own;
     int sent = 0;
     PMPI_Request_get_status(*request, &sent, MPI_STATUS_IGNORE);
     if (!sent) return true;
-    if (PMPI_Grequest_start(say_sent, let_go, too_late, NULL, &own) != MPI_SUCCESS) return false;
+    if (PMPI_Grequest_start(query_sent, free_sent, cancel_sent, NULL, &own) != MPI_SUCCESS) return false;
     PMPI_Grequest_complete(own);
     PMPI_Wait(request, MPI_STATUS_IGNORE);
     *request = own;
     return true;
 }
 
-int record_add_offer(MPI_Request *request, struct rndv_send *o)
+int record_add_rndv(MPI_Request *request, struct rndv_send *o)
 {
-    if (rndv_send_feed(o) || !tell_apart(request)) return rndv_send_end(o);
-    spinlock_count(&request_offers, 1);
-    add((struct record){.request = *request, .offer = o, .active = true});
+    if (rndv_send_feed(o) || !make_unique(request)) return rndv_send_end(o);
+    spinlock_count(&record_rndvs, 1);
+    add((struct record){.request = *request, .kind = &kind_rndv, .state = RECORD_ACTIVE, .rndv = o});
     return 0;
 }
 
-/*
- * Questions.
- */
+/* ---- questions ---- */
 
-/* What is so of the record of a request, which stays. */
+/* Asks about the record of a request, which stays in the table. */
 static bool ask(MPI_Request request, bool (*is)(struct record *))
 {
     struct record *r = record_take(request);
@@ -221,59 +221,59 @@ static bool ask(MPI_Request request, bool (*is)(struct record *))
     return so;
 }
 
-bool record_defers(void)
+bool record_any_steps(void)
 {
-    return atomic_load_explicit(&deferrals, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&with_steps, memory_order_relaxed) != 0;
 }
 
-bool record_stepped(struct record *r)
+bool record_step_taken(struct record *r)
 {
-    return !r || !record_steps(r) || r->ops->step(r->of);
+    return !r || !r->kind->step || r->kind->step(r);
 }
 
 bool record_step(MPI_Request request)
 {
-    return !record_defers() || ask(request, record_stepped);
+    return !record_any_steps() || ask(request, record_step_taken);
 }
 
-static bool deferred(struct record *r)
+static bool has_steps(struct record *r)
 {
-    return r && record_steps(r);
+    return r && r->kind->step;
 }
 
-bool record_deferred(MPI_Request request)
+bool record_has_steps(MPI_Request request)
 {
-    return record_defers() && ask(request, deferred);
+    return record_any_steps() && ask(request, has_steps);
 }
 
-bool record_offering(struct record *r)
+bool record_waits_taken(struct record *r)
 {
-    return r && r->offer && !rndv_send_ended(r->offer);
+    return r && r->kind->ready && !r->kind->ready(r);
 }
 
-bool record_offers(MPI_Request request)
+bool record_waits(MPI_Request request)
 {
-    return atomic_load_explicit(&request_offers, memory_order_relaxed) && ask(request, record_offering);
+    return atomic_load_explicit(&record_rndvs, memory_order_relaxed) && ask(request, record_waits_taken);
 }
 
-static bool held(struct record *r)
+static bool is_held(struct record *r)
 {
-    return r && r->holds;
+    return r && r->held;
 }
 
-bool record_holds(MPI_Request request)
+bool record_held(MPI_Request request)
 {
-    return atomic_load_explicit(&request_holding, memory_order_relaxed) && ask(request, held);
+    return atomic_load_explicit(&record_helds, memory_order_relaxed) && ask(request, is_held);
 }
 
-static bool transient(struct record *r)
+static bool is_transient(struct record *r)
 {
     return r && !r->persistent;
 }
 
-bool record_goes(MPI_Request request)
+bool record_transient(MPI_Request request)
 {
-    return ask(request, transient);
+    return ask(request, is_transient);
 }
 
 bool record_persistent(const struct record *r)

@@ -1,99 +1,130 @@
-/* record.h: side records: what stridec has to do when a native request completes.
+/* record.h: records: what stridec has to do when the MPI has completed a request.
  *
- * The application holds the MPI's own request handle. A record is found by that handle; where none is, the
- * request is none of stridec's business. Once the MPI has completed a request its handle may be anyone's, another
- * thread's at once: so a record is taken out of the table before the MPI may complete its request, and kept again
- * if it did not. Thread safe: MPI lets one thread at a time complete a request.
+ * The application holds the MPI's own request handle. A record is found by that handle; a request without one is the
+ * MPI's alone. A completed request's handle may be another thread's at once. So a record leaves the table before the MPI
+ * may complete its request, and returns if it did not. Thread safe: MPI lets one thread at a time complete a request.
  *
- * record.c: the table, and what is put into it; persistent.c: persistent requests; complete.c: completions;
+ * A record is of a kind (request_internal.h), and in a state:
+ *
+ *    record_add_of, persistent                 record_add*, light_request_record
+ *              |            record_start                    |
+ *              v        ------------------------>           v
+ *          INACTIVE                                       ACTIVE
+ *           |  ^  ^     <------------------------           |
+ *           |  |            record_stop                     | completion_add
+ *           |  |                                            v
+ *           |  +---- completion_end, persistent ------- COMPLETE --- completion_end ---> freed
+ *           |                                             ^   |
+ *           +--- record_freed ---> freed   completion_add |   | record_seen
+ *                                                         |   v
+ *                                                         SEEN
+ *
+ * INACTIVE records pass a completion unchanged. The data of a record in SEEN are in place: MPI_Request_get_status has
+ * reported it. A COMPLETE record is in a struct completion, outside the table. If the application frees an active
+ * request, its record goes to a queue of freed.c until it is COMPLETE.
+ *
+ * Two things are no kinds. Light requests (light_request.h) need no memory and no lock, and a record needs both. A probed
+ * message (probed.h) has no request yet.
+ *
+ * record.c: the table, and adding; kinds.c: the kinds; persistent.c: persistent requests; complete.c: completions;
  * freed.c: freed requests. */
-#ifndef STRIDEC_REQUEST_H
-#define STRIDEC_REQUEST_H
+#ifndef STRIDEC_RECORD_H
+#define STRIDEC_RECORD_H
 #include "pack/typed_buffer.h"
 #include "protocol/rndv_recv.h"
 #include "protocol/rndv_send.h"
 
 struct record;
+struct probed_at;
+struct pipeline_send;
 
-/* At MPI_Init, and at the start of a session: from here on several threads may call the MPI at the same time. */
+/* Begins at MPI_Init, and with each session. `multiple`: several threads may call the MPI at once from here on. */
 void record_begin(bool multiple);
-/* True if several threads may call the MPI at the same time. Where not, no handle is reused while a call completes
- * it, so that its record may be looked for afterwards. */
+/* Returns true if several threads may call the MPI at once. If not, no handle is reused while a call completes it: its
+ * record may be looked up afterwards. */
 bool record_threads(void);
 
-/* Takes the parcel: of a send it is closed when the request completes; of a receive it is unpacked first. */
+/* ---- adding: each takes over its object ---- */
+
+/* Adds a send, whose typed buffer closes at completion, or a receive, which is unpacked first. */
 void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm);
-/* The same of a receive that takes what was put aside (probed.h). */
-struct probed_at;
-void record_add_led(MPI_Request request, struct typed_buffer *p, const struct probed_at *at);
-/* Takes the offer of a send: its buffer is free when the request, which may become another one, has completed and the
- * offer has ended. 0, or -1 as of rndv_send_end. */
-int record_add_offer(MPI_Request *request, struct rndv_send *o);
-/* Of a send in chunks: holds the descriptor until the request completes. */
-struct pipeline_send;
-void record_add_outflow(MPI_Request request, struct pipeline_send *o);
-/* True while there are records that step (request_ops.h). */
-bool record_defers(void);
-/* Goes on with the one of a request, or of a taken record (which may be NULL): true where it is complete, or there
- * is none. */
+/* Adds a receive from the unexpected (probed) queue. */
+void record_add_probed(MPI_Request request, struct typed_buffer *p, const struct probed_at *at);
+/* Adds a rendezvous send, which completes when the RTS is sent and the buffer is free. *request may change. Returns 0,
+ * or -1 if rndv_send_end failed. */
+int record_add_rndv(MPI_Request *request, struct rndv_send *o);
+/* Adds a pipelined send: holds its RTS until the request completes. The caller still leaves o. */
+void record_add_pipelined(MPI_Request request, struct pipeline_send *o);
+
+/* ---- questions about the record of a request, or a taken record, which may be NULL ---- */
+
+/* Returns true while there are records with steps (request_ops.h). */
+bool record_any_steps(void);
+/* Advance the operation. Return true if it is complete, or if there is none. */
 bool record_step(MPI_Request request);
-bool record_stepped(struct record *r);
-/* True of a request of one. */
-bool record_deferred(MPI_Request request);
-/* True of a request whose offer is not ended: whoever does not want to wait does not complete it. */
-bool record_offers(MPI_Request request);
-bool record_offering(struct record *r);
-/* True of a persistent receive that was started when its message had been put aside: the message is here, and the
- * MPI's own request is not active. */
-bool record_holds(MPI_Request request);
-/* True of one that has a record and ends with its request: no persistent one. */
-bool record_goes(MPI_Request request);
-/* Out of the table; NULL if there is none. Then either completion_add, record_keep or record_orphan. */
+bool record_step_taken(struct record *r);
+/* Returns true for a record with steps. */
+bool record_has_steps(MPI_Request request);
+/* Return true if completing the request would wait for a receiver. A test must not complete it. */
+bool record_waits(MPI_Request request);
+bool record_waits_taken(struct record *r);
+/* Returns true if the message of a persistent receive came from the probed queue at its start: the MPI's own request
+ * is not active. */
+bool record_held(MPI_Request request);
+/* Returns true if the request has a record and is not persistent. */
+bool record_transient(MPI_Request request);
+bool record_persistent(const struct record *r);
+
+/* ---- completion ---- */
+
+/* Takes a record out of the table; NULL if there is none. Then call completion_add, record_keep or record_freed. */
 struct record *record_take(MPI_Request request);
-/* Back into the table: the request is still active. */
+/* Puts a record into the table: its request is active. */
 void record_keep(struct record *r);
 
-/* A set of requests that one call completed. */
+/* The requests that one call completes. Begins zeroed. */
 struct completion {
     struct batch batch;
-    struct rndv_recvs pulls;
-    struct record *done;   /* to be freed once the batch is waited for */
-    struct typed_buffer *read;   /* whose records are freed, to be closed once they are read */
+    struct rndv_recvs recvs;
+    struct record *done;          /* to be ended after the batch */
+    struct typed_buffer *moved;   /* of ended records; to be closed after the rendezvous receives */
     int rc;
 };
-/* The request of r has completed with this status (and error code). Unpacks what a receive brought,
- * unless it failed or was cancelled; a descriptor's status becomes that of the payload. */
+/* Adds a record whose request has completed with this status and error. Adds what a receive brought, unless it failed
+ * or was cancelled. After an RTS the status becomes the payload's. */
 void completion_add(struct completion *c, struct record *r, MPI_Status *status, int error);
-/* Waits for the unpacking and frees the records. MPI_SUCCESS, or an error raised on the communicator of its
+/* Waits for the unpacking and ends the records. Returns MPI_SUCCESS, or an error raised on the communicator of the
  * operation (error_comm.h). */
 int completion_end(struct completion *c);
-
-/* The request of a taken record is complete, but a later call will complete it: after completion_add. */
+/* Keeps a record after completion_add: a later call will complete its request. */
 void record_seen(struct record *r);
-/* Persistent requests that one call starts. Begins zeroed. */
+
+/* ---- persistent requests ---- */
+
+/* The requests that one call starts. Begins zeroed. */
 struct starts {
     struct batch batch;
     struct rndv_send_site site;
     struct record *first;
 };
-/* Of a taken record of a persistent request: offers what the operation reads, or puts it into the batch. False where
- * that failed. */
+/* Begins the operation of a taken record. Returns false on failure. */
 bool record_start(struct starts *s, struct record *r);
-/* Waits for the packing and puts the records back into the table; `ok`: none failed before. False where the requests
- * can't be started. */
+/* Waits for the packing and keeps the records. `ok`: nothing failed before. Returns false if the requests can't be
+ * started: all starts are taken back. */
 bool record_started(struct starts *s, bool ok);
-/* Once the MPI has started them: what goes in chunks follows. False where it can't; the receivers are told. */
+/* Sends the chunks, after the MPI has started the requests. Returns false on failure; the receivers are told. */
 bool record_feed(struct starts *s);
-/* Takes back that it was started. */
+/* Takes the start of a persistent request back. */
 void record_stop(struct record *r);
-bool record_persistent(const struct record *r);
 
-/* The application has freed the request: while it is active the record goes on until the MPI has completed it. False of
- * an inactive persistent one: the record is gone, and the request is the MPI's to free. */
-bool record_orphan(struct record *r);
-/* Looks after orphans; called wherever a message has just arrived. */
+/* ---- freed requests ---- */
+
+/* Frees a taken record as its request is freed: at once, or at completion. Returns false if at once: the caller passes
+ * the call to the MPI. */
+bool record_freed(struct record *r);
+/* Completes freed requests that are done. Call it wherever a message may have arrived. */
 void record_poll(void);
-/* At MPI_Finalize: waits for orphaned sends, cancels orphaned receives. */
+/* Completes freed sends and cancels freed receives, at MPI_Finalize. */
 void record_finish(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* request_internal.h: what record.c, persistent.c, complete.c and freed.c share. */
-#ifndef STRIDEC_REQUEST_INNER_H
-#define STRIDEC_REQUEST_INNER_H
+/* request_internal.h: records and their kinds, shared by record.c, kinds.c, complete.c, persistent.c and freed.c. */
+#ifndef STRIDEC_REQUEST_INTERNAL_H
+#define STRIDEC_REQUEST_INTERNAL_H
 #include "../../gen/hash.h"
 #include "error_comm.h"
 #include "request_ops.h"
@@ -15,45 +15,67 @@
     } while (0)
 #include "base/hash_table.h"
 
+/* A kind of record. Every hook may be NULL. */
+struct record_kind {
+    bool receives;   /* the status tells how many bytes came; an operation may receive too (record_receives) */
+    /* Continues a completed request with its status and error; again for a record in RECORD_SEEN. */
+    void (*complete)(struct completion *c, struct record *r, MPI_Status *status, int error);
+    /* Ends what is left after all unpacking. May wait for the receiver. Returns 0, or -1 if it received nothing. */
+    int (*end)(struct record *r);
+    /* Returns true if `end` would not wait. */
+    bool (*ready)(struct record *r);
+    /* Advances an operation without waiting. Returns true if the MPI's next look finds its request complete. */
+    bool (*step)(struct record *r);
+    /* Takes back the start of a persistent operation. */
+    void (*recall)(struct record *r);
+};
+/* kinds.c defines each with one literal. */
+extern const struct record_kind kind_send;      /* packed bytes; or a send with nothing left to do */
+extern const struct record_kind kind_receive;   /* packed bytes, or an RTS */
+extern const struct record_kind kind_matched;   /* a receive of a message that a probe has matched (probed.h) */
+extern const struct record_kind kind_resent;    /* a receive of a message that a probe has sent to this process */
+extern const struct record_kind kind_rndv;      /* a rendezvous send */
+extern const struct record_kind kind_pipelined; /* a pipelined send */
+extern const struct record_kind kind_operation; /* request_ops: a collective, or a persistent request */
+extern const struct record_kind kind_stepped;   /* request_ops with step: a neighbourhood collective */
+
+enum record_state { RECORD_INACTIVE, RECORD_ACTIVE, RECORD_COMPLETE, RECORD_SEEN };   /* drawn in record.h */
+
 struct record {
     MPI_Request request;
-    struct typed_buffer *parcel;   /* either this ... */
-    bool receive;
-    bool led, seen;               /* status.MPI_SOURCE and MPI_TAG are these; seen to be complete, not completed yet */
-    int source, tag;
-    bool quiet;                   /* its errors are not raised by the MPI */
-    struct error_comm home;   /* the communicator of its operation */
-    int64_t pulled;               /* bytes of a payload that a descriptor stood for */
-    int refused;                  /* the error class of one that could not be received */
-    struct rndv_send *offer;   /* or this, of a send */
-    struct pipeline_send *outflow;   /* or this */
-    const struct request_ops *ops;   /* ... or this: what its operation does; */
-    void *of;                     /* whose object this is */
-    bool persistent, active;      /* a persistent one lives until the request is freed, and acts while it is active */
-    bool dormant;                 /* a persistent receive of the MPI's own, unless its message lies aside when it is started */
-    bool freed;                   /* by the application, while it was active */
-    bool holds;                   /* active, and its message is here, with this status and error, by no doing of the request */
+    const struct record_kind *kind;   /* of a persistent request, while it is active, maybe rndv or pipelined */
+    enum record_state state;
+    bool persistent;              /* lives until the application frees the request */
+    bool dormant;                 /* a persistent receive that the MPI serves; counted only while it is held */
+    bool freed;                   /* by the application, while it was active: in a queue of freed.c */
+    bool held;                    /* its message is here, with status `found`; the MPI's request was not started */
+    struct typed_buffer *tbuf;    /* of a send or a receive; closed with the record */
+    union {
+        struct rndv_send *rndv;
+        struct pipeline_send *pipelined;
+    };
+    const struct request_ops *ops;   /* of an operation, else NULL */
+    void *of;                     /* its object, freed with the record */
+    struct error_comm error_comm;
+    int source, tag;              /* the status of a matched or resent message tells these */
+    int refused;                  /* error class of a payload that can't be received */
+    int64_t rndv_bytes;           /* bytes of a payload that an RTS announced */
     MPI_Status found;
-    struct record *next;          /* in a completion, or among the orphans */
+    struct record *next;          /* in a completion, among starts, or in a queue of freed.c */
     UT_hash_handle hh;
 };
 
-struct record *record_new(struct record what);
+extern atomic_int record_rndvs, record_helds;   /* records of the kind rndv; records that are held */
+
+/* Returns a new record; ends the process without memory. The caller keeps it in the table. */
+struct record *record_new(struct record values);
 void record_free(struct record *r);
 
-extern atomic_int request_offers, request_holding;   /* records with an offer; records that hold their messages */
-/* Takes an offer back; forgets a message that was here. */
-void record_drop_offer(struct record *r);
-void record_drop_held(struct record *r);
-
-/* Returns true if the MPI may say that a record is complete before its operation is. */
-static inline bool record_steps(const struct record *r)
-{
-    return r->ops && r->ops->step;
-}
-/* True of what receives a message, or a part of one. */
-bool record_brings(const struct record *r);
-/* At MPI_Finalize. */
-void orphans_finish(void);
+/* Returns true if the status tells how many bytes came. */
+bool record_receives(const struct record *r);
+/* Forgets a message that was here. */
+void record_unhold(struct record *r);
+/* Completes all freed requests, at MPI_Finalize. */
+void record_freed_finish(void);
 
 #endif

@@ -1,57 +1,53 @@
-/* request_ops.h: what stands behind a record of more than one message: the buffers of a collective or of a
- * persistent request (args.h), or a neighbourhood collective (neighbor_nonblocking.h). The table of requests calls
- * it through these and knows no more. */
+/* request_ops.h: the operations behind a record of more than one message: a collective or a persistent request
+ * (args_ops.c), or a neighbourhood collective (neighbor_nonblocking.c). Records know operations only by these hooks. */
 #ifndef STRIDEC_REQUEST_OPS_H
 #define STRIDEC_REQUEST_OPS_H
 #include "record.h"
 
-struct pipeline_send;
-
-/* `of` is the record's object, which the record owns. */
+/* `of` is the operation's object, which the record owns. */
 struct request_ops {
-    /* Frees it. Its operation is complete, or never began. */
+    /* Frees the object. Its operation is complete, or never began. */
     void (*free)(void *of);
-    /* Begins the operation of a persistent r: puts what it reads into s->batch, or hands it to r by the calls below.
-     * Returns false if that failed. */
+    /* Begins the operation of a persistent request: adds what it reads to s->batch, or calls one of the functions for
+     * start below. Returns false on failure. */
     bool (*start)(struct record *r, void *of, struct starts *s);
 
-    /* The rest is NULL where there is nothing to do. */
-    /* After s->batch was waited for, and before the MPI starts the request. Returns 0 or -1. */
+    /* The others may be NULL; without step, recv_buffer and unpack may not. */
+    /* Ends the packing: s->batch was waited for, and the MPI has not started the request. Returns 0 or -1. */
     int (*packed)(void *of);
-    /* Takes a start back. The record has no offer. */
+    /* Takes a start back that called no function for start. */
     void (*recall)(void *of);
-    /* Goes on with the operation, without waiting. Returns true if it is complete: the MPI's next look finds the
-     * request so. Without it the MPI alone knows. */
+    /* Advances the operation without waiting. Returns true if it is complete: the MPI's next look finds the request
+     * complete. Without this hook only the MPI knows. */
     bool (*step)(void *of);
-    /* Ends an operation that step has found complete. Returns MPI_SUCCESS, or an error, to be raised if *what is
-     * set. */
+    /* Ends an operation that step has completed. Returns MPI_SUCCESS or an error; sets *what if it is to be raised. */
     int (*end)(void *of, const char **what);
-    /* Returns true if the status tells how much came: a receive. */
+    /* Returns true for a receive: the status tells how many bytes came. */
     bool (*partial)(const void *of);
-    /* Returns the parcel of a receive that may bring a descriptor, or NULL; sets *packed to where the packed bytes
-     * arrive, NULL: in the buffer itself. */
-    struct typed_buffer *(*awaited)(const void *of, const void **packed);
-    /* Puts the unpacking of what came into a batch: the first `bytes` packed bytes, INT64_MAX: all. Returns 0 or -1. */
+    /* Returns the typed buffer of a receive that may bring an RTS, or NULL. Sets *packed to where the packed bytes
+     * arrive; NULL: in the application's buffer. */
+    struct typed_buffer *(*recv_buffer)(const void *of, const void **packed);
+    /* Adds the first `bytes` packed bytes to a batch; INT64_MAX: all. Returns 0 or -1. */
     int (*unpack)(void *of, struct batch *b, int64_t bytes);
 };
 
-/* Adds a record of a request, which takes `of`. Errors are raised on comm; MPI_COMM_NULL: on MPI_COMM_SELF. */
+/* Adds a record, which takes `of`. Errors are raised on comm; MPI_COMM_NULL: on MPI_COMM_WORLD. */
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent);
-/* Adds a record of a persistent receive that the MPI serves. It counts as none, so that the calls on such requests
- * stay the MPI's, while no message lies aside. */
+/* Adds a record of a persistent receive that the MPI serves. It is not counted, so that stubs leave such requests to
+ * the MPI, until the receive takes a probed message. */
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm);
 
-/* For start. The message of r is here already, with this status and error, by no doing of its request. */
+/* For start: the message is here already, with this status and error. The MPI's request is not started. */
 void record_hold(struct record *r, const MPI_Status *status, int error);
-/* For start. The message of r goes as this offer, or in chunks; r takes it. */
-void record_offer(struct record *r, struct rndv_send *o);
-void record_flow(struct record *r, struct pipeline_send *o);
+/* For start: the message is a rendezvous send, which the record takes, or a pipelined one. */
+void record_send_rndv(struct record *r, struct rndv_send *o);
+void record_send_pipelined(struct record *r, struct pipeline_send *o);
 
-/* What to do with the records of a kind whose object `is`, unless they are seen to be complete. */
+/* A walk over records with these operations whose object `is`, except those in RECORD_SEEN. */
 struct records_walk {
     const struct request_ops *ops;
     bool (*is)(const void *of, const void *arg);
-    void (*done)(void *of);   /* once ops->unpack has brought all to its place */
+    void (*done)(void *of);   /* called once all is unpacked */
 };
 /* Unpacks them together and waits. The records stay in the table. Returns 0 or -1. */
 int records_walk(const struct records_walk *w, const void *arg);
