@@ -133,3 +133,18 @@ bool file_publish(char *draft, const char *path, bool good)
     errno = error;
     return done;
 }
+
+bool file_write(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        at += n, bytes -= (size_t)n;
+    }
+    int error = errno;
+    if (close(fd) != 0 && !bytes) return false;
+    errno = error;
+    return !bytes;
+}

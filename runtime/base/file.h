@@ -34,6 +34,9 @@ int file_draft(const char *path, mode_t mode, char **draft);
 /* Renames a draft to `path`, or removes it if not good. Frees `draft`. Returns false with errno kept. */
 bool file_publish(char *draft, const char *path, bool good);
 
+/* Writes all bytes and closes fd. Returns false with errno if that fails. */
+bool file_write(int fd, const void *data, size_t bytes);
+
 /* Moves a file descriptor above 2 and closes the old one: a program that closed 0 to 2 may still write there. -1 on
  * failure. */
 static inline int file_above_stdio(int fd)

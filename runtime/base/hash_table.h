@@ -6,6 +6,8 @@
 #define uthash_malloc(bytes) ((bytes) <= HASH_FIRST_BYTES ? reserve_get(bytes) : malloc(bytes))
 #define uthash_free(p, bytes) reserve_put(p)
 #include <uthash.h>
+/* Takes every item out of a table and ends it. */
+#define HASH_END_ALL(table, item, next, end) HASH_ITER(hh, table, item, next) { HASH_DEL(table, item); end(item); }
 #define HASH_FIRST_BYTES (HASH_INITIAL_NUM_BUCKETS * sizeof(struct UT_hash_bucket))
 
 #endif

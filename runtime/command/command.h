@@ -84,7 +84,9 @@ struct stages {
 };
 /* The targets of gen.h, with the names of --target; 1 << target makes sets. */
 enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
-extern const char *const target_names[TARGETS + 1];   /* ends with NULL */
+extern const char *const target_names[TARGETS];
+/* Returns the target of that name, or TARGETS. */
+enum target target_find(const char *name);
 /* Compiles a type up to its kernel. Returns 0, or -1 with *why; free `out` with stages_free in both cases.
  * kernel.source is NULL for an empty type, and on the host if the tree is walked. */
 int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);

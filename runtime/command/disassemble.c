@@ -1,5 +1,6 @@
 /* disassemble.c: runs nvdisasm or cuobjdump on a cubin. */
 #include "disassemble.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -54,22 +55,6 @@ static int run_tool(const char *path, const char *option, const char *cubin, str
     return -1;
 }
 
-static bool write_temporary(char *name, const void *cubin, size_t bytes)
-{
-    int fd = mkstemps(name, 6);
-    if (fd < 0)
-        return false;
-    FILE *f = fdopen(fd, "wb");
-    bool good = f && fwrite(cubin, 1, bytes, f) == bytes;
-    if (f)
-        good = fclose(f) == 0 && good;
-    else
-        close(fd);
-    if (!good)
-        unlink(name);
-    return good;
-}
-
 int disassemble(const void *cubin, size_t bytes, struct reason *why)
 {
     char path[PATH_MAX], name[PATH_MAX];
@@ -83,11 +68,12 @@ int disassemble(const void *cubin, size_t bytes, struct reason *why)
     }
     const char *folder = getenv("TMPDIR");
     snprintf(name, sizeof name, "%s/stridec-XXXXXX.cubin", folder && *folder ? folder : "/tmp");
-    if (!write_temporary(name, cubin, bytes)) {
+    int fd = mkstemps(name, 6), status = -1;
+    if (fd >= 0 && file_write(fd, cubin, bytes))
+        status = run_tool(path, TOOLS[tool].option, name, why);
+    else
         snprintf(why->text, sizeof why->text, "no temporary file could be written: %s", strerror(errno));
-        return -1;
-    }
-    int status = run_tool(path, TOOLS[tool].option, name, why);
-    unlink(name);
+    if (fd >= 0)
+        unlink(name);
     return status;
 }

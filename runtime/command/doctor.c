@@ -210,15 +210,13 @@ static void nearest_existing(char *path)
 /* Returns true if a file can be made there. Tries it: root has permission even where the file system is read-only. */
 static bool can_write_in(const char *folder)
 {
-    char name[PATH_MAX];
-    if ((size_t)snprintf(name, sizeof name, "%s/.stridec-XXXXXX", folder) >= sizeof name)
+    char name[PATH_MAX], *draft;
+    if ((size_t)snprintf(name, sizeof name, "%s/.stridec", folder) >= sizeof name)
         return false;
-    int fd = mkstemp(name);
-    if (fd < 0)
-        return false;
-    close(fd);
-    unlink(name);
-    return true;
+    int fd = file_draft(name, 0600, &draft);
+    if (fd >= 0)
+        close(fd), file_publish(draft, name, false);
+    return fd >= 0;
 }
 
 static enum level check_cache(void)

@@ -1,16 +1,13 @@
 /* files.c: names of architectures; files written whole or not at all. */
+#include "base/file.h"
 #include "command.h"
 #include "device/driver.h"
 #include "kernel/nvrtc_compile.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 bool arch_is_valid(const char *arch)
 {
@@ -49,35 +46,12 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-static bool write_and_close(int fd, const char *data, size_t bytes)
-{
-    bool good = fd >= 0 && fchmod(fd, 0644) == 0;
-    while (good && bytes) {
-        ssize_t n = write(fd, data, bytes);
-        if (n > 0)
-            data += n, bytes -= (size_t)n;
-        else
-            good = n < 0 && errno == EINTR;
-    }
-    int error = errno;
-    if (fd >= 0 && close(fd) != 0 && good)
-        return false;
-    errno = error;
-    return good;
-}
-
 int file_replace(const char *path, const void *data, size_t bytes, struct reason *why)
 {
-    char temporary[PATH_MAX];
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary) {
-        snprintf(why->text, sizeof why->text, "the name %.150s... is too long", path);
-        return -1;
-    }
-    int fd = mkstemp(temporary);
-    if (write_and_close(fd, data, bytes) && rename(temporary, path) == 0)
+    char *draft;
+    int fd = file_draft(path, 0644, &draft);
+    if (fd >= 0 && file_publish(draft, path, file_write(fd, data, bytes)))
         return 0;
     snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
-    if (fd >= 0)
-        unlink(temporary);
     return -1;
 }

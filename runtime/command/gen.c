@@ -29,59 +29,41 @@ struct job {
     size_t nshapes[TARGETS];
 };
 
-/* Writes one module and its line of the manifest. Frees the image. */
-static int write_image(struct job *job, const char *shape, const char *arch, const char *file, void *image,
-                       size_t bytes, struct reason *why)
+/* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
+static int write_module(struct job *job, enum target target, const char *shape, const char *source, const char *arch,
+                        struct reason *why)
 {
-    char path[PATH_MAX];
+    char file[64], path[PATH_MAX];
+    void *image = NULL;
+    size_t bytes = 0;
+    bool host = target == TARGET_HOST;
+    uint64_t hash = XXH64(shape, strlen(shape), 0);
+    snprintf(file, sizeof file, "%016llx.%s.%s", (unsigned long long)hash, arch, host ? "so" : "cubin");
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
-    int status = file_replace(path, image, bytes, why);
+    int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
+                      : compile(source, file, arch, false, &image, &bytes, why);
+    if (status == 0)
+        status = file_replace(path, image, bytes, why);
     if (status == 0)
         fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
                 (unsigned long long)XXH64(image, bytes, 0), gen_version());
     free(image);
-    return status;
+    return status == 0 ? 0 : -1;
 }
 
-static int write_module(struct job *job, const char *shape, const char *source, uint64_t hash, const char *arch,
-                        struct reason *why)
-{
-    char file[64];
-    void *cubin = NULL;
-    size_t bytes = 0;
-    snprintf(file, sizeof file, "%016llx.%s.cubin", (unsigned long long)hash, arch);
-    if (compile(source, file, arch, false, &cubin, &bytes, why) != 0)
-        return -1;
-    return write_image(job, shape, arch, file, cubin, bytes, why);
-}
-
-/* Writes source and library of one form for the host. */
-static int write_host(struct job *job, const char *shape, const char *source, struct reason *why)
-{
-    char path[PATH_MAX], file[64];
-    uint64_t hash = XXH64(shape, strlen(shape), 0);
-    void *library = NULL;
-    size_t bytes = 0;
-    snprintf(path, sizeof path, "%s/%016llx.c", job->folder, (unsigned long long)hash);
-    snprintf(file, sizeof file, "%016llx.%s.so", (unsigned long long)hash, host_compiler_machine());
-    if (file_replace(path, source, strlen(source), why) != 0 ||
-        host_compiler_compile(source, CC_LIBRARY, NULL, &library, &bytes, why) != 0)
-        return -1;
-    return write_image(job, shape, host_compiler_machine(), file, library, bytes, why);
-}
-
-/* Writes source and modules of one form for GPUs. */
-static int write_shape(struct job *job, const char *shape, const char *source, struct reason *why)
+/* Writes the source of one form, and its modules for GPUs or its library for the host. */
+static int write_shape(struct job *job, enum target target, const char *shape, const char *source, struct reason *why)
 {
     char path[PATH_MAX];
+    bool host = target == TARGET_HOST;
     uint64_t hash = XXH64(shape, strlen(shape), 0);
-    snprintf(path, sizeof path, "%s/%016llx.cu", job->folder, (unsigned long long)hash);
-    if (file_replace(path, source, strlen(source), why) != 0)
-        return -1;
-    for (int i = 0; i < job->narchs; i++)
-        if (write_module(job, shape, source, hash, job->arch[i], why) != 0)
-            return -1;
-    return 0;
+    snprintf(path, sizeof path, "%s/%016llx.%s", job->folder, (unsigned long long)hash, host ? "c" : "cu");
+    int status = file_replace(path, source, strlen(source), why);
+    if (host && status == 0)
+        return write_module(job, target, shape, source, host_compiler_machine(), why);
+    for (int i = 0; i < job->narchs && status == 0; i++)
+        status = write_module(job, target, shape, source, job->arch[i], why);
+    return status;
 }
 
 static bool is_done(const struct job *job, enum target target, const char *shape)
@@ -105,7 +87,7 @@ static int write_types(struct job *job, struct gen *g, const struct spec *spec, 
         if (!l->whole || !source || is_done(job, target, shape))
             continue;
         job->shape[job->nshapes[target]++] = shape;
-        if ((target == TARGET_HOST ? write_host(job, shape, source, &why) : write_shape(job, shape, source, &why)) != 0)
+        if (write_shape(job, target, shape, source, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
     return 0;
@@ -123,7 +105,7 @@ static int write_target(struct job *job, struct gen *g, const struct spec *spec,
 
 static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
 {
-    int status = made == 0 ? write_shape(job, shape, k->source, why) : -1;
+    int status = made == 0 ? write_shape(job, TARGET_CUDA, shape, k->source, why) : -1;
     if (made == 0)
         gen_kernel_free(k);
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
@@ -237,9 +219,7 @@ static int read_targets(struct job *job, char *list)
 {
     char *rest = NULL;
     for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-        int t = 0;
-        while (t < TARGETS && strcmp(name, target_names[t]) != 0)
-            t++;
+        enum target t = target_find(name);
         if (t == TARGETS)
             return usage_error("gen", "'%s' is not a target: cuda, host", name);
         job->targets |= 1 << t;

@@ -98,49 +98,39 @@ static int show_source(const struct spec_item *item, const struct stages *l, con
     return 0;
 }
 
-static int show_compiled(const struct spec_item *item, const struct stages *l, const char *arch, bool ptx)
+enum code { PTX, SASS, ASSEMBLY };
+
+static int show_code(const struct spec_item *item, const struct stages *l, const char *arch, enum code code)
 {
-    void *data = NULL;
+    void *text = NULL;
     size_t bytes = 0;
     struct reason why;
     print_header(item, l);
     if (!l->kernel.source)
         return 0;
-    if (compile(l->kernel.source, item->name, arch, ptx, &data, &bytes, &why) != 0)
-        return failure("inspect", "%s: %s", item->name, why.text);
-    int status = 0;
-    if (ptx)
-        printf("%s\n", (char *)data);
-    else if (disassemble(data, bytes, &why) != 0)
-        status = failure("inspect", "%s: %s", item->name, why.text);
-    free(data);
-    return status;
+    int status = code == ASSEMBLY ? host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
+                                  : compile(l->kernel.source, item->name, arch, code == PTX, &text, &bytes, &why);
+    if (status == 0 && code == SASS)
+        status = disassemble(text, bytes, &why);
+    else if (status == 0)
+        printf("%s\n", (char *)text);
+    free(text);
+    return status == 0 ? 0 : failure("inspect", "%s: %s", item->name, why.text);
 }
 
 static int show_ptx(const struct spec_item *item, const struct stages *l, const char *arch)
 {
-    return show_compiled(item, l, arch, true);
+    return show_code(item, l, arch, PTX);
 }
 
 static int show_sass(const struct spec_item *item, const struct stages *l, const char *arch)
 {
-    return show_compiled(item, l, arch, false);
+    return show_code(item, l, arch, SASS);
 }
 
 static int show_assembly(const struct spec_item *item, const struct stages *l, const char *arch)
 {
-    void *text = NULL;
-    size_t bytes;
-    struct reason why;
-    (void)arch;
-    print_header(item, l);
-    if (!l->kernel.source)
-        return 0;
-    if (host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why) != 0)
-        return failure("inspect", "%s: %s", item->name, why.text);
-    printf("%s\n", (char *)text);
-    free(text);
-    return 0;
+    return show_code(item, l, arch, ASSEMBLY);
 }
 
 #define CUDA (1 << TARGET_CUDA)
@@ -179,8 +169,7 @@ static int read_view(struct request *r, const struct args *a)
 
 static int read_target(struct request *r, const char *name)
 {
-    for (r->target = TARGET_CUDA; name && r->target < TARGETS && strcmp(name, target_names[r->target]) != 0;)
-        r->target++;
+    r->target = name ? target_find(name) : TARGET_CUDA;
     return r->target < TARGETS ? 0 : usage_error("inspect", "--target is cuda or host, not '%s'", name);
 }
 

@@ -6,7 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const target_names[] = {"cuda", "host", NULL};
+const char *const target_names[TARGETS] = {"cuda", "host"};
+
+enum target target_find(const char *name)
+{
+    int t = 0;
+    while (t < TARGETS && strcmp(name, target_names[t]) != 0)
+        t++;
+    return (enum target)t;
+}
 
 int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why)
 {

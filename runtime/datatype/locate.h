@@ -9,6 +9,7 @@
 struct location {
     struct device *device;   /* NULL: all on the host; of several memories the first device */
     bool parts;              /* in several memories */
+    bool on_host;            /* false from `locate`; callers may set it: no device memory for packed bytes */
     struct allocation around;   /* the allocation that holds all of it, if known; else all zeros */
 };
 /* Returns the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */

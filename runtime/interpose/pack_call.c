@@ -93,7 +93,7 @@ static int move_by_transport(const struct sides *s, enum kernel_direction direct
 {
     struct typed_buffer *p;
     const struct packed *k = &s->packed;
-    int rc = typed_buffer_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, false, comm);
+    int rc = typed_buffer_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
     bool copied = direction == KERNEL_PACK || !copy_bounce(p, direction, k);
     if (copied) rc = direction == KERNEL_PACK ? typed_buffer_pack(p, comm) : typed_buffer_unpack(p, k->bytes, comm);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORTH 0.97        /* a row needs a time below this share of the model's */
+#define ROW_WORTH 0.97        /* a row needs a time below this share of the model's */
 #define FINALISTS 5
 #define ROUNDS 3          /* of all candidates, then of the finalists */
 #define CALLS 5           /* a round, after one that is not timed */
@@ -104,6 +104,11 @@ struct candidate {
     bool wrong;             /* does not compile, or moves other bytes */
     double us[2];
 };
+/* A candidate, and its last time in the direction at hand. */
+struct timed {
+    double us;
+    int candidate;
+};
 
 struct contest {
     struct tune_call call;
@@ -166,43 +171,46 @@ static bool competes(const struct contest *c, int i, int way)
 }
 
 /* Finds the candidates' median times in a direction. They take turns, so that drift affects all alike. */
-static bool time_some(struct contest *c, int way, const int some[], int n, int calls)
+static bool time_some(struct contest *c, int way, struct timed some[], int n, int calls)
 {
     double (*us)[ROUNDS * FINAL_CALLS] = malloc((size_t)n * sizeof *us);
     bool ok = us != NULL;
     c->call.pack = way == GEN_PACK;
     for (int round = 0; ok && round < ROUNDS; round++) {
         for (int i = 0; ok && i < n; i++) {
-            ok = kernel_try(c->kernel, c->call.device, c->candidate[some[i]].knobs) == 0 && tune_once(&c->call) >= 0;
+            const struct candidate *one = &c->candidate[some[i].candidate];
+            ok = kernel_try(c->kernel, c->call.device, one->knobs) == 0 && tune_once(&c->call) >= 0;
             for (int call = 0; ok && call < calls; call++)
                 ok = (us[i][round * calls + call] = tune_once(&c->call)) >= 0;
         }
     }
-    for (int i = 0; ok && i < n; i++) c->candidate[some[i]].us[way] = tune_median(us[i], ROUNDS * calls);
+    for (int i = 0; ok && i < n; i++)
+        c->candidate[some[i].candidate].us[way] = some[i].us = tune_median(us[i], ROUNDS * calls);
     free(us);
     return ok;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    double x = ((const struct timed *)a)->us, y = ((const struct timed *)b)->us;
+    return (x > y) - (x < y);
 }
 
 /* Returns the quickest in a direction, 0 if none is worth a row, or -1 on failure. */
 static int winner(struct contest *c, int way)
 {
-    int *some = malloc((size_t)c->n * sizeof *some), n = 0, best = 0;
+    struct timed *some = malloc((size_t)c->n * sizeof *some);
+    int n = 0;
     for (int i = 0; some && i < c->n; i++)
-        if (competes(c, i, way)) some[n++] = i;
+        if (competes(c, i, way)) some[n++] = (struct timed){0, i};
     bool ok = some && time_some(c, way, some, n, CALLS);
-    /* Sorts the best behind the model's, which stays in front. */
-    for (int i = 1; ok && i < n && i <= FINALISTS; i++)
-        for (int j = i + 1; j < n; j++)
-            if (c->candidate[some[j]].us[way] < c->candidate[some[i]].us[way]) {
-                int other = some[i];
-                some[i] = some[j], some[j] = other;
-            }
+    if (ok) qsort(some + 1, (size_t)n - 1, sizeof *some, by_time);   /* the model's stays in front */
     n = n > FINALISTS + 1 ? FINALISTS + 1 : n;
     ok = ok && time_some(c, way, some, n, FINAL_CALLS);
-    for (int i = 1; ok && i < n; i++)
-        if (c->candidate[some[i]].us[way] < c->candidate[best].us[way]) best = some[i];
+    if (ok) qsort(some, (size_t)n, sizeof *some, by_time);
+    int best = !ok ? -1 : some[0].us < ROW_WORTH * c->candidate[0].us[way] ? some[0].candidate : 0;
     free(some);
-    return !ok ? -1 : c->candidate[best].us[way] < WORTH * c->candidate[0].us[way] ? best : 0;
+    return best;
 }
 
 /* --- rows --- */

@@ -11,7 +11,7 @@
 #define TAG 0
 #define BLOCK 64
 #define NEVER ((int64_t)1 << 30)   /* longer messages go whole anyway */
-#define WORTH 0.95                 /* of the whole message's time: two runs may differ by that much */
+#define CHUNKS_WORTH 0.95                 /* of the whole message's time: two runs may differ by that much */
 
 static const int64_t chunks[] = {1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21}, depths[] = {2, 4, 8, 16};
 static const int64_t lengths[] = {1 << 24, 1 << 23, 1 << 22, 1 << 21, 1 << 20, 1 << 19, 1 << 18, 1 << 17};
@@ -141,7 +141,7 @@ static int64_t threshold(struct rank_pair *l, const struct chunk_params *p, int6
     for (int i = 0; i < LENGTH(lengths); i++) {
         if (lengths[i] > longest) continue;
         double cut = time_of(l, lengths[i], p), whole = time_of(l, lengths[i], NULL);
-        if (cut < 0 || whole < 0 || cut > WORTH * whole) break;
+        if (cut < 0 || whole < 0 || cut > CHUNKS_WORTH * whole) break;
         least = lengths[i];
     }
     return least;

@@ -2,9 +2,7 @@
  * other's memory; one rank times many layouts in one launch. */
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
-#include "protocol/rndv_recv.h"
-#include "protocol/rndv_send.h"
-#include "protocol/rts.h"
+#include "node/ipc_export.h"
 #include "timing.h"
 #include <string.h>
 
@@ -44,63 +42,12 @@ static struct typed_copy_job job_of(const struct layout *l, uint64_t from, uint6
 /* Two ranks. */
 
 #define TAG 0
-#define ROUNDS 1000   /* attempts to access each other's memory */
 
 struct pair {
-    struct device *device;
+    struct tune_end end;
     struct stream *stream;
-    struct peer *peer;
-    int rank, other;
-    struct layout *layout;   /* of the point; NULL if unavailable */
     struct pool_buffer *user;
 };
-
-static struct rndv_send *post_send(struct pair *p)
-{
-    struct rndv_send_site site = {.feeds = true};
-    return rndv_send_to(p->peer, p->layout, p->device, (void *)(uintptr_t)p->user->address, 1, &site);
-}
-
-/* Exposes messages until each rank can read the other's memory. Returns false if that fails. */
-static bool access_ready(struct pair *p)
-{
-    bool ready = false;
-    if (!tune_both(p->rank, p->peer && p->layout)) return false;
-    for (int i = 0; i < ROUNDS && !ready; i++) {
-        struct rndv_send *o = post_send(p);
-        if (o) rndv_send_withdraw(o);
-        ipc_cache_probe(p->peer, p->device);
-        ready = tune_both(p->rank, o != NULL);
-    }
-    return ready;
-}
-
-/* Sends an RTS, an empty one if no slot can be had: the other rank waits for it. */
-static bool give(void *pair)
-{
-    struct pair *p = pair;
-    static const struct rts none;
-    struct rndv_send *o = post_send(p);
-    PMPI_Send(o ? rndv_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
-    bool fed = o && rndv_send_feed(o) == 0;
-    return o && rndv_send_end(o) == 0 && fed;
-}
-
-/* Returns false if the payload came by the fallback copy. */
-static bool take(void *pair)
-{
-    struct pair *p = pair;
-    struct rts d;
-    struct rndv_recvs recvs = {0};
-    MPI_Status status;
-    uint32_t refusals = atomic_load(&p->peer->file->refusals);
-    PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, &status);
-    if (!d.bytes) return false;
-    struct typed_buffer *to = typed_buffer_new(p->layout, p->device, (void *)(uintptr_t)p->user->address, 1);
-    bool ok = to && rndv_recv_add_told(&recvs, &d, NULL, to, &status) == MPI_SUCCESS && rndv_recvs_run(&recvs) == 0;
-    typed_buffer_close(to);
-    return ok && refusals == atomic_load(&p->peer->file->refusals);
-}
 
 /* Rank 1's buffer, for rank 0 to read. */
 struct remote_buffer {
@@ -113,10 +60,10 @@ static double time_remote(struct pair *p, const struct remote_buffer *w)
     const struct ipc_export *e = &w->allocation;
     struct slot s = {.handle = e->handle, .start = e->start, .span = e->span, .id = e->id, .user = w->user};
     uint64_t address;
-    struct import *i = e->span ? ipc_cache_open(p->peer, &s, p->device, &address) : NULL;
+    struct import *i = e->span ? ipc_cache_open(p->end.peer, &s, p->end.device, &address) : NULL;
     if (!i) return -1;
-    struct typed_copy_job job = job_of(p->layout, address, p->user->address);
-    struct moves m = {p->device, p->stream, &job, 1, false};
+    struct typed_copy_job job = job_of(p->end.layout, address, p->user->address);
+    struct moves m = {p->end.device, p->stream, &job, 1, false};
     double us = tune_repeat(move_once, &m);
     ipc_cache_put(i);
     return us;
@@ -129,35 +76,32 @@ static double time_read(struct pair *p)
     double us = 0;
     memset(&w, 0, sizeof w);
     w.user = p->user->address;
-    if (p->rank == 1) {
-        if (!ipc_export_of(p->device, w.user, p->layout->high, &w.allocation)) w.allocation.span = 0;
-        PMPI_Send(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD);
+    if (p->end.rank == 1) {
+        if (!ipc_export_of(p->end.device, w.user, p->end.layout->high, &w.allocation)) w.allocation.span = 0;
+        PMPI_Send(&w, sizeof w, MPI_BYTE, 1 - p->end.rank, TAG, MPI_COMM_WORLD);
     } else {
-        PMPI_Recv(&w, sizeof w, MPI_BYTE, p->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        PMPI_Recv(&w, sizeof w, MPI_BYTE, 1 - p->end.rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         us = time_remote(p, &w);
     }
-    return tune_both(p->rank, us >= 0) ? us : -1;
+    return tune_both(p->end.rank, us >= 0) ? us : -1;
 }
 
 static void pair_open(struct pair *p, double block, double bytes)
 {
     struct reason why;
-    p->layout = tune_layout(tune_column((int64_t)block, (int64_t)bytes, &why));
-    p->user = p->layout ? mempool_get(p->device, BUFFER_DEVICE, (size_t)p->layout->high) : NULL;
-    if (p->user) {
-        struct typed_copy_job job = job_of(p->layout, p->user->address, p->user->address);
-        typed_copy_wait(p->device, &job, 1);
-    } else {
-        layout_unref(p->layout);
-        p->layout = NULL;
-    }
+    p->end.layout = tune_layout(tune_column((int64_t)block, (int64_t)bytes, &why));
+    p->user = p->end.layout ? mempool_get(p->end.device, BUFFER_DEVICE, (size_t)p->end.layout->high) : NULL;
+    if (!p->user) return;
+    struct typed_copy_job job = job_of(p->end.layout, p->user->address, p->user->address);
+    p->end.user = (void *)(uintptr_t)p->user->address;
+    typed_copy_wait(p->end.device, &job, 1);
 }
 
 static void pair_close(struct pair *p)
 {
     mempool_put(p->user);
-    layout_unref(p->layout);
-    p->user = NULL, p->layout = NULL;
+    layout_unref(p->end.layout);
+    p->user = NULL, p->end.layout = NULL, p->end.user = NULL;
 }
 
 static void set(struct tune_grid *g, const struct tune_points *points, int block, int size, double us)
@@ -169,8 +113,8 @@ static void set(struct tune_grid *g, const struct tune_points *points, int block
 static bool measure_point(struct tune_table *t, struct pair *p, const struct tune_points *points, int block, int size)
 {
     pair_open(p, points->block[block], points->bytes[size]);
-    bool ok = access_ready(p);
-    double exchange = ok ? tune_exchange(p->rank, (double)p->layout->size, give, take, p) : -1;
+    bool ok = tune_access(&p->end);
+    double exchange = ok ? tune_exchange(p->end.rank, (double)p->end.layout->size, tune_give, tune_take, &p->end) : -1;
     double read = exchange >= 0 ? time_read(p) : -1;
     pair_close(p);
     if (exchange < 0 || read < 0) return false;
@@ -181,11 +125,11 @@ static bool measure_point(struct tune_table *t, struct pair *p, const struct tun
 
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank)
 {
-    struct pair p = {.device = d, .rank = rank, .other = 1 - rank};
+    struct pair p = {.end = {.rank = rank, .device = d}};
     bool ok = !device_enter(d);
     p.stream = ok ? stream_get(d) : NULL;
-    p.peer = node_armed() ? node_peer(MPI_COMM_WORLD, p.other) : NULL;
-    ok = tune_both(p.rank, p.stream != NULL);
+    p.end.peer = node_armed() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL;
+    ok = tune_both(rank, p.stream != NULL);
     int rc = ok ? 0 : -1;
     for (int i = 0; ok && i < points->blocks; i++) {
         if (rank == 0)

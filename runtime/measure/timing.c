@@ -1,5 +1,11 @@
 /* timing.c: times kernels and messages for `stridec tune`, and fills the curves that decide between transports. */
 #include "timing.h"
+#include "node/ipc_cache.h"
+#include "node/peer_access.h"
+#include "protocol/rndv_recv.h"
+#include "protocol/rndv_send.h"
+#include "protocol/shm_send.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
@@ -36,7 +42,7 @@ double tune_once(struct tune_call *c)
 {
     struct typed_buffer *p = &c->buffer;
     int64_t start = stats_now();
-    int rc = c->pack ? p->transport->pack(p, c->stream) : p->transport->unpack(p, c->stream, p->bytes);
+    int rc = p->transport->move(p, c->stream, c->pack ? KERNEL_PACK : KERNEL_UNPACK, 0, p->bytes);
     if (stream_wait(c->device, c->stream) || rc) return -1;
     return (double)(stats_now() - start) / 1e3;
 }
@@ -101,6 +107,76 @@ double tune_exchange(int rank, double bytes, bool (*give)(void *), bool (*take)(
         ok &= us[i] >= 0;
     }
     return tune_both(rank, ok) ? tune_median(us, n) : -1;
+}
+
+#define TAG 0
+#define ROUNDS 1000   /* attempts to access each other's memory */
+
+static struct rndv_send *post_send(const struct tune_end *e)
+{
+    struct rndv_send_site site = {.feeds = true};
+    return e->device ? rndv_send_to(e->peer, e->layout, e->device, e->user, 1, &site)
+                     : shm_send_to(e->peer, e->layout, e->user, 1, NULL);
+}
+
+bool tune_access(struct tune_end *e)
+{
+    bool ready = false;
+    if (!tune_both(e->rank, e->peer && e->layout && e->user)) return false;
+    for (int i = 0; i < ROUNDS && !ready; i++) {
+        struct rndv_send *o = post_send(e);
+        if (o) rndv_send_withdraw(o);
+        if (e->device) ipc_cache_probe(e->peer, e->device);
+        else peer_access_poll();
+        ready = tune_both(e->rank, o != NULL);
+    }
+    return ready;
+}
+
+static int rts_bytes(const struct tune_end *e)
+{
+    return e->device ? (int)RTS_BYTES : SHM_SEND_MIN;
+}
+
+/* Sends an RTS, an empty one if no slot can be had: the other rank waits for it. */
+static bool give_rndv(const struct tune_end *e)
+{
+    static const char none[SHM_SEND_MIN];
+    struct rndv_send *o = post_send(e);
+    PMPI_Send(o ? (const void *)rndv_send_descriptor(o) : none, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG,
+              MPI_COMM_WORLD);
+    bool fed = o && (!e->device || rndv_send_feed(o) == 0);
+    return o && rndv_send_end(o) == 0 && fed;
+}
+
+static bool take_rndv(const struct tune_end *e)
+{
+    union shm_rts came;
+    struct rndv_recvs recvs = {0};
+    MPI_Status status;
+    uint32_t refusals = atomic_load(&e->peer->file->refusals);
+    PMPI_Recv(&came, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD, &status);
+    if (!came.descriptor.bytes) return false;
+    struct typed_buffer *p = typed_buffer_new(e->layout, e->device, e->user, 1);
+    const char *packed = e->device ? NULL : came.bytes;
+    bool ok = p && rndv_recv_add_told(&recvs, &came.descriptor, packed, p, &status) == MPI_SUCCESS &&
+              rndv_recvs_run(&recvs) == 0;
+    typed_buffer_close(p);
+    return ok && (!e->device || refusals == atomic_load(&e->peer->file->refusals));
+}
+
+bool tune_give(void *end)
+{
+    const struct tune_end *e = end;
+    if (!e->by_mpi) return give_rndv(e);
+    return PMPI_Send(e->user, e->count, e->type, 1 - e->rank, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+bool tune_take(void *end)
+{
+    const struct tune_end *e = end;
+    if (!e->by_mpi) return take_rndv(e);
+    return PMPI_Recv(e->user, e->count, e->type, 1 - e->rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
 static double once_kernel(void *call)

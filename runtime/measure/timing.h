@@ -30,6 +30,23 @@ int tune_message_repeats(double bytes);
 /* Returns the median of so many trips; negative on both ranks if a message failed on either. */
 double tune_exchange(int rank, double bytes, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
 
+/* A rank's end of messages between ranks 0 and 1. */
+struct tune_end {
+    int rank;
+    void *user;
+    bool by_mpi;             /* the MPI moves `count` elements of `type`; else one of `layout` goes by rendezvous */
+    int count;
+    MPI_Datatype type;
+    struct peer *peer;       /* the other rank; NULL if it can't be reached */
+    struct device *device;   /* NULL: host memory */
+    struct layout *layout;   /* NULL if unavailable */
+};
+/* Exposes messages until each rank can read the other's memory. Both call it; returns false on both if that fails. */
+bool tune_access(struct tune_end *e);
+/* Send and receive a message, for tune_trip. tune_take returns false if device memory came by the fallback copy. */
+bool tune_give(void *end);
+bool tune_take(void *end);
+
 /* One kernel call for a typed buffer, whose bounce buffers are acquired. */
 struct tune_call {
     struct device *device;   /* entered (device_enter) */

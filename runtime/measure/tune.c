@@ -25,23 +25,6 @@ static bool all_ready(bool ready)
 
 /* --- messages --- */
 
-struct message {
-    void *buf;
-    int bytes, other;
-};
-
-static bool give(void *message)
-{
-    struct message *m = message;
-    return PMPI_Send(m->buf, m->bytes, MPI_BYTE, m->other, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
-}
-
-static bool take(void *message)
-{
-    struct message *m = message;
-    return PMPI_Recv(m->buf, m->bytes, MPI_BYTE, m->other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
 static int measure_messages(struct tune_table *t, struct device *d, const struct tune_points *points,
                             enum buffer_kind kind, enum tune_curve c, int rank)
 {
@@ -53,9 +36,9 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
     void *address = kind == BUFFER_PINNED ? b->host : (void *)(uintptr_t)b->address;
     g->blocks = 1, g->sizes = points->sizes, g->block[0] = 1;
     for (int j = 0; j < points->sizes; j++) {
-        struct message m = {address, (int)points->bytes[j], 1 - rank};
+        struct tune_end e = {rank, address, .by_mpi = true, .count = (int)points->bytes[j], .type = MPI_BYTE};
         g->bytes[j] = points->bytes[j];
-        g->us[0][j] = tune_exchange(rank, points->bytes[j], give, take, &m);
+        g->us[0][j] = tune_exchange(rank, points->bytes[j], tune_give, tune_take, &e);
         failed |= g->us[0][j] < 0;
     }
     mempool_put(b);

@@ -353,8 +353,5 @@ void ipc_cache_finish(void)
     struct import *i, *next_import;
     struct known *k, *next_known;
     HASH_ITER(hh, imports, i, next_import) ipc_cache_drop(i);
-    HASH_ITER(hh, layouts, k, next_known) {
-        HASH_DEL(layouts, k);
-        known_free(k);
-    }
+    HASH_END_ALL(layouts, k, next_known, known_free)
 }

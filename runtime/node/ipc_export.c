@@ -57,23 +57,18 @@ static bool make_synchronous(uint64_t start)
            drained();
 }
 
-/* Returns the entry of e's allocation; NULL without memory. Caller holds `lock`. */
+/* Returns the entry of e's allocation, now the most recently used; NULL without memory. Caller holds `lock`. */
 static struct handle *handle_of(const struct ipc_export *e)
 {
     struct handle *h;
     HASH_FIND(hh, handles, &e->start, sizeof e->start, h);
-    bool last = h && !h->hh.next;   /* an empty table would be freed and made again */
-    if (!h && HASH_COUNT(handles) < HANDLES_MAX) {
-        h = calloc(1, sizeof *h);
-    } else if (!last) {
-        if (!h) h = handles;   /* least recently used */
-        HASH_DEL(handles, h);
-    }
-    if (!h) return NULL;
-    if (h->start != e->start || h->id != e->id) {
-        h->start = e->start, h->id = e->id, h->span = e->span, h->met = h->asked = h->shared = h->synchronous = false;
-    }
-    if (!last) HASH_ADD(hh, handles, start, sizeof h->start, h);
+    bool moves = !h || h->hh.next;   /* the last stays: an empty table would be freed and made again */
+    bool made = !h && HASH_COUNT(handles) < HANDLES_MAX;
+    if (!h && !(h = made ? calloc(1, sizeof *h) : handles)) return NULL;
+    if (moves && !made) HASH_DEL(handles, h);
+    if (h->start != e->start || h->id != e->id)
+        *h = (struct handle){.start = e->start, .id = e->id, .span = e->span, .hh = h->hh};
+    if (moves) HASH_ADD(hh, handles, start, sizeof h->start, h);
     return h;
 }
 
@@ -287,32 +282,22 @@ static bool is_nacked(uint64_t id, int64_t rank)
     return refused;
 }
 
-static void nack_add(uint64_t id, int64_t rank)
+void ipc_export_nack(uint64_t id, const struct peer *p)
 {
-    struct nack *r = calloc(1, sizeof *r), *oldest;
-    if (!r) return;
-    r->key.id = id, r->key.rank = rank;
     pthread_mutex_lock(&lock);
-    if (nack_of(id, rank)) {   /* another thread was first */
-        pthread_mutex_unlock(&lock);
-        free(r);
-        return;
+    struct nack *r = nack_of(id, p->rank) ? NULL : calloc(1, sizeof *r), *oldest = nacks;
+    if (r) {
+        r->key.id = id, r->key.rank = p->rank;
+        HASH_ADD(hh, nacks, key, sizeof r->key, r);
     }
-    HASH_ADD(hh, nacks, key, sizeof r->key, r);
     if (HASH_COUNT(nacks) > NACKS_MAX) {
-        oldest = nacks;
         HASH_DEL(nacks, oldest);
         free(oldest);
     }
     pthread_mutex_unlock(&lock);
-    atomic_store_explicit(&any_nacked, true, memory_order_release);
-}
-
-void ipc_export_nack(uint64_t id, const struct peer *p)
-{
-    if (is_nacked(id, p->rank)) return;
+    if (!r) return;
     log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
-    nack_add(id, p->rank);
+    atomic_store_explicit(&any_nacked, true, memory_order_release);
 }
 
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p)
@@ -372,19 +357,10 @@ void ipc_export_finish(void)
 {
     struct handle *h, *next_handle;
     struct text *t, *next_text;
-    struct nack *r, *next_refusal;
-    HASH_ITER(hh, nacks, r, next_refusal) {
-        HASH_DEL(nacks, r);
-        free(r);
-    }
-    HASH_ITER(hh, handles, h, next_handle) {
-        HASH_DEL(handles, h);
-        free(h);
-    }
-    HASH_ITER(hh, texts, t, next_text) {
-        HASH_DEL(texts, t);
-        free(t);
-    }
+    struct nack *r, *next_nack;
+    HASH_END_ALL(nacks, r, next_nack, free)
+    HASH_END_ALL(handles, h, next_handle, free)
+    HASH_END_ALL(texts, t, next_text, free)
     for (uint32_t i = 0; i < probe_count; i++) mempool_put(probes[i].memory);
     memset(probes, 0, sizeof probes);
     probe_count = 0;

@@ -37,14 +37,11 @@ struct peer_access_side {
     int64_t extent, count;
 };
 /* cma.c. Copies packed bytes [0, bytes) from memory of p to own memory. Returns false if it can't be read; some bytes
- * may have been copied. Caches the lists of runs with references to their trees, for repeated messages: 64 requests and
- * 16 MiB at most, least recently used out. */
+ * may have been copied. */
 bool peer_access_copy(const struct peer *p, const struct peer_access_side *from, const struct peer_access_side *to,
                       int64_t bytes);
-/* Counters: lists made, and runs read from other processes. Mean run length, bytes, below which gaps are read too. */
-extern atomic_long peer_access_lists_made, peer_access_runs_read;
+/* Counter: runs read from other processes. Mean run length, bytes, below which gaps are read too. */
+extern atomic_long peer_access_runs_read;
 extern int64_t peer_access_gap_run;
-/* Frees all cached lists, at MPI_Finalize. */
-void peer_access_lists_drop(void);
 
 #endif

@@ -272,8 +272,8 @@ static struct peer *peer_open(int rank)
     return NULL;
 }
 
-/* Returns how many ranks have a file: any, or a usable one. */
-static int count_files(bool usable)
+/* Returns how many ranks have a usable file. */
+static int count_files(void)
 {
     char pattern[sizeof prefix + 2];
     struct stat s;
@@ -284,7 +284,7 @@ static int count_files(bool usable)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *rank = found.gl_pathv[i] + strlen(prefix);
         while (isdigit((unsigned char)*rank)) rank++;
-        n += !*rank && (!usable || looks_usable(found.gl_pathv[i], &s));
+        n += !*rank && looks_usable(found.gl_pathv[i], &s);
     }
     globfree(&found);
     return n;
@@ -306,8 +306,7 @@ bool node_starting(void)
         return false;
     if (neighbors < 0) return true;
     pthread_mutex_lock(&lock);
-    bool await =
-        !due(&all_patience[0], &all_patience[1]) || count_files(false) < neighbors || count_files(true) < neighbors;
+    bool await = !due(&all_patience[0], &all_patience[1]) || count_files() < neighbors;
     if (!await) {
         memset(patience, 0, 2 * (size_t)world_size * sizeof *patience);
         atomic_store_explicit(&settled, true, memory_order_release);

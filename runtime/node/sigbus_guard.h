@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Runs read(arg). Returns false if a SIGBUS in [memory, memory + bytes) ended it. read may end anywhere, so it must
- * hold no locks or resources. Any thread. */
-bool sigbus_guard_run(void (*read)(void *), void *arg, const void *memory, size_t bytes);
-
 /* Maps bytes [at, at + bytes) of a file, shared. If a byte proves to be past the file's end, private zeros replace the
  * mapping and *lost becomes true: readers check it before they trust data. Returns NULL on failure. Any thread. */
 void *sigbus_guard_map(int fd, size_t bytes, int protection, off_t at, atomic_bool *lost);

@@ -107,11 +107,6 @@ static int join(struct batch *b, struct device *d, struct stream *s, struct type
     return rc;
 }
 
-static int move(struct typed_buffer *p, struct stream *s)
-{
-    return p->direction == KERNEL_PACK ? p->transport->pack(p, s) : p->transport->unpack(p, s, p->moved);
-}
-
 /* Enqueues the list on the entered device. The last job of the stream signals its end, if it can. */
 static int run_on(struct batch *b, struct device *d, struct typed_buffer *list)
 {
@@ -121,7 +116,7 @@ static int run_on(struct batch *b, struct device *d, struct typed_buffer *list)
     for (struct typed_buffer *p = list; p && !rc; p = p->next) {
         if (joining > 1 && p->transport->joins) continue;
         s->batched = p->next || joining > 1;
-        rc = move(p, s);
+        rc = p->transport->move(p, s, p->direction, 0, p->moved);
     }
     if (s) s->batched = false;
     return joining > 1 && !rc ? join(b, d, s, list, joining) : rc;

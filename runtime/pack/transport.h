@@ -10,17 +10,14 @@ struct transport {
     const char *name;
     /* Gets the buffers and sets wire, stage and address. Returns false without memory. */
     bool (*acquire)(struct typed_buffer *p);
-    /* Enqueue on s, device entered: pack into wire, or unpack the first `bytes` bytes of wire. Return 0 or -1. */
-    int (*pack)(struct typed_buffer *p, struct stream *s);
-    int (*unpack)(struct typed_buffer *p, struct stream *s, int64_t bytes);
+    /* Enqueues packed bytes [begin, end) to or from wire on s, device entered; `begin` is 0 unless `joins`. Returns 0
+     * or -1. */
+    int (*move)(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
     /* True if each direction is one kernel job between the typed buffer and stage (wire without stage). Then the jobs
-     * of several buffers may share a launch. */
+     * of several buffers may share a launch, and a message may move in chunks. */
     bool joins;
     /* Enqueues the copy between stage and wire, after packing or before unpacking; NULL if none. Returns 0 or -1. */
     int (*copy)(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end);
-    /* Enqueue the packed range [begin, end) alone; NULL if only whole messages can move. */
-    int (*pack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
-    int (*unpack_part)(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end);
 };
 
 extern const struct transport transport_device;    /* pack on the GPU, the MPI sends device memory */

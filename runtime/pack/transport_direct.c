@@ -16,26 +16,10 @@ static bool acquire_mapped(struct typed_buffer *p)
     return p->wire != NULL;
 }
 
-static int pack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
+static int move(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
 {
-    return typed_buffer_move_range(p, p->device, s, KERNEL_PACK, p->wire->address + (uint64_t)begin, begin, end);
+    return typed_buffer_move_range(p, p->device, s, direction, p->wire->address + (uint64_t)begin, begin, end);
 }
 
-static int unpack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
-{
-    return typed_buffer_move_range(p, p->device, s, KERNEL_UNPACK, p->wire->address + (uint64_t)begin, begin, end);
-}
-
-static int pack(struct typed_buffer *p, struct stream *s)
-{
-    return pack_part(p, s, 0, p->bytes);
-}
-
-static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
-{
-    return unpack_part(p, s, 0, bytes);
-}
-
-const struct transport transport_device = {"device", acquire_device, pack, unpack, true, NULL, pack_part, unpack_part};
-const struct transport transport_oneshot = {"oneshot", acquire_mapped, pack,      unpack,
-                                            true,      NULL,           pack_part, unpack_part};
+const struct transport transport_device = {"device", acquire_device, move, true, NULL};
+const struct transport transport_oneshot = {"oneshot", acquire_mapped, move, true, NULL};

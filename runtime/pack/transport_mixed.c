@@ -163,24 +163,13 @@ static bool find_fields(struct parts *m)
     return p->stage != NULL;
 }
 
-static int move(struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
+static int move(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
 {
-    struct parts m = {.buffer = p, .direction = direction, .bytes = bytes};
+    struct parts m = {.buffer = p, .direction = direction, .bytes = end};
+    (void)s, (void)begin;
     int rc = find_fields(&m) ? by_fields(&m) : by_ranges(&m);
     soa_fields_free(&m.fields);
     return rc;
 }
 
-static int pack(struct typed_buffer *p, struct stream *s)
-{
-    (void)s;
-    return move(p, KERNEL_PACK, p->bytes);
-}
-
-static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
-{
-    (void)s;
-    return move(p, KERNEL_UNPACK, bytes);
-}
-
-const struct transport transport_parts = {"parts", acquire, pack, unpack, false, NULL, NULL, NULL};
+const struct transport transport_parts = {"parts", acquire, move, false, NULL};

@@ -73,4 +73,10 @@ static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
     return ok ? 0 : -1;
 }
 
-const struct transport transport_by_mpi = {"mpi", acquire, pack, unpack, false, NULL, NULL, NULL};
+static int move(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
+{
+    (void)begin;
+    return direction == KERNEL_PACK ? pack(p, s) : unpack(p, s, end);
+}
+
+const struct transport transport_by_mpi = {"mpi", acquire, move, false, NULL};

@@ -22,28 +22,12 @@ static int copy(struct typed_buffer *p, struct stream *s, enum kernel_direction 
                ? -1 : 0;
 }
 
-static int pack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
+static int move(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, int64_t begin, int64_t end)
 {
     uint64_t stage = p->stage->address + (uint64_t)begin;
-    if (typed_buffer_move_range(p, p->device, s, KERNEL_PACK, stage, begin, end)) return -1;
-    return copy(p, s, KERNEL_PACK, begin, end);
+    if (direction == KERNEL_UNPACK && copy(p, s, direction, begin, end)) return -1;
+    if (typed_buffer_move_range(p, p->device, s, direction, stage, begin, end)) return -1;
+    return direction == KERNEL_PACK ? copy(p, s, direction, begin, end) : 0;
 }
 
-static int unpack_part(struct typed_buffer *p, struct stream *s, int64_t begin, int64_t end)
-{
-    uint64_t stage = p->stage->address + (uint64_t)begin;
-    if (copy(p, s, KERNEL_UNPACK, begin, end)) return -1;
-    return typed_buffer_move_range(p, p->device, s, KERNEL_UNPACK, stage, begin, end);
-}
-
-static int pack(struct typed_buffer *p, struct stream *s)
-{
-    return pack_part(p, s, 0, p->bytes);
-}
-
-static int unpack(struct typed_buffer *p, struct stream *s, int64_t bytes)
-{
-    return unpack_part(p, s, 0, bytes);
-}
-
-const struct transport transport_staged = {"staged", acquire, pack, unpack, true, copy, pack_part, unpack_part};
+const struct transport transport_staged = {"staged", acquire, move, true, copy};

@@ -31,21 +31,6 @@ static bool acquire_buffers(struct typed_buffer *p, MPI_Datatype datatype)
     return acquire(p, t) || (again && acquire(p, &transport_oneshot));
 }
 
-static int typed_buffer_make(struct typed_buffer **out, const struct typed_buffer *what, MPI_Datatype datatype,
-                             MPI_Comm comm)
-{
-    struct typed_buffer *p = freelist_get(FREELIST_TYPED_BUFFER, sizeof *p);
-    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
-    *p = *what;
-    layout_ref(p->layout);
-    if (acquire_buffers(p, datatype)) {
-        *out = p;
-        return MPI_SUCCESS;
-    }
-    typed_buffer_close(p);
-    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message's packed bytes");
-}
-
 int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatype, MPI_Comm comm)
 {
     int rc = layout_committed(l, datatype, comm);
@@ -119,27 +104,24 @@ bool typed_buffer_claims(const void *buf, int64_t count, MPI_Datatype datatype, 
     return typed_buffer_claim(buf, count, datatype, comm, &w) != NULL;
 }
 
-static struct typed_buffer typed_buffer_at(struct layout *l, struct location w, const void *buf, int64_t count,
-                                           bool on_host)
+const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count)
 {
-    struct typed_buffer p = typed_buffer_on(l, w.device, buf, count);
-    p.parts = w.parts, p.on_host = on_host;
-    return p;
-}
-
-const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count, bool on_host)
-{
-    struct typed_buffer p = typed_buffer_at(l, w, NULL, count, on_host);
+    struct typed_buffer p = typed_buffer_on(l, w.device, NULL, count);
+    p.parts = w.parts, p.on_host = w.on_host;
     return choose(&p);
 }
 
-int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
-                      MPI_Datatype datatype, bool on_host, MPI_Comm comm)
+int typed_buffer_open(struct typed_buffer **out, struct layout *l, struct location w, const void *buf, int64_t count,
+                      MPI_Datatype datatype, MPI_Comm comm)
 {
     int rc = typed_buffer_check(l, w, datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    struct typed_buffer what = typed_buffer_at(l, w, buf, count, on_host);
-    return typed_buffer_make(p, &what, datatype, comm);
+    struct typed_buffer *p = typed_buffer_new(l, w.device, buf, count);
+    if (!p) return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
+    p->parts = w.parts, p->on_host = w.on_host;
+    if (acquire_buffers(p, datatype)) return *out = p, MPI_SUCCESS;
+    typed_buffer_close(p);
+    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a message's packed bytes");
 }
 
 void typed_buffer_end_batch(struct typed_buffer *p)
@@ -159,32 +141,34 @@ void typed_buffer_close(struct typed_buffer *p)
     freelist_put(FREELIST_TYPED_BUFFER, p);
 }
 
-/* Packs (bytes < 0) or unpacks on an own stream and waits. */
-static int typed_buffer_run(struct typed_buffer *p, int64_t bytes)
+/* Packs or unpacks on an own stream and waits. */
+static int typed_buffer_run(struct typed_buffer *p, enum kernel_direction direction, int64_t bytes)
 {
     int64_t start = stats_now();
     if (device_enter(p->device)) return -1;
     struct stream *s = stream_get(p->device);
-    int rc = !s ? -1 : bytes < 0 ? p->transport->pack(p, s) : p->transport->unpack(p, s, bytes);
+    int rc = s ? p->transport->move(p, s, direction, 0, bytes) : -1;
     if (s && stream_wait(p->device, s)) rc = -1;
     if (s) stream_put(p->device, s);
     device_leave(p->device);
-    typed_buffer_stats(p, p->transport->name, bytes < 0 ? p->bytes : bytes, start);
+    typed_buffer_stats(p, p->transport->name, bytes, start);
     return rc;
 }
 
 int typed_buffer_pack(struct typed_buffer *p, MPI_Comm comm)
 {
-    return typed_buffer_run(p, -1) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : MPI_SUCCESS;
+    return typed_buffer_run(p, KERNEL_PACK, p->bytes) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed")
+                                                      : MPI_SUCCESS;
 }
 
 bool typed_buffer_mpi_pack(struct typed_buffer *p)
 {
-    return (p->wire || acquire(p, &transport_by_mpi)) && !typed_buffer_run(p, -1);
+    return (p->wire || acquire(p, &transport_by_mpi)) && !typed_buffer_run(p, KERNEL_PACK, p->bytes);
 }
 
 int typed_buffer_unpack(struct typed_buffer *p, int64_t bytes, MPI_Comm comm)
 {
     if (bytes == 0) return MPI_SUCCESS;
-    return typed_buffer_run(p, bytes) ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
+    return typed_buffer_run(p, KERNEL_UNPACK, bytes)
+               ? raise_error(comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }

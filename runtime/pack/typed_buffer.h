@@ -26,11 +26,11 @@ void typed_buffer_note_recv(struct typed_buffer *p);
 /* Returns true while such a receive is under way; maybe for other addresses too. */
 bool typed_buffer_has_recv(const void *buf);
 /* Returns the transport that typed_buffer_open would select. */
-const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count, bool on_host);
-/* Opens *p for a buffer at w, at least partly on a device, with its transport's buffers. on_host: avoid device memory
- * for packed bytes. The caller closes it. Returns MPI_SUCCESS, or an error raised on comm. */
+const struct transport *typed_buffer_transport(struct layout *l, struct location w, int64_t count);
+/* Opens *p for a buffer at w, at least partly on a device, with its transport's buffers. The caller closes it. Returns
+ * MPI_SUCCESS, or an error raised on comm. */
 int typed_buffer_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
-                      MPI_Datatype datatype, bool on_host, MPI_Comm comm);
+                      MPI_Datatype datatype, MPI_Comm comm);
 /* Checks that the type is committed, and lies in one memory if stridec can't read it. Returns MPI_SUCCESS, or an error
  * raised on comm. */
 int typed_buffer_check(struct layout *l, struct location w, MPI_Datatype datatype, MPI_Comm comm);

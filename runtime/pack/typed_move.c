@@ -66,13 +66,12 @@ int64_t typed_buffer_chunk(const struct typed_buffer *p)
     return kernel_chunk(p->layout->kernel, p->device, &job);
 }
 
-int typed_buffer_move_marked(struct typed_buffer *p, struct device *d, struct stream *s,
-                             enum kernel_direction direction, uint64_t packed, int64_t bytes, const struct marks *marks,
-                             uint32_t *late)
+int typed_buffer_move_marked(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, uint64_t packed,
+                             int64_t bytes, const struct marks *marks, uint32_t *late)
 {
     int launches = 0;
     struct kernel_job job = job_of(p, direction, packed, 0, bytes);
-    int rc = kernel_move_flagged(p->layout->kernel, d, s, &job, marks, late, &launches);
+    int rc = kernel_move_flagged(p->layout->kernel, p->device, s, &job, marks, late, &launches);
     p->launches += launches;
     return rc;
 }

@@ -39,9 +39,8 @@ int typed_buffer_move(struct typed_buffer *p, struct stream *s, enum kernel_dire
 int typed_buffer_move_range(struct typed_buffer *p, struct device *d, struct stream *s, enum kernel_direction direction,
                             uint64_t packed, int64_t begin, int64_t end);
 /* Enqueues kernel_move_flagged for the first `bytes`. Returns 0, -1, or 1 if the kernel can't set chunk flags. */
-int typed_buffer_move_marked(struct typed_buffer *p, struct device *d, struct stream *s,
-                             enum kernel_direction direction, uint64_t packed, int64_t bytes, const struct marks *marks,
-                             uint32_t *late);
+int typed_buffer_move_marked(struct typed_buffer *p, struct stream *s, enum kernel_direction direction, uint64_t packed,
+                             int64_t bytes, const struct marks *marks, uint32_t *late);
 /* Returns kernel_chunk for all of p. */
 int64_t typed_buffer_chunk(const struct typed_buffer *p);
 

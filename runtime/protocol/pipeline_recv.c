@@ -34,7 +34,7 @@ static bool carry(struct pipeline_recv *f, struct location w)
 {
     struct typed_buffer *p = f->parcel;
     atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* a receive of it has been made */
-    f->own = !typed_buffer_open(&f->carrier, p->layout, w, p->user, p->count, p->datatype, false, MPI_COMM_SELF);
+    f->own = !typed_buffer_open(&f->carrier, p->layout, w, p->user, p->count, p->datatype, MPI_COMM_SELF);
     if (f->own) f->land = f->carrier->address;
     return f->own;
 }
@@ -76,7 +76,7 @@ static void post(struct pipeline_recv *f)
 /* What a message that moves as a whole only brings is moved at the end. */
 static bool in_parts(const struct pipeline_recv *f)
 {
-    return f->host ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->unpack_part;
+    return f->host ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->joins;
 }
 
 /* False where the work can't be enqueued. */
@@ -88,7 +88,7 @@ static bool unpack(struct pipeline_recv *f, int chunk)
     if (f->host) return host_scatter_move(p, f->host, begin, end, false);
     if (device_enter(p->device)) return false;
     struct stream *s = batch_stream(&f->lane[chunk % LANES], p->device);
-    bool ok = s && !p->transport->unpack_part(p, s, begin, end);
+    bool ok = s && !p->transport->move(p, s, KERNEL_UNPACK, begin, end);
     device_leave(p->device);
     return ok;
 }

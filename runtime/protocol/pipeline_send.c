@@ -61,7 +61,7 @@ static void go_ahead(struct pipeline_send *o)
     struct typed_buffer *p = o->parcel;
     if (device_enter(p->device)) return;
     o->ahead = stream_get(p->device);
-    if (o->ahead && p->transport->pack_part(p, o->ahead, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
+    if (o->ahead && p->transport->move(p, o->ahead, KERNEL_PACK, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
     device_leave(p->device);
 }
 
@@ -137,7 +137,7 @@ static bool too_much(int64_t bytes)
 /* Takes the parcel. NULL where it can't be cut, or there is no room for the list of requests. */
 static struct pipeline_send *cut(struct typed_buffer *p, int to)
 {
-    struct pipeline_send *o = p->transport->pack_part ? pipeline_send_new(pipeline_get(), p, to) : NULL;
+    struct pipeline_send *o = p->transport->joins ? pipeline_send_new(pipeline_get(), p, to) : NULL;
     if (!o) return typed_buffer_close(p), NULL;
     log_write(LOG_INFO, "%lld bytes of %.120s: %s in %d chunks of %lld bytes", (long long)p->bytes,
               p->layout->signature, p->transport->name, pipeline_chunks(&o->descriptor),
@@ -179,7 +179,8 @@ static int feed(struct pipeline_send *o, struct stream *s[], int depth, int firs
             rc = stream_wait(p->device, s[done % depth]);
             if (rc == 0) rc = post(o, at, pipeline_end(d, done) - at);
         }
-        if (i < n && rc == 0) rc = p->transport->pack_part(p, s[i % depth], i * d->chunk, pipeline_end(d, i));
+        if (i < n && rc == 0)
+            rc = p->transport->move(p, s[i % depth], KERNEL_PACK, i * d->chunk, pipeline_end(d, i));
     }
     return rc;
 }

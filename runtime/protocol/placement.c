@@ -59,8 +59,8 @@ bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
 int placement_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                    MPI_Datatype datatype, int peer, MPI_Comm comm)
 {
-    return typed_buffer_open(p, l, w, buf, count, datatype, placement_on_host(layout_bytes(l, count), peer, comm),
-                             comm);
+    w.on_host = placement_on_host(layout_bytes(l, count), peer, comm);
+    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
 }
 
 int placement_open_receive(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
@@ -68,18 +68,18 @@ int placement_open_receive(struct typed_buffer **p, struct layout *l, struct loc
 {
     int64_t bytes = layout_bytes(l, count);
     bool native = typed_buffer_mpi_takes(l, buf, count, w);
-    bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
+    w.on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
     /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
     bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_has_recv(buf);
-    if (native && !on_host && !shared) return MPI_SUCCESS;
-    return typed_buffer_open(p, l, w, buf, count, datatype, on_host, comm);
+    if (native && !w.on_host && !shared) return MPI_SUCCESS;
+    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
 }
 
 int placement_open_send(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
                         MPI_Datatype datatype, int dest, MPI_Comm comm)
 {
-    return typed_buffer_open(p, l, w, buf, count, datatype, placement_sends_on_host(layout_bytes(l, count), dest, comm),
-                             comm);
+    w.on_host = placement_sends_on_host(layout_bytes(l, count), dest, comm);
+    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
 }
 
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)

@@ -97,7 +97,7 @@ static int feed_marked(struct rndv_send *o, struct stream *s)
     struct typed_buffer *p = o->parcel;
     uint64_t to = p->wire->address;
     struct marks marks = {to - BUFFER_FLAG_BYTES, o->slot->mark, o->slot->chunk};
-    int rc = marks.chunk ? typed_buffer_move_marked(p, p->device, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
+    int rc = marks.chunk ? typed_buffer_move_marked(p, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
     return rc == 0 && stream_wait(p->device, s) ? -1 : rc;
 }
 

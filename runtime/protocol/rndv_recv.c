@@ -155,8 +155,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct typed_cop
     if (!marks.chunk || p->slot->gpu == device_gpu_id(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (node_skip_next(&peer->behind)) return 1;
-    int moved =
-        typed_buffer_move_marked(p->parcel, p->device, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
+    int moved = typed_buffer_move_marked(p->parcel, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
     if (moved > 0) atomic_store_explicit(&p->slot->flags_unread, 1, memory_order_relaxed);
     if (moved) return moved;
     rndv_send_poll();

@@ -305,5 +305,4 @@ void rndv_send_finish(void)
     shm_send_finish();
     progress_thread_finish();
     rndv_sends_drop();
-    peer_access_lists_drop();
 }

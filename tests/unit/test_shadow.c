@@ -57,7 +57,7 @@ static void test_pack_and_unpack(void **state)
     int position = 0;
     MPI_Pack(typed + ORIGIN, COUNT, type, packed, SPACE, &position, MPI_COMM_SELF);
     assert_int_equal(position, p.bytes);
-    assert_int_equal(transport_by_mpi.pack(&p, s), 0);
+    assert_int_equal(transport_by_mpi.move(&p, s, KERNEL_PACK, 0, p.bytes), 0);
     assert_int_equal(stream_wait(device, s), 0);
     assert_memory_equal(p.address, packed, (size_t)position);
 
@@ -71,7 +71,7 @@ static void test_pack_and_unpack(void **state)
                      MPI_STATUS_IGNORE);
         assert_int_equal(driver->cuMemcpyHtoDAsync(user, typed, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
-        assert_int_equal(transport_by_mpi.unpack(&p, s, lengths[n]), 0);
+        assert_int_equal(transport_by_mpi.move(&p, s, KERNEL_UNPACK, 0, lengths[n]), 0);
         assert_int_equal(stream_wait(device, s), 0);
         assert_int_equal(driver->cuMemcpyDtoHAsync(got, user, SPACE, stream_use(s)), CUDA_SUCCESS);
         assert_int_equal(stream_wait(device, s), 0);
