@@ -45,7 +45,7 @@ static int read_types(struct registration *r, const MPI_Datatype types[])
         if (!l->tree && result == STRIDEC_OK) result = STRIDEC_UNABLE;
         if (!l->tree || !l->size) continue;
         r->types[i] = l;
-        if (r->host) pack_filter_learn(types[i]), filter_learn(types[i]);
+        if (r->host) filter_learn(types[i]);
         if (node_armed()) r->published[r->rank * r->n + i] = ipc_export_layout(l);
     }
     return result;

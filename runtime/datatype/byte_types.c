@@ -66,24 +66,36 @@ static int write_tree(const struct tree *t, MPI_Datatype *out)
     return rc;
 }
 
+static int write_packed(const struct layout *l, MPI_Datatype *out)
+{
+    return l->size > INT_MAX ? MPI_ERR_COUNT : PMPI_Type_contiguous((int)l->size, MPI_BYTE, out);
+}
+
 static int write_layout(const struct layout *l, MPI_Datatype *out)
 {
     MPI_Datatype body;
-    int rc = write_tree(l->tree, &body);
+    int rc = l->tree ? write_tree(l->tree, &body) : MPI_ERR_TYPE;
     if (rc != MPI_SUCCESS) return rc;
     rc = PMPI_Type_create_resized(body, (MPI_Aint)l->low, (MPI_Aint)l->extent, out);
     PMPI_Type_free(&body);
-    return rc == MPI_SUCCESS ? PMPI_Type_commit(out) : rc;
+    return rc;
 }
 
-MPI_Datatype layout_runs_type(struct layout *l)
+/* Returns the type that a layout keeps in *kept; makes and commits it at first use. */
+static MPI_Datatype kept_type(_Atomic(MPI_Datatype) *kept, const struct layout *l,
+                              int (*make)(const struct layout *l, MPI_Datatype *out))
 {
-    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(&l->runs_type, memory_order_acquire);
+    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(kept, memory_order_acquire);
     if (type != MPI_DATATYPE_NULL) return type;
-    if (!l->tree || write_layout(l, &type) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
-    if (atomic_compare_exchange_strong(&l->runs_type, &none, type)) return type;
+    if (make(l, &type) != MPI_SUCCESS || PMPI_Type_commit(&type) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
+    if (atomic_compare_exchange_strong(kept, &none, type)) return type;
     PMPI_Type_free(&type);
     return none;
+}
+
+MPI_Datatype layout_bytes_type(struct layout *l)
+{
+    return kept_type(&l->bytes_type, l, write_packed);
 }
 
 bool type_parts_whole(const struct layout *l)
@@ -97,6 +109,6 @@ MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm)
     if (!ELEMENTS_ARE_WHOLE) return datatype;
     struct layout *l = layout_of(datatype);
     if (!l || l->size == 0 || type_parts_whole(l) || layout_committed(l, datatype, comm)) return datatype;
-    MPI_Datatype runs = layout_runs_type(l);
+    MPI_Datatype runs = kept_type(&l->runs_type, l, write_layout);
     return runs == MPI_DATATYPE_NULL ? datatype : runs;
 }

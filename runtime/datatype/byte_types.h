@@ -20,12 +20,13 @@
 #define PARTS_ARE_WHOLE 0
 #endif
 
-/* Returns a committed type of l's layout and extent, made of MPI_BYTE; l owns it. Returns MPI_DATATYPE_NULL without
- * memory, without a tree, and for blocks past 2^31 bytes. */
-MPI_Datatype layout_runs_type(struct layout *l);
+/* Returns a committed type of one element's packed bytes, made of MPI_BYTE; l owns it. Returns MPI_DATATYPE_NULL
+ * without memory, and for elements past 2^31 bytes. */
+MPI_Datatype layout_bytes_type(struct layout *l);
 /* Returns true if neither a part of l's packed bytes on the network nor an RTS header ends within an element. */
 bool type_parts_whole(const struct layout *l);
-/* Returns layout_runs_type if the MPI can't receive packed bytes by `datatype`, else `datatype`. comm: for errors. */
+/* Returns `datatype` if the MPI can receive packed bytes by it. Else returns a committed type of its layout and extent,
+ * made of MPI_BYTE, which the layout owns; `datatype` for blocks past 2^31 bytes. comm: for errors. */
 MPI_Datatype type_to_receive(MPI_Datatype datatype, MPI_Comm comm);
 /* Parts on the network and RTS headers are multiples of this many bytes: no element of a size dividing it is cut. */
 #define TYPE_CUT_BYTES 16

@@ -1,5 +1,5 @@
 /* host_pack_fast.h: the part of a layout that tells whether compiled code packs it faster than the MPI in host memory.
- * host_pack_trial.c fills it, pack_filter_judge (pack_filter.h) reads it. */
+ * host_pack_trial.c fills it, filter_pack_judge (type_filter.h) reads it. */
 #ifndef STRIDEC_HOST_PACK_FAST_H
 #define STRIDEC_HOST_PACK_FAST_H
 #include "../../gen/gen.h"

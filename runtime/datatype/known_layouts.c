@@ -22,7 +22,7 @@ static int64_t entries(const struct tree *t)
 
 bool known_layouts_returns(const struct layout *l)
 {
-    return l->kernel && !layout_contiguous(l, 2) && kernel_used(l->kernel) >= USES;
+    return layout_has_gaps(l) && kernel_used(l->kernel) >= USES;
 }
 
 void known_layouts_learn(const struct layout *l)

@@ -5,10 +5,8 @@
 #include "base/log.h"
 #include "base/reserve.h"
 #include "device/host_range.h"
-#include "pack_filter.h"
 #include "type_filter.h"
 #include "type_reader.h"
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,23 +33,11 @@ void layout_unref(struct layout *l)
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);
-    if (l->host_read) pack_filter_layout_end(l);
+    if (l->host_read) filter_pack_layout_ends(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
     if (l->signature != unread) free(l->signature);
     reserve_put(l);
-}
-
-MPI_Datatype layout_bytes_type(struct layout *l)
-{
-    MPI_Datatype none = MPI_DATATYPE_NULL, type = atomic_load_explicit(&l->bytes_type, memory_order_acquire);
-    if (type != MPI_DATATYPE_NULL) return type;
-    if (l->size > INT_MAX || PMPI_Type_contiguous((int)l->size, MPI_BYTE, &type) != MPI_SUCCESS)
-        return MPI_DATATYPE_NULL;
-    PMPI_Type_commit(&type);
-    if (atomic_compare_exchange_strong(&l->bytes_type, &none, type)) return type;
-    PMPI_Type_free(&type);
-    return none;
 }
 
 /* Shares the layout with a duplicate, which is committed if the original was (MPI-4.1 §5.1.10). */
@@ -95,7 +81,7 @@ static int delete_attribute(MPI_Datatype type, int key, void *value, void *extra
 {
     (void)key, (void)extra;
     atomic_fetch_add_explicit(&types_freed, 1, memory_order_release);
-    pack_filter_forget(type), filter_forget(type);
+    filter_forget(type);
     layout_unref(value);
     return MPI_SUCCESS;
 }
@@ -230,7 +216,7 @@ void layout_name(MPI_Datatype datatype)
 }
 
 /* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. */
-static struct layout *layout_set_attr(MPI_Datatype datatype)
+static struct layout *layout_first_use(MPI_Datatype datatype)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
@@ -240,12 +226,6 @@ static struct layout *layout_set_attr(MPI_Datatype datatype)
         else if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);
-    return l;
-}
-
-static struct layout *layout_first_use(MPI_Datatype datatype)
-{
-    struct layout *l = layout_set_attr(datatype);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }
@@ -275,6 +255,11 @@ MPI_Datatype type_like(MPI_Datatype datatype)
 bool layout_contiguous(const struct layout *l, int64_t count)
 {
     return l->tree && l->tree->kind == TREE_DENSE && (count == 1 || l->extent == l->size);
+}
+
+bool layout_has_gaps(const struct layout *l)
+{
+    return l->kernel && !layout_contiguous(l, 2);
 }
 
 int64_t layout_bytes(const struct layout *l, int64_t count)

@@ -24,12 +24,12 @@ struct layout {
     int64_t block;             /* longest run that all parts consist of, bytes; selects the transport */
     int64_t run;               /* mean length of the contiguous runs, bytes */
     struct stats_row *stats;
-    bool host_read;   /* read only for data in host memory (pack_filter_due) */
-    _Atomic uint64_t host_worth;   /* worth of the calls that host_pack_begin saw (pack_filter.c) */
+    bool host_read;   /* read only for MPI_Pack in host memory (type_filter.c) */
+    _Atomic uint64_t host_worth;   /* worth of the calls that host_pack_begin saw (type_filter.c) */
     atomic_uint host_served;                /* calls that stridec served */
     struct host_pack_quick quick;
-    _Atomic(MPI_Datatype) bytes_type;   /* layout_bytes_type; MPI_DATATYPE_NULL until first use */
-    _Atomic(MPI_Datatype) runs_type;    /* layout_runs_type; MPI_DATATYPE_NULL until first use */
+    _Atomic(MPI_Datatype) bytes_type;   /* byte_types.h: its packed bytes; MPI_DATATYPE_NULL until first use */
+    _Atomic(MPI_Datatype) runs_type;    /* byte_types.h: its layout; MPI_DATATYPE_NULL until first use */
     _Atomic uint64_t published;   /* ipc_export.c: offset of its signature in the own node file; 0: not written */
     _Atomic uint64_t choice[2];   /* the last transports chosen (select.c) */
     _Atomic uint64_t offered, told;   /* whether zero-copy was chosen; the last path logged (explain.c) */
@@ -55,16 +55,14 @@ struct layout *layout_new(void);
 struct layout *layout_ref(struct layout *l);
 void layout_unref(struct layout *l);
 
-/* Returns a committed type of one element's packed bytes, made of MPI_BYTE; the layout owns it. Returns
- * MPI_DATATYPE_NULL without memory, and for elements past 2^31 bytes. */
-MPI_Datatype layout_bytes_type(struct layout *l);
-
 /* Returns a committed type of the same layout; the caller frees it. MPI_Type_dup would call copy functions of the
  * application's attributes, so it is not used. Returns MPI_DATATYPE_NULL on failure. */
 MPI_Datatype type_like(MPI_Datatype datatype);
 
 /* Returns true if `count` elements are one contiguous piece. */
 bool layout_contiguous(const struct layout *l, int64_t count);
+/* Returns true if there are gaps within or between elements, and a kernel packs them. */
+bool layout_has_gaps(const struct layout *l);
 /* Returns the packed bytes of count > 0 elements; -1 if that or the span exceeds 2^63. */
 int64_t layout_bytes(const struct layout *l, int64_t count);
 /* Sets *first to the lowest byte of count > 0 elements and *past to one past the highest, relative to the buffer. Valid

@@ -253,20 +253,10 @@ static reader *find_reader(int combiner)
 }
 
 /* Predefined value-index pairs have a gap that only their C struct shows. */
-#define PAIR(handle, value)                                                                                            \
-    {                                                                                                                  \
-        handle, sizeof(value),                                                                                         \
-            offsetof(                                                                                                  \
-                struct {                                                                                               \
-                    value v;                                                                                           \
-                    int i;                                                                                             \
-                },                                                                                                     \
-                i),                                                                                                    \
-            sizeof(struct {                                                                                            \
-                value v;                                                                                               \
-                int i;                                                                                                 \
-            })                                                                                                         \
-    }
+/* clang-format off */
+#define PAIR_OF(value) struct { value v; int i; }
+#define PAIR(handle, value) { handle, sizeof(value), offsetof(PAIR_OF(value), i), sizeof(PAIR_OF(value)) }
+/* clang-format on */
 static struct type *read_pair(MPI_Datatype datatype, struct reason *why)
 {
     const struct {

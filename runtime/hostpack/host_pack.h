@@ -4,17 +4,17 @@
  *
  * The path of a call of MPI_Pack or MPI_Unpack is decided in this order:
  * - STRIDEC_HOST=off, contiguous data, or fewer bytes than the tuned table says (`host`, default 256): the MPI's,
- *   without reading the type (PACK_FILTER_PASS).
+ *   without reading the type (FILTER_PASS).
  * - Without a CUDA driver, a type is read only after 16 packs of 4 KiB or more; of smaller ones, after more. So
  *   types for one short message cost nothing. From 32 KiB on its layout may be known (known_layouts.h). With a
  *   driver, the first call of each layout is the MPI's, which detects types that were not committed.
  * - Then trials: the MPI and stridec alternate a few times for each layout, direction and power of two of bytes.
  *   The best time wins; trials repeat once when compiled code is ready. After that a call costs about ninety
- *   instructions without a driver, or with a buffer surely in host memory (host_range.h): PACK_FILTER_KNOWN.
+ *   instructions without a driver, or with a buffer surely in host memory (host_range.h): FILTER_SERVE.
  * STRIDEC_HOST=on: stridec packs all but contiguous data, without trials. */
 #ifndef STRIDEC_HOST_PACK_H
 #define STRIDEC_HOST_PACK_H
-#include "datatype/pack_filter.h"
+#include "datatype/type_filter.h"
 
 /* Pack and unpack bytes [begin, end) of `count` elements at `user` (may be MPI_BOTTOM); `packed` is the place of
  * byte `begin`; 0 <= begin <= end <= count * size. Request compiled code for repeated layouts, never wait. Return

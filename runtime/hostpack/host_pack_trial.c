@@ -10,7 +10,7 @@
 #define TRIALS 5
 #define TRIALS_MAX 25
 
-/* pack_filter_judge ignores longer spans, so nothing below overflows. */
+/* filter_pack_judge ignores longer spans, so nothing below overflows. */
 #define COUNTED_MAX ((int64_t)1 << 60)
 
 /* Overhead of a stridec call that trials do not time. */
@@ -75,7 +75,7 @@ static void end_trial(struct host_pack_call *c, int64_t took)
 
 static bool usable(const struct layout *l, int64_t count, int64_t bytes)
 {
-    return bytes >= atomic_load_explicit(&pack_filter_least, memory_order_relaxed) && l->kernel &&
+    return bytes >= atomic_load_explicit(&filter_pack_least, memory_order_relaxed) && l->kernel &&
            !layout_contiguous(l, count);
 }
 
@@ -113,7 +113,7 @@ bool host_pack_begin(struct host_pack_call *c, struct layout *l, enum kernel_dir
 {
     *c = (struct host_pack_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
     if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
-    atomic_fetch_add_explicit(&l->host_worth, pack_filter_worth((uint64_t)bytes), memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->host_worth, filter_worth((uint64_t)bytes), memory_order_relaxed);
     if (env_get()->host == ENV_HOST_ON) {
         c->ours = true;
         set_fast(l, direction, UINT64_MAX);
@@ -125,7 +125,7 @@ bool host_pack_begin(struct host_pack_call *c, struct layout *l, enum kernel_dir
             set_fast(l, direction, host_pack_class_bits(host_pack_class(bytes)));
         if (v == VERDICT_OPEN) begin_trial(c, r);
         if (v == VERDICT_MPI && r && settled(l->kernel, r) && count < INT64_MAX)
-            pack_filter_raise(type, direction, count + 1);
+            filter_raise(type, FILTER_PACK + direction, count + 1);
     }
     if (c->ours) host_pack_count(l);
     if (c->timing || env_get()->stats) c->start = stats_now();

@@ -15,7 +15,7 @@
 -- forms: which of NAME, INAME (adds a request) and NAME_init (adds an info and a request) exist; "blocking" by default.
 -- large: the form NAME_c exists. All packed and staged rows have it unless they are `small`.
 -- as, why: the text of `stridec doctor --calls`, if `how` does not give it.
--- quick: the direction and argument names of rows that pack_filter_judge (hostpack/host_pack.h) serves.
+-- quick: the direction and argument names of rows that filter_pack_judge (hostpack/host_pack.h) serves.
 -- degrees: the number of counts is the number of neighbors in each direction (DEGREES_SWAPPED in args.h).
 -- keep: what holds the buffers after the call: "request" ("read": for reads from a window), "window" (until the next
 --   synchronization) or "file" (until the call NAME with _end for _begin).
@@ -53,7 +53,7 @@ row("own", "Session_init", "info info, MPI_Errhandler errhandler, MPI_Session *s
 row("own", "Session_finalize", "MPI_Session *session", { when = "always" })
 row("own", "Type_commit", "MPI_Datatype *datatype")
 row("own", "Type_free", "MPI_Datatype *datatype", { when = "host",
-  unless = "!pack_filter_holds(datatype) && !filter_holds(datatype)",
+  unless = "!filter_holds(datatype)",
   as = "passed", why = "what is known of the handle goes with it" })
 row("own", "Type_set_name", "MPI_Datatype datatype, const char *name", { when = "always", as = "passed",
   why = "the statistics show the name" })

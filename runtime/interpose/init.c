@@ -58,7 +58,6 @@ static void start(void)
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_neighbors(rank);
-    pack_filter_start();
     filter_start(domains && env_get()->host != ENV_HOST_OFF ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
@@ -100,7 +99,7 @@ static void finish(void)
         report_nothing();
         return;
     }
-    pack_filter_finish(), filter_start(INT64_MAX, INT64_MAX, host_rules);
+    filter_finish();
     record_finish();
     rts_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : self_comm_get(), true);
@@ -202,7 +201,7 @@ int call_Type_commit(const struct next *next, MPI_Datatype *datatype)
 
 int call_Type_free(const struct next *next, MPI_Datatype *datatype)
 {
-    pack_filter_forget(*datatype), filter_forget(*datatype);
+    filter_forget(*datatype);
     return next->Type_free(datatype);
 }
 

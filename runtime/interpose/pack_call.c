@@ -1,7 +1,6 @@
 /* pack_call.c: MPI_Pack and MPI_Unpack. Either buffer may lie on a device. If both lie on the host, host_pack.h
  * chooses the packer. */
 #include "base/error.h"
-#include "datatype/known_layouts.h"
 #include "hostpack/host_pack.h"
 #include "next.h"
 #include "pack/typed_buffer.h"
@@ -124,7 +123,7 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
     bool driver = driver_get();
     *s = (struct sides){.typed = typed, .count = count, .datatype = datatype};
-    s->layout = driver ? layout_of(datatype) : pack_filter_layout(direction, datatype, count);
+    s->layout = driver ? layout_of(datatype) : filter_pack_layout(direction, datatype, count);
     if (!s->layout || s->layout->size == 0) return false;
     s->packed.bytes = layout_bytes(s->layout, count);
     if (s->packed.bytes < 0) return false;
@@ -133,7 +132,7 @@ static bool sides_of(struct sides *s, enum kernel_direction direction, const voi
     if (!driver) return true;
     s->where = locate(s->layout, typed, count);
     s->packed.device = device_of(s->packed.address);
-    return s->where.device || s->packed.device || pack_filter_admit(datatype, s->layout, s->packed.bytes);
+    return s->where.device || s->packed.device || filter_pack_admits(datatype, s->layout, s->packed.bytes);
 }
 
 /* Packs or unpacks in host memory and returns true; false leaves that to the MPI. Call host_pack_end in both cases.

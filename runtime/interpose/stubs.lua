@@ -121,20 +121,20 @@ local function collects(f)
     and has_any(f.args, { comm = true })
 end
 
--- Serves a call by pack_filter_judge (runtime/hostpack/host_pack.h): passes it to the MPI, packs here, or goes on.
+-- Serves a call by filter_pack_judge (runtime/hostpack/host_pack.h): passes it to the MPI, packs here, or goes on.
 -- *position advances first, so that host_pack_serve is a jump and no registers are saved.
 local QUICK = [[
     struct layout *known = NULL;
-    switch (pack_filter_judge($way, datatype, $count, $room, &known)) {
-    case PACK_FILTER_PASS:
+    switch (filter_pack_judge($way, datatype, $count, $room, &known)) {
+    case FILTER_PASS:
         return $next.$name($names);
-    case PACK_FILTER_KNOWN:
+    case FILTER_SERVE:
         if (!position || *position < 0 || !$packed || comm == MPI_COMM_NULL) break;
         if (known->size * $count > (int64_t)$room - *position) break;
         const char *const at = (const char *)$packed + *position;
         *position += (__typeof__(*position))($count * known->size);
         return host_pack_serve(known, $way, $user, $count, at);
-    case PACK_FILTER_ASK:
+    case FILTER_CHECK:
         break;
     }
 ]]
@@ -146,12 +146,12 @@ end
 local HOSTED = [[
 ACT_OFTEN int hosted_$name($handed)
 {
-    if (!pack_filter_on_host(datatype, $user, $count, $packed)) return act_$name($names);
+    if (!filter_pack_on_host(datatype, $user, $count, $packed)) return act_$name($names);
 $quick    return act_$name($names);
 }
 ACT_OFTEN int hosted_P$name($handed)
 {
-    if (!pack_filter_on_host(datatype, $user, $count, $packed)) return act_P$name($names);
+    if (!filter_pack_on_host(datatype, $user, $count, $packed)) return act_P$name($names);
 $pquick    return act_P$name($names);
 }
 ]]

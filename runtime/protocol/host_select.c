@@ -165,14 +165,14 @@ static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype d
 {
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_packs_short(datatype, count);
     int ready = usable(l, buf, count, datatype, comm) ? host_pack_code_state(l) : 0;
-    if (ready < 0) filter_raise_short(datatype, INT64_MAX);
+    if (ready < 0) filter_raise(datatype, FILTER_SHORT, INT64_MAX);
     struct typed_buffer *p = ready == 1 ? host_block(l, buf, count) : NULL;
     int64_t saved = p ? host_pack_saved_ns(l, datatype, count, buf, p->address, comm) : 0;
     int64_t least = driver_get() ? SAVES_DRIVER : SAVES_LEAST;
     if (saved != INT64_MIN && saved != INT64_MAX) saved += TYPED_NS;
     if (p && saved >= least) host_pack_set_fast(l, p->bytes);
     if (!p || saved >= least) return p;
-    if (saved != INT64_MIN) filter_raise_short(datatype, 2 * count);
+    if (saved != INT64_MIN) filter_raise(datatype, FILTER_SHORT, 2 * count);
     typed_buffer_close(p);
     return NULL;
 }
