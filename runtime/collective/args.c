@@ -29,34 +29,42 @@ static void group_of(const struct args_set *o, struct group *g)
     g->grid = topology == MPI_CART;
 }
 
+void args_degrees(MPI_Comm comm, int *in, int *out)
+{
+    int topology = MPI_UNDEFINED, dims = 0, weighted, rank;
+    *in = *out = 0;
+    PMPI_Topo_test(comm, &topology);
+    if (topology == MPI_DIST_GRAPH) {
+        PMPI_Dist_graph_neighbors_count(comm, in, out, &weighted);
+    } else if (topology == MPI_CART) {
+        PMPI_Cartdim_get(comm, &dims);
+        *in = *out = 2 * dims;
+    } else if (topology == MPI_GRAPH) {
+        PMPI_Comm_rank(comm, &rank);
+        PMPI_Graph_neighbors_count(comm, rank, in);
+        *out = *in;
+    }
+}
+
 static int neighbors(MPI_Comm comm, bool in)
 {
-    int topology = MPI_UNDEFINED, n = 0, out = 0, weighted, rank;
-    PMPI_Topo_test(comm, &topology);
-    if (topology == MPI_CART) {
-        PMPI_Cartdim_get(comm, &n);
-        return 2 * n;
-    }
-    if (topology == MPI_GRAPH) {
-        PMPI_Comm_rank(comm, &rank);
-        PMPI_Graph_neighbors_count(comm, rank, &n);
-        return n;
-    }
-    if (topology != MPI_DIST_GRAPH) return 0;
-    PMPI_Dist_graph_neighbors_count(comm, &n, &out, &weighted);
-    return in ? n : out;
+    int from, to;
+    args_degrees(comm, &from, &to);
+    return in ? from : to;
 }
 
 int args_list_length(const struct args_set *o, int n)
 {
-    int in = neighbors(o->comm, true), out = neighbors(o->comm, false), most = in > out ? in : out;
+    int in, out;
+    args_degrees(o->comm, &in, &out);
+    int most = in > out ? in : out;
     return n > most ? n : most > 0 ? most : 1;
 }
 
 bool wide_counts(struct wide_counts *w, MPI_Comm comm, const int *to, const int *from)
 {
-    bool any = comm != MPI_COMM_NULL;
-    int n_to = any ? neighbors(comm, false) : 0, n_from = any ? neighbors(comm, true) : 0;
+    int n_to = 0, n_from = 0;
+    if (comm != MPI_COMM_NULL) args_degrees(comm, &n_from, &n_to);
     w->to = malloc(((size_t)n_to + (size_t)n_from + 1) * sizeof *w->to);
     if (!w->to) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for a call's counts"), false;
     w->from = w->to + n_to;
@@ -330,15 +338,17 @@ int args_open(struct args_set *o)
     return rc;
 }
 
-bool args_partial(const struct args_set *o)
+bool args_partial(const void *set)
 {
+    const struct args_set *o = set;
     for (int i = 0; i < o->n; i++)
         if (o->of[i].flags & ARG_PARTIAL && o->of[i].bounced) return true;
     return o->recv_buffer != NULL;
 }
 
-struct typed_buffer *args_recv_buffer(const struct args_set *o, const void **packed)
+struct typed_buffer *args_recv_buffer(const void *set, const void **packed)
 {
+    const struct args_set *o = set;
     *packed = NULL;
     for (int i = 0; i < o->n; i++) {
         const struct arg *p = &o->of[i];

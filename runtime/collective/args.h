@@ -94,6 +94,8 @@ void args_bound_read(struct args_set *o, MPI_Count count, MPI_Datatype type);
  * much a partial argument got. Returns rc, or an error of unpacking. */
 int args_close(struct args_set *o, int rc, const MPI_Status *status);
 
+/* Sets the numbers of neighbors that the rank receives from and sends to; 0 without a topology. */
+void args_degrees(MPI_Comm comm, int *in, int *out);
 /* Workaround (MPICH 4.0): MPI_Neighbor_alltoallw and its other forms copy as many counts as there are neighbors of
  * the wrong direction (pmodels/mpich#6233). The large-count forms copy none: they are called in place of the small
  * ones. */
@@ -115,7 +117,7 @@ int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win
 /* Returns true if any such read is pending. */
 bool args_reading(void);
 /* Notes that the data of such a read are in place. */
-void args_read_done(struct args_set *o);
+void args_read_done(void *set);
 /* Keeps them for a persistent request; each start packs again. */
 int args_persist(struct args_set *o, int rc, MPI_Request *request);
 /* Adds a record of a persistent receive that needs no change (ARGS_NONE), so that a start finds a probed message
@@ -129,18 +131,20 @@ int args_keep_file(struct args_set *o, int rc, MPI_File file);
 /* Adds what the call reads to a batch. After the wait for the batch, args_packed ends the packing: 0 or -1. */
 void args_pack(struct args_set *o, struct batch *b);
 int args_packed(struct args_set *o);
-/* Adds the unpacking of what was written to a batch; of a partial argument the first `bytes`. Returns 0 or -1. */
-int args_unpack(struct args_set *o, struct batch *b, int64_t bytes);
 /* Packs or unpacks n elements from `first` on of a bounced argument of one piece, and waits. Returns 0 or -1. Any
  * number of threads may call it at once, each with its own elements. */
 int args_move_part(const struct arg *p, int64_t first, int64_t n, bool pack);
 void args_free(struct args_set *o);
 /* Returns a copy that outlives the call; the caller frees it by reserve_put. */
 struct args_set *args_save(const struct args_set *o);
-bool args_partial(const struct args_set *o);
+
+/* Operations of args_ops, on a struct args_set. */
+extern const struct request_ops args_ops;
+/* Adds the unpacking of what was written to a batch; of a partial argument the first `bytes`. Returns 0 or -1. */
+int args_unpack(void *set, struct batch *b, int64_t bytes);
+bool args_partial(const void *set);
 /* Returns the typed buffer of a receive that may bring an RTS header, or NULL. Sets *packed to where packed bytes
  * arrive; NULL: in the buffer itself. */
-struct typed_buffer *args_recv_buffer(const struct args_set *o, const void **packed);
-extern const struct request_ops args_ops;
+struct typed_buffer *args_recv_buffer(const void *set, const void **packed);
 
 #endif

@@ -15,8 +15,9 @@ bool args_reading(void)
 }
 
 /* Clears the output flags, but keeps what is passed: the MPI may read it until the request completes. */
-void args_read_done(struct args_set *o)
+void args_read_done(void *set)
 {
+    struct args_set *o = set;
     if (!o->read.number) return;
     o->read.number = 0;
     for (int i = 0; i < o->n; i++) o->of[i].flags &= ~ARG_OUT;

@@ -112,8 +112,9 @@ static int unpack_arg(struct arg *p, struct batch *b, int64_t bytes)
     return rc;
 }
 
-int args_unpack(struct args_set *o, struct batch *b, int64_t bytes)
+int args_unpack(void *set, struct batch *b, int64_t bytes)
 {
+    struct args_set *o = set;
     int rc = o->partitioned ? partitioned_complete(o->partitioned) : 0;
     for (int i = 0; i < o->n && rc == 0; i++) {
         struct arg *p = &o->of[i];

@@ -52,27 +52,12 @@ static void recall(void *of)
     if (o->persist_send) persistent_send_recall(o->persist_send);
 }
 
-static bool partial(const void *of)
-{
-    return args_partial(of);
-}
-
-static struct typed_buffer *recv_buffer(const void *of, const void **packed_at)
-{
-    return args_recv_buffer(of, packed_at);
-}
-
-static int unpack(void *of, struct batch *b, int64_t bytes)
-{
-    return args_unpack(of, b, bytes);
-}
-
 const struct request_ops args_ops = {
     .free = drop,
     .start = start,
     .packed = packed,
     .recall = recall,
-    .partial = partial,
-    .recv_buffer = recv_buffer,
-    .unpack = unpack,
+    .partial = args_partial,
+    .recv_buffer = args_recv_buffer,
+    .unpack = args_unpack,
 };

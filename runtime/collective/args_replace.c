@@ -16,14 +16,6 @@ static MPI_Datatype plain_type(struct layout *l)
     }
 }
 
-static bool put_displ(void *displs, bool wide, int i, int64_t value)
-{
-    if (wide) ((MPI_Aint *)displs)[i] = (MPI_Aint)value;
-    else if (value > INT_MAX) return false;
-    else ((int *)displs)[i] = (int)value;
-    return true;
-}
-
 /* Sets the displacements of pieces that lie one after the other. Returns false if they don't fit the call's ints. */
 static bool pack_displs(const struct args_set *o, struct arg *p, const struct group *g, struct bounced *c)
 {
@@ -32,7 +24,9 @@ static bool pack_displs(const struct args_set *o, struct arg *p, const struct gr
     struct arg_piece from;
     c->displs = malloc((size_t)(n ? n : 1) * (p->displs_wide ? sizeof(MPI_Aint) : sizeof(int)));
     for (int i = 0; c->displs && i < n; i++) {
-        if (!put_displ(c->displs, p->displs_wide, i, at)) return false;
+        if (p->displs_wide) ((MPI_Aint *)c->displs)[i] = (MPI_Aint)at;
+        else if (at > INT_MAX) return false;
+        else ((int *)c->displs)[i] = (int)at;
         if (args_piece(o, p, g, i, &from)) at += p->types ? from.bytes : from.count;
     }
     p->use_displs = c->displs;
@@ -48,12 +42,6 @@ static bool pack_type(const struct args_set *o, struct arg *p, const struct boun
     }
     p->use_type = plain_type(layout_of(p->type));
     return p->use_type != MPI_DATATYPE_NULL;
-}
-
-static void put_count(void *counts, bool wide, int i, int64_t value)
-{
-    if (wide) ((MPI_Count *)counts)[i] = (MPI_Count)value;
-    else ((int *)counts)[i] = (int)value;
 }
 
 /* Sets the count and type of a piece that has its own type: bytes, or elements of that size if an int can't count
@@ -81,7 +69,8 @@ static bool pack_types(const struct args_set *o, struct arg *p, const struct gro
     for (int i = 0; c->types && c->counts && i < n; i++) {
         args_piece(o, p, g, i, &from);
         if (!plain_piece(p, &from, &count, &c->types[i])) return false;
-        put_count(c->counts, p->counts_wide, i, count);
+        if (p->counts_wide) ((MPI_Count *)c->counts)[i] = (MPI_Count)count;
+        else ((int *)c->counts)[i] = (int)count;
     }
     p->use_types = c->types, p->use_counts = c->counts;
     return c->types && c->counts;

@@ -31,45 +31,26 @@ static bool side_alloc(struct edge_side *s, int n)
     return s->edge && s->header && s->bundle;
 }
 
-static bool cart_edges(struct neighbor_topology *e, MPI_Comm comm)
+static void cart_edges(struct neighbor_topology *e, MPI_Comm comm, int n)
 {
-    int dims = 0, beside[2];
-    PMPI_Cartdim_get(comm, &dims);
-    if (!side_alloc(&e->in, 2 * dims) || !side_alloc(&e->out, 2 * dims)) return false;
-    for (int i = 0; i < 2 * dims; i++) {
+    int beside[2];
+    for (int i = 0; i < n; i++) {
         if (i % 2 == 0) PMPI_Cart_shift(comm, i / 2, 1, &beside[0], &beside[1]);
         add_edge(&e->in, i, beside[i % 2], i ^ 1);
         add_edge(&e->out, i, beside[i % 2], i);
     }
-    return true;
 }
 
-static bool graph_edges(struct neighbor_topology *e, MPI_Comm comm)
+static bool graph_edges(struct neighbor_topology *e, MPI_Comm comm, bool distributed, int in, int out)
 {
-    int n = 0;
-    PMPI_Graph_neighbors_count(comm, e->rank, &n);
-    int *rank = malloc((size_t)(n ? n : 1) * sizeof *rank);
-    bool ok = rank && side_alloc(&e->in, n) && side_alloc(&e->out, n);
-    if (ok) PMPI_Graph_neighbors(comm, e->rank, n, rank);
-    for (int i = 0; ok && i < n; i++) {
-        add_edge(&e->in, i, rank[i], i);
-        add_edge(&e->out, i, rank[i], i);
-    }
-    free(rank);
-    return ok;
-}
-
-static bool dist_graph_edges(struct neighbor_topology *e, MPI_Comm comm)
-{
-    int in = 0, out = 0, weighted;
-    PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
     int *rank = calloc(2 * (size_t)(in + out + 1), sizeof *rank), *weight = rank + in + out + 1;
-    bool ok = rank && side_alloc(&e->in, in) && side_alloc(&e->out, out);
-    if (ok) PMPI_Dist_graph_neighbors(comm, in, rank, weight, out, rank + in, weight + in);
-    for (int i = 0; ok && i < in; i++) add_edge(&e->in, i, rank[i], i);
-    for (int i = 0; ok && i < out; i++) add_edge(&e->out, i, rank[in + i], i);
+    int *to = distributed ? rank + in : rank;
+    if (rank && distributed) PMPI_Dist_graph_neighbors(comm, in, rank, weight, out, to, weight + in);
+    else if (rank) PMPI_Graph_neighbors(comm, e->rank, in, rank);
+    for (int i = 0; rank && i < in; i++) add_edge(&e->in, i, rank[i], i);
+    for (int i = 0; rank && i < out; i++) add_edge(&e->out, i, to[i], i);
     free(rank);
-    return ok;
+    return rank != NULL;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -84,12 +65,14 @@ static bool make_bundles(struct edge_side *s, MPI_Comm comm)
     bool all = true;
     qsort(s->edge, (size_t)s->n, sizeof *s->edge, by_rank);
     for (int i = 0; i < s->n; i++) {
-        if (i == 0 || s->edge[i].rank != s->edge[i - 1].rank) {
-            struct peer *peer = node_peer_now(comm, s->edge[i].rank);
-            s->bundle[s->bundles++] = (struct edge_bundle){s->edge[i].rank, peer, &s->edge[i], &s->header[i], 0};
+        struct edge *e = &s->edge[i];
+        if (i == 0 || e->rank != e[-1].rank) {
+            struct peer *peer = node_peer_now(comm, e->rank);
+            s->bundle[s->bundles++] = (struct edge_bundle){e->rank, peer, e, &s->header[i], 0};
             all &= peer != NULL;
         }
-        s->bundle[s->bundles - 1].n++;
+        struct edge_bundle *r = &s->bundle[s->bundles - 1];
+        e->place = r->n++, e->peer = r->peer;
     }
     return all;
 }
@@ -104,11 +87,13 @@ static bool requests_alloc(struct neighbor_topology *e)
 
 static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
 {
+    int in, out;
     PMPI_Comm_rank(comm, &e->rank);
-    bool ok = topology == MPI_CART ? cart_edges(e, comm)
-              : topology == MPI_GRAPH ? graph_edges(e, comm) : dist_graph_edges(e, comm);
-    ok = ok && make_bundles(&e->in, comm) && make_bundles(&e->out, comm);
-    return ok && requests_alloc(e);
+    args_degrees(comm, &in, &out);
+    if (!side_alloc(&e->in, in) || !side_alloc(&e->out, out)) return false;
+    if (topology == MPI_CART) cart_edges(e, comm, in);
+    else if (!graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
+    return make_bundles(&e->in, comm) && make_bundles(&e->out, comm) && requests_alloc(e);
 }
 
 static void side_free(struct edge_side *s)

@@ -89,21 +89,19 @@ static void partitioned_add(struct partitioned *p)
     pthread_mutex_unlock(&table_lock);
 }
 
-/* Opens the buffer's arguments. Returns as args_open does; ARGS_NONE also for arguments that the MPI will refuse. */
-static int open(struct args_set *o, const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int peer,
-                MPI_Comm comm, bool receives)
+/* Opens the arguments, of one partition so far. Returns as args_open does; ARGS_NONE also for arguments that the MPI
+ * will refuse. */
+static int open(struct args_set *o, int partitions, int peer, bool receives)
 {
+    MPI_Count count = o->of[0].count;
     int64_t all;
     if (peer == MPI_PROC_NULL || partitions <= 0 || count <= 0) return ARGS_NONE;
     if (__builtin_mul_overflow((int64_t)partitions, (int64_t)count, &all)) return ARGS_NONE;
-    *o = (struct args_set){.how = ARGS_PACKED,
-                           .comm = comm,
-                           .n = 1,
-                           .of = {{.buf = (void *)(uintptr_t)buf, .count = all, .type = type}}};
+    o->of[0].count = all;
     int rc = args_open(o);
     if (rc != MPI_SUCCESS || (o->partitioned = partitioned_new(receives, partitions, count))) return rc;
     args_free(o);
-    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a partitioned request");
+    return raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for the record of a partitioned request");
 }
 
 static int keep(struct args_set *o, int rc, MPI_Request *request)
@@ -120,8 +118,9 @@ static int keep(struct args_set *o, int rc, MPI_Request *request)
     int call_##name(const struct next *next, address *buf, int partitions, MPI_Count count, MPI_Datatype datatype, \
                     int peer, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) \
     { \
-        struct args_set o; \
-        int rc = open(&o, buf, partitions, count, datatype, peer, comm, is_receive); \
+        struct args_set o = {.how = ARGS_PACKED, .comm = comm, .n = 1, \
+                             .of = {{.buf = (void *)(uintptr_t)buf, .count = count, .type = datatype}}}; \
+        int rc = open(&o, partitions, peer, is_receive); \
         if (rc == ARGS_NONE) return next->name(buf, partitions, count, datatype, peer, tag, comm, info, request); \
         if (rc != MPI_SUCCESS) return rc; \
         rc = next->name(o.of[0].use, partitions, count, o.of[0].use_type, peer, tag, comm, info, request); \

@@ -128,11 +128,6 @@ static bool was_read(const void *of, const void *last)
     return o->read.number && o->read.win == l->win && is_covered(&o->read, l);
 }
 
-static void read_done(void *of)
-{
-    args_read_done(of);
-}
-
 /* Unpacks what the operations read, in one batch, and frees them. Returns nonzero if that failed. */
 static int finish(struct pending *list)
 {
@@ -173,7 +168,7 @@ static int sync_end(const struct rma_op *last, MPI_Win win, int rc)
     pthread_mutex_lock(&finish_lock);
     struct pending *list = pending_take(last);
     if (list) failed = finish(list);
-    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, read_done}, last);
+    if (args_reading()) failed |= records_walk(&(struct records_walk){&args_ops, was_read, args_read_done}, last);
     pthread_mutex_unlock(&finish_lock);
     return failed ? unpacking_failed(win) : rc;
 }

@@ -46,6 +46,12 @@ static inline void interpose_leave(void)
 {
     interpose_depth--;
 }
+/* Polls at the end of a call that stridec serves, and returns the call's result. */
+static inline int poll_end(int rc)
+{
+    record_poll();
+    return rc;
+}
 static inline void interpose_poll(void)
 {
     if (!atomic_load_explicit(&request_freed, memory_order_acquire) || interpose_depth) return;

@@ -1,22 +1,16 @@
 /* large_count.h: functions that MPI 4.0 declares twice, with counts of int and of MPI_Count. */
-#ifndef STRIDEC_CALLS_FORMS_H
-#define STRIDEC_CALLS_FORMS_H
+#ifndef STRIDEC_LARGE_COUNT_H
+#define STRIDEC_LARGE_COUNT_H
 #include "next.h"
 
-/* The next function to call: `small` is MPI_X, `large` is MPI_X_c; one of them is NULL. */
-#define FORMS(name, buffer, ...) \
-    struct name { \
-        int (*small)(buffer, int, MPI_Datatype, __VA_ARGS__); \
-        int (*large)(buffer, MPI_Count, MPI_Datatype, __VA_ARGS__); \
-    }
-#define CALL_NEXT(forms, buf, count, ...) \
-    ((forms).large ? (forms).large(buf, count, __VA_ARGS__) : (forms).small(buf, (int)(count), __VA_ARGS__))
-
-/* Expands list(name suffix, form, type of counts) once a form. MPI 4.0 brought all large forms at once. */
+/* Expands list(name suffix, type of counts) once a form. MPI 4.0 brought all large forms at once.
+ * PMPI_LARGE(name, ...) calls PMPI_X_c if the MPI has it, else PMPI_X. */
 #ifdef HAVE_Send_c
-#define EACH_FORM(list) list(, small, int) list(_c, large, MPI_Count)
+#define EACH_FORM(list) list(, int) list(_c, MPI_Count)
+#define PMPI_LARGE(name, buf, count, ...) PMPI_##name##_c(buf, count, __VA_ARGS__)
 #else
-#define EACH_FORM(list) list(, small, int)
+#define EACH_FORM(list) list(, int)
+#define PMPI_LARGE(name, buf, count, ...) PMPI_##name(buf, (int)(count), __VA_ARGS__)
 #endif
 
 #endif

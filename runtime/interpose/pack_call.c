@@ -2,20 +2,10 @@
  * chooses the packer. */
 #include "base/error.h"
 #include "hostpack/host_pack.h"
-#include "next.h"
+#include "large_count.h"
 #include "pack/typed_buffer.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* The next MPI_Pack and MPI_Unpack, in the form of the call. */
-struct pack_forms {
-    int (*small)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
-    int (*large)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Count *, MPI_Comm);
-};
-struct unpack_forms {
-    int (*small)(const void *, int, int *, void *, int, MPI_Datatype, MPI_Comm);
-    int (*large)(const void *, MPI_Count, MPI_Count *, void *, MPI_Count, MPI_Datatype, MPI_Comm);
-};
 
 /* The packed side of a call; device is NULL on the host. */
 struct packed {
@@ -73,191 +63,169 @@ static int copy_bounce(struct typed_buffer *p, enum kernel_direction direction, 
     return 0;
 }
 
+/* One call. */
+struct sides {
+    const struct next *next;
+    /* Calls the next MPI_Pack or MPI_Unpack, with another packed side. */
+    int (*by_mpi)(const struct sides *, void *packed, int64_t room, int64_t *position);
+    enum kernel_direction direction;
+    const void *typed;
+    int64_t count;
+    MPI_Datatype datatype;
+    MPI_Comm comm;
+    char *buffer;            /* the packed side, from position 0 */
+    int64_t room;
+    struct layout *layout;
+    struct location where;   /* of the typed side */
+    struct packed packed;
+    bool fits;
+};
+
 static int copy_failed(MPI_Comm comm)
 {
     return raise_error(comm, MPI_ERR_OTHER, "copying packed bytes failed");
 }
 
-struct sides {
-    struct layout *layout;
-    struct location where;   /* of the typed side */
-    const void *typed;
-    int64_t count;
-    MPI_Datatype datatype;
-    struct packed packed;
-    bool fits;
-};
-
-static int move_by_transport(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
+static int move_by_transport(const struct sides *s)
 {
     struct typed_buffer *p;
     const struct packed *k = &s->packed;
+    MPI_Comm comm = s->comm;
+    bool packs = s->direction == KERNEL_PACK;
     int rc = typed_buffer_open(&p, s->layout, s->where, s->typed, s->count, s->datatype, comm);
     if (rc != MPI_SUCCESS) return rc;
-    bool copied = direction == KERNEL_PACK || !copy_bounce(p, direction, k);
-    if (copied) rc = direction == KERNEL_PACK ? typed_buffer_pack(p, comm) : typed_buffer_unpack(p, k->bytes, comm);
-    if (copied && rc == MPI_SUCCESS && direction == KERNEL_PACK) copied = !copy_bounce(p, direction, k);
+    bool copied = packs || !copy_bounce(p, s->direction, k);
+    if (copied) rc = packs ? typed_buffer_pack(p, comm) : typed_buffer_unpack(p, k->bytes, comm);
+    if (packs && rc == MPI_SUCCESS) copied = !copy_bounce(p, s->direction, k);
     typed_buffer_close(p);
     return copied ? rc : copy_failed(comm);
 }
 
 /* Packs or unpacks a typed buffer that lies on a device, at least in part. Uses one kernel if that can address the
  * packed side. */
-static int move_typed(const struct sides *s, enum kernel_direction direction, MPI_Comm comm)
+static int move_typed(const struct sides *s)
 {
     const struct packed *k = &s->packed;
     struct location w = s->where;
     bool apart = !s->layout->tree || w.parts;
     bool reaches = !apart && (k->device ? k->device == w.device : device_accessible(k->address, (size_t)k->bytes));
-    if (!reaches) return move_by_transport(s, direction, comm);
-    int rc = typed_buffer_check(s->layout, w, s->datatype, comm);
+    if (!reaches) return move_by_transport(s);
+    int rc = typed_buffer_check(s->layout, w, s->datatype, s->comm);
     if (rc != MPI_SUCCESS) return rc;
     struct typed_buffer p = typed_buffer_on(s->layout, w.device, s->typed, s->count);
-    return move_by_kernel(&p, direction, k) ? raise_error(comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed")
-                                            : rc;
+    if (!move_by_kernel(&p, s->direction, k)) return rc;
+    return raise_error(s->comm, MPI_ERR_OTHER, "moving packed bytes on the GPU failed");
 }
 
-static bool sides_of(struct sides *s, enum kernel_direction direction, const void *typed, int64_t count,
-                     MPI_Datatype datatype, const char *packed, int64_t room, int64_t position, MPI_Comm comm)
+/* Moves host data to or from packed bytes on a device: by the MPI in host memory, and one copy. */
+static int move_by_scratch(const struct sides *s)
 {
-    if (count <= 0 || comm == MPI_COMM_NULL || position < 0 || !packed) return false;
-    bool driver = driver_get();
-    *s = (struct sides){.typed = typed, .count = count, .datatype = datatype};
-    s->layout = driver ? layout_of(datatype) : filter_pack_layout(direction, datatype, count);
-    if (!s->layout || s->layout->size == 0) return false;
-    s->packed.bytes = layout_bytes(s->layout, count);
-    if (s->packed.bytes < 0) return false;
-    s->fits = s->packed.bytes <= room - position;
-    s->packed.address = (char *)(uintptr_t)packed + position;
-    if (!driver) return true;
-    s->where = locate(s->layout, typed, count);
-    s->packed.device = device_of(s->packed.address);
-    return s->where.device || s->packed.device || filter_pack_admits(datatype, s->layout, s->packed.bytes);
+    const struct packed *k = &s->packed;
+    bool packs = s->direction == KERNEL_PACK;
+    int64_t at = 0;
+    char *scratch = malloc((size_t)k->bytes);
+    if (!scratch) return raise_error(s->comm, MPI_ERR_NO_MEM, "out of memory");
+    int rc = MPI_SUCCESS;
+    bool copied = packs || !copy(k->device, scratch, k->address, k->bytes);
+    if (copied) rc = s->by_mpi(s, scratch, k->bytes, &at);
+    if (packs && rc == MPI_SUCCESS) copied = !copy(k->device, k->address, scratch, k->bytes);
+    free(scratch);
+    return copied ? rc : copy_failed(s->comm);
 }
 
 /* Packs or unpacks in host memory and returns true; false leaves that to the MPI. Call host_pack_end in both cases.
  * For a known layout the MPI says whether the type is committed; *rc is its error. */
-static bool move_on_host(struct host_pack_call *c, const struct sides *s, enum kernel_direction direction,
-                         MPI_Comm comm, int *rc)
+static bool pack_on_host(struct host_pack_call *c, const struct sides *s, int *rc)
 {
-    if (s->fits && known_layouts_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, comm);
+    const struct packed *k = &s->packed;
+    if (s->fits && known_layouts_returns(s->layout)) *rc = layout_committed(s->layout, s->datatype, s->comm);
     if (*rc != MPI_SUCCESS || !s->fits) return false;
-    if (!host_pack_begin(c, s->layout, direction, s->datatype, s->count, s->packed.bytes)) return false;
-    if (direction == KERNEL_PACK) host_pack_pack(s->layout, s->count, s->typed, s->packed.address, 0, s->packed.bytes);
-    else host_pack_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, s->packed.address, 0, s->packed.bytes);
+    if (!host_pack_begin(c, s->layout, s->direction, s->datatype, s->count, k->bytes)) return false;
+    if (s->direction == KERNEL_PACK) host_pack_pack(s->layout, s->count, s->typed, k->address, 0, k->bytes);
+    else host_pack_unpack(s->layout, s->count, (void *)(uintptr_t)s->typed, k->address, 0, k->bytes);
     return true;
 }
 
-/* Raises the error. Workaround (MPICH 4.0): it does not check the size and writes past the end. */
-static int too_small(MPI_Comm comm)
+static int move_on_host(const struct sides *s, int64_t *position)
 {
-    return raise_error(comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
-}
-
-static int no_memory(MPI_Comm comm)
-{
-    return raise_error(comm, MPI_ERR_NO_MEM, "out of memory");
-}
-
-static int pack_by_mpi(struct pack_forms next, const struct sides *s, void *outbuf, MPI_Comm comm)
-{
-    int position = 0;
-    MPI_Count at = 0;
-    return next.large ? next.large(s->typed, s->count, s->datatype, outbuf, s->packed.bytes, &at, comm)
-                      : next.small(s->typed, (int)s->count, s->datatype, outbuf, (int)s->packed.bytes, &position, comm);
-}
-
-static int unpack_by_mpi(struct unpack_forms next, const struct sides *s, const void *inbuf, MPI_Comm comm)
-{
-    int position = 0;
-    MPI_Count at = 0;
-    void *typed = (void *)(uintptr_t)s->typed;
-    return next.large ? next.large(inbuf, s->packed.bytes, &at, typed, s->count, s->datatype, comm)
-                      : next.small(inbuf, (int)s->packed.bytes, &position, typed, (int)s->count, s->datatype, comm);
-}
-
-/* Packs host data for a device: the MPI packs into host memory, and one copy follows. */
-static int pack_from_host(struct pack_forms next, const struct sides *s, MPI_Comm comm)
-{
-    const struct packed *k = &s->packed;
-    char *scratch = malloc((size_t)k->bytes);
-    if (!scratch) return no_memory(comm);
-    int rc = pack_by_mpi(next, s, scratch, comm);
-    if (rc == MPI_SUCCESS && copy(k->device, k->address, scratch, k->bytes)) rc = copy_failed(comm);
-    free(scratch);
+    struct host_pack_call c = {.layout = s->layout};
+    int rc = MPI_SUCCESS;
+    bool ours = pack_on_host(&c, s, &rc);
+    if (!ours && rc == MPI_SUCCESS) rc = s->by_mpi(s, s->buffer, s->room, position);
+    host_pack_end(&c, rc);
+    if (ours) *position += s->packed.bytes;
     return rc;
 }
 
-static int unpack_to_host(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
+static int move(const struct sides *s, int64_t *position)
 {
-    const struct packed *k = &s->packed;
-    char *scratch = malloc((size_t)k->bytes);
-    if (!scratch) return no_memory(comm);
-    int rc = copy(k->device, scratch, k->address, k->bytes) ? copy_failed(comm) : MPI_SUCCESS;
-    if (rc == MPI_SUCCESS) rc = unpack_by_mpi(next, s, scratch, comm);
-    free(scratch);
+    if (!s->where.device && !s->packed.device) return move_on_host(s, position);
+    /* Workaround (MPICH 4.0): it does not check the size and writes past the end. */
+    if (!s->fits)
+        return raise_error(s->comm, MPI_ERR_TRUNCATE, "the packed buffer of MPI_Pack or MPI_Unpack is too small");
+    int rc = s->where.device ? move_typed(s) : move_by_scratch(s);
+    if (rc == MPI_SUCCESS) *position += s->packed.bytes;
     return rc;
 }
 
-static int pack(struct pack_forms next, const struct sides *s, MPI_Comm comm)
+/* Fills the rest of s. Returns false if the call is the MPI's. */
+static bool sides_open(struct sides *s, int64_t position)
 {
-    if (!s->fits) return too_small(comm);
-    return s->where.device ? move_typed(s, KERNEL_PACK, comm) : pack_from_host(next, s, comm);
+    struct packed *k = &s->packed;
+    if (s->count <= 0 || s->comm == MPI_COMM_NULL || position < 0 || !s->buffer) return false;
+    bool driver = driver_get();
+    s->layout = driver ? layout_of(s->datatype) : filter_pack_layout(s->direction, s->datatype, s->count);
+    if (!s->layout || s->layout->size == 0) return false;
+    k->bytes = layout_bytes(s->layout, s->count);
+    if (k->bytes < 0) return false;
+    s->fits = k->bytes <= s->room - position;
+    k->address = s->buffer + position;
+    if (!driver) return true;
+    s->where = locate(s->layout, s->typed, s->count);
+    k->device = device_of(k->address);
+    return s->where.device || k->device || filter_pack_admits(s->datatype, s->layout, k->bytes);
 }
 
-static int unpack(struct unpack_forms next, const struct sides *s, MPI_Comm comm)
-{
-    if (!s->fits) return too_small(comm);
-    return s->where.device ? move_typed(s, KERNEL_UNPACK, comm) : unpack_to_host(next, s, comm);
-}
-
-/* Defines call_NAME: `form` is the member of pack_forms for it, `number` the type of its counts and positions. */
-#define PACK(name, form, number) \
-    int call_##name(const struct next *next, const void *inbuf, number incount, MPI_Datatype datatype, void *outbuf, \
-                    number outsize, number *position, MPI_Comm comm) \
+#define SIDES(name, way, typed, count, packed, room) \
+    {next, name##_by_mpi, way, typed, count, datatype, comm, (char *)(uintptr_t)packed, room, .fits = false}
+/* `number` is the type of the counts and positions. */
+#define PACK(c, number) \
+    static int Pack##c##_by_mpi(const struct sides *s, void *packed, int64_t room, int64_t *position) \
     { \
-        struct sides s; \
-        if (!sides_of(&s, KERNEL_PACK, inbuf, incount, datatype, outbuf, outsize, position ? *position : -1, comm)) \
-            return next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
-        if (!s.where.device && !s.packed.device) { \
-            struct host_pack_call c = {.layout = s.layout}; \
-            int rc = MPI_SUCCESS; \
-            bool ours = move_on_host(&c, &s, KERNEL_PACK, comm, &rc); \
-            if (!ours && rc == MPI_SUCCESS) \
-                rc = next->name(inbuf, incount, datatype, outbuf, outsize, position, comm); \
-            host_pack_end(&c, rc); \
-            if (ours) *position += (number)s.packed.bytes; \
-            return rc; \
-        } \
-        int rc = pack((struct pack_forms){.form = next->name}, &s, comm); \
-        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        number at = (number)*position; \
+        int rc = s->next->Pack##c(s->typed, (number)s->count, s->datatype, packed, (number)room, &at, s->comm); \
+        *position = at; \
+        return rc; \
+    } \
+    int call_Pack##c(const struct next *next, const void *inbuf, number incount, MPI_Datatype datatype, void *outbuf, \
+                     number outsize, number *position, MPI_Comm comm) \
+    { \
+        struct sides s = SIDES(Pack##c, KERNEL_PACK, inbuf, incount, outbuf, outsize); \
+        int64_t at = position ? *position : -1; \
+        if (!sides_open(&s, at)) return next->Pack##c(inbuf, incount, datatype, outbuf, outsize, position, comm); \
+        int rc = move(&s, &at); \
+        *position = (number)at; \
         return rc; \
     }
-#define UNPACK(name, form, number) \
-    int call_##name(const struct next *next, const void *inbuf, number insize, number *position, void *outbuf, \
-                    number outcount, MPI_Datatype datatype, MPI_Comm comm) \
+#define UNPACK(c, number) \
+    static int Unpack##c##_by_mpi(const struct sides *s, void *packed, int64_t room, int64_t *position) \
     { \
-        struct sides s; \
-        if (!sides_of(&s, KERNEL_UNPACK, outbuf, outcount, datatype, inbuf, insize, position ? *position : -1, comm)) \
-            return next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
-        if (!s.where.device && !s.packed.device) { \
-            struct host_pack_call c = {.layout = s.layout}; \
-            int rc = MPI_SUCCESS; \
-            bool ours = move_on_host(&c, &s, KERNEL_UNPACK, comm, &rc); \
-            if (!ours && rc == MPI_SUCCESS) \
-                rc = next->name(inbuf, insize, position, outbuf, outcount, datatype, comm); \
-            host_pack_end(&c, rc); \
-            if (ours) *position += (number)s.packed.bytes; \
-            return rc; \
-        } \
-        int rc = unpack((struct unpack_forms){.form = next->name}, &s, comm); \
-        if (rc == MPI_SUCCESS) *position += (number)s.packed.bytes; \
+        number at = (number)*position; \
+        int rc = s->next->Unpack##c(packed, (number)room, &at, (void *)(uintptr_t)s->typed, (number)s->count, \
+                                    s->datatype, s->comm); \
+        *position = at; \
+        return rc; \
+    } \
+    int call_Unpack##c(const struct next *next, const void *inbuf, number insize, number *position, void *outbuf, \
+                       number outcount, MPI_Datatype datatype, MPI_Comm comm) \
+    { \
+        struct sides s = SIDES(Unpack##c, KERNEL_UNPACK, outbuf, outcount, inbuf, insize); \
+        int64_t at = position ? *position : -1; \
+        if (!sides_open(&s, at)) return next->Unpack##c(inbuf, insize, position, outbuf, outcount, datatype, comm); \
+        int rc = move(&s, &at); \
+        *position = (number)at; \
         return rc; \
     }
 
-PACK(Pack, small, int)
-UNPACK(Unpack, small, int)
-#ifdef HAVE_Pack_c
-PACK(Pack_c, large, MPI_Count)
-UNPACK(Unpack_c, large, MPI_Count)
-#endif
+EACH_FORM(PACK)
+EACH_FORM(UNPACK)

@@ -1,16 +1,10 @@
 /* probe.c: probes. A probe reports the payload, not its RTS (probed.h). It also closes the receive gate, in case
  * longjmp left an earlier call of this thread. */
+#include "interpose.h"
 #include "next.h"
 #include "request/probed.h"
 #include "request/receive_gate.h"
-#include "request/record.h"
 #include <sched.h>
-
-static int end(int rc)
-{
-    record_poll();
-    return rc;
-}
 
 #define TURNS_A_YIELD 32
 
@@ -30,18 +24,18 @@ int call_Probe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int there = 1;
     if (receive_gate_on()) return probe_shared(next, source, tag, comm, s);
-    if (probed_probe(source, tag, comm, s)) return end(MPI_SUCCESS);
+    if (probed_probe(source, tag, comm, s)) return poll_end(MPI_SUCCESS);
     int rc = next->Probe(source, tag, comm, s);
-    return end(rc == MPI_SUCCESS ? probed_look(source, tag, comm, &there, s) : rc);
+    return poll_end(rc == MPI_SUCCESS ? probed_look(source, tag, comm, &there, s) : rc);
 }
 
 int call_Iprobe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     receive_gate_close(MPI_SUCCESS);
-    if (probed_probe(source, tag, comm, s)) return *flag = 1, end(MPI_SUCCESS);
+    if (probed_probe(source, tag, comm, s)) return *flag = 1, poll_end(MPI_SUCCESS);
     int rc = next->Iprobe(source, tag, comm, flag, s);
-    return end(rc == MPI_SUCCESS && *flag ? probed_look(source, tag, comm, flag, s) : rc);
+    return poll_end(rc == MPI_SUCCESS && *flag ? probed_look(source, tag, comm, flag, s) : rc);
 }
 
 int call_Mprobe(const struct next *next, int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
@@ -49,9 +43,9 @@ int call_Mprobe(const struct next *next, int source, int tag, MPI_Comm comm, MPI
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
     receive_gate_open(source, tag, comm);
-    if (probed_match(source, tag, comm, message, s, &rc)) return end(receive_gate_close(rc));
+    if (probed_match(source, tag, comm, message, s, &rc)) return poll_end(receive_gate_close(rc));
     rc = receive_gate_close(next->Mprobe(source, tag, comm, message, s));
-    return end(rc == MPI_SUCCESS ? probed_look_matched(message, comm, s) : rc);
+    return poll_end(rc == MPI_SUCCESS ? probed_look_matched(message, comm, s) : rc);
 }
 
 int call_Improbe(const struct next *next, int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
@@ -60,7 +54,7 @@ int call_Improbe(const struct next *next, int source, int tag, MPI_Comm comm, in
     MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
     int rc;
     receive_gate_open(source, tag, comm);
-    if (probed_match(source, tag, comm, message, s, &rc)) return *flag = 1, end(receive_gate_close(rc));
+    if (probed_match(source, tag, comm, message, s, &rc)) return *flag = 1, poll_end(receive_gate_close(rc));
     rc = receive_gate_close(next->Improbe(source, tag, comm, flag, message, s));
-    return end(rc == MPI_SUCCESS && *flag ? probed_look_matched(message, comm, s) : rc);
+    return poll_end(rc == MPI_SUCCESS && *flag ? probed_look_matched(message, comm, s) : rc);
 }

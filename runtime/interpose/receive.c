@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/reserve.h"
 #include "datatype/byte_types.h"
+#include "interpose.h"
 #include "large_count.h"
 #include "node/peer_access.h"
 #include "protocol/host_select.h"
@@ -11,21 +12,21 @@
 #include "request/probed.h"
 #include "request/receive_gate.h"
 
-FORMS(recv_forms, void *, int, int, MPI_Comm, MPI_Status *);
-FORMS(irecv_forms, void *, int, int, MPI_Comm, MPI_Request *);
-FORMS(mrecv_forms, void *, MPI_Message *, MPI_Status *);
-FORMS(imrecv_forms, void *, MPI_Message *, MPI_Request *);
-
-/* Ends a blocking receive: unpacks what came, unless rc is an error. w is NULL if the MPI received into the
- * application's buffer. */
-static int end_recv(struct typed_buffer *p, struct wire *w, MPI_Status *status, int rc, MPI_Comm comm)
-{
-    if (w) mpi_bytes_free(w);
-    if (rc == MPI_SUCCESS) rc = p2p_arrived(p, status, comm);
-    typed_buffer_close(p);
-    record_poll();
-    return rc;
-}
+/* The arguments of a call. */
+struct call {
+    const struct next *next;
+    int (*down)(const struct call *, void *, MPI_Count, MPI_Datatype, MPI_Status *);   /* calls the next function */
+    void *buf;
+    MPI_Count count;
+    MPI_Datatype type;
+    int source, tag;          /* of a matched message only whether it is from MPI_PROC_NULL */
+    MPI_Comm comm;            /* of a matched message MPI_COMM_SELF, for errors */
+    MPI_Status *status;
+    bool posts;               /* a nonblocking receive, of *request; it has no status */
+    MPI_Request *request;
+    bool matched;             /* a receive of *message */
+    MPI_Message *message;
+};
 
 /* A message in the unexpected (probed) queue; `found` is false if the MPI has it still. */
 struct probed_entry {
@@ -33,253 +34,209 @@ struct probed_entry {
     struct probed_at at;
 };
 
-static struct probed_entry probed_entry_of(int source, int tag, MPI_Comm comm)
+static struct probed_entry probed_entry_of(const struct call *c)
 {
-    struct probed_entry r = {.found = false};
-    r.found = source != MPI_PROC_NULL && probed_take(source, tag, comm, &r.at);
-    if (r.found) receive_gate_close(MPI_SUCCESS);
-    return r;
+    struct probed_entry e = {.found = false};
+    if (c->matched) {
+        e.found = c->message && probed_matched(*c->message, &e.at);
+        return e;
+    }
+    e.found = c->source != MPI_PROC_NULL && probed_take(c->source, c->tag, c->comm, &e.at);
+    if (e.found) receive_gate_close(MPI_SUCCESS);
+    return e;
 }
 
-static int end_post(struct typed_buffer *p, struct wire *w, int rc, MPI_Request *request, MPI_Comm comm,
-                    const struct probed_entry *entry)
+/* Receives, or posts the receive, by the MPI or from the unexpected queue. */
+static int receive_into(const struct call *c, const struct probed_entry *e, void *buf, MPI_Count count,
+                        MPI_Datatype type, MPI_Status *status)
 {
-    if (w) mpi_bytes_free(w);
+    if (!e->found || c->matched) {
+        int rc = receive_gate_close(c->down(c, buf, count, type, status));
+        return e->found && !c->posts ? probed_came(&e->at, status, rc) : rc;
+    }
+    if (c->posts) return probed_ireceive(&e->at, buf, count, type, c->request);
+    return probed_receive(&e->at, buf, count, type, status);
+}
+
+/* Ends a blocking receive: unpacks what came, unless rc is an error. */
+static int end_recv(struct typed_buffer *p, MPI_Status *status, int rc, MPI_Comm comm)
+{
+    if (p && rc == MPI_SUCCESS) rc = p2p_arrived(p, status, comm);
+    typed_buffer_close(p);
+    return poll_end(rc);
+}
+
+static int end_post(struct typed_buffer *p, int rc, const struct call *c, MPI_Comm comm, const struct probed_entry *e)
+{
     if (rc != MPI_SUCCESS) typed_buffer_close(p);
-    else if (entry->found) record_add_probed(*request, p, &entry->at);
-    else record_add(*request, p, true, comm);
+    else if (p && e->found) record_add_probed(*c->request, p, &e->at);
+    else if (p) record_add(*c->request, p, true, comm);
     return rc;
 }
 
-/* Sets *p if the MPI's own receive needs a record. A message of the unexpected queue needs one for its status. */
-static int track_recv(struct typed_buffer **p, const void *buf, MPI_Count count, MPI_Datatype datatype, int source,
-                      MPI_Comm comm, const struct probed_entry *entry)
+/* Sets *p to a typed buffer of a receive that the MPI makes itself; NULL if it needs none. */
+static int watch(struct typed_buffer **p, const struct call *c)
 {
-    int rc = rndv_recv_watch(p, buf, count, datatype, source, comm, false);
-    struct layout *l = *p || !entry->found || rc != MPI_SUCCESS ? NULL : layout_of(datatype);
-    if (!l || (*p = typed_buffer_new(l, NULL, buf, count))) return rc;
-    return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+    return rndv_recv_watch(p, c->buf, c->count, c->type, c->source, c->comm, false);
 }
 
-static int receive_light(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                         MPI_Comm comm, MPI_Status *status)
+/* Opens a typed buffer for a posted receive of the unexpected queue, whose status needs a record. */
+static int track_probed(struct typed_buffer **p, const struct call *c)
 {
-    struct light_request w = light_request_of(buf, count, datatype, comm);
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    struct layout *l = layout_of(c->type);
+    if (!l || (*p = typed_buffer_new(l, NULL, c->buf, c->count))) return MPI_SUCCESS;
+    return raise_error(c->comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+}
+
+/* Receives by a typed buffer, if one is needed. */
+static int receive_typed(const struct call *c)
+{
+    struct typed_buffer *p;
+    struct wire w;
+    int rc;
+    MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
+    bool packed = p2p_awaited(&p, &w, c->buf, c->count, c->type, c->source, c->comm, &rc);
+    if (!packed && rc == MPI_SUCCESS) rc = watch(&p, c);
+    if (rc != MPI_SUCCESS) return rc;
+    struct probed_entry e = probed_entry_of(c);   /* last: errors leave the entry */
+    if (c->posts && e.found && !p) rc = track_probed(&p, c);
+    if (rc != MPI_SUCCESS) return rc;
+    if (packed) {
+        rc = receive_into(c, &e, p->address, w.count, w.type, s);
+        mpi_bytes_free(&w);
+    } else {
+        rc = receive_into(c, &e, c->buf, c->count, type_to_receive(c->type, c->comm), s);
+    }
+    MPI_Comm comm = c->matched && e.found ? e.at.from_comm : c->comm;
+    return c->posts ? end_post(p, rc, c, comm, &e) : end_recv(p, s, rc, comm);
+}
+
+static int receive_light(const struct call *c)
+{
+    struct light_request w = light_request_of(c->buf, c->count, c->type, c->comm);
+    MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
     peer_access_poll();
-    int rc = receive_gate_close(CALL_NEXT(next, buf, count, datatype, source, tag, comm, s));
-    if (rc == MPI_SUCCESS) rc = light_request_done(&w, s);
-    record_poll();
-    return rc;
+    int rc = receive_gate_close(c->down(c, c->buf, c->count, c->type, s));
+    return poll_end(rc == MPI_SUCCESS ? light_request_done(&w, s) : rc);
 }
 
-static int receive_short(struct recv_forms next, struct layout *l, void *buf, MPI_Count count, int64_t bytes,
-                         int source, int tag, MPI_Comm comm, MPI_Status *status)
+static int receive_short(const struct call *c, struct layout *l, int64_t bytes)
 {
     _Alignas(64) char packed[HOST_BRIEF_MOST];
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
+    MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
     peer_access_poll();
-    int rc = receive_gate_close(CALL_NEXT(next, packed, bytes, MPI_BYTE, source, tag, comm, s));
-    if (rc == MPI_SUCCESS) rc = p2p_brief(l, buf, count, packed, s, comm);
-    record_poll();
-    return rc;
+    int rc = receive_gate_close(c->down(c, packed, bytes, MPI_BYTE, s));
+    return poll_end(rc == MPI_SUCCESS ? p2p_brief(l, c->buf, c->count, packed, s, c->comm) : rc);
 }
 
 /* Returns the layout of a short message and its packed bytes, or NULL if the message is not short. */
-static struct layout *short_layout(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm,
-                                   int64_t *bytes)
+static struct layout *short_layout(const struct call *c, int64_t *bytes)
 {
-    if (!buf || source == MPI_PROC_NULL || probed_any()) return NULL;
-    struct layout *l = host_brief(buf, count, datatype, source, bytes);
-    return l ? l : host_awaits_short(count, datatype, comm, bytes);
+    if (!c->buf || c->source == MPI_PROC_NULL || probed_any()) return NULL;
+    struct layout *l = host_brief(c->buf, c->count, c->type, c->source, bytes);
+    return l ? l : host_awaits_short(c->count, c->type, c->comm, bytes);
 }
 
-static int poll_end(int rc)
-{
-    record_poll();
-    return rc;
-}
-
-static int receive(struct recv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                   MPI_Comm comm, MPI_Status *status)
+static int receive(const struct call *c)
 {
     int64_t bytes;
-    if (p2p_ignored(buf, count, datatype))
-        return poll_end(receive_gate_close(CALL_NEXT(next, buf, count, datatype, source, tag, comm, status)));
-    struct layout *l = short_layout(buf, count, datatype, source, comm, &bytes);
-    if (l) return receive_short(next, l, buf, count, bytes, source, tag, comm, status);
-    if (light_request_wants(count, datatype, source))
-        return receive_light(next, buf, count, datatype, source, tag, comm, status);
-    struct typed_buffer *p;
-    struct wire w;
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc;
-    bool packed = p2p_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
-    if (!packed && rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, buf, count, datatype, source, comm, false);
+    if (p2p_ignored(c->buf, c->count, c->type))
+        return poll_end(receive_gate_close(c->down(c, c->buf, c->count, c->type, c->status)));
+    struct layout *l = short_layout(c, &bytes);
+    if (l) return receive_short(c, l, bytes);
+    return light_request_wants(c->count, c->type, c->source) ? receive_light(c) : receive_typed(c);
+}
+
+static int ireceive_light(const struct call *c)
+{
+    peer_access_poll();
+    int rc = receive_gate_close(c->down(c, c->buf, c->count, c->type, NULL));
     if (rc != MPI_SUCCESS) return rc;
-    struct probed_entry entry = probed_entry_of(source, tag, comm);   /* last: errors leave the entry */
-    if (packed) {
-        rc = entry.found ? probed_receive(&entry.at, p->address, w.count, w.type, s)
-                         : receive_gate_close(CALL_NEXT(next, p->address, w.count, w.type, source, tag, comm, s));
-        return end_recv(p, &w, s, rc, comm);
-    }
-    MPI_Datatype type = type_to_receive(datatype, comm);
-    rc = entry.found ? probed_receive(&entry.at, buf, count, type, s)
-                     : receive_gate_close(CALL_NEXT(next, buf, count, type, source, tag, comm, p ? s : status));
-    if (p) return end_recv(p, NULL, s, rc, comm);
-    record_poll();
-    return rc;
-}
-
-static int ireceive_light(struct irecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source,
-                          int tag, MPI_Comm comm, MPI_Request *request)
-{
-    peer_access_poll();
-    int rc = receive_gate_close(CALL_NEXT(next, buf, count, datatype, source, tag, comm, request));
-    if (rc != MPI_SUCCESS || light_request_add(*request, light_request_of(buf, count, datatype, comm))) return rc;
+    if (light_request_add(*c->request, light_request_of(c->buf, c->count, c->type, c->comm))) return rc;
     struct typed_buffer *p;
-    rc = rndv_recv_watch(&p, buf, count, datatype, source, comm, false);
+    rc = watch(&p, c);
     if (rc != MPI_SUCCESS) log_fatal("a receive that has begun can't be watched");
-    if (p) record_add(*request, p, true, comm);
+    if (p) record_add(*c->request, p, true, c->comm);
     return rc;
 }
 
-static int ireceive_short(struct irecv_forms next, struct layout *l, void *buf, MPI_Count count, struct bounce *b,
-                          int64_t bytes, int source, int tag, MPI_Comm comm, MPI_Request *request)
+static int ireceive_short(const struct call *c, struct layout *l, struct bounce *b, int64_t bytes)
 {
     peer_access_poll();
-    int rc = receive_gate_close(CALL_NEXT(next, b->memory, bytes, MPI_BYTE, source, tag, comm, request));
-    if (rc == MPI_SUCCESS) light_request_comes(*request, l, buf, count, b, comm);
+    int rc = receive_gate_close(c->down(c, b->memory, bytes, MPI_BYTE, NULL));
+    if (rc == MPI_SUCCESS) light_request_comes(*c->request, l, c->buf, c->count, b, c->comm);
     else bounce_put(b);
     return rc;
 }
 
-static int ireceive(struct irecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                    MPI_Comm comm, MPI_Request *request)
+static int ireceive(const struct call *c)
 {
-    struct typed_buffer *p;
-    struct wire w;
-    int rc;
     int64_t bytes;
-    if (p2p_ignored(buf, count, datatype))
-        return receive_gate_close(CALL_NEXT(next, buf, count, datatype, source, tag, comm, request));
-    struct layout *l = short_layout(buf, count, datatype, source, comm, &bytes);
+    if (p2p_ignored(c->buf, c->count, c->type))
+        return receive_gate_close(c->down(c, c->buf, c->count, c->type, NULL));
+    struct layout *l = short_layout(c, &bytes);
     struct bounce *b = l && !reserve_low() ? bounce_get(bytes) : NULL;
-    if (b) return ireceive_short(next, l, buf, count, b, bytes, source, tag, comm, request);
-    if (!reserve_low() && light_request_wants(count, datatype, source))
-        return ireceive_light(next, buf, count, datatype, source, tag, comm, request);
-    bool packed = p2p_awaited(&p, &w, buf, count, datatype, source, comm, &rc);
-    if (rc != MPI_SUCCESS) return rc;
-    struct probed_entry entry = probed_entry_of(source, tag, comm);
-    if (packed) {
-        rc = entry.found ? probed_ireceive(&entry.at, p->address, w.count, w.type, request)
-                         : receive_gate_close(CALL_NEXT(next, p->address, w.count, w.type, source, tag, comm, request));
-        return end_post(p, &w, rc, request, comm, &entry);
+    if (b) return ireceive_short(c, l, b, bytes);
+    bool light = !reserve_low() && light_request_wants(c->count, c->type, c->source);
+    return light ? ireceive_light(c) : receive_typed(c);
+}
+
+/* Raises errors on MPI_COMM_SELF: only messages of the unexpected queue, such as an RTS, have a known communicator. */
+static int receive_matched(struct call *c)
+{
+    c->matched = true, c->comm = MPI_COMM_SELF;
+    c->source = c->message && *c->message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE;
+    return receive_typed(c);
+}
+
+/* `number` is the type of the counts of `name`; the last arguments go to the next function. */
+#define CALL_NEXT(name, number, ...) \
+    static int down_##name(const struct call *c, void *buf, MPI_Count count, MPI_Datatype type, MPI_Status *status) \
+    { \
+        (void)status; \
+        return c->next->name(buf, (number)count, type, __VA_ARGS__); \
     }
-    rc = track_recv(&p, buf, count, datatype, source, comm, &entry);
-    if (rc != MPI_SUCCESS) return rc;
-    MPI_Datatype type = type_to_receive(datatype, comm);
-    rc = entry.found ? probed_ireceive(&entry.at, buf, count, type, request)
-                     : receive_gate_close(CALL_NEXT(next, buf, count, type, source, tag, comm, request));
-    return p ? end_post(p, NULL, rc, request, comm, &entry) : rc;
-}
-
-/* Opens a typed buffer for a matched message, if it needs one. Raises errors on MPI_COMM_SELF. Only messages of the
- * unexpected queue, such as an RTS, have a known communicator. */
-static bool matched_buffer(struct typed_buffer **p, struct wire *w, void *buf, MPI_Count count, MPI_Datatype datatype,
-                           const MPI_Message *message, int *rc)
-{
-    int source = message && *message == MPI_MESSAGE_NO_PROC ? MPI_PROC_NULL : MPI_ANY_SOURCE;
-    return p2p_awaited(p, w, buf, count, datatype, source, MPI_COMM_SELF, rc);
-}
-
-static struct probed_entry matched_entry(const MPI_Message *message, MPI_Comm *comm)
-{
-    struct probed_entry r = {.found = false};
-    r.found = message && probed_matched(*message, &r.at);
-    *comm = r.found ? r.at.from_comm : MPI_COMM_SELF;
-    return r;
-}
-
-static int matched_status(const struct probed_entry *entry, MPI_Status *status, int rc)
-{
-    return entry->found ? probed_came(&entry->at, status, rc) : rc;
-}
-
-static int mreceive(struct mrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
-                    MPI_Status *status)
-{
-    struct typed_buffer *p;
-    struct wire w;
-    MPI_Comm comm;
-    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;
-    int rc;
-    bool packed = matched_buffer(&p, &w, buf, count, datatype, message, &rc);
-    if (!packed && rc == MPI_SUCCESS)
-        rc = rndv_recv_watch(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, false);
-    if (rc != MPI_SUCCESS) return rc;
-    struct probed_entry entry = matched_entry(message, &comm);
-    if (packed) {
-        rc = matched_status(&entry, s, CALL_NEXT(next, p->address, w.count, w.type, message, s));
-        return end_recv(p, &w, s, rc, comm);
-    }
-    rc = matched_status(&entry, s, CALL_NEXT(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, s));
-    return p ? end_recv(p, NULL, s, rc, comm) : rc;
-}
-
-static int imreceive(struct imrecv_forms next, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
-                     MPI_Request *request)
-{
-    struct typed_buffer *p;
-    struct wire w;
-    MPI_Comm comm;
-    int rc;
-    bool packed = matched_buffer(&p, &w, buf, count, datatype, message, &rc);
-    if (rc != MPI_SUCCESS) return rc;
-    struct probed_entry entry = matched_entry(message, &comm);
-    if (packed)
-        return end_post(p, &w, CALL_NEXT(next, p->address, w.count, w.type, message, request), request, comm, &entry);
-    rc = track_recv(&p, buf, count, datatype, MPI_ANY_SOURCE, MPI_COMM_SELF, &entry);
-    if (rc != MPI_SUCCESS) return rc;
-    rc = CALL_NEXT(next, buf, count, type_to_receive(datatype, MPI_COMM_SELF), message, request);
-    return p ? end_post(p, NULL, rc, request, comm, &entry) : rc;
-}
-
-/* `form` is the member of the structs above for `name`, `number` the type of its counts. */
-
-#define RECV(name, form, number) \
+#define RECV(name, number) \
+    CALL_NEXT(name, number, c->source, c->tag, c->comm, status) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
                     MPI_Comm comm, MPI_Status *status) \
     { \
+        struct call c = {next, down_##name, buf, count, datatype, source, tag, comm, .status = status}; \
         receive_gate_open(source, tag, comm); \
-        return receive_gate_close( \
-            receive((struct recv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, status)); \
+        return receive_gate_close(receive(&c)); \
     }
-#define IRECV(name, form, number) \
+#define IRECV(name, number) \
+    CALL_NEXT(name, number, c->source, c->tag, c->comm, c->request) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int source, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
+        struct call c = {next, down_##name, buf, count, datatype, source, tag, comm, .posts = true, \
+                         .request = request}; \
         receive_gate_open(source, tag, comm); \
-        return receive_gate_close( \
-            ireceive((struct irecv_forms){.form = next->name}, buf, count, datatype, source, tag, comm, request)); \
+        return receive_gate_close(ireceive(&c)); \
     }
-#define MRECV(name, form, number) \
+#define MRECV(name, number) \
+    CALL_NEXT(name, number, c->message, status) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, MPI_Message *message, \
                     MPI_Status *status) \
     { \
-        return mreceive((struct mrecv_forms){.form = next->name}, buf, count, datatype, message, status); \
+        struct call c = {next, down_##name, buf, count, datatype, .message = message, .status = status}; \
+        return receive_matched(&c); \
     }
-#define IMRECV(name, form, number) \
+#define IMRECV(name, number) \
+    CALL_NEXT(name, number, c->message, c->request) \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, MPI_Message *message, \
                     MPI_Request *request) \
     { \
-        return imreceive((struct imrecv_forms){.form = next->name}, buf, count, datatype, message, request); \
+        struct call c = {next, down_##name, buf, count, datatype, .message = message, .posts = true, \
+                         .request = request}; \
+        return receive_matched(&c); \
     }
 
-#define RECEIVES(c, form, number) \
-    RECV(Recv##c, form, number) \
-    IRECV(Irecv##c, form, number) \
-    MRECV(Mrecv##c, form, number) \
-    IMRECV(Imrecv##c, form, number)
+#define RECEIVES(c, number) \
+    RECV(Recv##c, number) \
+    IRECV(Irecv##c, number) \
+    MRECV(Mrecv##c, number) \
+    IMRECV(Imrecv##c, number)
 
 EACH_FORM(RECEIVES)

@@ -6,81 +6,80 @@
 #include "request/light_request.h"
 #include "request/p2p.h"
 
-FORMS(send_forms, const void *, int, int, MPI_Comm);
-FORMS(isend_forms, const void *, int, int, MPI_Comm, MPI_Request *);
+/* The arguments of a call. */
+struct call {
+    const struct next *next;
+    int (*down)(const struct call *, const void *, MPI_Count, MPI_Datatype);   /* calls the next function */
+    struct message m;
+    int tag;
+    bool posts;               /* a nonblocking send, of *request */
+    MPI_Request *request;
+};
 
-static int send_short(struct send_forms next, const struct layout *l, const void *buf, int64_t count, int64_t bytes,
-                      int dest, int tag, MPI_Comm comm)
+static int send_short(const struct call *c, const struct layout *l, int64_t bytes)
 {
     _Alignas(64) char packed[HOST_BRIEF_MOST];
-    host_brief_leaves(l, buf, count, packed, bytes);
-    return CALL_NEXT(next, packed, bytes, MPI_BYTE, dest, tag, comm);
+    host_brief_leaves(l, c->m.buf, c->m.count, packed, bytes);
+    return c->down(c, packed, bytes, MPI_BYTE);
 }
 
-static int send(struct send_forms next, enum reuse reuse, const void *buf, MPI_Count count, MPI_Datatype datatype,
-                int dest, int tag, MPI_Comm comm)
+static int isend_short(const struct call *c, struct layout *l, struct bounce *b, int64_t bytes)
 {
-    struct message m = {buf, count, datatype, dest, comm, reuse, NULL, {0}};
-    struct send_op op;
-    int rc;
-    int64_t bytes;
-    struct layout *l = reuse != REUSE_BUFFERED ? host_brief(buf, count, datatype, dest, &bytes) : NULL;
-    if (l) return send_short(next, l, buf, count, bytes, dest, tag, comm);
-    if (!send_select(&op, &m, &rc))
-        return rc != MPI_SUCCESS ? rc : CALL_NEXT(next, buf, count, datatype, dest, tag, comm);
-    rc = CALL_NEXT(next, op.address, op.as.count, op.as.type, dest, tag, comm);
-    return p2p_send_end(&op, rc, comm);
-}
-
-static int isend_short(struct isend_forms next, struct layout *l, const void *buf, int64_t count, struct bounce *b,
-                       int64_t bytes, int dest, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    host_brief_leaves(l, buf, count, b->memory, bytes);
-    int rc = CALL_NEXT(next, b->memory, bytes, MPI_BYTE, dest, tag, comm, request);
-    if (rc == MPI_SUCCESS) light_request_leaves(*request, l, count, b);
+    host_brief_leaves(l, c->m.buf, c->m.count, b->memory, bytes);
+    int rc = c->down(c, b->memory, bytes, MPI_BYTE);
+    if (rc == MPI_SUCCESS) light_request_leaves(*c->request, l, c->m.count, b);
     else bounce_put(b);
     return rc;
 }
 
-static int isend(struct isend_forms next, enum reuse reuse, const void *buf, MPI_Count count, MPI_Datatype datatype,
-                 int dest, int tag, MPI_Comm comm, MPI_Request *request)
+static int send(struct call *c)
 {
-    struct message m = {buf, count, datatype, dest, comm, reuse, NULL, {0}};
+    struct message *m = &c->m;
     struct send_op op;
     int rc;
     int64_t bytes;
-    struct layout *l = reuse != REUSE_BUFFERED ? host_brief(buf, count, datatype, dest, &bytes) : NULL;
+    struct layout *l = m->reuse != REUSE_BUFFERED ? host_brief(m->buf, m->count, m->type, m->dest, &bytes) : NULL;
+    if (l && !c->posts) return send_short(c, l, bytes);
     struct bounce *b = l && !reserve_low() ? bounce_get(bytes) : NULL;
-    if (b) return isend_short(next, l, buf, count, b, bytes, dest, tag, comm, request);
-    if (!send_select(&op, &m, &rc))
-        return rc != MPI_SUCCESS ? rc : CALL_NEXT(next, buf, count, datatype, dest, tag, comm, request);
-    rc = CALL_NEXT(next, op.address, op.as.count, op.as.type, dest, tag, comm, request);
-    return p2p_isend_end(&op, rc, comm, request);
+    if (b) return isend_short(c, l, b, bytes);
+    if (!send_select(&op, m, &rc)) return rc != MPI_SUCCESS ? rc : c->down(c, m->buf, m->count, m->type);
+    rc = c->down(c, op.address, op.as.count, op.as.type);
+    return c->posts ? p2p_isend_end(&op, rc, m->comm, c->request) : p2p_send_end(&op, rc, m->comm);
 }
 
-/* `form` is the member of the structs above for `name`, `number` the type of its counts, `reuse` is from protocol.h. */
+/* `number` is the type of the counts of `name`, `when` an enum reuse. */
 
-#define SEND(name, form, number, reuse) \
+#define SEND(name, number, when) \
+    static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
+    { \
+        return c->next->name(buf, (number)count, type, c->m.dest, c->tag, c->m.comm); \
+    } \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
     { \
-        return send((struct send_forms){.form = next->name}, reuse, buf, count, datatype, dest, tag, comm); \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, when, NULL, {0}}, tag, false, NULL}; \
+        return send(&c); \
     }
-#define ISEND(name, form, number, reuse) \
+#define ISEND(name, number, when) \
+    static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
+    { \
+        return c->next->name(buf, (number)count, type, c->m.dest, c->tag, c->m.comm, c->request); \
+    } \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        return isend((struct isend_forms){.form = next->name}, reuse, buf, count, datatype, dest, tag, comm, request); \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, when, NULL, {0}}, tag, true, request}; \
+        return send(&c); \
     }
 
-#define SENDS(c, form, number) \
-    SEND(Send##c, form, number, REUSE_BLOCKING) \
-    SEND(Ssend##c, form, number, REUSE_SYNCHRONOUS) \
-    SEND(Rsend##c, form, number, REUSE_BLOCKING) \
-    SEND(Bsend##c, form, number, REUSE_BUFFERED) \
-    ISEND(Isend##c, form, number, REUSE_LATER) \
-    ISEND(Issend##c, form, number, REUSE_SYNCHRONOUS) \
-    ISEND(Irsend##c, form, number, REUSE_LATER) \
-    ISEND(Ibsend##c, form, number, REUSE_BUFFERED)
+#define SENDS(c, number) \
+    SEND(Send##c, number, REUSE_BLOCKING) \
+    SEND(Ssend##c, number, REUSE_SYNCHRONOUS) \
+    SEND(Rsend##c, number, REUSE_BLOCKING) \
+    SEND(Bsend##c, number, REUSE_BUFFERED) \
+    ISEND(Isend##c, number, REUSE_LATER) \
+    ISEND(Issend##c, number, REUSE_SYNCHRONOUS) \
+    ISEND(Irsend##c, number, REUSE_LATER) \
+    ISEND(Ibsend##c, number, REUSE_BUFFERED)
 
 EACH_FORM(SENDS)

@@ -2,7 +2,8 @@
 #include "base/error.h"
 #include "datatype/byte_types.h"
 #include "datatype/type_filter.h"
-#include "next.h"
+#include "interpose.h"
+#include "large_count.h"
 #include "node/peer_access.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline_send.h"
@@ -16,28 +17,30 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* The next MPI_Sendrecv, in the form of the call. */
-struct forms {
-    int (*small)(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm,
-                 MPI_Status *);
-    int (*large)(const void *, MPI_Count, MPI_Datatype, int, int, void *, MPI_Count, MPI_Datatype, int, int, MPI_Comm,
-                 MPI_Status *);
-};
-
 /* One direction of an exchange. The MPI gets buf, count and type: of a typed buffer, an RTS, or the call. */
 struct half {
+    void *buf;
+    MPI_Count count;
+    MPI_Datatype type;
+    int peer, tag;
+    bool stable;   /* the buffer does not change until the exchange ends */
     struct typed_buffer *packed;
+    struct wire wire;   /* of `packed` */
     struct typed_buffer *recv;   /* for a receive that the MPI makes itself */
     struct rndv_send *rndv;   /* for a rendezvous send */
     struct pipeline_send *pipelined;   /* for a pipelined send; `sending` after its RTS (rts_request) */
     struct pipeline_send *sending;
     MPI_Request rts_request;
-    bool stable;   /* the buffer does not change until the exchange ends */
-    struct wire wire;   /* of `packed` */
     void *copy;   /* data that will be replaced, packed by the MPI */
-    void *buf;
-    MPI_Count count;
-    MPI_Datatype type;
+};
+
+/* The arguments of a call. */
+struct call {
+    const struct next *next;
+    int (*down)(const struct call *, const struct half *, const struct half *);   /* calls the next MPI_Sendrecv */
+    struct half send, recv;
+    MPI_Comm comm;
+    MPI_Status *status;
 };
 
 static void half_use_buffer(struct half *h)
@@ -47,10 +50,10 @@ static void half_use_buffer(struct half *h)
     h->type = h->wire.type;
 }
 
-static int half_send(struct half *h, int dest, MPI_Comm comm)
+static int half_send(struct half *h, MPI_Comm comm)
 {
     int rc;
-    struct message m = {h->buf, h->count, h->type, dest, comm, h->stable ? REUSE_LATER : REUSE_BUFFERED, NULL, {0}};
+    struct message m = {h->buf, h->count, h->type, h->peer, comm, h->stable ? REUSE_LATER : REUSE_BUFFERED, NULL, {0}};
     struct send_op op;
     if (h->packed) return MPI_SUCCESS;
     if (!send_select(&op, &m, &rc)) return rc;
@@ -62,9 +65,9 @@ static int half_send(struct half *h, int dest, MPI_Comm comm)
 }
 
 /* Packs host data that the receive will replace, if that beats the MPI's engine. Then a plain exchange suffices. */
-static bool half_pack_host(struct half *h, int dest, MPI_Comm comm)
+static bool half_pack_host(struct half *h, MPI_Comm comm)
 {
-    struct layout *l = dest == MPI_PROC_NULL ? NULL : host_sends(h->buf, h->count, h->type, comm);
+    struct layout *l = h->peer == MPI_PROC_NULL ? NULL : host_sends(h->buf, h->count, h->type, comm);
     if (!l || !(h->packed = host_packs(l, h->buf, h->count))) return false;
     if (mpi_bytes_of(h->packed->bytes, &h->wire) == MPI_SUCCESS) return half_use_buffer(h), true;
     typed_buffer_close(h->packed);
@@ -88,20 +91,20 @@ static bool half_pack_mpi(struct half *h, MPI_Comm comm)
     return true;
 }
 
-static bool half_copy(struct half *h, int dest, MPI_Comm comm)
+static bool half_copy(struct half *h, MPI_Comm comm)
 {
-    if (half_pack_host(h, dest, comm) || half_pack_mpi(h, comm)) return true;
+    if (half_pack_host(h, comm) || half_pack_mpi(h, comm)) return true;
     free(h->copy);
     h->copy = NULL;
     return false;
 }
 
-static int half_receive(struct half *h, int source, MPI_Comm comm)
+static int half_receive(struct half *h, MPI_Comm comm)
 {
     int rc;
-    if (p2p_awaited(&h->packed, &h->wire, h->buf, h->count, h->type, source, comm, &rc)) half_use_buffer(h);
+    if (p2p_awaited(&h->packed, &h->wire, h->buf, h->count, h->type, h->peer, comm, &rc)) half_use_buffer(h);
     if (rc != MPI_SUCCESS || h->packed) return rc;
-    rc = rndv_recv_watch(&h->recv, h->buf, h->count, h->type, source, comm, false);
+    rc = rndv_recv_watch(&h->recv, h->buf, h->count, h->type, h->peer, comm, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -115,15 +118,16 @@ static void half_close(struct half *h)
     free(h->copy);
 }
 
-/* Sends the RTS and all chunks before the receive waits: the peer may need them first. Sets *dest to MPI_PROC_NULL for
- * the exchange itself. */
-static int half_send_pipelined(struct half *h, int *dest, int tag, MPI_Comm comm)
+/* Sends the RTS and all chunks before the receive waits: the peer may need them first. Sets h->peer to MPI_PROC_NULL
+ * for the exchange itself. */
+static int half_send_pipelined(struct half *h, MPI_Comm comm)
 {
     if (!h->pipelined) return MPI_SUCCESS;
-    int rc = PMPI_Isend(pipeline_send_descriptor(h->pipelined), RTS_BYTES, MPI_BYTE, *dest, tag, comm, &h->rts_request);
+    int rc = PMPI_Isend(pipeline_send_descriptor(h->pipelined), RTS_BYTES, MPI_BYTE, h->peer, h->tag, comm,
+                        &h->rts_request);
     if (rc != MPI_SUCCESS) return rc;
     h->sending = h->pipelined, h->pipelined = NULL;
-    *dest = MPI_PROC_NULL;
+    h->peer = MPI_PROC_NULL;
     return pipeline_send_feed(h->sending) ? raise_error(comm, MPI_ERR_OTHER, "packing on the GPU failed") : rc;
 }
 
@@ -134,95 +138,71 @@ static void half_end_pipelined(struct half *h)
     pipeline_send_end(h->sending);
 }
 
-static int receive_by_mpi(struct half *r, int source, int tag, MPI_Comm comm, MPI_Status *status)
-{
-#ifdef HAVE_Recv_c
-    return receive_gate_close(PMPI_Recv_c(r->buf, r->count, r->type, source, tag, comm, status));
-#else
-    return receive_gate_close(PMPI_Recv(r->buf, (int)r->count, r->type, source, tag, comm, status));
-#endif
-}
-
 /* Sends and receives by two calls. Takes the message from the queue's entry `at`, or from the MPI if `at` is NULL. The
  * receive gate must not be open while the send waits: it would hide messages from other threads' probes. */
-static int exchange_separately(struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
-                               const struct probed_at *at, MPI_Comm comm, MPI_Status *status)
+static int exchange_separately(const struct half *s, const struct half *r, const struct probed_at *at, MPI_Comm comm,
+                               MPI_Status *status)
 {
     MPI_Request request;
-#ifdef HAVE_Isend_c
-    int rc = PMPI_Isend_c(s->buf, s->count, s->type, dest, sendtag, comm, &request);
-#else
-    int rc = PMPI_Isend(s->buf, (int)s->count, s->type, dest, sendtag, comm, &request);
-#endif
+    int rc = PMPI_LARGE(Isend, s->buf, s->count, s->type, s->peer, s->tag, comm, &request);
     if (rc != MPI_SUCCESS) return receive_gate_close(rc);
-    rc = at ? probed_receive(at, r->buf, r->count, r->type, status) : receive_by_mpi(r, source, recvtag, comm, status);
+    rc = at ? probed_receive(at, r->buf, r->count, r->type, status)
+            : receive_gate_close(PMPI_LARGE(Recv, r->buf, r->count, r->type, r->peer, r->tag, comm, status));
     int ended = PMPI_Wait(&request, MPI_STATUS_IGNORE);
     return rc == MPI_SUCCESS ? ended : rc;
 }
 
-static int exchange_by_mpi(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source,
-                           int recvtag, MPI_Comm comm, MPI_Status *st)
+static int exchange_by_mpi(const struct call *c, const struct half *s, const struct half *r)
 {
-    if (receive_gate_on()) return exchange_separately(s, dest, sendtag, r, source, recvtag, NULL, comm, st);
-    if (next.large)
-        return next.large(s->buf, s->count, s->type, dest, sendtag, r->buf, r->count, r->type, source, recvtag, comm,
-                          st);
-    return next.small(s->buf, (int)s->count, s->type, dest, sendtag, r->buf, (int)r->count, r->type, source, recvtag,
-                      comm, st);
+    if (receive_gate_on()) return exchange_separately(s, r, NULL, c->comm, c->status);
+    return c->down(c, s, r);
 }
 
-static int exchange(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
-                    MPI_Comm comm, MPI_Status *status)
+static int exchange(struct call *c)
 {
-    MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
+    struct half *s = &c->send, *r = &c->recv;
     struct probed_at at;
-    receive_gate_open(source, recvtag, comm);   /* already open, except for MPI_Sendrecv_replace */
-    bool found = source != MPI_PROC_NULL && probed_take(source, recvtag, comm, &at);
+    receive_gate_open(r->peer, r->tag, c->comm);   /* already open, except for MPI_Sendrecv_replace */
+    bool found = r->peer != MPI_PROC_NULL && probed_take(r->peer, r->tag, c->comm, &at);
     if (found) receive_gate_close(MPI_SUCCESS);
-    int rc = found ? exchange_separately(s, dest, sendtag, r, source, recvtag, &at, comm, st)
-                   : exchange_by_mpi(next, s, dest, sendtag, r, source, recvtag, comm, st);
+    int rc = found ? exchange_separately(s, r, &at, c->comm, c->status) : exchange_by_mpi(c, s, r);
     struct typed_buffer *p = r->packed ? r->packed : r->recv;
     if (rc != MPI_SUCCESS && !completion_set_truncated(rc)) return rc;   /* after truncation the send is complete */
-    if (p && rc == MPI_SUCCESS) rc = p2p_arrived(p, st, comm);
+    if (p && rc == MPI_SUCCESS) rc = p2p_arrived(p, c->status, c->comm);
     if (s->rndv && rndv_send_end(s->rndv) && rc == MPI_SUCCESS)
-        rc = raise_error(comm, MPI_ERR_OTHER, "a message was not received");
+        rc = raise_error(c->comm, MPI_ERR_OTHER, "a message was not received");
     s->rndv = NULL;
     return rc;
 }
 
-static int sendrecv_short(struct forms next, struct half *s, const struct layout *packs, int64_t out, int dest,
-                          int sendtag, struct half *r, struct layout *unpacks, int64_t in, int source, int recvtag,
-                          MPI_Comm comm, MPI_Status *status)
+/* Exchanges short messages of host memory: `out` bytes by the layout `packs` for `in` bytes by `unpacks`. */
+static int sendrecv_short(struct call *c, const struct layout *packs, int64_t out, struct layout *unpacks, int64_t in)
 {
     _Alignas(64) char leaves[HOST_BRIEF_MOST], comes[HOST_BRIEF_MOST];
-    MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status;
-    struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE},
-                from = {.buf = comes, .count = in, .type = MPI_BYTE};
+    const struct half *s = &c->send, *r = &c->recv;
+    struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE, .peer = s->peer, .tag = s->tag},
+                from = {.buf = comes, .count = in, .type = MPI_BYTE, .peer = r->peer, .tag = r->tag};
     host_brief_leaves(packs, s->buf, s->count, leaves, out);
     peer_access_poll();
-    int rc = exchange_by_mpi(next, &to, dest, sendtag, &from, source, recvtag, comm, st);
-    if (rc == MPI_SUCCESS) rc = p2p_brief(unpacks, r->buf, r->count, comes, st, comm);
-    record_poll();
-    return rc;
+    int rc = exchange_by_mpi(c, &to, &from);
+    return poll_end(rc == MPI_SUCCESS ? p2p_brief(unpacks, r->buf, r->count, comes, c->status, c->comm) : rc);
 }
 
-static int sendrecv(struct forms next, struct half *s, int dest, int sendtag, struct half *r, int source, int recvtag,
-                    MPI_Comm comm, MPI_Status *status)
+static int sendrecv(struct call *c)
 {
     int64_t out, in;
-    struct layout *packs = s->stable ? host_brief(s->buf, s->count, s->type, dest, &out) : NULL;
+    struct half *s = &c->send, *r = &c->recv;
+    struct layout *packs = s->stable ? host_brief(s->buf, s->count, s->type, s->peer, &out) : NULL;
     struct layout *unpacks =
-        packs && !probed_any() && !receive_gate_on() ? host_brief(r->buf, r->count, r->type, source, &in) : NULL;
-    if (unpacks)
-        return sendrecv_short(next, s, packs, out, dest, sendtag, r, unpacks, in, source, recvtag, comm, status);
-    int rc = half_send(s, dest, comm);
-    if (rc == MPI_SUCCESS) rc = half_receive(r, source, comm);
-    if (rc == MPI_SUCCESS) rc = half_send_pipelined(s, &dest, sendtag, comm);
-    if (rc == MPI_SUCCESS) rc = exchange(next, s, dest, sendtag, r, source, recvtag, comm, status);
+        packs && !probed_any() && !receive_gate_on() ? host_brief(r->buf, r->count, r->type, r->peer, &in) : NULL;
+    if (unpacks) return sendrecv_short(c, packs, out, unpacks, in);
+    int rc = half_send(s, c->comm);
+    if (rc == MPI_SUCCESS) rc = half_receive(r, c->comm);
+    if (rc == MPI_SUCCESS) rc = half_send_pipelined(s, c->comm);
+    if (rc == MPI_SUCCESS) rc = exchange(c);
     half_end_pipelined(s);
     half_close(s), half_close(r);
-    record_poll();
-    return rc;
+    return poll_end(rc);
 }
 
 /* Returns true if both sides are the MPI's alone (p2p_ignored). */
@@ -232,74 +212,80 @@ static inline bool both_ignored(const struct half *s, const struct half *r)
     return driver_absent() ? filter_send_ignores(s->type, s->count) : host_message(s->buf, s->type);
 }
 
-static inline int poll_end(int rc)
-{
-    record_poll();
-    return rc;
-}
-
 /* Ends an exchange of the MPI whose receive is a light request. */
-static inline int end_light(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm,
-                            MPI_Status *status)
+static int end_light(const struct call *c, int rc)
 {
-    struct light_request w = light_request_of(buf, count, datatype, comm);
-    if (rc == MPI_SUCCESS) rc = light_request_done(&w, status);
-    record_poll();
-    return rc;
+    const struct half *r = &c->recv;
+    struct light_request w = light_request_of(r->buf, r->count, r->type, c->comm);
+    return poll_end(rc == MPI_SUCCESS ? light_request_done(&w, c->status) : rc);
 }
 
-static int end_replace(int rc, void *buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
-                       MPI_Status *status)
+static int exchange_two(struct call *c)
 {
-    if (light_request_wants(count, datatype, source)) return end_light(rc, buf, count, datatype, comm, status);
+    MPI_Status own, *status = c->status;
+    const struct half *s = &c->send, *r = &c->recv;
+    receive_gate_open(r->peer, r->tag, c->comm);
+    if (both_ignored(s, r)) return poll_end(exchange_by_mpi(c, s, r));
+    if (status == MPI_STATUS_IGNORE) c->status = &own;
+    if (!driver_absent() || !filter_send_ignores(s->type, s->count) || !light_request_wants(r->count, r->type, r->peer))
+        return receive_gate_close(sendrecv(c));
+    peer_access_poll();
+    return end_light(c, exchange_by_mpi(c, s, r));
+}
+
+/* Ends an exchange in one buffer that the MPI made. */
+static int end_replace(const struct call *c, int rc)
+{
+    const struct half *r = &c->recv;
+    if (light_request_wants(r->count, r->type, r->peer)) return end_light(c, rc);
     struct typed_buffer *p = NULL;
-    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, buf, count, datatype, source, comm, false);
-    if (p) rc = p2p_arrived(p, status, comm);
+    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, r->buf, r->count, r->type, r->peer, c->comm, false);
+    if (p) rc = p2p_arrived(p, c->status, c->comm);
     typed_buffer_close(p);
-    record_poll();
-    return rc;
+    return poll_end(rc);
 }
 
-#define SENDRECV(name, form, number) \
-    int call_##name(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, \
-                    int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
-                    MPI_Comm comm, MPI_Status *status) \
+/* Uses MPI_Sendrecv if the data to send is packed: the packed copy does not overlap the buffer. Else calls `replace`,
+ * the next MPI_Sendrecv_replace. */
+static int exchange_one(struct call *c, int (*replace)(const struct call *, MPI_Datatype))
+{
+    MPI_Status own;
+    struct half *s = &c->send, *r = &c->recv;
+    if (c->status == MPI_STATUS_IGNORE) c->status = &own;
+    if (typed_buffer_claims(s->buf, s->count, s->type, c->comm) || half_copy(s, c->comm)) return sendrecv(c);
+    receive_gate_open(r->peer, r->tag, c->comm);
+    int rc = receive_gate_close(replace(c, type_to_receive(r->type, c->comm)));
+    return end_replace(c, rc);
+}
+
+/* `plain` is MPI_Sendrecv, `name` MPI_Sendrecv_replace, and `number` the type of their counts. */
+#define SENDRECV(plain, name, number) \
+    static int down_##plain(const struct call *c, const struct half *s, const struct half *r) \
     { \
-        struct half s = {.stable = true, .buf = (void *)(uintptr_t)sendbuf, .count = sendcount, .type = sendtype}; \
-        struct half r = {.buf = recvbuf, .count = recvcount, .type = recvtype}; \
-        struct forms down = {.form = next->name}; \
-        receive_gate_open(source, recvtag, comm); \
-        if (both_ignored(&s, &r)) \
-            return poll_end(exchange_by_mpi(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
-        if (driver_absent() && filter_send_ignores(sendtype, sendcount) && \
-            light_request_wants(recvcount, recvtype, source)) { \
-            MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            peer_access_poll(); \
-            int rc = exchange_by_mpi(down, &s, dest, sendtag, &r, source, recvtag, comm, st); \
-            return end_light(rc, recvbuf, recvcount, recvtype, comm, st); \
-        } \
-        return receive_gate_close(sendrecv(down, &s, dest, sendtag, &r, source, recvtag, comm, status)); \
-    }
-/* Uses MPI_Sendrecv (`plain`) if the data to send is packed: the packed copy does not overlap the buffer. */
-#define SENDRECV_REPLACE(name, plain, form, number) \
+        return c->next->plain(s->buf, (number)s->count, s->type, s->peer, s->tag, r->buf, (number)r->count, r->type, \
+                              r->peer, r->tag, c->comm, c->status); \
+    } \
+    int call_##plain(const struct next *next, const void *sendbuf, number sendcount, MPI_Datatype sendtype, int dest, \
+                     int sendtag, void *recvbuf, number recvcount, MPI_Datatype recvtype, int source, int recvtag, \
+                     MPI_Comm comm, MPI_Status *status) \
+    { \
+        struct call c = {next, down_##plain, {(void *)(uintptr_t)sendbuf, sendcount, sendtype, dest, sendtag, \
+                         .stable = true}, {recvbuf, recvcount, recvtype, source, recvtag, .stable = false}, comm, \
+                         status}; \
+        return exchange_two(&c); \
+    } \
+    static int down_##name(const struct call *c, MPI_Datatype type) \
+    { \
+        const struct half *s = &c->send, *r = &c->recv; \
+        return c->next->name(r->buf, (number)r->count, type, s->peer, s->tag, r->peer, r->tag, c->comm, c->status); \
+    } \
     int call_##name(const struct next *next, void *buf, number count, MPI_Datatype datatype, int dest, int sendtag, \
                     int source, int recvtag, MPI_Comm comm, MPI_Status *status) \
     { \
-        struct half h = {.buf = buf, .count = count, .type = datatype}, s = h; \
-        if (!typed_buffer_claims(buf, count, datatype, comm) && !half_copy(&s, dest, comm)) { \
-            MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
-            receive_gate_open(source, recvtag, comm); \
-            int rc = \
-                next->name(buf, count, type_to_receive(datatype, comm), dest, sendtag, source, recvtag, comm, st); \
-            receive_gate_close(rc); \
-            return end_replace(rc, buf, count, datatype, source, comm, st); \
-        } \
-        return sendrecv((struct forms){.form = next->plain}, &s, dest, sendtag, &h, source, recvtag, comm, status); \
+        struct call c = {next, down_##plain, {buf, count, datatype, dest, sendtag, .stable = false}, \
+                         {buf, count, datatype, source, recvtag, .stable = false}, comm, status}; \
+        return exchange_one(&c, down_##name); \
     }
 
-SENDRECV(Sendrecv, small, int)
-SENDRECV_REPLACE(Sendrecv_replace, Sendrecv, small, int)
-#ifdef HAVE_Sendrecv_c
-SENDRECV(Sendrecv_c, large, MPI_Count)
-SENDRECV_REPLACE(Sendrecv_replace_c, Sendrecv_c, large, MPI_Count)
-#endif
+#define EXCHANGES(c, number) SENDRECV(Sendrecv##c, Sendrecv_replace##c, number)
+EACH_FORM(EXCHANGES)
