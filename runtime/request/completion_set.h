@@ -1,6 +1,6 @@
-/* completion_set.h: the requests of one completing call. Under MPI_THREAD_MULTIPLE the call takes the records, lets the MPI
- * complete the requests, continues the completed records and keeps the others: a completed request's handle may be
- * another thread's at once. At the other levels no handle is reused before the call returns: the set saves the
+/* completion_set.h: the requests of one completing call. Under MPI_THREAD_MULTIPLE the call takes the records, lets
+ * the MPI complete the requests, continues the completed records and keeps the others: a completed request's handle
+ * may be another thread's at once. At the other levels no handle is reused before the call returns: the set saves the
  * handles, and looks up only the records of completed requests. */
 #ifndef STRIDEC_COMPLETION_SET_H
 #define STRIDEC_COMPLETION_SET_H
@@ -19,8 +19,8 @@ struct completion_set {
     } few;
 };
 
-/* Opens a set. `statuses` may be MPI_STATUSES_IGNORE. Returns false if no request has a record, as far as known: the call
- * passes to the MPI. Else the caller ends the set by completion_set_close, _later, _all, _one or _some. */
+/* Opens a set. `statuses` may be MPI_STATUSES_IGNORE. Returns false if no request has a record, as far as known: the
+ * call passes to the MPI. Else the caller ends the set by completion_set_close, _later, _all, _one or _some. */
 bool completion_set_open(struct completion_set *f, int count, const MPI_Request requests[], MPI_Status *statuses);
 /* Allocates the lists only, of own statuses too if needed. completion_set_free frees them. */
 void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statuses);
@@ -36,8 +36,8 @@ bool completion_set_step(const struct completion_set *f);
 void completion_set_close(struct completion_set *f);
 /* Closes the set of a test that finds nothing complete; lets the MPI progress. Returns the MPI's error. */
 int completion_set_later(struct completion_set *f, const MPI_Request requests[], int *flag);
-/* Returns true if rc of a call on an array lets requests complete. MPI_ERR_IN_STATUS reports failed requests; another error
- * means wrong arguments, and nothing completed. */
+/* Returns true if rc of a call on an array lets requests complete. MPI_ERR_IN_STATUS reports failed requests; another
+ * error means wrong arguments, and nothing completed. */
 static inline bool completion_set_completed(int rc)
 {
     return rc == MPI_SUCCESS || rc == MPI_ERR_IN_STATUS;
@@ -47,8 +47,8 @@ bool completion_set_refused(int rc);
 /* Compares the error's class: a message of the probed queue has the MPI's code. */
 bool completion_set_truncated(int error);
 /* Returns true if a transient request is pending after an MPI_Waitall that failed for some, whatever its status says.
- * MPICH waits for 64 at a time, and leaves the statuses of later ones unset. Open MPI sets all, and may leave the handles
- * of failed ones. */
+ * MPICH waits for 64 at a time, and leaves the statuses of later ones unset. Open MPI sets all, and may leave the
+ * handles of failed ones. */
 static inline bool completion_set_goes_on(MPI_Request request)
 {
 #ifdef OPEN_MPI

@@ -1,9 +1,8 @@
-/* light_request.h: receives into host memory that the MPI makes itself, in a process without a driver: they may
- * bring a descriptor and hardly ever do, and what is known of them until they complete costs some nanoseconds. So do
- * brief messages, which have little to gain (host_brief). A request is watched here, or has a record (record.h);
- * whoever looks for a record finds these too. */
-#ifndef STRIDEC_WATCH_H
-#define STRIDEC_WATCH_H
+/* light_request.h: light requests, for a process without a driver: receives into host memory that the MPI serves and
+ * that may, though rarely, bring an RTS; and short packed messages (host_brief). One costs some nanoseconds. A request
+ * is light or has a record; record_take makes a record of a light one. */
+#ifndef STRIDEC_LIGHT_REQUEST_H
+#define STRIDEC_LIGHT_REQUEST_H
 #include "base/bounce.h"
 #include "error_comm.h"
 #include "pack/typed_buffer.h"
@@ -14,19 +13,18 @@ struct light_request {
     void *buf;
     int64_t count;
     MPI_Datatype type;
-    bool plain;  /* its first bytes are the message's */
-    bool sends;  /* what is in the block */
-    struct layout *layout;   /* held, of other types in a request, which may be freed before it completes */
-    struct bounce *block;   /* of a brief message, packed; else NULL */
-    struct error_comm error_comm;   /* of a request */
-    int error;   /* the caller's */
+    bool plain;              /* the buffer begins with the message's first bytes */
+    bool sends;              /* sends the bounce buffer */
+    struct layout *layout;   /* referenced; of a request unless plain: its type may be freed before it completes */
+    struct bounce *bounce;   /* packed bytes of a short message; else NULL */
+    struct error_comm error_comm;
+    int error;               /* for the caller's use */
 };
-/* True of receives that are for here: the call goes down first. */
+/* Returns true if a receive is light. The caller passes it to the MPI first. */
 bool light_request_wants(int64_t count, MPI_Datatype type, int source);
-/* One of these; it holds nothing of the type. */
+/* Returns the values of a receive. They hold no reference to the type. */
 struct light_request light_request_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm);
-/* The bytes that a receive brought, modulo 2^31. The status is read as the MPI's header lays it out, where that is
- * known. */
+/* Returns the bytes that a receive brought, modulo 2^31. Reads the status directly if the MPI's layout is known. */
 static inline int64_t light_request_bytes(const MPI_Status *status)
 {
 #if defined OPEN_MPI
@@ -37,38 +35,38 @@ static inline int64_t light_request_bytes(const MPI_Status *status)
     return mpi_bytes_received(status) & INT32_MAX;
 #endif
 }
-/* After a receive with this status: true if it may have brought a descriptor. Not of one that failed. */
+/* Returns true if a receive without error may have brought an RTS. */
 static inline bool light_request_hit(const struct light_request *w, const MPI_Status *status)
 {
     if (!rts_fits(light_request_bytes(status))) return false;
     return !w->plain || rts_begins(w->buf);
 }
-/* What it brought goes to its buffer. MPI_SUCCESS, or an error raised on its communicator. */
+/* Moves what a receive brought to its buffer. Returns MPI_SUCCESS, or an error raised on its communicator. */
 int light_request_arrived(struct light_request *w, MPI_Status *status);
-/* After any that has completed well. */
+/* Continues a request that completed without error. Returns like light_request_arrived. */
 static inline int light_request_done(struct light_request *w, MPI_Status *status)
 {
-    bool more = w->block ? !w->sends : light_request_hit(w, status);
+    bool more = w->bounce ? !w->sends : light_request_hit(w, status);
     return more ? light_request_arrived(w, status) : MPI_SUCCESS;
 }
 
-/* Watches a request of a receive. False where there is no room, or the type can't be read: it wants a record. */
+/* Adds a receive. Returns false if its places are taken or its type can't be read: the caller adds a record. */
 bool light_request_add(MPI_Request request, struct light_request w);
-/* The same of a brief message in a block: it is watched, or has a record. */
+/* Adds a receive of a short message into b, which it takes; as a record if its places are taken. */
 void light_request_comes(MPI_Request request, struct layout *l, void *buf, int64_t count, struct bounce *b,
                          MPI_Comm comm);
-/* The same of one that is sent. Whether it is over already is asked only where other sends have the same handle, as
- * MPIs give to all that are over at once: the question lets the MPI go on. */
+/* Adds a send of a short message from b, which it takes. MPIs give one handle to all sends that are complete at once:
+ * only if the handle is there already it asks the MPI, which costs progress, whether the send is complete. */
 void light_request_leaves(MPI_Request request, struct layout *l, int64_t count, struct bounce *b);
-/* The request is watched no more; false where it was not. */
+/* Takes a light request out. Returns false if it is none. */
 bool light_request_take(MPI_Request request, struct light_request *w);
-/* One that was taken and has not completed is watched again, or has a record. */
+/* Puts a taken one back that has not completed; as a record if its places are taken. */
 void light_request_return(MPI_Request request, struct light_request *w);
-/* The record of one that was taken. */
+/* Returns a record of a taken one, which ends. */
 struct record *light_request_record(MPI_Request request, struct light_request *w);
-/* Ends one that was taken. */
+/* Frees what a taken one holds. */
 void light_request_end(struct light_request *w);
-/* True if requests are watched, and none has a record. */
+/* Returns true if no request has a record. */
 bool light_request_alone(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* p2p.c: the two ends of a message that a parcel carries. */
+/* p2p.c: the two ends of a message in a typed buffer. */
 #include "p2p.h"
 #include "base/error.h"
 #include "base/reserve.h"
@@ -12,7 +12,7 @@
 #include "protocol/rts.h"
 #include <string.h>
 
-/* What failed leaves no parcel. */
+/* Closes the typed buffer if rc is an error. Returns true if there is one. */
 static bool settled(struct typed_buffer **p, int rc)
 {
     if (rc == MPI_SUCCESS) return *p != NULL;
@@ -67,31 +67,31 @@ void p2p_sent(MPI_Request request, struct typed_buffer *p)
 bool p2p_awaited(struct typed_buffer **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
                  MPI_Comm comm, int *rc)
 {
-    struct location w_of;
-    struct layout *l = source == MPI_PROC_NULL ? NULL : typed_buffer_find(buf, count, datatype, comm, &w_of);
+    struct location where;
+    struct layout *l = source == MPI_PROC_NULL ? NULL : typed_buffer_find(buf, count, datatype, comm, &where);
     *p = NULL;
     if (reserve_low()) return *rc = no_record(comm), false;
     *rc = MPI_SUCCESS;
-    if (l) *rc = placement_open_receive(p, l, w_of, buf, count, datatype, source, comm);
+    if (l) *rc = placement_open_receive(p, l, where, buf, count, datatype, source, comm);
     peer_access_poll();
     if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
     if (*rc == MPI_SUCCESS && *p) *rc = mpi_bytes_of((*p)->bytes, w);
-    if (l) ipc_cache_probe_source(source, comm, w_of.device);
+    if (l) ipc_cache_probe_source(source, comm, where.device);
     return settled(p, *rc);
 }
 
 int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
 {
     struct rts d;
-    struct rndv_recvs ps = {0};
+    struct rndv_recvs recvs = {0};
     int64_t bytes = mpi_bytes_received(status);
     if (!rndv_recv_wanted(p, p->address, bytes, &d)) {
         if (p->device && bytes >= RNDV_MIN) placement_note(node_peer(comm, status->MPI_SOURCE), p, false);
         if (p->block) host_arrived(p, bytes);
         return p->transport ? typed_buffer_unpack(p, bytes, comm) : MPI_SUCCESS;
     }
-    int rc = rndv_recv_add(&ps, &d, p->address, p, status);
-    bool failed = rndv_recvs_run(&ps) != 0;
+    int rc = rndv_recv_add(&recvs, &d, p->address, p, status);
+    bool failed = rndv_recvs_run(&recvs) != 0;
     if (rc == MPI_ERR_TRUNCATE) return raise_error(comm, rc, "a message is longer than its receive");
     if (rc != MPI_SUCCESS || failed) return raise_error(comm, MPI_ERR_OTHER, "a message can't be read");
     return MPI_SUCCESS;

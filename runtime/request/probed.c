@@ -1,4 +1,4 @@
-/* probed.c: probed descriptors. */
+/* probed.c: the unexpected (probed) queue. */
 #include "probed.h"
 #include "base/activity.h"
 #include "base/log.h"
@@ -16,24 +16,24 @@
 
 struct entry {
     struct probed_at at;
-    MPI_Message message;       /* it was matched; else MPI_MESSAGE_NULL */
+    MPI_Message message;       /* matched by probed_match; else MPI_MESSAGE_NULL */
     union {
-        struct rts descriptor;
+        struct rts rts;
         char bytes[SHM_SEND_MIN + SHM_SEND_GAP];
     };
     int64_t payload;
-    bool stands;               /* the bytes are a descriptor */
-    MPI_Request sent;          /* MPI_REQUEST_NULL: it lies where it was matched */
+    bool is_rts;               /* the bytes are an RTS */
+    MPI_Request sent;          /* MPI_REQUEST_NULL: not sent again */
     struct entry *next;
 };
 
-static struct entry *first, **last = &first;   /* in the order in which they came */
-static struct entry *leaving;                  /* taken; their bytes may still be read */
+static struct entry *first, **last = &first;   /* the queue, in the order of arrival */
+static struct entry *leaving;                  /* taken; the MPI may still read their bytes */
 static MPI_Comm self = MPI_COMM_NULL;
 static int tags;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-#define TAGS 32768   /* the least that an MPI has to allow */
+#define TAGS 32768   /* an MPI must allow so many */
 
 int probed_start(void)
 {
@@ -49,7 +49,7 @@ static bool matches(const struct entry *e, int source, int tag, MPI_Comm comm)
            (source == MPI_ANY_SOURCE || source == e->at.from_source) && (tag == MPI_ANY_TAG || tag == e->at.from_tag);
 }
 
-/* With the lock held: the link to the first that matches, or to the end. */
+/* Returns the link to the first that matches, or to the end. The caller holds the lock. */
 static struct entry **find(int source, int tag, MPI_Comm comm)
 {
     struct entry **link = &first;
@@ -57,12 +57,12 @@ static struct entry **find(int source, int tag, MPI_Comm comm)
     return link;
 }
 
-static void fix(const struct probed_at *at, MPI_Status *status)
+static void correct(const struct probed_at *at, MPI_Status *status)
 {
     status->MPI_SOURCE = at->from_source, status->MPI_TAG = at->from_tag;
 }
 
-/* What fails here was sent from elsewhere. */
+/* Raises the error of a message that was sent again on its first communicator. Returns rc. */
 static int raised(const struct probed_at *at, int rc)
 {
     if (rc != MPI_SUCCESS && at->message == MPI_MESSAGE_NULL) PMPI_Comm_call_errhandler(at->from_comm, rc);
@@ -71,7 +71,7 @@ static int raised(const struct probed_at *at, int rc)
 
 int probed_came(const struct probed_at *at, MPI_Status *status, int rc)
 {
-    fix(at, status);
+    correct(at, status);
     return raised(at, rc);
 }
 
@@ -105,7 +105,7 @@ int probed_ireceive(const struct probed_at *at, void *buf, MPI_Count count, MPI_
 
 static void show(const struct entry *e, MPI_Status *status)
 {
-    fix(&e->at, status);
+    correct(&e->at, status);
     PMPI_Status_set_elements_x(status, MPI_BYTE, e->payload);
     PMPI_Status_set_cancelled(status, 0);
 }
@@ -120,7 +120,7 @@ bool probed_probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     return e != NULL;
 }
 
-/* With the lock held: *link out of the list. */
+/* Takes *link out of the queue. The caller holds the lock. */
 static void drop(struct entry **link, struct probed_at *at)
 {
     struct entry *e = *link;
@@ -152,7 +152,7 @@ bool probed_match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_
     return e != NULL;
 }
 
-/* With the lock held: frees what the receives have got. */
+/* Frees taken entries whose messages were received; `all`: waits for that. The caller holds the lock. */
 static void sweep(bool all)
 {
     for (struct entry **link = &leaving; *link;) {
@@ -192,17 +192,18 @@ bool probed_matched(MPI_Message message, struct probed_at *at)
     return found;
 }
 
-/* With the lock held: the last of the list. */
+/* Appends to the queue. The caller holds the lock. */
 static void append(struct entry *e)
 {
     *last = e;
     last = &e->next;
-    atomic_fetch_add(&probed_count, 1), spinlock_count(&request_records, 1);   /* any start is looked at, */
+    atomic_fetch_add(&probed_count, 1), spinlock_count(&request_records, 1);   /* so stubs pass on any start, */
     atomic_store(&rts_check_least, 0);   /* and any receive */
 }
 
-/* With a gap amid a long one, as an offer to oneself has it: the receive may be too short (shm_send.c). */
-static int send_to_self(struct entry *e, int64_t length)
+/* Sends an entry's bytes to this process. Long ones have a gap, like an RTS to oneself: the receive may be too short
+ * (shm_send.c). */
+static int resend(struct entry *e, int64_t length)
 {
     MPI_Datatype gapped = length == SHM_SEND_MIN ? shm_send_gapped() : MPI_DATATYPE_NULL;
     if (gapped == MPI_DATATYPE_NULL) return PMPI_Isend(e->bytes, (int)length, MPI_BYTE, 0, e->at.tag, self, &e->sent);
@@ -211,7 +212,7 @@ static int send_to_self(struct entry *e, int64_t length)
     return PMPI_Isend(e->bytes, 1, gapped, 0, e->at.tag, self, &e->sent);
 }
 
-/* Sends the bytes to this process itself, and matches them there where the caller's message was matched. */
+/* Sends the bytes again and queues them; `message`: matches them for the caller. */
 static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const MPI_Status *status,
                          MPI_Message *message)
 {
@@ -219,18 +220,18 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     struct typed_buffer whole = {.address = e->bytes, .bytes = length};
     struct rts found;
     memcpy(e->bytes, bytes, (size_t)length);
-    e->stands = rndv_recv_wanted(&whole, e->bytes, length, &found);
-    e->payload = e->stands ? e->descriptor.bytes : length;
+    e->is_rts = rndv_recv_wanted(&whole, e->bytes, length, &found);
+    e->payload = e->is_rts ? e->rts.bytes : length;
     e->at = (struct probed_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
-    send_to_self(e, length);
+    resend(e, length);
     if (message && PMPI_Mprobe(0, e->at.tag, self, message, MPI_STATUS_IGNORE) == MPI_SUCCESS) e->message = *message;
     append(e);
     return e;
 }
 
-/* With the lock held. */
+/* Receives a matched message and queues it. The caller holds the lock. */
 static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_Status *status)
 {
     unsigned char bytes[SHM_SEND_MIN];
@@ -241,7 +242,7 @@ static int keep(MPI_Message *matched, MPI_Message *message, MPI_Comm comm, MPI_S
     return rc;
 }
 
-/* What is no descriptor stays with the MPI. */
+/* Queues a matched message that is no RTS: the MPI keeps it. */
 static int keep_matched(MPI_Message matched, MPI_Comm comm, const MPI_Status *status)
 {
     struct entry *e = reserve_get(sizeof *e);
@@ -272,7 +273,7 @@ static int ranks_of(MPI_Comm comm)
     return ranks;
 }
 
-/* Looks once more at what was found, by its source: by any, another one may be found each time. */
+/* Probes a found message again, by its source: another one may be found for any source. */
 static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agree)
 {
     MPI_Status found = *s;
@@ -282,8 +283,8 @@ static int confirm(int tag, MPI_Comm comm, int *there, MPI_Status *s, bool *agre
     return rc;
 }
 
-/* Workaround (Open MPI 4.1): it reads the status of a probed message when another thread may have received that, and
- * its memory may be another message's. Where several threads call it, two looks have to agree. */
+/* Workaround (Open MPI 4.1): its probe reads a message's status after another thread may have received the message, and
+ * reused its memory. With threads, two probes must agree. */
 static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status *s)
 {
     bool agree = !receive_gate_on();
@@ -295,8 +296,8 @@ static int probe_sure(int source, int tag, MPI_Comm comm, int *there, MPI_Status
     return rc;
 }
 
-/* With the lock held: the first message of a rank. Nobody else takes it between the two calls: a receive that might
- * has shown itself, and one that shows itself now waits for the lock. */
+/* Queues the first message of a rank. The caller holds the lock. Nobody else takes the message between the two calls: a
+ * receive that might has shown itself, and one that shows itself now waits for the lock. */
 static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
 {
     MPI_Message message;
@@ -308,7 +309,7 @@ static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
     return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
 }
 
-/* Puts aside all that a rank has sent, up to a message that was probed. */
+/* Queues all messages of a rank up to the probed one. */
 static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status *status)
 {
     MPI_Status s = {.MPI_TAG = MPI_ANY_TAG};
@@ -318,20 +319,20 @@ static int take_up_to(int source, int tag, MPI_Comm comm, int *there, MPI_Status
     return rc;
 }
 
-/* Puts a probed message aside, unless another thread has put it aside or received it since. */
+/* Queues a probed message, unless another thread has queued or received it since. */
 static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     const struct entry *e = *find(source, tag, comm);
     if (e) return show(e, status), MPI_SUCCESS;
     int rc = probe_sure(source, tag, comm, flag, status);
     if (rc != MPI_SUCCESS || !*flag || !may_be(comm, status)) return rc;
-    atomic_fetch_add(&probed_count, 1);   /* before the gates are looked at */
+    atomic_fetch_add(&probed_count, 1);   /* before the gates are read */
     rc = take_up_to(status->MPI_SOURCE, status->MPI_TAG, comm, flag, status);
     atomic_fetch_sub(&probed_count, 1);
     return rc;
 }
 
-/* With threads, whatever was found: another one may be taking it here. */
+/* Looks at any message if there are threads: another one may be queueing it. */
 int probed_look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     if (source == MPI_PROC_NULL || (!receive_gate_on() && !may_be(comm, status))) return MPI_SUCCESS;
@@ -351,7 +352,7 @@ int probed_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
     return rc;
 }
 
-/* Out of the list, never received: an error of the application's, but no reason to leave anything here. */
+/* Drops a queued message that the application, wrongly, never received. */
 static void waste(struct entry **link)
 {
     unsigned char bytes[SHM_SEND_MIN];
@@ -363,13 +364,13 @@ static void waste(struct entry **link)
     else PMPI_Mrecv(bytes, sizeof bytes, MPI_BYTE, &matched, MPI_STATUS_IGNORE);
 }
 
-/* The sender has its memory back. */
+/* Receives nothing of a rendezvous, so that the sender gets its buffer back. */
 static void decline(const struct entry *e)
 {
     struct typed_buffer none = {.bytes = 0};
-    struct rndv_recvs ps = {0};
+    struct rndv_recvs recvs = {0};
     MPI_Status s;
-    if (e->stands) rndv_recv_add(&ps, &e->descriptor, NULL, &none, &s), rndv_recvs_run(&ps);
+    if (e->is_rts) rndv_recv_add(&recvs, &e->rts, NULL, &none, &s), rndv_recvs_run(&recvs);
 }
 
 void probed_forget(MPI_Comm comm)

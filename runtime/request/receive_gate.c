@@ -1,13 +1,12 @@
-/* receive_gate.c: receives that are on their way into the MPI. */
+/* receive_gate.c: receives on their way into the MPI. */
 #include "receive_gate.h"
 #include "base/log.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread's, in a line of the cache of its own; never freed, but given to another thread once its own has ended.
- * Other threads may read the arguments of two receives mixed: then the first has passed, and the second sees that
- * messages are being taken. */
+/* The gate of one thread, in its own cache line. Never freed: another thread takes it over after the end of its own.
+ * Other threads may read a mix of two receives' arguments. Then the first has passed, and the second sees the probe. */
 struct gate {
     _Alignas(64) atomic_bool open;
     atomic_bool owned;
@@ -22,7 +21,7 @@ static pthread_key_t key;
 static bool keyed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* At the end of its thread. A destructor of the program's may receive after this one. */
+/* Gives a gate back at the end of its thread. A destructor of the program may still receive later. */
 static void give_up(void *gate)
 {
     struct gate *g = gate;

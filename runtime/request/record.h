@@ -1,8 +1,9 @@
 /* record.h: records: what stridec has to do when the MPI has completed a request.
  *
  * The application holds the MPI's own request handle. A record is found by that handle; a request without one is the
- * MPI's alone. A completed request's handle may be another thread's at once. So a record leaves the table before the MPI
- * may complete its request, and returns if it did not. Thread safe: MPI lets one thread at a time complete a request.
+ * MPI's alone. A completed request's handle may be another thread's at once. So a record leaves the table before the
+ * MPI may complete its request, and returns if it did not. Thread safe: MPI lets one thread at a time complete a
+ * request.
  *
  * A record is of a kind (request_internal.h), and in a state:
  *
@@ -23,8 +24,8 @@
  * reported it. A COMPLETE record is in a struct completion, outside the table. If the application frees an active
  * request, its record goes to a queue of freed.c until it is COMPLETE.
  *
- * Two things are no kinds. Light requests (light_request.h) need no memory and no lock, and a record needs both. A probed
- * message (probed.h) has no request yet.
+ * Two things are no kinds. Light requests (light_request.h) take neither memory nor a lock; a record takes both. A
+ * probed message (probed.h) has no request yet.
  *
  * record.c: the table, and adding; kinds.c: the kinds; persistent.c: persistent requests; complete.c: completions;
  * freed.c: freed requests. */
