@@ -1,5 +1,6 @@
 /* args.c: which arguments of a call are bounced, and how. */
 #include "args_internal.h"
+#include "base/mpi_workarounds.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/reserve.h"
@@ -173,17 +174,11 @@ bool args_piece(const struct args_set *o, const struct arg *p, const struct grou
     return true;
 }
 
-#ifdef OPEN_MPI
-enum { ASYNC_AWARE = 0 };
-#else
-enum { ASYNC_AWARE = 1 };
-#endif
-
 /* Excludes files, reductions on one rank alone and accumulation. Open MPI's manual names neither one-sided calls,
  * files nor nonblocking collectives as CUDA-aware. */
 bool args_device_aware(const struct args_set *o)
 {
-    return mpi_cuda_aware() && (ASYNC_AWARE || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
+    return mpi_cuda_aware() && (ASYNC_IS_AWARE || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
 /* Returns true for MPI_Reduce_scatter_block in place.

@@ -11,6 +11,7 @@
 #ifndef STRIDEC_ARGS_H
 #define STRIDEC_ARGS_H
 #include "pack/typed_buffer.h"
+#include "base/mpi_workarounds.h"
 
 /* Bits of arg.flags, from calls.lua. */
 enum {
@@ -99,9 +100,6 @@ void args_degrees(MPI_Comm comm, int *in, int *out);
 /* Workaround (MPICH 4.0): MPI_Neighbor_alltoallw and its other forms copy as many counts as there are neighbors of
  * the wrong direction (pmodels/mpich#6233). The large-count forms copy none: they are called in place of the small
  * ones. */
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40000000 && MPICH_NUMVERSION < 40100300
-#define DEGREES_SWAPPED 1
-#endif
 struct wide_counts {
     MPI_Count *to, *from;            /* one memory block */
 };

@@ -1,5 +1,6 @@
 /* args_stage.c: bounces an argument: its pieces, its bounce buffers, and the host copy of a staged one. */
 #include "args_internal.h"
+#include "base/mpi_workarounds.h"
 #include "base/error.h"
 #include "base/reserve.h"
 #include "base/self_comm.h"
@@ -217,19 +218,13 @@ static bool uncommitted(const struct args_set *o, const struct arg *p, const str
     return o->comm == MPI_COMM_NULL && args_piece(o, p, g, 0, &piece) && !is_committed(piece.layout, piece.type);
 }
 
-#ifdef OPEN_MPI
-enum { CUTS_BY_EXTENT = 0 };
-#else
-enum { CUTS_BY_EXTENT = 1 };
-#endif
-
 /* Returns true if the type's extent decides how data travel.
  * Workaround (MPICH): MPI_Allgatherv forwards data from rank to rank, and each rank cuts them by its type's extent. */
 static bool extent_decides(const struct args_set *o, const struct arg *p)
 {
     const struct arg *from = &o->of[0];
     bool lists = p != from && p->counts && !p->types && p->flags & ARG_RANKS && !(p->flags & ARG_AT_ROOT);
-    const struct layout *l = CUTS_BY_EXTENT && lists && !from->counts ? layout_of(p->type) : NULL;
+    const struct layout *l = ALLGATHERV_CUTS_BY_EXTENT && lists && !from->counts ? layout_of(p->type) : NULL;
     return l && l->extent != l->size;
 }
 

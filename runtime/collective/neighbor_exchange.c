@@ -1,5 +1,6 @@
 /* neighbor_exchange.c: the common part of neighborhood collectives that go edge by edge. */
 #include "neighbor_exchange.h"
+#include "base/mpi_workarounds.h"
 #include "args_internal.h"
 #include "base/error.h"
 #include "datatype/byte_types.h"
@@ -22,13 +23,6 @@ void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *wha
     if (x->rc == MPI_SUCCESS) x->rc = rc, x->what = what;
 }
 
-/* MPICH's MPI_Neighbor_alltoallw allows MPI_DATATYPE_NULL for an edge without elements. */
-#ifdef MPICH_VERSION
-#define MAY_HAVE_NO_TYPE 1
-#else
-#define MAY_HAVE_NO_TYPE 0
-#endif
-
 static bool side_valid(const struct arg *p, const struct edge_side *s)
 {
     if (p->buf == MPI_IN_PLACE || (!p->counts && p->count < 0)) return false;
@@ -37,7 +31,7 @@ static bool side_valid(const struct arg *p, const struct edge_side *s)
         int at = s->edge[i].number;
         int64_t count = p->counts ? args_count(p, at) : p->count;
         if (count < 0) return false;
-        if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(MAY_HAVE_NO_TYPE && count == 0)) return false;
+        if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(NULL_EDGE_TYPES && count == 0)) return false;
     }
     return true;
 }

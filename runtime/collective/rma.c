@@ -1,5 +1,6 @@
 /* rma.c: one-sided communication. Bounced arguments stay until a synchronisation completes their operation. */
 #include "args.h"
+#include "base/mpi_workarounds.h"
 #include "base/activity.h"
 #include "base/error.h"
 #include "base/hash_table.h"
@@ -107,15 +108,10 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
 
 /* Workaround (MPICH before 5.0): the request of MPI_Rget completes before the data of a derived type are in place
  * (4.0.2; 5.0.2 waits). A flush brings them. */
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
-#define COMPLETES_EARLY 1
-#else
-#define COMPLETES_EARLY 0
-#endif
 
 int args_keep_read(struct args_set *o, int rc, MPI_Request *request, MPI_Win win, int target)
 {
-    if (COMPLETES_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
+    if (RGET_ENDS_EARLY && rc == MPI_SUCCESS) PMPI_Win_flush_local(target, win);
     if (rc == MPI_SUCCESS) o->read = op_begin(win, target);
     return args_keep(o, rc, request);
 }

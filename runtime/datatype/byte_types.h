@@ -7,18 +7,7 @@
 #ifndef STRIDEC_BYTE_TYPES_H
 #define STRIDEC_BYTE_TYPES_H
 #include "layout.h"
-
-#ifdef MPICH_VERSION
-#define ELEMENTS_ARE_WHOLE 1
-#else
-#define ELEMENTS_ARE_WHOLE 0
-#endif
-/* Each part of a message of SHM_SEND_MIN bytes or more must end between elements, not only the message. */
-#if ELEMENTS_ARE_WHOLE && MPICH_NUMVERSION < 50000000
-#define PARTS_ARE_WHOLE 1
-#else
-#define PARTS_ARE_WHOLE 0
-#endif
+#include "base/mpi_workarounds.h"
 
 /* Returns a committed type of one element's packed bytes, made of MPI_BYTE; l owns it. Returns MPI_DATATYPE_NULL
  * without memory, and for elements past 2^31 bytes. */

@@ -1,5 +1,6 @@
 /* type_reader.c: reads datatypes: one reader a combiner, listed in `readers`; `named` lists the predefined types. */
 #include "type_reader.h"
+#include "base/mpi_abi.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -214,13 +215,6 @@ static struct type *read_resized(struct contents *c, struct type *const old[], s
     int64_t lb = take_address(c), extent = take_address(c);
     return type_resized(lb, extent, old[0], why);
 }
-
-/* Headers that keep these combiners only for old libraries may rename them. */
-#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 && !OMPI_ENABLE_MPI1_COMPAT
-#define OLD_COMBINER(name) OMPI_WAS_MPI_COMBINER_##name
-#elif defined OPEN_MPI && OMPI_MAJOR_VERSION < 6 || defined MPICH_VERSION
-#define OLD_COMBINER(name) MPI_COMBINER_##name
-#endif
 
 static const struct {
     int combiner;

@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/bounce.h"
 #include "base/env.h"
+#include "base/mpi_workarounds.h"
 #include "datatype/byte_types.h"
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
@@ -10,30 +11,22 @@
 #include "protocol.h"
 #include "shm_send.h"
 
-#define SAVES_LEAST 100    /* nanoseconds of packing that a brief message must save: what taking it up costs, and more; */
-#define SAVES_DRIVER 250   /* the same in a process with a driver, where host_brief knows none */
-#ifdef OPEN_MPI
-#define RTS_SHORT_RUN SHORT   /* brief messages are packed of shorter runs than this; and */
-#define TYPED_NS 0        /* what one costs as it is, beside what packing it takes the MPI: */
-#else
-#define RTS_SHORT_RUN INT64_MAX
-#define TYPED_NS 100      /* MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed by hand 0.24 */
-#endif
+/* Nanoseconds of packing that a short message must save, which taking it up costs; SAVES_DRIVER: with a driver. */
+#define SAVES_LEAST 100
+#define SAVES_DRIVER 250
+/* Short messages are packed if their runs are shorter than this. */
+#define PACK_SHORT_RUN (IS_OPEN_MPI ? SHORT : INT64_MAX)
+/* Nanoseconds that a typed message costs beside packing: MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed 0.24. */
+#define TYPED_NS (IS_OPEN_MPI ? 0 : 100)
 #define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
 
 /* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands
  * up to so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0
  * (UCX), whose engine is the slower one. */
 #define COLLECTED_COUNT ((int64_t)8 << 10)
-#ifdef OPEN_MPI
-#define COLLECTED_RUN 16
-#define COLLECTED_LEAST ((int64_t)16 << 10)
-#define COLLECTED_MOST ((int64_t)8 << 20)
-#else
-#define COLLECTED_RUN 128
-#define COLLECTED_LEAST ((int64_t)8 << 10)
-#define COLLECTED_MOST ((int64_t)32 << 20)
-#endif
+#define COLLECTED_RUN (IS_OPEN_MPI ? 16 : 128)
+#define COLLECTED_LEAST ((int64_t)(IS_OPEN_MPI ? 16 : 8) << 10)
+#define COLLECTED_MOST ((int64_t)(IS_OPEN_MPI ? 8 : 32) << 20)
 
 /* False, too, where there is no buffer: the MPI says so. */
 static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
@@ -112,7 +105,7 @@ struct filter_rules host_rules(const struct layout *l)
 {
     return (struct filter_rules){
         .sends = host_packs_short(l) ? SHM_SEND_LEAST : shm_send_least_of(l),
-        .short_msgs = l->run < RTS_SHORT_RUN && host_meets(l),
+        .short_msgs = l->run < PACK_SHORT_RUN && host_meets(l),
         .collects = host_collects(l),
         .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_parts_whole(l))),
     };

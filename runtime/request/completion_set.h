@@ -5,6 +5,7 @@
 #ifndef STRIDEC_COMPLETION_SET_H
 #define STRIDEC_COMPLETION_SET_H
 #include "record.h"
+#include "base/mpi_workarounds.h"
 
 struct completion_set {
     int count;
@@ -51,12 +52,7 @@ bool completion_set_truncated(int error);
  * handles of failed ones. */
 static inline bool completion_set_goes_on(MPI_Request request)
 {
-#ifdef OPEN_MPI
-    (void)request;
-    return false;
-#else
-    return request != MPI_REQUEST_NULL;
-#endif
+    return WAITALL_LEAVES_STATUSES && request != MPI_REQUEST_NULL;
 }
 /* Sets the statuses of those, and of active persistent requests, to MPI_ERR_PENDING, before completion_set_all. */
 void completion_set_pending(const struct completion_set *f, const MPI_Request requests[]);

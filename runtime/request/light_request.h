@@ -4,6 +4,7 @@
 #ifndef STRIDEC_LIGHT_REQUEST_H
 #define STRIDEC_LIGHT_REQUEST_H
 #include "base/bounce.h"
+#include "base/mpi_abi.h"
 #include "error_comm.h"
 #include "pack/typed_buffer.h"
 #include "protocol/rts.h"
@@ -24,21 +25,10 @@ struct light_request {
 bool light_request_wants(int64_t count, MPI_Datatype type, int source);
 /* Returns the values of a receive. They hold no reference to the type. */
 struct light_request light_request_of(void *buf, int64_t count, MPI_Datatype type, MPI_Comm comm);
-/* Returns the bytes that a receive brought, modulo 2^31. Reads the status directly if the MPI's layout is known. */
-static inline int64_t light_request_bytes(const MPI_Status *status)
-{
-#if defined OPEN_MPI
-    return (int64_t)status->_ucount & INT32_MAX;
-#elif defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
-    return status->count_lo & INT32_MAX;
-#else
-    return mpi_bytes_received(status) & INT32_MAX;
-#endif
-}
 /* Returns true if a receive without error may have brought an RTS. */
 static inline bool light_request_hit(const struct light_request *w, const MPI_Status *status)
 {
-    if (!rts_fits(light_request_bytes(status))) return false;
+    if (!rts_fits(mpi_abi_status_bytes(status))) return false;
     return !w->plain || rts_begins(w->buf);
 }
 /* Moves what a receive brought to its buffer. Returns MPI_SUCCESS, or an error raised on its communicator. */

@@ -99,7 +99,7 @@ int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
 
 int p2p_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
 {
-    int64_t bytes = light_request_bytes(status);
+    int64_t bytes = mpi_abi_status_bytes(status);
     if (!rts_fits(bytes) || !rts_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
     struct typed_buffer *p = host_block(l, buf, count);
     if (!p) return raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
