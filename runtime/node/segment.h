@@ -37,7 +37,8 @@ enum slot_state {
 enum slot_memory {
     SLOT_DEVICE,    /* an address in device memory */
     SLOT_PROCESS,   /* an address in the owner's host memory (peer_access.h) */
-    SLOT_POOL       /* an offset in the owner's shared blocks (shm_pool.h) */
+    SLOT_POOL,      /* an offset in the owner's shared blocks (shm_pool.h) */
+    SLOT_FILE       /* none: the payload is in the slot's file (rndv_file.h) */
 };
 struct slot {
     _Alignas(64) _Atomic uint32_t state;   /* first of the cache line that receivers poll */

@@ -21,12 +21,12 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 static void *attend(void *arg)
 {
     _Atomic uint32_t *word = &node_own()->refusals;
-    while (atomic_load(&ended) == (unsigned)(uintptr_t)arg) {
-        uint32_t seen = atomic_load(word);
+    for (;;) {
+        uint32_t seen = atomic_load(word);   /* before `ended`: progress_thread_finish raises `ended` first */
+        if (atomic_load(&ended) != (unsigned)(uintptr_t)arg) return NULL;
         answer();
         futex(word, FUTEX_WAIT, seen);
     }
-    return NULL;
 }
 
 /* Signals are the application's threads' business. */

@@ -12,6 +12,41 @@
  *   host     shared      shared.c         an RTS; it reads packed bytes in shared memory, or the sender's memory
  *            packed      packed.c         packed bytes, by compiled code
  *            pass        pass.c           the MPI's own message
+ *
+ * The states of a slot. S: the sender's process, R: the receiver's.
+ *
+ *        +--------> FREE <-----------+
+ *        |            |              | rndv_send_withdraw (S): the RTS was not sent, or was cancelled
+ *        |            | rndv_send_slot, rndv_send_publish (S)
+ *        |            v              |
+ *        |         POSTED -----------+
+ *        |            |   <=======> HELD  move_away (S): the payload moves to stridec's memory or a file
+ *        |            | take (R)
+ *        |            v
+ *        |          TAKEN --------------------------+
+ *        |            |                             | rndv_recv_spilled (R): it can't read the payload;
+ *        |            |                             | progress_thread_call wakes S
+ *        |            |                             v
+ *        |            |                           NACK
+ *        |            |                             | refused (S; from answered or rndv_send_serve, in any of
+ *        |            |                             | its threads)
+ *        |            |                             v
+ *        |            |                           HELD
+ *        |            |                             | spill (S): writes the payload to a file
+ *        |            |                             v
+ *        |            |                       FALLBACK or LOST (no room for the file)
+ *        |            |                             |
+ *        |            | rndv_recvs_run (R): read,   | rndv_recvs_run (R): read from the file, or an error
+ *        |            | too long for the receive    |
+ *        |            | (rndv_recv_add_told)        |
+ *        |            v                             |
+ *        |          DONE <--------------------------+
+ *        |            |
+ *        +------------+ rndv_send_withdraw (S; finished, from rndv_send_end, rndv_send_await, rndv_send_poll)
+ *
+ * A process that waits for the other's next state asks whether that lives (node_gone). Where S has died, R
+ * sets DONE from NACK and HELD; where R has died or receives no more, S sets DONE (rndv_send_linger).
+ * tests/model/rndv.pml has these steps, and what holds of them (`make model`).
  */
 #ifndef STRIDEC_PROTOCOL_H
 #define STRIDEC_PROTOCOL_H

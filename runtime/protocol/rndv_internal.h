@@ -18,6 +18,7 @@ struct rndv_send {
     bool brief;                /* its descriptor is one (rts_short.h), and is under way or not pulled yet */
     bool hungry;   /* the wire, or the room, is to be filled by rndv_send_feed */
     bool stays;                /* there was no memory for the payload: it stays where it is until it is read */
+    bool in_file;   /* the payload is in the slot's file (SLOT_FILE) */
     bool *promise;             /* the sender's: a slot is kept for its next offer; NULL where it wants none, and of one that stays */
     uint64_t room;             /* where the payload lies packed (shm_pool.h); 0: in no room */
     struct nontemporal_turn turn;   /* how it gets there; */
@@ -58,7 +59,7 @@ void rndv_send_linger(struct rndv_send *o, unsigned spins);
 /* What of an offer has left the application's buffer lies in memory of stridec's own. */
 static inline bool rndv_send_moved(const struct rndv_send *o)
 {
-    return o->parcel->wire || o->parcel->block || o->room;
+    return o->parcel->wire || o->parcel->block || o->room || o->in_file;
 }
 
 #endif

@@ -320,16 +320,15 @@ static bool rndv_recv_rest(struct pull *p)
 {
     struct typed_buffer *to = p->parcel;
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
-    bool host = !p->slot || p->slot->memory != SLOT_DEVICE, ok = !p->slot ? read_file(p)
-                                                                 : host   ? from_host(p)
-                                                                          : p->done;
-    p->done = ok && p->slot;
+    bool file = !p->slot || p->slot->memory == SLOT_FILE, host = file || p->slot->memory != SLOT_DEVICE;
+    bool ok = file ? read_file(p) : host ? from_host(p) : p->done;
+    p->done = ok && !file;
     if (ok && p->bounce) ok = host_scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && by_wire(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout);
     mempool_put(p->bounce);
     /* What was in a room is there or, its sender gone, nowhere. */
-    if (!ok && p->slot && p->slot->memory != SLOT_POOL) ok = rndv_recv_spilled(p);
+    if (!ok && !file && p->slot->memory != SLOT_POOL) ok = rndv_recv_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_POOL ? "shared" : "zerocopy";
     typed_buffer_stats(to, way, p->bytes, p->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %d can't be read", p->peer->rank);

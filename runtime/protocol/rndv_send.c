@@ -86,28 +86,43 @@ static uint32_t state_of(const struct rndv_send *o)
     return atomic_load_explicit(&o->slot->state, memory_order_acquire);
 }
 
-/* The payload moves to device memory of stridec's own. False where the receiver was quicker, or where there is no
- * memory: that is not tried again. */
-static bool move_away(struct rndv_send *o)
+/* Packs the payload into device memory of stridec's own. Returns false without memory. */
+static bool move_to_device(struct rndv_send *o)
 {
-    uint32_t offered = SLOT_POSTED;
     struct ipc_export e;
     struct typed_buffer *p = o->parcel;
+    if (device_enter(p->device)) return false;
+    struct stream *s = stream_get(p->device);
+    p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    bool moved = s && p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e) &&
+                 !typed_buffer_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+    if (s && stream_wait(p->device, s)) moved = false;
+    if (s) stream_put(p->device, s);
+    if (!moved) mempool_put(p->wire), p->wire = NULL;
+    device_leave(p->device);
+    if (moved) rndv_send_describe(o, &e, p->wire->address, 0);
+    return moved;
+}
+
+/* Packs the payload into the slot's file: a receiver may wait for a later send of this process before it reads this one
+ * (MPI_Waitall), so no send may wait for it because memory is out. */
+static bool move_to_file(struct rndv_send *o)
+{
+    if (o->hungry || rndv_file_out(o->parcel, o->descriptor.slot)) return false;
+    o->in_file = true;
+    o->slot->memory = SLOT_FILE;
+    return true;
+}
+
+/* Moves the payload to memory of stridec's own or, without any, to a file if `may_file`. Returns false if the receiver
+ * was quicker, or if there is no room: then it is not tried again. */
+static bool move_away(struct rndv_send *o, bool may_file)
+{
+    uint32_t posted = SLOT_POSTED;
     if (o->stays || rndv_send_moved(o)) return false;
-    if (!atomic_compare_exchange_strong(&o->slot->state, &offered, SLOT_HELD)) return false;
-    bool moved = o->host ? shm_send_move(o) : !device_enter(p->device);
-    if (moved && !o->host) {
-        struct stream *s = stream_get(p->device);
-        p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
-        moved = s && p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e) &&
-                !typed_buffer_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
-        if (s && stream_wait(p->device, s)) moved = false;
-        if (s) stream_put(p->device, s);
-        if (!moved) mempool_put(p->wire), p->wire = NULL;
-        device_leave(p->device);
-    }
-    if (moved && !o->host) rndv_send_describe(o, &e, p->wire->address, 0);
-    o->stays = !moved;
+    if (!atomic_compare_exchange_strong(&o->slot->state, &posted, SLOT_HELD)) return false;
+    bool moved = (o->host ? shm_send_move(o) : move_to_device(o)) || (may_file && move_to_file(o));
+    o->stays = !moved && may_file;
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
     return moved;
 }
@@ -127,7 +142,7 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     bool packs = may && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     if (may) {
         rndv_send_publish(o);
-        if (((packs || !there) && move_away(o)) || there || o->hungry) return o;
+        if (((packs || !there) && move_away(o, false)) || there || o->hungry) return o;
     }
     rndv_send_withdraw(o);
     return NULL;
@@ -192,7 +207,7 @@ bool rndv_send_read(const struct rndv_send *o)
 
 bool rndv_send_ended(struct rndv_send *o)
 {
-    return answered(o) || rndv_send_moved(o) || (impatient(o) && (move_away(o) || !o->stays));
+    return answered(o) || rndv_send_moved(o) || (impatient(o) && (move_away(o, true) || !o->stays));
 }
 
 static void leave(struct rndv_send *o)
@@ -206,16 +221,35 @@ static void leave(struct rndv_send *o)
     atomic_fetch_add(&request_freed, 1);
 }
 
-/* False where the peer's process has ended, or can't be told any more. */
+/* Returns true if the peer receives nothing any more. */
+static bool in_vain(const struct peer *p)
+{
+    return atomic_load(&p->file->leaving) || node_gone(p);
+}
+
+/* Returns false if the receiver will not come: its process has ended or is in MPI_Finalize, or it can't be told. */
 static bool pulse(const struct rndv_send *o)
 {
-    if (node_lost())
-        return log_once(LOG_ERROR, "node lost",
-                        "a file of this process in /dev/shm was cut: what it had under way is lost"),
-               false;
-    if (!node_gone(o->peer)) return true;
+    if (node_lost()) {
+        log_once(LOG_ERROR, "node lost",
+                 "a file of this process in /dev/shm was cut: what it had under way is lost");
+        return false;
+    }
+    if (!in_vain(o->peer)) return true;
     log_write(LOG_ERROR, "rank %d ended before it received a message", o->peer->rank);
     return false;
+}
+
+/* Sets the slot of a receiver that will not come to DONE. Waits while a thread of this process answers a NACK or moves
+ * the payload: it uses the typed buffer. */
+static void retire(struct rndv_send *o)
+{
+    uint32_t state = state_of(o);
+    for (unsigned spins = 0; state != SLOT_DONE; spins++) {
+        if (state != SLOT_HELD && atomic_compare_exchange_strong(&o->slot->state, &state, SLOT_DONE)) return;
+        backoff(spins);
+        state = state_of(o);
+    }
 }
 
 static void finished(struct rndv_send *o)
@@ -230,9 +264,9 @@ int rndv_send_end(struct rndv_send *o)
 {
     if (o->hungry && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
-        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o);   /* oneself does not come meanwhile */
+        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o, true);   /* oneself does not come meanwhile */
         if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
-        if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return leave(o), -1;
+        if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return retire(o), finished(o), -1;
         if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
         backoff(spins);
     }
@@ -244,7 +278,7 @@ int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
 {
     for (unsigned spins = 1; !answered(o); spins++) {
         if (spins % SPINS_PER_PROGRESS == 0) comm_progress(comm);
-        if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return leave(o), -1;
+        if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return retire(o), finished(o), -1;
         backoff(spins);
     }
     finished(o);
@@ -281,16 +315,10 @@ void rndv_send_poll(void)
     }
 }
 
-/* Its receiver will not come any more. */
-static bool in_vain(const struct peer *p)
-{
-    return atomic_load(&p->file->leaving) || node_gone(p);
-}
-
 void rndv_send_linger(struct rndv_send *o, unsigned spins)
 {
     if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
-    if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) atomic_store(&o->slot->state, SLOT_DONE);
+    if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) retire(o);
     backoff(spins);
 }
 

@@ -2,6 +2,7 @@
  * message. */
 #include "base/spinlock.h"
 #include "node/shm_pool.h"
+#include "rndv_file.h"
 #include "rndv_internal.h"
 #include "rts_short.h"
 #include "shm_fill.h"
@@ -119,6 +120,7 @@ void rndv_send_withdraw(struct rndv_send *o)
     typed_buffer_close(o->parcel);
     if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
     if (o->room) shm_pool_put(o->room, o->descriptor.bytes);
+    if (o->in_file) rndv_file_recall(node_own()->rank, o->descriptor.slot);
     spinlock_lock(&spin_lock);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);

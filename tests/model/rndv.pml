@@ -33,7 +33,7 @@
  * Macros:
  *   MSGS, SLOTS  numbers of messages and slots
  *   DIES         0: nobody; 1: the sender; 2: the receiver; 3: one of them
- *   NOMEM        there may be no memory to move a payload to
+ *   NOMEM        there may be no memory to move a payload to, and no room for a file of it (move_to_file)
  *   REFUSES      the receiver may fail to read
  *   SHORT        receives may be too short
  *   SHORTEST     receives may be so short that the MPI itself truncates the RTS header
@@ -42,7 +42,7 @@
  *   WAITALL      one call receives all messages
  *   LTL          adds the formulas
  *   FAULT_...    a fault, which spin has to find
- *   CODE_...     a fault that runtime/ has (run.sh) */
+ */
 #ifndef MSGS
 #define MSGS 2
 #endif
@@ -217,7 +217,7 @@ inline rndv_send_end(m)
 #endif
 #ifndef FAULT_NEVER_ASKS_WHO_LIVES
     :: !alive[R] ->                                                /* pulse */
-#ifdef CODE_LEAVES_TO_THE_DEAD
+#ifdef FAULT_LEAVES_TO_THE_DEAD
        leave(m);
 #else
        retire(m);
@@ -267,7 +267,7 @@ inline rndv_send_finish(k)
           finished(k);
           break
        :: (leaving || !alive[R]) && state(k) != DONE ->             /* rndv_send_linger */
-#ifdef CODE_ENDS_WHAT_IS_HELD
+#ifdef FAULT_ENDS_WHAT_IS_HELD
           state(k) = DONE
 #else
           retire(k)
@@ -315,7 +315,7 @@ inline rndv_send_to(m, i)
     fi
 }
 
-/* MPI_Cancel of a send, and its completion by rndv_send_done (complete.c). With FORGETS: the request was freed, and
+/* MPI_Cancel of a send, and its completion by rndv_complete (complete.c). With FORGETS: the request was freed, and
  * finish (freed.c) ends it without a look at its status. */
 inline cancel(m)
 {
@@ -380,12 +380,12 @@ proctype progress_thread()
 {
     byte seen, i, m;
     {
-#ifndef CODE_MISSES_THE_END
+#ifndef FAULT_MISSES_THE_END
         seen = refusals;
 #endif
         do
         :: !ended ->
-#ifdef CODE_MISSES_THE_END
+#ifdef FAULT_MISSES_THE_END
            seen = refusals;
 #endif
            i = 0;
@@ -404,7 +404,7 @@ proctype progress_thread()
            :: atomic { i == SLOTS -> break }
            od;
            refusals != seen;                        /* FUTEX_WAIT */
-#ifndef CODE_MISSES_THE_END
+#ifndef FAULT_MISSES_THE_END
            seen = refusals
 #endif
         :: ended -> break

@@ -363,7 +363,7 @@ static void full(void)
     char *message = calloc(LONG, 1);
     void *taken;
     struct layout l;
-    struct buf b;
+    struct buf b, more;
     MPI_Datatype row, strided;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Type_vector(BLOCKS, 2, 4, MPI_INT, &row);
@@ -372,6 +372,7 @@ static void full(void)
     type_commit(&strided);
     layout_of(&l, strided, COPIES, "pairs of ints");
     buf_make(&b, MEM_DEVICE, &l, 0, 40 + (uint64_t)my_rank);
+    buf_make(&more, MEM_DEVICE, &l, 0, 50 + (uint64_t)my_rank);
     for (int round = 0; round <= WARM; round++) {
         bool now = round == WARM;
         int count = now ? COPIES : 1;
@@ -402,7 +403,23 @@ static void full(void)
     if (my_rank == 1) buf_expect_from(&b, &l, &l, 40);
     buf_check(&b, "sent without memory");
     report("a send that waits for its receiver receives from it, when no memory is left");
-    buf_free(&b), layout_free(&l);
+
+    /* The first receive is read when the MPI has completed both, so the first send may not wait for that. */
+    if (my_rank == 0) {
+        MPI_Send(b.origin, COPIES, strided, peer, 5, comm);
+        MPI_Send(more.origin, COPIES, strided, peer, 6, comm);
+    } else {
+        MPI_Request both[2];
+        buf_fill(&b, 41);
+        MPI_Irecv(b.origin, COPIES, strided, peer, 5, comm, &both[0]);
+        MPI_Irecv(more.origin, COPIES, strided, peer, 6, comm, &both[1]);
+        MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+        buf_expect_from(&b, &l, &l, 40), buf_expect_from(&more, &l, &l, 50);
+    }
+    cudaGetLastError();
+    buf_check(&b, "the first of two sent without memory"), buf_check(&more, "the second of two sent without memory");
+    report("two sends to a receiver that waits for both, when no memory is left");
+    buf_free(&b), buf_free(&more), layout_free(&l);
     free(message);
 }
 
