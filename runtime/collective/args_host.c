@@ -59,7 +59,8 @@ static bool add(struct gain *s, const struct args_set *o, const struct arg *p, c
     if (!args_piece(o, p, g, i, &piece)) return piece.count <= 0 || (piece.layout && !piece.layout->size);
     const struct layout *l = piece.layout;
     bool dense = layout_contiguous(l, piece.count);
-    if (!l->tree || (!dense && !host_meets(l)) || __builtin_add_overflow(s->all, piece.bytes, &s->all)) return false;
+    if (!l->tree || (!dense && !host_matches_types(l))) return false;
+    if (__builtin_add_overflow(s->all, piece.bytes, &s->all)) return false;
     if (!dense && host_collects(l)) s->gaining += piece.bytes;
     return true;
 }

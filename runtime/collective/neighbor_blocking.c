@@ -50,7 +50,7 @@ static void receive(struct neighbor_exchange *x, struct edge *e, int k, int64_t 
     bool vain = bytes > e->bytes;
     if (vain) neighbor_exchange_fail(x, MPI_ERR_TRUNCATE, "an edge brings more than it takes");
     if (!vain && !edge_mpi_takes(e)) {
-        rc = placement_open(&e->tbuf, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm);
+        rc = edge_open_buffer(x, e, &e->tbuf);
         if (rc != MPI_SUCCESS) neighbor_exchange_note(x, rc);
         vain = !e->tbuf;
     }

@@ -86,6 +86,12 @@ void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, co
         neighbor_exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
 }
 
+int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p)
+{
+    const struct message m = {e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER, e->layout, e->where};
+    return placement_open(p, &m);
+}
+
 bool edge_mpi_takes(const struct edge *e)
 {
     if (!e->bytes || !e->where.device) return true;
@@ -192,7 +198,7 @@ void neighbor_exchange_pack(struct neighbor_exchange *x, bool each)
             continue;
         }
         neighbor_exchange_note(
-            x, placement_open(&e->tbuf, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+            x, edge_open_buffer(x, e, &e->tbuf));
         if (e->tbuf) batch_pack(&x->batch, e->tbuf);
         first = e->tbuf;
     }
@@ -238,7 +244,7 @@ static struct typed_buffer *target(struct neighbor_exchange *x, struct edge *e)
 {
     struct typed_buffer *p = NULL;
     if (e->where.device && (e->where.parts || !e->layout->tree)) {
-        neighbor_exchange_note(x, placement_open(&p, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+        neighbor_exchange_note(x, edge_open_buffer(x, e, &p));
         return p;
     }
     p = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);

@@ -47,6 +47,8 @@ void neighbor_exchange_rndv(struct neighbor_exchange *x, struct edge_bundle *r, 
 
 /* Returns true if the MPI takes the buffer as it is. */
 bool edge_mpi_takes(const struct edge *e);
+/* Opens a typed buffer for the edge's packed bytes. Returns MPI_SUCCESS, or an error raised on x's communicator. */
+int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p);
 /* Starts the send of an edge; an empty message if packing failed, since the peer waits for one. */
 int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);
 int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request);

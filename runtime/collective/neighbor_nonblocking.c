@@ -133,7 +133,7 @@ static int receive(struct neighbor_exchange *x, struct edge *e, int tag, MPI_Req
     if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
     if (!edge_mpi_takes(e)) {
         neighbor_exchange_note(
-            x, placement_open(&e->tbuf, e->layout, e->where, e->buf, e->count, e->type, e->rank, x->comm));
+            x, edge_open_buffer(x, e, &e->tbuf));
         if (e->tbuf) return edge_receive_bytes(e, e->tbuf->address, e->bytes, tag, comm, request);
         return edge_receive_discard(e, e->bytes, tag, comm, request);
     }

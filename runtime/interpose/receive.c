@@ -95,7 +95,8 @@ static int receive_typed(const struct call *c)
     struct wire w;
     int rc;
     MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
-    bool packed = p2p_awaited(&p, &w, c->buf, c->count, c->type, c->source, c->comm, &rc);
+    struct message m = {c->buf, c->count, c->type, c->source, c->comm, REUSE_LATER, NULL, {0}};
+    bool packed = p2p_awaited(&p, &w, &m, &rc);
     if (!packed && rc == MPI_SUCCESS) rc = watch(&p, c);
     if (rc != MPI_SUCCESS) return rc;
     struct probed_entry e = probed_entry_of(c);   /* last: errors leave the entry */

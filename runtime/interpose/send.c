@@ -19,13 +19,13 @@ struct call {
 static int send_short(const struct call *c, const struct layout *l, int64_t bytes)
 {
     _Alignas(64) char packed[HOST_BRIEF_MOST];
-    host_brief_leaves(l, c->m.buf, c->m.count, packed, bytes);
+    host_short_pack(l, c->m.buf, c->m.count, packed, bytes);
     return c->down(c, packed, bytes, MPI_BYTE);
 }
 
 static int isend_short(const struct call *c, struct layout *l, struct bounce *b, int64_t bytes)
 {
-    host_brief_leaves(l, c->m.buf, c->m.count, b->memory, bytes);
+    host_short_pack(l, c->m.buf, c->m.count, b->memory, bytes);
     int rc = c->down(c, b->memory, bytes, MPI_BYTE);
     if (rc == MPI_SUCCESS) light_request_leaves(*c->request, l, c->m.count, b);
     else bounce_put(b);
@@ -38,7 +38,7 @@ static int send(struct call *c)
     struct send_op op;
     int rc;
     int64_t bytes;
-    struct layout *l = m->reuse != REUSE_BUFFERED ? host_brief(m->buf, m->count, m->type, m->dest, &bytes) : NULL;
+    struct layout *l = m->reuse != REUSE_BUFFERED ? host_brief(m->buf, m->count, m->type, m->peer, &bytes) : NULL;
     if (l && !c->posts) return send_short(c, l, bytes);
     struct bounce *b = l && !reserve_low() ? bounce_get(bytes) : NULL;
     if (b) return isend_short(c, l, b, bytes);
@@ -52,7 +52,7 @@ static int send(struct call *c)
 #define SEND(name, number, when) \
     static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
     { \
-        return c->next->name(buf, (number)count, type, c->m.dest, c->tag, c->m.comm); \
+        return c->next->name(buf, (number)count, type, c->m.peer, c->tag, c->m.comm); \
     } \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
@@ -63,7 +63,7 @@ static int send(struct call *c)
 #define ISEND(name, number, when) \
     static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
     { \
-        return c->next->name(buf, (number)count, type, c->m.dest, c->tag, c->m.comm, c->request); \
+        return c->next->name(buf, (number)count, type, c->m.peer, c->tag, c->m.comm, c->request); \
     } \
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \

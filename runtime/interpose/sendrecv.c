@@ -102,7 +102,8 @@ static bool half_copy(struct half *h, MPI_Comm comm)
 static int half_receive(struct half *h, MPI_Comm comm)
 {
     int rc;
-    if (p2p_awaited(&h->packed, &h->wire, h->buf, h->count, h->type, h->peer, comm, &rc)) half_use_buffer(h);
+    struct message m = {h->buf, h->count, h->type, h->peer, comm, REUSE_LATER, NULL, {0}};
+    if (p2p_awaited(&h->packed, &h->wire, &m, &rc)) half_use_buffer(h);
     if (rc != MPI_SUCCESS || h->packed) return rc;
     rc = rndv_recv_watch(&h->recv, h->buf, h->count, h->type, h->peer, comm, false);
     h->type = type_to_receive(h->type, comm);
@@ -182,7 +183,7 @@ static int sendrecv_short(struct call *c, const struct layout *packs, int64_t ou
     const struct half *s = &c->send, *r = &c->recv;
     struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE, .peer = s->peer, .tag = s->tag},
                 from = {.buf = comes, .count = in, .type = MPI_BYTE, .peer = r->peer, .tag = r->tag};
-    host_brief_leaves(packs, s->buf, s->count, leaves, out);
+    host_short_pack(packs, s->buf, s->count, leaves, out);
     peer_access_poll();
     int rc = exchange_by_mpi(c, &to, &from);
     return poll_end(rc == MPI_SUCCESS ? p2p_brief(unpacks, r->buf, r->count, comes, c->status, c->comm) : rc);

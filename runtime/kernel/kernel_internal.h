@@ -140,9 +140,16 @@ int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int l
 /* Limits the number of blocks to the multiprocessors that kernels may use; each block then does more rounds. */
 int64_t launch_limit(int64_t blocks);
 int64_t launch_grid(const struct gen_way *way, int64_t words);
-/* Enqueues one kernel of m. `flagged`: the kernel signals the stream's end. Returns 0 or -1 (logged). */
-int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
-                   struct stream *s, bool flagged, int *launches);
+/* Enqueues one kernel of a module and counts it. `flagged`: it signals the stream's end. Returns 0 or -1 (logged). */
+struct launch {
+    struct module *module;
+    enum kernel_direction direction;
+    int entry;
+    int64_t blocks;
+    void *argument;
+    bool flagged;
+};
+int launch_enqueue(const struct launch *l, struct stream *s, int *launches);
 /* Return the device addresses of k's lists, and of its tree for the interpreter (0 also if the lists are long).
  * Upload them at the first call. Return 0 on failure. */
 uint64_t launch_lists(struct kernel *k, struct device *d);

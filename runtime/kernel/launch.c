@@ -93,26 +93,26 @@ int64_t launch_grid(const struct gen_way *way, int64_t words)
     return launch_limit((words + each - 1) / each);
 }
 
-int launch_enqueue(struct module *m, enum kernel_direction direction, int entry, int64_t blocks, void *argument,
-                   struct stream *s, bool flagged, int *launches)
+int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
 {
-    void *arguments[] = {argument};
+    struct module *m = l->module;
+    void *arguments[] = {l->argument};
     CUDA_KERNEL_NODE_PARAMS p = {
-        .func = m->entry[direction][entry],
-        .gridDimX = (unsigned)blocks,
+        .func = m->entry[l->direction][l->entry],
+        .gridDimX = (unsigned)l->blocks,
         .gridDimY = 1,
         .gridDimZ = 1,
-        .blockDimX = (unsigned)(entry == ENTRY_FLAGGED ? m->plan.marked.threads : m->plan.way[direction].threads),
+        .blockDimX = (unsigned)(l->entry == ENTRY_FLAGGED ? m->plan.marked.threads : m->plan.way[l->direction].threads),
         .blockDimY = 1,
         .blockDimZ = 1,
         .kernelParams = arguments,
     };
     CUresult r = CUDA_SUCCESS;
-    if (!launch_graph(m, direction, entry, &p, s))
+    if (!launch_graph(m, l->direction, l->entry, &p, s))
         r = driver_get()->cuLaunchKernel(p.func, p.gridDimX, 1, 1, p.blockDimX, 1, 1, 0, stream_use(s), arguments,
                                          NULL);
     ++*launches;
-    s->flagged = r == CUDA_SUCCESS && flagged;
+    s->flagged = r == CUDA_SUCCESS && l->flagged;
     if (r == CUDA_SUCCESS) return 0;
     if (!driver_lost(r))
         log_write(LOG_ERROR, "the kernel of %s was refused by device %d: %s", m->kernel->signature, m->device->ordinal,
@@ -126,7 +126,7 @@ static int launch(struct move *v, struct module *m, int entry, struct stridec_la
     enum kernel_direction direction = v->job.direction;
     int64_t blocks = launch_grid(&m->plan.way[direction], (a->end - a->begin) / m->plan.words[entry]);
     if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
-    return launch_enqueue(m, direction, entry, blocks, a, v->stream, a->done, &v->launches);
+    return launch_enqueue(&(struct launch){m, direction, entry, blocks, a, a->done}, v->stream, &v->launches);
 }
 
 /* Moves the whole range by module m: in one launch, and more for a narrow tail or a range past the module's limits. */

@@ -95,5 +95,6 @@ int kernel_move_flagged(struct kernel *k, struct device *d, struct stream *s, co
     a.ticket = ticket;
     if (late) *late = (uint32_t)ticket;
     form_numbers(k->form, m->plan.marked.word[job.direction], a.number);
-    return launch_enqueue(m, job.direction, ENTRY_FLAGGED, blocks_of(m, &job, marks->chunk), &a, s, false, launches);
+    const struct launch l = {m, job.direction, ENTRY_FLAGGED, blocks_of(m, &job, marks->chunk), &a, false};
+    return launch_enqueue(&l, s, launches);
 }

@@ -70,7 +70,7 @@ int copy_list_launch(struct typed_copy_list *l, struct typed_copy_batch *b, stru
         return -1;
     int64_t blocks = launch_limit(a.blocks);
     if (blocks == 1) a.done = stream_flag(d, s, &a.ticket);
-    int result = launch_enqueue(l->module, KERNEL_PACK, entry, blocks, &a, s, a.done, launches);
+    int result = launch_enqueue(&(struct launch){l->module, KERNEL_PACK, entry, blocks, &a, a.done}, s, launches);
     list_clear(l);
     return result;
 }

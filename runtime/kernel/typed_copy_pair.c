@@ -144,7 +144,8 @@ static int64_t launch(const struct move *v, struct device *d, struct stream *s, 
     a[0].packed = v->alike && a[0].begin == a[1].begin;
     if (blocks == 1 && at + bytes == end) a[1].done = stream_flag(d, s, &a[1].ticket);
     set_argument(v, word, a, argument);
-    return launch_enqueue(v->module, KERNEL_PACK, entry, blocks, argument, s, a[1].done, launches) ? -1 : bytes;
+    const struct launch l = {v->module, KERNEL_PACK, entry, blocks, argument, a[1].done};
+    return launch_enqueue(&l, s, launches) ? -1 : bytes;
 }
 
 /* Gets the device addresses of both sides' lists. Returns false on failure. */

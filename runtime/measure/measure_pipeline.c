@@ -31,7 +31,8 @@ static struct typed_buffer *open_buffer(struct rank_pair *l)
     struct typed_buffer *p = NULL;
     struct location w = {.device = l->device};
     void *user = (void *)(uintptr_t)l->user->address;
-    return placement_open(&p, l->layout, w, user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD) == MPI_SUCCESS ? p
+    const struct message m = {user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD, REUSE_LATER, l->layout, w};
+    return placement_open(&p, &m) == MPI_SUCCESS ? p
                                                                                                                  : NULL;
 }
 

@@ -72,7 +72,7 @@ static bool copy_long(const struct peer *p, const struct peer_access_side *from,
                       int64_t bytes)
 {
     struct runs theirs, own;
-    for (int64_t at = 0, n; at < bytes; at += n) {   /* after fewer bytes than listed, the next call returns the error */
+    for (int64_t at = 0, n; at < bytes; at += n) {   /* after too few bytes the next call returns the error */
         list_runs(&theirs, from, at, bytes);
         if ((n = copy_runs(p, &theirs, to, &own, at)) <= 0) return false;
     }

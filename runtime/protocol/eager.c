@@ -35,7 +35,7 @@ void send_op_abort_packed(struct send_op *op)
 static bool start(struct send_op *op, const struct message *m, int *rc)
 {
     struct typed_buffer *p = NULL;
-    *rc = placement_open_send(&p, m->layout, m->where, m->buf, m->count, m->type, m->dest, m->comm);
+    *rc = placement_open_send(&p, m);
     if (*rc == MPI_SUCCESS) *rc = typed_buffer_pack(p, m->comm);
     return send_op_packed(op, p, rc);
 }
@@ -44,7 +44,7 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
     int64_t bytes = layout_bytes(m->layout, m->count);
     struct location w = m->where;
-    w.on_host = placement_sends_on_host(bytes, m->dest, m->comm);
+    w.on_host = placement_sends_on_host(bytes, m->peer, m->comm);
     const struct transport *t = typed_buffer_transport(m->layout, w, m->count);
     if (t == &transport_parts) snprintf(why, TUNE_WHY_MAX, "the buffer lies in several memories");
     else if (t == &transport_by_mpi) snprintf(why, TUNE_WHY_MAX, "stridec can't read the type");

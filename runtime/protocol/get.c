@@ -1,4 +1,4 @@
-/* get.c: the protocol `get`: the receiver reads the sender's device memory, layout to layout (rndv_send.h). */
+/* get.c: the protocol `get`: the receiver reads the sender's device memory by a typed copy (rndv_send.h). */
 #include "base/error.h"
 #include "device/device_internal.h"
 #include "pack/select.h"
@@ -6,15 +6,15 @@
 #include "rndv_internal.h"
 #include "rts_short.h"
 
-/* The first message of an allocation up to this size is copied within the GPU: to ask for a handle and to open it in the
- * receiver takes 100 us and more on two H200s, a copy of 1 MiB 9. Codes that allocate for each step profit. */
+/* The first message of an allocation up to this size is copied within the GPU, for codes that allocate at each step.
+ * On two H200s: to get an IPC handle and open it in the receiver 100 us and more, a copy of 1 MiB 9. */
 #define FIRST_MOST ((int64_t)8 << 20)
 
 struct peer *get_peer(const struct message *m)
 {
     struct layout *l = m->layout;
     int64_t bytes = l->tree && !m->where.parts ? layout_bytes(l, m->count) : 0;
-    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(m->comm, m->dest) : NULL;
+    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(m->comm, m->peer) : NULL;
     if (!peer || (bytes < RNDV_MIN && !atomic_load_explicit(&peer->file->takes_short, memory_order_relaxed)))
         return NULL;
     if (!transport_zerocopy(l, m->count, bytes)) return NULL;

@@ -11,24 +11,23 @@
 #include "protocol.h"
 #include "shm_send.h"
 
-/* Nanoseconds of packing that a short message must save, which taking it up costs; SAVES_DRIVER: with a driver. */
+/* Nanoseconds that packing a short message must save, to pay for its other costs; SAVES_DRIVER: with a driver. */
 #define SAVES_LEAST 100
 #define SAVES_DRIVER 250
 /* Short messages are packed if their runs are shorter than this. */
 #define PACK_SHORT_RUN (IS_OPEN_MPI ? SHORT : INT64_MAX)
-/* Nanoseconds that a typed message costs beside packing: MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed 0.24. */
+/* Extra nanoseconds of a typed message in the MPI: MPICH 4.0 (UCX), 1.5 KiB in two runs 0.69 us, packed 0.24. */
 #define TYPED_NS (IS_OPEN_MPI ? 0 : 100)
-#define SHORT 64   /* runs of fewer bytes arrive packed: what stridec's own code is quicker at than any MPI's engine */
+#define SHORT 64   /* shorter runs arrive packed: stridec's code unpacks them quicker than any MPI's engine */
 
-/* Collectives are packed of runs shorter than this, of counts and of operands from so many bytes on, and of operands
- * up to so many: measured with two ranks on Open MPI 4.1, which sends plain bytes by a system call, and MPICH 4.0
- * (UCX), whose engine is the slower one. */
+/* Collectives pack shorter runs than COLLECTED_RUN: of one count from COLLECTED_COUNT bytes on, else arguments from
+ * COLLECTED_LEAST to _MOST. Two ranks, Open MPI 4.1 (plain bytes by a system call), MPICH 4.0 (UCX; slower engine). */
 #define COLLECTED_COUNT ((int64_t)8 << 10)
 #define COLLECTED_RUN (IS_OPEN_MPI ? 16 : 128)
 #define COLLECTED_LEAST ((int64_t)(IS_OPEN_MPI ? 16 : 8) << 10)
 #define COLLECTED_MOST ((int64_t)(IS_OPEN_MPI ? 8 : 32) << 20)
 
-/* False, too, where there is no buffer: the MPI says so. */
+/* Returns false also without a buffer: the MPI reports that error. */
 static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     if (!l || (!buf && !l->low) || layout_committed(l, datatype, comm) != MPI_SUCCESS) return false;
@@ -39,7 +38,7 @@ static bool usable(struct layout *l, const void *buf, int64_t count, MPI_Datatyp
 
 static atomic_long noted;
 
-/* May miss one. */
+/* Counts a message; may miss one if threads count at the same time. */
 void host_note_packed(void)
 {
     atomic_store_explicit(&noted, atomic_load_explicit(&noted, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -53,7 +52,6 @@ static void count_moved(struct layout *l, int64_t bytes, int64_t begun)
     host_note_packed();
 }
 
-/* Packs or unpacks a message, and counts it for the statistics. */
 static void pack(const struct typed_buffer *p)
 {
     int64_t begun = env_get()->stats ? stats_now() : 0;
@@ -73,21 +71,21 @@ EXPORT long stridec_host_packed(void)
     return atomic_load(&noted);
 }
 
-/* Packed bytes are not cut within an element by the MPI of a receiver that stridec leaves alone. */
-bool host_meets(const struct layout *l)
+/* With ELEMENTS_ARE_WHOLE, an MPI that receives into a typed buffer never cuts packed bytes within an element. */
+bool host_matches_types(const struct layout *l)
 {
     return !ELEMENTS_ARE_WHOLE || type_parts_whole(l);
 }
 
 bool host_packs_short(const struct layout *l)
 {
-    return l->run < SHORT && host_meets(l);
+    return l->run < SHORT && host_matches_types(l);
 }
 
 bool host_collects(const struct layout *l)
 {
     bool all = env_get()->host == ENV_HOST_ON;
-    return l->kernel && !layout_contiguous(l, 2) && host_meets(l) && (all || l->run < COLLECTED_RUN);
+    return l->kernel && !layout_contiguous(l, 2) && host_matches_types(l) && (all || l->run < COLLECTED_RUN);
 }
 
 bool host_collects_bytes(int64_t bytes)
@@ -105,7 +103,7 @@ struct filter_rules host_rules(const struct layout *l)
 {
     return (struct filter_rules){
         .sends = host_packs_short(l) ? SHM_SEND_LEAST : shm_send_least_of(l),
-        .short_msgs = l->run < PACK_SHORT_RUN && host_meets(l),
+        .short_msgs = l->run < PACK_SHORT_RUN && host_matches_types(l),
         .collects = host_collects(l),
         .packed = l->kernel && (l->run < SHORT || (ELEMENTS_ARE_WHOLE && !type_parts_whole(l))),
     };
@@ -124,12 +122,12 @@ static const char *left_reason(const struct message *m)
     if (!node_own()) return "no memory in common with other ranks of the node";
     if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
     if (!shm_send_wants(m->layout, m->count)) return "too short to gain by memory of the node";
-    if (!node_peer(m->comm, m->dest)) return "to ranks of other nodes, or without stridec";
+    if (!node_peer(m->comm, m->peer)) return "to ranks of other nodes, or without stridec";
     if (!shared_peer(m)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";
 }
 
-void host_left(const struct message *m)
+void host_count_passed(const struct message *m)
 {
     if (env_get()->stats) stats_add_passed(m->layout->stats, left_reason(m), layout_bytes(m->layout, m->count));
 }
@@ -153,7 +151,7 @@ struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count
     return p;
 }
 
-/* Where turns with the MPI's engine show that it pays (host_pack_saved_ns); what they have settled is not asked again. */
+/* Returns a typed buffer if trials against the MPI's engine show that packing pays; NULL else. Keeps the result. */
 static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_packs_short(datatype, count);
@@ -177,13 +175,13 @@ struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Dataty
     return p;
 }
 
-void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes)
+void host_short_pack(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes)
 {
     host_pack_run(l, KERNEL_PACK, buf, count, packed, bytes);
     host_note_packed();
 }
 
-void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
+void host_short_unpack(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes)
 {
     if (bytes <= 0 || !host_pack_fast_bytes(l, count)) {
         unpack(l, count, buf, packed, bytes > 0 ? bytes : 0);

@@ -1,37 +1,35 @@
-/* host_select.h: messages between buffers in host memory, of derived types: offered (shm_send.h), or packed by
- * stridec's own code where that beats the MPI's engine. */
-#ifndef STRIDEC_HOST_MESSAGE_H
-#define STRIDEC_HOST_MESSAGE_H
+/* host_select.h: derived types in host memory: sent by rendezvous (shm_send.h), or packed if the MPI is slower. */
+#ifndef STRIDEC_HOST_SELECT_H
+#define STRIDEC_HOST_SELECT_H
 #include "datatype/type_filter.h"
 #include "hostpack/host_pack.h"
 #include "pack/typed_buffer.h"
 #include "rndv_send.h"
 
-/* Of a buffer that typed_buffer_claim has left: its layout where stridec may send it; else NULL. */
+/* Returns the layout of a buffer that typed_buffer_claim did not claim; NULL if stridec may not send it. */
 struct layout *host_sends(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* Counts, for the statistics, a message with a layout that the MPI sends all the same. */
+/* Counts, for the statistics, a message with a layout that passes to the MPI. */
 struct message;
-void host_left(const struct message *m);
-/* Returns what stridec does with data of l in host memory, for filter_start. */
+void host_count_passed(const struct message *m);
+/* Returns the rules of l in host memory, for filter_start. */
 struct filter_rules host_rules(const struct layout *l);
-/* True of layouts whose packed bytes may meet any other rank's typed ones, and of those that collectives pack. */
-bool host_meets(const struct layout *l);
+/* Return true if packed bytes of l may match any type of another rank; and if collectives pack l. */
+bool host_matches_types(const struct layout *l);
 bool host_collects(const struct layout *l);
-/* The packed bytes from which on collectives pack them, of one count; INT64_MAX: never. */
+/* Returns the least packed size, in bytes, at which collectives with one count pack host memory; INT64_MAX if never. */
 int64_t host_collects_least(void);
-/* True of operands of so many. */
+/* Returns true if collectives pack an argument of so many bytes. */
 bool host_collects_bytes(int64_t bytes);
-/* True of layouts that are sent packed where they are not offered. */
+/* Returns true if l is sent packed where it does not go by rendezvous. */
 bool host_packs_short(const struct layout *l);
-/* A parcel with memory for its packed bytes, not filled; NULL without. */
+/* Returns a typed buffer with a bounce buffer, not packed yet; NULL without memory. */
 struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count);
-/* Packed, to be sent as plain bytes, or NULL. */
+/* Packs the buffer, to be sent as plain bytes. Returns NULL if the message goes another way. */
 struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count);
-/* The same of what host_sends has left, of fewer bytes. */
+/* Packs a short buffer for which host_sends returned NULL. Returns NULL if that does not pay. */
 struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* The same where all is known: the layout of a message that host_pack_run may pack into so many *bytes, HOST_BRIEF_MOST
- * at most; NULL where more questions are to be asked. Where nobody is at the other end the buffer may be no memory
- * at all; where there is none, the MPI says so. */
+/* Returns the layout of a short message that host_pack_run may pack at once, into *bytes (at most HOST_BRIEF_MOST);
+ * NULL if host_packs_brief must decide. With MPI_PROC_NULL buf may be invalid; the MPI reports a NULL buf. */
 #define HOST_BRIEF_MOST (SHM_SEND_LEAST - 1)
 static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
 {
@@ -40,19 +38,18 @@ static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Data
     *bytes = l ? host_pack_fast_bytes(l, count) : 0;
     return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
 }
-/* The same of one that is to be received packed though none is sent so: it is too short for a payload that is
- * offered, and long enough for a descriptor, which brings an error then. */
+/* Returns the layout, and *bytes, of a short message that is received packed; else NULL. Such a message is too short
+ * for a rendezvous payload, but long enough for an RTS header, which then causes an error. */
 struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes);
-/* What it has brought, or taken away. */
-void host_brief_leaves(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
-void host_brief_arrived(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
-/* For what is to be received: a parcel whose bytes arrive packed and are unpacked by host_arrived, or NULL. */
+/* Pack, or unpack, a message for which host_brief or host_awaits_short returned l. */
+void host_short_pack(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
+void host_short_unpack(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
+/* Returns a typed buffer whose bytes arrive packed and are unpacked by host_arrived; NULL if the MPI receives it. */
 struct typed_buffer *host_awaits(const void *buf, int64_t count, MPI_Datatype datatype, int source, MPI_Comm comm);
-/* After such a receive of so many bytes. */
+/* Unpacks `bytes` received bytes. */
 void host_arrived(struct typed_buffer *p, int64_t bytes);
 
-/* Data in host memory was packed for the MPI to send, or unpacked that it had received; how often so far (for
- * tests). */
+/* Count, and return the number of, messages of host memory that stridec packed or unpacked (for tests). */
 void host_note_packed(void);
 long stridec_host_packed(void);
 

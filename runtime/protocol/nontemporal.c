@@ -9,7 +9,7 @@
 
 #define ROW_BITS 8
 #define FIRST 4             /* messages before the first trial */
-#define TRIAL 3             /* messages of one: the first ones meet lines where the other way left them, the last is timed */
+#define TRIAL 3             /* messages of one; the last is timed, as the first meet lines of the other way */
 #define PAUSE 8             /* messages between trials at first; twice as many each time, */
 #define PAUSE_MOST 256      /* up to so many; from the beginning where costs change */
 #define TIMED 8             /* one in so many of the way that stays */

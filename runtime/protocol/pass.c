@@ -11,14 +11,14 @@ static bool probe_device(const struct message *m)
     return typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where);
 }
 
-/* Messages that tell a late receiver that stridec's headers come are packed instead (placement_packs). */
+/* Leaves the first messages to a peer to `eager`, which packs them (placement_packs). */
 static bool start_device(struct send_op *op, const struct message *m, int *rc)
 {
     (void)op, (void)rc;
     if (!probe_device(m)) return false;
-    if (m->reuse != REUSE_BUFFERED && placement_packs(m->layout, m->count, m->where.device, m->dest, m->comm))
+    if (m->reuse != REUSE_BUFFERED && placement_packs(m->layout, m->count, m->where.device, m->peer, m->comm))
         return false;
-    if (node_zerocopy() && node_peer(m->comm, m->dest))
+    if (node_zerocopy() && node_peer(m->comm, m->peer))
         ipc_export_to_mpi((const char *)m->buf + m->layout->low, &m->where.around);
     return true;
 }
@@ -39,7 +39,7 @@ static bool probe_host(const struct message *m)
 static bool start_host(struct send_op *op, const struct message *m, int *rc)
 {
     (void)op, (void)rc;
-    if (m->layout) host_left(m);
+    if (m->layout) host_count_passed(m);
     return true;
 }
 

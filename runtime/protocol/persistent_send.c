@@ -1,4 +1,4 @@
-/* persistent_send.c: what a persistent send offers. */
+/* persistent_send.c: persistent sends. */
 #include "persistent_send.h"
 #include "host_select.h"
 #include "node/ipc_cache.h"
@@ -13,11 +13,11 @@
 #define PATIENCE_NS 2000000
 
 struct persistent_send {
-    struct peer *peer;              /* NULL: the message goes in chunks ... */
-    int way;                        /* ... this way */
+    struct peer *peer;   /* NULL: the message goes in chunks */
+    int way;   /* of the chunks (pipeline_send_way) */
     struct typed_buffer *parcel;   /* the buffer, without a transport */
-    struct ipc_export allocation;   /* that it was in at the last start */
-    bool promise;   /* a slot is kept for the next start (rndv_send_promise) */
+    struct ipc_export allocation;   /* of the buffer, at the last start */
+    bool promise;   /* a slot is reserved for the next start (rndv_send_promise) */
     union {
         struct rts descriptor;
         union shm_rts sent;
@@ -33,8 +33,8 @@ static struct rndv_send *offer(struct persistent_send *s, struct rndv_send_site 
     return o;
 }
 
-/* Both ends of a pair may be waiting here: each tries what the other has put out. Once a peer, for one that refuses is
- * not told from one that is late. */
+/* Returns true if the peer can read the memory. Two ranks may wait here for each other, so each also probes the other's
+ * memory. Waits only once for a peer: one that can't read looks the same as one that is late. */
 static bool accepted(struct persistent_send *s)
 {
     bool waits = !atomic_exchange(&s->peer->waited, true);
@@ -47,7 +47,7 @@ static bool accepted(struct persistent_send *s)
     return false;
 }
 
-/* Finds the peer of a message of device memory, and reserves a slot. */
+/* Sets the peer of a message of device memory, and reserves a slot. */
 static bool open_get(struct persistent_send *s, const struct message *m)
 {
     s->peer = s->parcel->bytes >= RNDV_MIN ? get_peer(m) : NULL;
@@ -56,19 +56,19 @@ static bool open_get(struct persistent_send *s, const struct message *m)
     return false;
 }
 
-/* Finds the peer of a message of host memory, if it has tried that memory, and reserves a slot. */
+/* Sets the peer of a message of host memory, if the peer can read that memory, and reserves a slot. */
 static bool open_shared(struct persistent_send *s, const struct message *m)
 {
     struct peer *peer = shared_peer(m);
     if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_promise(&s->promise);
-    if (!host_packs_short(m->layout)) host_left(m);
+    if (!host_packs_short(m->layout)) host_count_passed(m);
     return false;
 }
 
 static bool open_pipelined(struct persistent_send *s, const struct message *m)
 {
     if (typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where)) return false;
-    s->way = pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm);
+    s->way = pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm);
     return s->way >= 0;
 }
 
@@ -117,7 +117,7 @@ const struct rts *persistent_send_descriptor(const struct persistent_send *s)
     return &s->descriptor;
 }
 
-/* Without a slot, which all others have taken that stay behind their sends: no receiver may be waited for here. */
+/* Writes the payload to a file. Earlier sends hold all slots, and no start may wait for a receiver. */
 static bool spilled(struct persistent_send *s)
 {
     uint32_t number = rndv_file_apart(s->parcel, s->peer);
@@ -132,7 +132,7 @@ void persistent_send_recall(struct persistent_send *s)
     if (s->peer && s->descriptor.slot >= SLOTS) rndv_file_recall(node_own()->rank, s->descriptor.slot);
 }
 
-/* Memory that was freed since the last start, and had anew at the same address, is another allocation. */
+/* Memory that was freed and allocated again at the same address is another allocation: hence the check. */
 bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;

@@ -1,4 +1,4 @@
-/* pipeline.c: which ranks send in chunks: the agreement, and its end. */
+/* pipeline.c: the ranks' agreement to send in chunks, and its end. */
 #include "pipeline.h"
 #include "base/env.h"
 #include "base/log.h"
@@ -60,11 +60,9 @@ int64_t pipeline_end(const struct rts *d, int i)
     return i + 1 == pipeline_chunks(d) ? d->bytes : (i + 1) * d->chunk;
 }
 
-/*
- * The agreement.
- */
+/* ---- the agreement ---- */
 
-/* True if all ranks can; where some can, rank 0 says so. */
+/* Collective: returns true if all ranks vote yes; rank 0 warns if only some do. */
 static bool vote(bool yes)
 {
     int mine[2] = {yes, !yes}, all[2] = {0, 0};
@@ -84,7 +82,7 @@ static int tag_count(void)
 static bool settle(void)
 {
     own.settings = table_active(NULL)->pipeline;
-    if (env_get()->chunks) chunk_settings_read(&own.settings, env_get()->chunks);   /* env_check says what is wrong */
+    if (env_get()->chunks) chunk_settings_read(&own.settings, env_get()->chunks);   /* env_check reports errors */
     if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
     own.tags = tag_count();
     return !world_rank_start();
@@ -119,11 +117,11 @@ bool pipeline_start(bool able)
     return false;
 }
 
-/*
- * The end. Once all ranks are here nobody receives any more: each takes what was sent to it off the senders' hands,
- * until all are rid of theirs (the two barriers are those of Hoefler et al. 2010, "Scalable communication protocols
- * for dynamic sparse data exchange"). */
+/* ---- the end ----
+ * After the first barrier no rank receives any more. Each rank then drops the chunks sent to it, until all sends are
+ * complete (Hoefler et al. 2010, "Scalable communication protocols for dynamic sparse data exchange"). */
 
+/* Receives one pending chunk and drops it. Returns false if none is pending. */
 static bool take_one(void)
 {
     int there = 0, bytes = 0;
@@ -133,12 +131,12 @@ static bool take_one(void)
         return false;
     PMPI_Get_count(&status, MPI_BYTE, &bytes);
     void *nowhere = malloc((size_t)bytes + 1);
-    PMPI_Mrecv(nowhere, nowhere ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);   /* truncated, it is gone too */
+    PMPI_Mrecv(nowhere, nowhere ? bytes : 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);   /* without memory: truncated */
     free(nowhere);
     return true;
 }
 
-/* Until all are in the barrier, which this rank enters when it has nothing to wait for. */
+/* Waits until all ranks are in the barrier. With `draining` this rank enters after its own sends are complete. */
 static void barrier(bool draining)
 {
     MPI_Request all = MPI_REQUEST_NULL;

@@ -1,42 +1,41 @@
-/* pipeline.h: long messages in chunks (Wu et al. 2016, section 4; Wang et al. 2014), between ranks that don't read
- * each other's memory: while one chunk is packed, those before are copied, sent, received and unpacked.
+/* pipeline.h: long messages in chunks (Wu et al. 2016, section 4; Wang et al. 2014), between ranks that can't read each
+ * other's memory. While one chunk is packed, earlier chunks are copied, sent, received and unpacked.
  *
- * On the user's communicator and tag goes a descriptor; the chunks follow as plain bytes on a communicator of
- * stridec's own, with a tag that the descriptor names. The sender (pipeline_send.h) hands all chunks to the MPI
- * before its call returns, so that no receiver ever waits for a call that the sender has yet to make; the receiver
- * (pipeline_recv.h) takes them when the descriptor has arrived in its receive.
+ * An RTS goes on the user's communicator and tag. The chunks follow on stridec's own communicator, with the tag named
+ * in the RTS. The sender (pipeline_send.h) starts all chunk sends before its call returns: a receiver never waits for a
+ * later call of the sender. The receiver (pipeline_recv.h) receives chunks once its receive has brought the RTS.
  *
- * STRIDEC_PIPELINE is the user's promise that every rank of the job runs stridec and has that variable: then, and
- * only then, MPI_Init and MPI_Finalize agree by calls that are collective. */
+ * By setting STRIDEC_PIPELINE the user guarantees that all ranks of the job run stridec and set it. Only then do
+ * MPI_Init and MPI_Finalize make collective calls to agree. */
 #ifndef STRIDEC_PIPELINE_H
 #define STRIDEC_PIPELINE_H
 #include "base/chunk_settings.h"
 #include "rts.h"
 
 struct pipeline {
-    MPI_Comm comm;                  /* of the chunks: MPI_COMM_WORLD's ranks */
+    MPI_Comm comm;                  /* carries the chunks; ranks as in MPI_COMM_WORLD */
     int rank, size;
-    int tags;                       /* tags go from 0 to one less */
+    int tags;                       /* tags are 0 .. tags - 1 */
     struct chunk_params settings;
 };
-/* NULL where the ranks have not agreed. */
+/* Returns the pipeline, or NULL if the ranks have not agreed. */
 const struct pipeline *pipeline_get(void);
-/* From now on by these settings (`stridec tune`); not while messages are under way. */
+/* Sets the settings (`stridec tune`); not allowed while messages are on their way. */
 void pipeline_try(const struct chunk_params *p);
-/* The rank of comm in the pipeline; -1 where none, or none such. */
+/* Returns the pipeline's rank of `rank` in comm, or -1 if there is none. */
 int pipeline_peer(MPI_Comm comm, int rank);
-/* Makes d, and tells such from other messages. */
+/* Fills d as the RTS of a message in chunks. */
 void pipeline_name(struct rts *d, uint32_t tag, int64_t bytes, int64_t chunk);
+/* Returns true if d is such an RTS. */
 bool pipeline_named(const struct rts *d);
-/* Number of chunks of a message, and where the i-th ends. */
+/* Returns the number of chunks; pipeline_end returns the byte where chunk i ends. */
 int pipeline_chunks(const struct rts *d);
 int64_t pipeline_end(const struct rts *d, int i);
 
-/* After MPI_Init, collective where STRIDEC_PIPELINE is set: true if messages may now come in chunks. able: this rank
- * can. */
+/* Called after MPI_Init; collective if STRIDEC_PIPELINE is set. `able`: this rank can use chunks. Returns true if all
+ * ranks can. */
 bool pipeline_start(bool able);
-/* Before MPI_Finalize, collective after such a start: what was sent in chunks and will not be received is done away
- * with. */
+/* Called before MPI_Finalize; collective if the ranks have agreed. Drops chunks that nobody will receive. */
 void pipeline_finish(void);
 
 #endif

@@ -1,44 +1,43 @@
-/* pipeline_recv.c: the receiver's side of messages that come in chunks. */
+/* pipeline_recv.c: the receiver's side of messages in chunks. */
 #include "pipeline_recv.h"
 #include "base/log.h"
 #include "pack/host_scatter.h"
 #include "pipeline.h"
 #include <stdlib.h>
 
-#define LANES 2      /* batches: a chunk is copied while the one before is unpacked */
-#define AWAITED 64   /* chunks: one that the MPI meets unawaited is copied once more */
+#define LANES 2      /* batches: a chunk is copied while the previous one is unpacked */
+#define AWAITED 64   /* posted receives: an unexpected chunk costs the MPI one more copy */
 
 struct pipeline_recv {
     struct rts descriptor;
     struct typed_buffer *parcel;   /* the caller's */
-    struct typed_buffer *carrier;   /* what has the buffers for the chunks: that one, or own */
+    struct typed_buffer *carrier;   /* has the buffers for the chunks: `parcel`, or our own */
     bool own;
-    char *land;                /* where packed byte 0 arrives */
-    char *host;                /* that, where the host unpacks; else NULL */
-    void *block;               /* that, where it is to be freed */
+    char *land;                /* address of packed byte 0 */
+    char *host;                /* equals land if the host unpacks; else NULL */
+    void *block;               /* equals land if to be freed; else NULL */
     int chunks, posted, arrived;
     bool failed;
-    bool dropped;              /* too long: each chunk lands on the one before */
+    bool dropped;              /* too long: each chunk overwrites the previous one */
     int64_t begun;
     struct batch lane[LANES];
     struct pipeline_recv *next;
     MPI_Request request[];     /* of each chunk */
 };
 
-/*
- * Where the chunks arrive.
- */
+/* ---- memory for the chunks ---- */
 
-/* Memory that neither the MPI nor the host can fill. */
+/* Opens an own typed buffer, for memory that neither the MPI nor the host can fill. Returns false on failure. */
 static bool carry(struct pipeline_recv *f, struct location w)
 {
     struct typed_buffer *p = f->parcel;
-    atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* a receive of it has been made */
+    atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* it was used in a receive */
     f->own = !typed_buffer_open(&f->carrier, p->layout, w, p->user, p->count, p->datatype, MPI_COMM_SELF);
     if (f->own) f->land = f->carrier->address;
     return f->own;
 }
 
+/* Chooses where the chunks arrive. Returns false without memory. */
 static bool find_land(struct pipeline_recv *f)
 {
     struct typed_buffer *p = f->parcel;
@@ -57,9 +56,7 @@ static bool find_land(struct pipeline_recv *f)
     return f->land != NULL;
 }
 
-/*
- * Receiving.
- */
+/* ---- receiving ---- */
 
 static void post(struct pipeline_recv *f)
 {
@@ -73,13 +70,13 @@ static void post(struct pipeline_recv *f)
     }
 }
 
-/* What a message that moves as a whole only brings is moved at the end. */
+/* Returns true if chunks are unpacked one by one; else all is unpacked at the end. */
 static bool in_parts(const struct pipeline_recv *f)
 {
     return f->host ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->joins;
 }
 
-/* False where the work can't be enqueued. */
+/* Starts to unpack a chunk. Returns false on failure. */
 static bool unpack(struct pipeline_recv *f, int chunk)
 {
     int64_t begin = chunk * f->descriptor.chunk, end = pipeline_end(&f->descriptor, chunk);
@@ -93,7 +90,7 @@ static bool unpack(struct pipeline_recv *f, int chunk)
     return ok;
 }
 
-/* The next chunk is here: -1 where it is none, since the sender can't go on. */
+/* Returns 1 if the next chunk has arrived, 0 if not, -1 on error or if the sender failed. */
 static int arrived(struct pipeline_recv *f)
 {
     const struct rts *d = &f->descriptor;
@@ -103,6 +100,7 @@ static int arrived(struct pipeline_recv *f)
     return here && mpi_bytes_received(&status) != pipeline_end(d, i) - i * d->chunk ? -1 : here;
 }
 
+/* Cancels all posted receives. */
 static void give_up(struct pipeline_recv *f)
 {
     for (int i = f->arrived; i < f->posted; i++) {
@@ -113,7 +111,7 @@ static void give_up(struct pipeline_recv *f)
     f->arrived = f->posted = f->chunks;
 }
 
-/* All chunks that are here. True when there is nothing more to come. */
+/* Unpacks all chunks that have arrived. Returns true when no more will come. */
 static bool advance(struct pipeline_recv *f)
 {
     int here = 1;
@@ -126,9 +124,7 @@ static bool advance(struct pipeline_recv *f)
     return f->arrived == f->chunks;
 }
 
-/*
- * One message.
- */
+/* ---- one message ---- */
 
 int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct typed_buffer *p, MPI_Status *status)
 {
@@ -153,7 +149,7 @@ void pipeline_recvs_start(struct pipeline_recv *all)
     for (struct pipeline_recv *f = all; f; f = f->next) post(f);
 }
 
-/* All of it is here, and where the application wants it when the streams are through. */
+/* Waits for the streams, unpacks the rest, and logs errors. Returns false on failure. */
 static bool finished(struct pipeline_recv *f)
 {
     struct typed_buffer *p = f->carrier;
@@ -164,7 +160,7 @@ static bool finished(struct pipeline_recv *f)
     if (ok && !in_parts(f) && f->host) ok = host_scatter_move(p, f->host, 0, bytes, false);
     if (ok && !in_parts(f) && !f->host && p->transport) {
         ok = typed_buffer_unpack(p, bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-        bytes = 0;   /* which has counted them */
+        bytes = 0;   /* counted by typed_buffer_unpack */
     }
     if (bytes) typed_buffer_stats(p, "pipelined", bytes, f->begun);
     if (!ok) log_write(LOG_ERROR, "a message from rank %u can't be received", f->descriptor.rank);
@@ -180,7 +176,7 @@ static bool end(struct pipeline_recv *f)
     return ok;
 }
 
-/* Each step of the loop looks at all of them, and by that lets the MPI go on. */
+/* Tests all messages in turn, which lets the MPI progress. */
 int pipeline_recvs_end(struct pipeline_recv *all)
 {
     int rc = 0;

@@ -1,18 +1,18 @@
-/* pipeline_recv.h: the receiver's side of messages that come in chunks (pipeline.h). All that were told of together
- * are received together: each chunk arrives where packed bytes may lie, and is unpacked while the next ones come. */
-#ifndef STRIDEC_INFLOW_H
-#define STRIDEC_INFLOW_H
+/* pipeline_recv.h: the receiver's side of messages in chunks (pipeline.h). All messages of one call are received
+ * together; a chunk is unpacked while the next ones arrive. */
+#ifndef STRIDEC_PIPELINE_RECV_H
+#define STRIDEC_PIPELINE_RECV_H
 #include "pack/typed_buffer.h"
 #include "rts.h"
 
 struct pipeline_recv;
 
-/* What d tells of is to go to p, which stays the caller's until pipeline_recvs_end. Returns and sets the status as
- * rndv_recv_add; what p is too small for is received too, and dropped. */
+/* Adds the message of the RTS d, to be received into p; the caller owns p and keeps it until pipeline_recvs_end. Sets
+ * the status and returns like rndv_recv_add. A message too long for p is received and dropped. */
 int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct typed_buffer *p, MPI_Status *status);
-/* Begins to receive. */
+/* Starts to receive; does not block. */
 void pipeline_recvs_start(struct pipeline_recv *all);
-/* Until all is in place; gives them back. 0 or -1 (logged). */
+/* Waits until all messages are in place and frees the list. Returns 0 or -1 (logged). */
 int pipeline_recvs_end(struct pipeline_recv *all);
 
 #endif

@@ -13,22 +13,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How long a blocking send waits while no chunk is taken. */
-#define PATIENCE_NS 1000000
-#define UNDER_WAY_MOST ((int64_t)1 << 30)   /* bytes, over all messages but the last */
+#define PATIENCE_NS 1000000   /* longest wait of a blocking send for the next chunk to be sent */
+#define UNDER_WAY_MOST ((int64_t)1 << 30)   /* most bytes of all unfinished messages */
 
 struct pipeline_send {
     struct rts descriptor;
-    struct typed_buffer *parcel;   /* its wire holds the chunks */
+    struct typed_buffer *parcel;   /* its bounce buffer holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
-    struct stream *ahead;    /* the first one is being packed there; the feeding's from then on */
-    MPI_Request *request;    /* of each */
+    struct stream *ahead;    /* packs the first chunk; then used by pipeline_send_feed */
+    MPI_Request *request;    /* of each chunk */
     atomic_int holders;
     struct pipeline_send *next;
 };
 
-static struct pipeline_send *left;   /* whose sends have ended before the MPI was through with the chunks */
+static struct pipeline_send *left;   /* sends that ended before the MPI had sent their chunks */
 static _Atomic int64_t under_way;
 static atomic_int left_count;
 static atomic_uint tags;
@@ -40,6 +39,7 @@ static bool allowed(void)
     return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
 }
 
+/* Frees the buffer and sets *p to NULL. */
 static void let_go(struct typed_buffer **p)
 {
     if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);
@@ -47,7 +47,7 @@ static void let_go(struct typed_buffer **p)
     *p = NULL;
 }
 
-/* With the device entered. */
+/* Waits for the first chunk's kernel; the caller has entered the device. */
 static void catch_up(struct pipeline_send *o)
 {
     stream_wait(o->parcel->device, o->ahead);
@@ -55,7 +55,7 @@ static void catch_up(struct pipeline_send *o)
     o->ahead = NULL;
 }
 
-/* The first chunk is packed while the descriptor is sent. What can't begin now begins when the others do. */
+/* Starts to pack the first chunk while the RTS is sent. If that fails, pipeline_send_feed packs it. */
 static void go_ahead(struct pipeline_send *o)
 {
     struct typed_buffer *p = o->parcel;
@@ -70,7 +70,7 @@ void pipeline_send_put(struct pipeline_send *o)
     if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
     if (o->ahead) {
         struct device *d = o->parcel->device;
-        if (device_enter(d)) return;   /* the kernel may still write: its memory is nobody's from now on */
+        if (device_enter(d)) return;   /* leaks the memory: the kernel may still write it */
         catch_up(o);
         device_leave(d);
     }
@@ -95,7 +95,7 @@ const struct rts *pipeline_send_descriptor(const struct pipeline_send *o)
     return &o->descriptor;
 }
 
-/* Takes the parcel. */
+/* Returns a new send that owns p, or NULL without memory: then the caller still owns p. */
 static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct typed_buffer *p, int dest)
 {
     struct pipeline_send *o = calloc(1, sizeof *o);
@@ -126,7 +126,7 @@ int pipeline_send_way(const struct layout *y, struct location w, int64_t count, 
     return to >= 0 && to != l->rank && fits(l, y, w, count) ? to : -1;
 }
 
-/* So much is under way that the receivers must be waited for. */
+/* Returns true if `bytes` more would exceed UNDER_WAY_MOST. */
 static bool too_much(int64_t bytes)
 {
     pipeline_send_poll();
@@ -134,7 +134,7 @@ static bool too_much(int64_t bytes)
     return others && others > UNDER_WAY_MOST - bytes;
 }
 
-/* Takes the parcel. NULL where it can't be cut, or there is no room for the list of requests. */
+/* Returns a send in chunks that owns p; or frees p and returns NULL if it can't be cut, or without memory. */
 static struct pipeline_send *cut(struct typed_buffer *p, int to)
 {
     struct pipeline_send *o = p->transport->joins ? pipeline_send_new(pipeline_get(), p, to) : NULL;
@@ -149,15 +149,13 @@ struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct locatio
 {
     struct typed_buffer *p = NULL;
     pipeline_send_poll();
-    return placement_open(&p, y, w, buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD) == MPI_SUCCESS ? cut(p, way)
-                                                                                                       : NULL;
+    const struct message m = {buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD, REUSE_LATER, y, w};
+    return placement_open(&p, &m) == MPI_SUCCESS ? cut(p, way) : NULL;
 }
 
-/*
- * Packing and sending.
- */
+/* ---- packing and sending ---- */
 
-/* bytes: 0 tells the receiver that there will be no more. */
+/* Sends one chunk. A chunk of 0 bytes tells the receiver that the sender failed. Returns 0 or -1. */
 static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 {
     int rc = PMPI_Isend((char *)o->parcel->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
@@ -166,7 +164,7 @@ static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
     return rc == MPI_SUCCESS ? 0 : -1;
 }
 
-/* Chunk by chunk, `depth` of them being packed at the same time; those before `first` are already. */
+/* Packs and sends chunk by chunk, `depth` at a time. Packing of chunks before `first` has begun. Returns 0 or -1. */
 static int feed(struct pipeline_send *o, struct stream *s[], int depth, int first)
 {
     struct typed_buffer *p = o->parcel;
@@ -209,11 +207,9 @@ int pipeline_send_feed(struct pipeline_send *o)
     return -1;
 }
 
-/*
- * Until the MPI has sent them.
- */
+/* ---- completion ---- */
 
-/* The MPI's completion of the first chunks: true where all are sent. */
+/* Tests the chunks in order. Returns true once all posted chunks are sent. */
 static bool advance(struct pipeline_send *o)
 {
     for (int done = 1; o->sent < o->posted; o->sent++)
@@ -243,7 +239,7 @@ void pipeline_send_end(struct pipeline_send *o)
     pipeline_send_leave(o);
 }
 
-/* Out of the list: those that are sent. */
+/* Takes the completed sends out of the list `left` and returns them. */
 static struct pipeline_send *harvest(void)
 {
     struct pipeline_send *done = NULL, **at = &left;
@@ -282,15 +278,15 @@ bool pipeline_send_any(void)
 
 static bool probe(const struct message *m)
 {
-    return m->reuse >= REUSE_BLOCKING && pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm) >= 0;
+    return m->reuse >= REUSE_BLOCKING && pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm) >= 0;
 }
 
 static bool start(struct send_op *op, const struct message *m, int *rc)
 {
-    int to = m->reuse >= REUSE_BLOCKING ? pipeline_send_way(m->layout, m->where, m->count, m->dest, m->comm) : -1;
+    int to = m->reuse >= REUSE_BLOCKING ? pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm) : -1;
     struct typed_buffer *p = NULL;
     if (to < 0 || too_much(layout_bytes(m->layout, m->count))) return false;
-    *rc = placement_open(&p, m->layout, m->where, m->buf, m->count, m->type, m->dest, m->comm);
+    *rc = placement_open(&p, m);
     op->pipelined = p && *rc == MPI_SUCCESS ? cut(p, to) : NULL;
     if (!op->pipelined) return false;
     go_ahead(op->pipelined);

@@ -1,37 +1,36 @@
-/* pipeline_send.h: the sender's side of messages that go in chunks (pipeline.h).
+/* pipeline_send.h: the sender's side of messages in chunks (pipeline.h).
  *
- * The payload is packed into memory of stridec's own, chunk by chunk, and each chunk is handed to the MPI while the
- * next ones are packed: the application's buffer is free when the last one has been. That memory is given back when
- * the MPI has sent it, by a later call. */
-#ifndef STRIDEC_OUTFLOW_H
-#define STRIDEC_OUTFLOW_H
+ * Each chunk is packed into a bounce buffer and sent while the next ones are packed. The application may reuse its
+ * buffer once the last chunk is packed. A later call frees the bounce buffer, after the MPI has sent it. */
+#ifndef STRIDEC_PIPELINE_SEND_H
+#define STRIDEC_PIPELINE_SEND_H
 #include "pack/typed_buffer.h"
 #include "rts.h"
 
 struct pipeline_send;
 
-/* Returns the rank of the pipeline that such messages go to; -1 where they go another way: the ranks have not agreed,
- * STRIDEC_TRANSPORT forbids, the message is short, or stridec can't read the type. */
+/* Returns the destination's rank in the pipeline, or -1 if the message can't go in chunks: the ranks have not agreed,
+ * STRIDEC_TRANSPORT forbids it, the message is short, or stridec can't read the type. */
 int pipeline_send_way(const struct layout *l, struct location w, int64_t count, int dest, MPI_Comm comm);
-/* Begins such a message, whatever is under way. Returns NULL without memory. */
+/* Begins such a message, with no limit on unfinished bytes. Returns NULL without memory. */
 struct pipeline_send *pipeline_send_to(int way, struct layout *l, struct location w, const void *buf, int64_t count);
-/* To be sent to dest before pipeline_send_feed; it stays as long as o. */
+/* Returns the RTS, owned by o. The caller sends it before pipeline_send_feed. */
 const struct rts *pipeline_send_descriptor(const struct pipeline_send *o);
-/* It was not sent. */
+/* Frees o; its RTS was not sent. */
 void pipeline_send_withdraw(struct pipeline_send *o);
-/* Packs and sends all chunks. 0, or -1 (logged): the receiver is told that no more comes. */
+/* Packs and sends all chunks; blocks until they are packed. Returns 0, or -1 (logged) and tells the receiver. */
 int pipeline_send_feed(struct pipeline_send *o);
-/* After the feeding, o is no longer the caller's: at once, or when the receiver has taken the chunks, if it is at
- * it. */
+/* After pipeline_send_feed: gives o up at once. */
 void pipeline_send_leave(struct pipeline_send *o);
+/* Leaves o too, but waits while the receiver takes chunks (PATIENCE_NS for each). */
 void pipeline_send_end(struct pipeline_send *o);
-/* One more holder of o, which needs its descriptor, until pipeline_send_put. */
+/* Adds a holder, who may use the RTS of o until pipeline_send_put. Returns o. */
 struct pipeline_send *pipeline_send_hold(struct pipeline_send *o);
 void pipeline_send_put(struct pipeline_send *o);   /* NULL is allowed */
 
-/* Gives back what has been sent; called wherever a message may have arrived. */
+/* Frees completed sends; called wherever a message may have arrived. */
 void pipeline_send_poll(void);
-/* True if anything is still being sent. */
+/* Returns true if a send given up by its caller is not complete. */
 bool pipeline_send_any(void);
 
 #endif

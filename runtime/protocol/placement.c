@@ -4,13 +4,13 @@
 #include "pipeline.h"
 #include "rts.h"
 
-/* The MPI takes longer messages from and into the buffer itself: reading an RTS header there takes some 10 us,
- * little beside such a message, and so much pinned memory may not be had. */
+/* The MPI moves longer messages from and to the buffer itself. To read an RTS header there takes about 10 us, little
+ * beside such a message, and so much pinned memory may not be available. */
 #define APART_MOST ((int64_t)64 << 20)
 
-#define UNTRIED 16   /* messages: a peer tries at its first receive into device memory */
+#define UNTRIED 16   /* messages; a peer tries to read at its first receive into device memory */
 
-/* The last long message into device memory was an RTS header. struct peer.offers says so of one peer. */
+/* True if the last long message into device memory was an RTS header (struct peer.offers: from that peer). */
 static atomic_bool came;
 
 /* The flags are written only where they change: receives of other threads read them. */
@@ -27,7 +27,7 @@ void placement_note(struct peer *from, const struct typed_buffer *p, bool header
     note(&came, header);
 }
 
-/* p: NULL for any rank. Payloads below RNDV_MIN have at most a brief header. */
+/* p: NULL for any rank. Payloads below RNDV_MIN have at most a short RTS (rts_short.h). */
 static bool expects_header(const struct peer *p, int64_t bytes)
 {
     if (p && p->self) return true;
@@ -35,7 +35,7 @@ static bool expects_header(const struct peer *p, int64_t bytes)
     return atomic_load_explicit(p ? &p->offers : &came, memory_order_relaxed);
 }
 
-/* An RTS header is to arrive where the host reads it; chunks where the tuned table says. */
+/* RTS headers must arrive in host memory; chunks where the tuned table says. */
 bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm)
 {
     int inter = 1, rank = MPI_PROC_NULL;
@@ -56,30 +56,32 @@ bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
     return p || placement_on_host(bytes, dest, comm);
 }
 
-int placement_open(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
-                   MPI_Datatype datatype, int peer, MPI_Comm comm)
+static int open_at(struct typed_buffer **p, const struct message *m, bool on_host)
 {
-    w.on_host = placement_on_host(layout_bytes(l, count), peer, comm);
-    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
+    struct location w = m->where;
+    w.on_host = on_host;
+    return typed_buffer_open(p, m->layout, w, m->buf, m->count, m->type, m->comm);
 }
 
-int placement_open_receive(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
-                           MPI_Datatype datatype, int source, MPI_Comm comm)
+int placement_open(struct typed_buffer **p, const struct message *m)
 {
-    int64_t bytes = layout_bytes(l, count);
-    bool native = typed_buffer_mpi_takes(l, buf, count, w);
-    w.on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, source, comm);
-    /* Benchmarks post many receives into one buffer: a header there would be overwritten by the next. */
-    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_has_recv(buf);
-    if (native && !w.on_host && !shared) return MPI_SUCCESS;
-    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
+    return open_at(p, m, placement_on_host(layout_bytes(m->layout, m->count), m->peer, m->comm));
 }
 
-int placement_open_send(struct typed_buffer **p, struct layout *l, struct location w, const void *buf, int64_t count,
-                        MPI_Datatype datatype, int dest, MPI_Comm comm)
+int placement_open_receive(struct typed_buffer **p, const struct message *m)
 {
-    w.on_host = placement_sends_on_host(layout_bytes(l, count), dest, comm);
-    return typed_buffer_open(p, l, w, buf, count, datatype, comm);
+    int64_t bytes = layout_bytes(m->layout, m->count);
+    bool native = typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where);
+    bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, m->peer, m->comm);
+    /* Benchmarks post many receives into one buffer: the next message would overwrite an RTS header there. */
+    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_has_recv(m->buf);
+    if (native && !on_host && !shared) return MPI_SUCCESS;
+    return open_at(p, m, on_host);
+}
+
+int placement_open_send(struct typed_buffer **p, const struct message *m)
+{
+    return open_at(p, m, placement_sends_on_host(layout_bytes(m->layout, m->count), m->peer, m->comm));
 }
 
 bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)

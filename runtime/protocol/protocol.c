@@ -8,14 +8,14 @@
 
 #define ROWS 4
 
-/* A kind of memory, and the rows that are asked for it, in order; the last ones carry all. */
+/* A memory domain and its rows, in the order of selection; the last row carries all messages. */
 static const struct domain {
     const char *name;
     const struct protocol *row[ROWS];
 } cuda = {"cuda", {&protocol_get, &protocol_pass_device, &protocol_pipelined, &protocol_eager}},
   host = {"host", {&protocol_shared, &protocol_packed, &protocol_pass_host}};
 
-/* Finds the buffer's domain, and its layout where stridec may send it. What the MPI buffers in host memory, it packs. */
+/* Finds the buffer's domain, and its layout if stridec may send it. Buffered sends of host memory pass to the MPI. */
 static const struct domain *locate_message(struct message *m)
 {
     m->where = (struct location){0};
@@ -30,7 +30,7 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
 {
     *op = (struct send_op){0};
     *rc = MPI_SUCCESS;
-    if (m->dest == MPI_PROC_NULL) return false;
+    if (m->peer == MPI_PROC_NULL) return false;
     if (m->reuse >= REUSE_BLOCKING && node_armed()) rndv_send_next_near();   /* while the driver is asked */
     const struct domain *d = locate_message(m);
     if (d == &cuda && reserve_low()) {

@@ -1,7 +1,7 @@
 /* protocol.h: the protocols of a send, a row each, and the one selection among the rows.
  *
- * send_select looks where the buffer lies and asks the rows of that memory domain in order; the first that starts carries
- * the message. Sends of every kind, exchanges, stridec_query and the statistics use this selection, so that what is
+ * send_select looks where the buffer lies and asks the rows of that memory domain in order; the first that starts
+ * carries the message. Sends of every kind, exchanges, stridec_query and the statistics use this selection: what is
  * reported is what is done. A new protocol is a file with one row, and its place in a list of protocol.c.
  *
  *   domain   row         file             what the receiver gets
@@ -61,12 +61,13 @@ enum reuse {
     REUSE_LATER          /* at completion */
 };
 
-/* A message to send. send_select and send_probe set the last two members; the caller sets the others. */
+/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). send_select and send_probe set the last two; the
+ * caller sets the others. */
 struct message {
     const void *buf;
     int64_t count;
     MPI_Datatype type;
-    int dest;
+    int peer;
     MPI_Comm comm;
     enum reuse reuse;
     struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */
@@ -103,10 +104,10 @@ struct protocol {
 extern const struct protocol protocol_get, protocol_pipelined, protocol_eager, protocol_shared, protocol_packed,
     protocol_pass_device, protocol_pass_host;
 
-/* Starts m by the first row that carries it. Returns true if op is to be sent. Else the call ends with *rc or, if that is
- * MPI_SUCCESS, passes to the MPI. */
+/* Starts m by the first row that carries it. Returns true if op is to be sent. Else the call ends with *rc, or passes
+ * to the MPI if that is MPI_SUCCESS. */
 bool send_select(struct send_op *op, struct message *m, int *rc);
-/* Returns the row that send_select would use; sends and starts nothing. m->dest is no MPI_PROC_NULL. */
+/* Returns the row that send_select would use; sends and starts nothing. m->peer is no MPI_PROC_NULL. */
 const struct protocol *send_probe(struct message *m);
 
 /* Shared by get.c, shared.c, and what continues their sends: fills op for o, waits for the receiver, or gives o up. */

@@ -1,4 +1,4 @@
-/* rndv_file.c: payloads through files in shared memory. */
+/* rndv_file.c: fallback copies of payloads, in files in shared memory. */
 #include "rndv_file.h"
 #include "base/bounce.h"
 #include "base/file.h"
@@ -12,7 +12,7 @@
 
 #define PIECE ((int64_t)4 << 20)
 
-/* Packed bytes [at, at + bytes) into pinned memory. What has moved lies packed in the wire. */
+/* Copies packed bytes [at, at + bytes) to pinned memory and waits; from the bounce buffer if they are packed there. */
 static int piece(struct typed_buffer *p, struct stream *s, struct pool_buffer *to, int64_t at, int64_t bytes)
 {
     int rc = p->wire ? (int)driver_get()->cuMemcpyDtoHAsync(to->host, p->wire->address + (uint64_t)at, (size_t)bytes,
@@ -21,6 +21,7 @@ static int piece(struct typed_buffer *p, struct stream *s, struct pool_buffer *t
     return stream_wait(p->device, s) || rc ? -1 : 0;
 }
 
+/* Writes a payload in device memory to the file, a PIECE at a time. */
 static int all(struct typed_buffer *p, int fd)
 {
     struct stream *s = stream_get(p->device);
@@ -35,7 +36,7 @@ static int all(struct typed_buffer *p, int fd)
     return rc;
 }
 
-/* The same of host memory. */
+/* Writes a payload in host memory to the file. */
 static int all_of_host(const struct typed_buffer *p, int fd)
 {
     struct bounce *b = p->block ? NULL : bounce_get(p->bytes < PIECE ? p->bytes : PIECE);
@@ -69,19 +70,17 @@ int rndv_file_out(struct typed_buffer *p, uint32_t slot)
     return rc;
 }
 
-/*
- * Without a slot.
- */
+/* ---- files without a slot ---- */
 
 struct apart {
     const struct peer *peer;
     uint32_t number;
     struct apart *next;
 };
-static struct apart *first, **last = &first;   /* the oldest first */
+static struct apart *first, **last = &first;   /* oldest first */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock held. */
+/* Drops the oldest file from the list; the caller holds the lock. */
 static void forget_first(void)
 {
     struct apart *a = first;
@@ -127,9 +126,7 @@ bool rndv_file_finish(bool (*in_vain)(const struct peer *p))
     return !first;
 }
 
-/*
- * The receiver's side.
- */
+/* ---- the receiver's side ---- */
 
 const char *rndv_file_in(int rank, uint32_t slot, int64_t bytes)
 {

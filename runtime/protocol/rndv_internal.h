@@ -1,6 +1,6 @@
-/* rndv_internal.h: what rndv_send.c, rndv_slots.c, rndv_push.c and shm_send.c share. */
-#ifndef STRIDEC_OFFER_INNER_H
-#define STRIDEC_OFFER_INNER_H
+/* rndv_internal.h: declarations shared by rndv_send.c, rndv_slots.c, rndv_push.c and shm_send.c. */
+#ifndef STRIDEC_RNDV_INTERNAL_H
+#define STRIDEC_RNDV_INTERNAL_H
 #include "nontemporal.h"
 #include "pack/typed_buffer.h"
 #include "rndv_send.h"
@@ -10,53 +10,50 @@
 struct rndv_send {
     struct slot *slot;
     struct peer *peer;
-    struct typed_buffer
-        *parcel; /* the buffer, without a transport's buffers; its wire or block once the payload has moved */
-    int64_t begun;             /* when it was offered */
-    int64_t since;             /* from when on its receiver is waited for; 0: nobody waits yet */
-    bool host;                 /* of host memory */
-    bool brief;                /* its descriptor is one (rts_short.h), and is under way or not pulled yet */
-    bool hungry;   /* the wire, or the room, is to be filled by rndv_send_feed */
-    bool stays;                /* there was no memory for the payload: it stays where it is until it is read */
-    bool in_file;   /* the payload is in the slot's file (SLOT_FILE) */
-    bool *promise;             /* the sender's: a slot is kept for its next offer; NULL where it wants none, and of one that stays */
-    uint64_t room;             /* where the payload lies packed (shm_pool.h); 0: in no room */
-    struct nontemporal_turn turn;   /* how it gets there; */
-    int64_t spent;             /* where that is timed, the nanoseconds that it took */
+    struct typed_buffer *parcel;   /* bounce buffers only once the payload has moved */
+    int64_t begun;   /* time of the start */
+    int64_t since;   /* when the sender began to wait for the receiver; 0: not yet */
+    bool host;   /* host memory */
+    bool brief;   /* a short RTS (rts_short.h) that the receiver has not taken yet */
+    bool hungry;   /* rndv_send_feed must fill the bounce buffer or block */
+    bool stays;   /* no memory to move the payload: it stays in place until it is read */
+    bool in_file;              /* the payload is in the slot's file (SLOT_FILE) */
+    bool *promise;   /* sender's flag: a slot is reserved for its next send; NULL: none */
+    uint64_t room;   /* shared segment block with the packed payload (shm_pool.h); 0: none */
+    struct nontemporal_turn turn;   /* kind of stores into the block */
+    int64_t spent;   /* nanoseconds of packing, if turn.timed */
     struct rndv_send *next;
-    bool pinned;               /* it lies in pinned memory; so for good */
+    bool pinned;   /* this struct lies in pinned memory; never changes */
     union {
         struct rts descriptor;
         union shm_rts sent;
     };
 };
 
-/* rndv_slots.c. A new one, zeroed, in memory of the process's own or, for a message of device memory, where that is
- * best; NULL where memory is out. rndv_send_withdraw takes either back. */
+/* rndv_slots.c. Return a zeroed send, `_on` maybe in pinned memory; NULL without memory. End: rndv_send_withdraw. */
 struct rndv_send *rndv_send_new(void);
 struct rndv_send *rndv_send_new_on(struct device *d);
-/* Takes a slot; false where none is left. */
+/* Takes a slot. Returns false if none is free. */
 bool rndv_send_slot(struct rndv_send *o);
-/* It stays behind its send and keeps its slot: the sender is promised another, if one is free. */
+/* Notes that o keeps its slot after its send has ended. Reserves another slot for the sender, if one is free. */
 void rndv_send_stays(struct rndv_send *o);
-/* The offer of a slot, if that is so of it, asked while nobody gives it back; else NULL. */
+/* Returns the send that holds a slot if `is`, called under the lock, returns true for it; else NULL. */
 struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *));
-/* At MPI_Finalize: what is kept for other messages. */
+/* Frees the free lists (at MPI_Finalize). */
 void rndv_sends_drop(void);
 
-/* rndv_push.c. Whether the sender packs; where it then `feeds` the receiver, with a wire that rndv_send_feed fills
- * meanwhile. */
+/* rndv_push.c. Returns true if the sender packs; if `feeds`, maybe while the receiver reads (rndv_send_feed). */
 bool rndv_send_packs_first(struct rndv_send *o, bool feeds);
-/* It was read: how the next ones to that peer are fed. */
+/* Called after the receiver has read o: notes how to feed the next sends to that peer. */
 void rndv_send_followed(const struct rndv_send *o);
 
-/* What the slot says of packed bytes, or of the typed buffer. */
+/* Writes the address and layout of the payload (packed bytes, or typed buffer) to the slot; then posts the slot. */
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout);
 void rndv_send_publish(struct rndv_send *o);
-/* rndv_send.c. A turn of waiting for o's receiver at MPI_Finalize: the MPI goes on meanwhile, as what tells the
- * receiver may not be out yet, and one that will not come counts as done. */
+/* rndv_send.c. Makes one step of waiting for o's receiver at MPI_Finalize. The MPI progresses too, as the RTS header
+ * may not be out yet. Sets DONE if the receiver will not come. */
 void rndv_send_linger(struct rndv_send *o, unsigned spins);
-/* What of an offer has left the application's buffer lies in memory of stridec's own. */
+/* Returns true if the payload lies in stridec's memory or in a file. */
 static inline bool rndv_send_moved(const struct rndv_send *o)
 {
     return o->parcel->wire || o->parcel->block || o->room || o->in_file;

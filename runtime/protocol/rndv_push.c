@@ -1,30 +1,29 @@
-/* rndv_push.c: messages that the sender packs while the receiver reads. */
+/* rndv_push.c: messages that the sender packs into a bounce buffer while the receiver reads. */
 #include "shm_fill.h"
 #include <string.h>
 
-#define SECTOR 32
-#define SECTORS_MOST ((int64_t)2 << 20)   /* bytes */
-#define LONG ((int64_t)16 << 20)          /* bytes from which blocks of one sector are, too: 64 MiB of 32 B read in place
-                                             take 1.4 times what contiguous bytes take */
-#define LONG_IN_STEP ((int64_t)8 << 20)   /* the same where the receiver's kernel goes in step: 12 MiB of 32 B 53 us, read in
-                                             place 58; of 48 B 57 and 63 */
-#define PIECE_LEAST ((int64_t)1 << 20)    /* bytes of the first piece of a message that is packed while it is read, so that
-                                             its receiver begins soon, */
-#define PIECES_MOST 16                    /* or such a part of the message: 64 MiB of 16 B blocks 231 us, with 1 MiB first 239;
-                                             each other one has as many as have gone before, */
-#define PIECE_MOST                                                                                                     \
-    ((int64_t)4 << 20) /* but no more than these: 64 MiB of 8 B blocks 300 us, by 16 MiB 329, by 2 MiB 334; of
-                                             4 B 490, 510, 509; of 16 B 234, 240, 271. On one GPU, where each piece is a turn, */
-#define TURN_MOST ((int64_t)16 << 20)     /* these */
-#define MARKED_MOST                                                                                                    \
-    ((int64_t)8 << 20) /* bytes of a marked message with blocks shorter than a quarter of a sector, and twice as
-                                             many from there on; longer ones go quicker by pieces (two H200s, 64 MiB of 8 B blocks:
-                                             300 us, with marks 590, and 16 MiB of these 166, 136; of 16 B: 240, 526, and 100, 82; of
-                                             4 B 16 MiB 256, 298; of 32 B 64 MiB 223, 207) */
-#define UNFOLLOWED 16                     /* messages that are not marked for a receiver that could not follow: for its kernels may
-                                             come yet */
+/* Sizes in bytes. Times: two H200s, in us. */
+#define SECTOR 32   /* the least that a read between GPUs moves */
+#define SECTORS_MOST ((int64_t)2 << 20)   /* most that short blocks read in place may move */
+/* Least message of 32 B blocks that is packed first: 64 MiB read in place take 1.4 times what contiguous bytes take. */
+#define LONG ((int64_t)16 << 20)
+/* Long messages with chunk flags, packed and in place: 12 MiB of 32 B blocks 53, 58; of 48 B 57, 63. */
+#define LONG_IN_STEP ((int64_t)8 << 20)
+/* First piece, small so that the receiver begins soon: PIECE_LEAST, or a part of the message (64 MiB of 16 B blocks:
+ * 231, always 1 MiB 239). Each next piece is as long as all before it, at most PIECE_MOST (64 MiB with at most 4, 16,
+ * 2 MiB: 8 B blocks 300, 329, 334; 4 B 490, 510, 509; 16 B 234, 240, 271), or TURN_MOST on one GPU, where processes
+ * take turns. */
+#define PIECE_LEAST ((int64_t)1 << 20)
+#define PIECES_MOST 16
+#define PIECE_MOST ((int64_t)4 << 20)
+#define TURN_MOST ((int64_t)16 << 20)
+/* Longest message with chunk flags, for blocks under SECTOR / 4; twice as long up to SECTOR. Longer ones are faster in
+ * pieces (pieces, flags: 64 MiB of 8 B blocks 300, 590, of 16 B 240, 526, of 32 B 223, 207; 16 MiB of 4 B 256, 298, of
+ * 8 B 166, 136, of 16 B 100, 82). */
+#define MARKED_MOST ((int64_t)8 << 20)
+#define UNFOLLOWED 16   /* messages without flags after a receiver did not read them: it may still load kernels */
 
-/* Of no other message; and nothing that is found in memory by chance. */
+/* Returns a value for the chunk flags of one message: no other has it, and memory does not hold it by chance. */
 static uint64_t next_mark(void)
 {
     static _Atomic uint64_t last;
@@ -39,7 +38,7 @@ static int64_t marked_most(int64_t block)
     return block >= SECTOR ? INT64_MAX : block >= SECTOR / 4 ? 2 * MARKED_MOST : MARKED_MOST;
 }
 
-/* Kernels of different processes take turns on one GPU. */
+/* Returns true if both ends use one GPU: kernels of different processes take turns there. */
 static bool takes_turns(const struct rndv_send *o)
 {
     return o->peer->self ||
@@ -60,7 +59,7 @@ void rndv_send_followed(const struct rndv_send *o)
         atomic_store(&o->peer->flags_unread, UNFOLLOWED);
 }
 
-/* Readies a wire to be filled while the receiver reads; with `in_step` only where marks can say how far it is. */
+/* Prepares a bounce buffer to be filled while the receiver reads. With `in_step` only if chunk flags can be used. */
 static void hunger(struct rndv_send *o, bool in_step)
 {
     struct typed_buffer *p = o->parcel;
@@ -78,9 +77,8 @@ static void hunger(struct rndv_send *o, bool in_step)
     device_leave(p->device);
 }
 
-/* Over a link between GPUs a read of 8 bytes moves 32: where blocks are shorter than that, and many, they are packed
- * on the sender's side (two H200s, read in place and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and
- * 23; 64 KiB of 4 B blocks 13 and 19). */
+/* Returns true if the sender packs first: many blocks shorter than a SECTOR waste the link (two H200s, read in place
+ * and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB of 4 B blocks 13 and 19). */
 bool rndv_send_packs_first(struct rndv_send *o, bool feeds)
 {
     const struct typed_buffer *p = o->parcel;
@@ -91,7 +89,7 @@ bool rndv_send_packs_first(struct rndv_send *o, bool feeds)
     return first || o->hungry;
 }
 
-/* All of it in one launch, with marks; 1 where that can't be. */
+/* Packs all in one launch that sets chunk flags, and waits. Returns 0, -1, or 1 if flags can't be used. */
 static int feed_marked(struct rndv_send *o, struct stream *s)
 {
     struct typed_buffer *p = o->parcel;
@@ -107,7 +105,7 @@ static int64_t piece_least(int64_t bytes)
     return part < PIECE_LEAST ? PIECE_LEAST : part < PIECE_MOST ? part : PIECE_MOST;
 }
 
-/* Piece by piece, the next one under way while the host waits for the last. */
+/* Packs piece by piece: the next piece is launched before the host waits for the last. Returns 0 or -1. */
 static int feed_pieces(struct rndv_send *o, struct stream *s[2])
 {
     struct typed_buffer *p = o->parcel;
@@ -141,7 +139,7 @@ int rndv_send_feed(struct rndv_send *o)
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);
         for (int i = 0; i < 2; i++) {
-            if (s[i] && rc) stream_wait(d, s[i]);   /* what is still written is given back later */
+            if (s[i] && rc) stream_wait(d, s[i]);   /* kernels may still write the bounce buffer */
             if (s[i]) stream_put(d, s[i]);
         }
         device_leave(d);

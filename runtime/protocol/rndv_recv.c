@@ -1,4 +1,4 @@
-/* rndv_recv.c: the receiver's side of messages that go from memory to memory. */
+/* rndv_recv.c: the receiver's side of zero-copy messages. */
 #include "rndv_recv.h"
 #include "base/backoff.h"
 #include "base/bounce.h"
@@ -19,17 +19,17 @@
 
 #define SPINS_PER_CHECK 65536
 #define SPINS_A_TURN 256
-#define BEHIND 64        /* messages */
-#define FEW 32           /* pulls without a list from the spare ones */
+#define BEHIND 64        /* messages without chunk flags after a sender was late */
+#define FEW 32           /* receives whose array lies on the stack */
 
 struct pull {
     const struct peer *peer;
-    struct slot *slot;   /* NULL: the payload is in a file of this number (rndv_file_apart) */
+    struct slot *slot;   /* NULL: the payload is in the file `number` (rndv_file_apart) */
     uint32_t number;
     int64_t bytes;
     struct typed_buffer *parcel;   /* the caller's */
-    const void *packed;   /* where the descriptor came, as rndv_recv_wanted was told */
-    struct device *device;      /* that reads */
+    const void *packed;   /* address of the RTS, as in rndv_recv_wanted */
+    struct device *device;   /* reads the payload */
     struct import *import;
     struct ipc_cache_layout layout;   /* the sender's */
     struct pool_buffer *bounce;   /* packed bytes on their way to host memory */
@@ -38,10 +38,10 @@ struct pull {
     struct pull *next;
 };
 
-/* False where the owner ended while it held the slot. */
+/* Takes the posted slot; waits while its owner holds it. Returns false if the owner ended meanwhile. */
 static bool take(const struct peer *p, struct slot *s)
 {
-    uint32_t offered = SLOT_POSTED;   /* else the owner holds it for a moment */
+    uint32_t offered = SLOT_POSTED;
     for (unsigned spins = 1; !atomic_compare_exchange_weak_explicit(&s->state, &offered, SLOT_TAKEN,
                                                                     memory_order_acquire, memory_order_relaxed);
          spins++) {
@@ -71,7 +71,7 @@ int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *p
     if (d->bytes >= RNDV_MIN && pipeline_named(d)) return pipeline_recv_add(&ps->inflows, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
-    __builtin_prefetch(s, 1);   /* the sender's, until it is taken: those of all messages are on their way together */
+    __builtin_prefetch(s, 1);   /* the cache misses of all messages overlap */
     struct pull *pull = d->bytes <= p->bytes ? freelist_get(FREELIST_RNDV_RECV, sizeof *pull) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
     if (!pull) {
@@ -86,33 +86,33 @@ int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *p
     return MPI_SUCCESS;
 }
 
-/* What a kernel can't write in place goes the way of other messages from its wire on. */
+/* Returns true if no kernel can write the buffer in place: the payload is unpacked from its bounce buffer. */
 static bool by_wire(const struct typed_buffer *p)
 {
     return p->wire && (p->parts || !p->layout->tree);
 }
 
-/* The last allocation that was opened for the pulls of one device: mostly the next one's, too. */
+/* The allocation last opened for a device; mostly the next message needs it too. */
 struct opened {
     const struct peer *peer;   /* NULL: none */
-    uint64_t id, ahead;        /* what is added to the owner's addresses */
+    uint64_t id, ahead;        /* ahead: our address minus the owner's */
     bool across;               /* on another GPU */
 };
 
-/* The first of those that share an import holds it; all end together. */
+/* Opens the sender's memory. The first receive of an allocation holds its IPC handle; all receives end together. */
 static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
 {
     const struct slot *s = p->slot;
     *address = s->user + last->ahead;
     if (last->peer == p->peer && last->id == s->id) return true;
-    /* Memory of another device of this process is not to be opened, and not to be read. */
+    /* Own memory on another device can be neither opened nor read. */
     if (p->peer->self && device_of((const void *)(uintptr_t)s->start) != p->device) return false;
     p->import = ipc_cache_open(p->peer, s, p->device, address);
     if (p->import) *last = (struct opened){p->peer, s->id, *address - s->user, ipc_cache_other_gpu(p->import)};
     return p->import != NULL;
 }
 
-/* With the device entered. */
+/* Describes the sender's memory; the caller has entered the device. Returns false if it can't be opened. */
 static bool side_from(struct pull *p, struct opened *last, struct typed_copy_side *from)
 {
     const struct slot *s = p->slot;
@@ -122,6 +122,7 @@ static bool side_from(struct pull *p, struct opened *last, struct typed_copy_sid
     return open_for(p, last, &from->user);
 }
 
+/* Describes the receiver's memory, a bounce buffer where needed. Returns false without memory. */
 static bool side_to(struct pull *p, struct typed_copy_side *to)
 {
     struct typed_buffer *parcel = p->parcel;
@@ -139,14 +140,14 @@ static bool side_to(struct pull *p, struct typed_copy_side *to)
     return true;
 }
 
-/* What is still being packed is read as it comes. */
+/* Returns true if the sender is still packing. */
 static bool flows(const struct pull *p)
 {
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->bytes;
 }
 
-/* In one launch, in step with the sender's; 1 where that can't be, or the sender did not keep up: nothing has come
- * then. */
+/* Unpacks in one launch that waits for the sender's chunk flags. Returns 0, -1, or 1: not possible or the sender was
+ * late, and nothing has arrived. */
 static int follow_marks(struct pull *p, struct stream *s, const struct typed_copy_job *job)
 {
     struct peer *peer = node_world_peer(p->peer->rank);
@@ -166,9 +167,8 @@ static int follow_marks(struct pull *p, struct stream *s, const struct typed_cop
     return 1;
 }
 
-/* Piece by piece behind the sender, on two streams in turn: a piece begins while the last words of the one before
- * are on their way. Brought by the copy engine first, the pieces take longer (4 and 64 MiB on two H200s: by 5 to 25
- * %). */
+/* Unpacks each piece once the sender has packed it, on two streams in turn so that pieces overlap.
+ * The copy engine takes 5 to 25 % longer (two H200s, 4 and 64 MiB). */
 static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_copy_job *job)
 {
     int marked = follow_marks(p, s, job);
@@ -185,7 +185,7 @@ static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_c
     return ok;
 }
 
-/* Where the parcel's own kernel doesn't write, all must be there. */
+/* Moves a payload that is still being packed. Waits for all of it where the buffer's own kernel does not write. */
 static bool follow(struct pull *p, struct typed_copy_batch *batch, struct stream *s, const struct typed_copy_job *job,
                    int *launches)
 {
@@ -203,7 +203,7 @@ static bool job_of(struct pull *p, struct opened *last, struct typed_copy_job *j
     return sides;
 }
 
-/* Does, while bytes move, what has to be done in any case. */
+/* Does other work that is due, while bytes move. */
 static void meanwhile(struct rndv_recvs *ps)
 {
     rndv_send_poll();
@@ -211,10 +211,11 @@ static void meanwhile(struct rndv_recvs *ps)
     ps->meanwhile = NULL;
 }
 
-/* All that lie on one device, which is entered, in few launches. What can't be read in place is left. */
+/* Moves all payloads of one device, which is entered, in few launches. Leaves those it can't read in place. Waits. */
 static void run_on(struct rndv_recvs *ps, struct device *d)
 {
-    struct typed_copy_job few[FEW], *jobs = ps->n <= FEW ? few : freelist_get(FREELIST_ARRAY, (size_t)ps->n * sizeof *jobs);
+    struct typed_copy_job few[FEW],
+        *jobs = ps->n <= FEW ? few : freelist_get(FREELIST_ARRAY, (size_t)ps->n * sizeof *jobs);
     struct stream *s = jobs ? stream_get(d) : NULL;
     struct typed_copy_batch batch = {0};
     struct opened last = {0};
@@ -240,14 +241,14 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
     }
 }
 
-/* The sender may be waiting for this process in its turn: for an answer of the same kind, or for the MPI to go on. */
+/* Serves NACKs and lets the MPI progress: the sender may be waiting for this process. */
 static void take_turn(void)
 {
     rndv_send_serve();
     comm_progress(MPI_COMM_WORLD);
 }
 
-/* Packed bytes on the host into a parcel's buffer, wherever that is. */
+/* Unpacks packed bytes in host memory into the application's buffer. Blocks. */
 static bool deliver(struct typed_buffer *to, char *payload, int64_t bytes)
 {
     if (!to->device) return host_scatter_move(to, payload, 0, bytes, false);
@@ -266,7 +267,7 @@ static bool deliver(struct typed_buffer *to, char *payload, int64_t bytes)
     return ok;
 }
 
-/* From the sender's host memory. */
+/* Receives from the sender's host memory. */
 static bool from_host(struct pull *p)
 {
     int64_t bytes = p->bytes;
@@ -279,7 +280,7 @@ static bool from_host(struct pull *p)
     return ok;
 }
 
-/* From a file of the sender's. */
+/* Receives from the sender's file and removes it. Returns false too if pages of it were lost. */
 static bool read_file(struct pull *p)
 {
     char *payload = (char *)(uintptr_t)rndv_file_in(p->peer->rank, p->number, p->bytes);
@@ -288,7 +289,7 @@ static bool read_file(struct pull *p)
     return ok && !atomic_load(&p->peer->lost);
 }
 
-/* The other way: the sender puts the payload into one. */
+/* Asks the sender for a fallback copy in a file, waits for it, and receives it. */
 static bool rndv_recv_spilled(struct pull *p)
 {
     uint32_t state;
@@ -304,7 +305,7 @@ static bool rndv_recv_spilled(struct pull *p)
     return read_file(p);
 }
 
-/* From one that has ended there is nothing to be had. */
+/* Takes the slot and chooses the device. Leaves `taken` false if the sender has ended. */
 static void begin(struct pull *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
@@ -314,8 +315,8 @@ static void begin(struct pull *p)
     node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
 }
 
-/* The rest of the way of one that was read, or all of it. What was open of the sender's is given back before the sender
- * is told: it may free the memory then, and have other memory there at once. */
+/* Ends a receive, or does all of it off the GPU. Closes the sender's memory before the slot is DONE: from then on the
+ * sender may free that memory and reuse the address. */
 static bool rndv_recv_rest(struct pull *p)
 {
     struct typed_buffer *to = p->parcel;
@@ -327,7 +328,7 @@ static bool rndv_recv_rest(struct pull *p)
     if (ok && !host && by_wire(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout);
     mempool_put(p->bounce);
-    /* What was in a room is there or, its sender gone, nowhere. */
+    /* A payload in the shared segment needs no fallback: if it is not there, the sender is gone. */
     if (!ok && !file && p->slot->memory != SLOT_POOL) ok = rndv_recv_spilled(p);
     const char *way = !p->done ? "spilled" : p->slot->memory == SLOT_POOL ? "shared" : "zerocopy";
     typed_buffer_stats(to, way, p->bytes, p->begun);
@@ -353,7 +354,7 @@ int rndv_recvs_run(struct rndv_recvs *ps)
         if (p->taken && p->slot) tell(p->slot, SLOT_DONE);
         freelist_put(FREELIST_RNDV_RECV, p);
     }
-    /* Last: a sender that has chunks under way may be waiting for the word that an offer of its was read. */
+    /* Comes last: a sender of chunks may be waiting until its rendezvous send is DONE. */
     if (pipeline_recvs_end(ps->inflows)) rc = -1;
     *ps = (struct rndv_recvs){0};
     return rc;

@@ -1,8 +1,7 @@
-/* rndv_recv.h: the receiver's side of descriptors. Of messages that go from memory to memory (rndv_send.h) one
- * kernel reads the sender's layout and writes the own one; what was offered together is pulled together. Those in
- * chunks are pipeline_recv.h's. */
-#ifndef STRIDEC_PULL_H
-#define STRIDEC_PULL_H
+/* rndv_recv.h: receives announced by an RTS header. For a zero-copy message (rndv_send.h) one kernel reads the sender's
+ * layout and writes the receiver's; messages of one call share launches. pipeline_recv.h receives chunks. */
+#ifndef STRIDEC_RNDV_RECV_H
+#define STRIDEC_RNDV_RECV_H
 #include "node/segment.h"
 #include "pack/typed_buffer.h"
 #include "rts.h"
@@ -10,37 +9,35 @@
 struct pull;
 struct pipeline_recv;
 struct rndv_recvs {
-    struct pipeline_recv *inflows;   /* what comes in chunks (pipeline_recv.h) */
+    struct pipeline_recv *inflows;   /* messages in chunks (pipeline_recv.h) */
     struct pull *first, **last;
     int n;
-    void (*meanwhile)(void *); /* called once while a GPU, which is entered, moves bytes; or NULL */
-    void *arg;                 /* its argument */
+    void (*meanwhile)(void *);   /* called once, device entered, while bytes move; or NULL */
+    void *arg;                   /* argument of meanwhile */
 };
 
-/* True if messages of that rank of comm, or MPI_ANY_SOURCE, may be descriptors. */
+/* Returns true if a message from `source` (or MPI_ANY_SOURCE) may be an RTS. */
 bool rndv_recv_from(MPI_Comm comm, int source);
-/* A receive that may bring a descriptor, and that the MPI makes into the buffer itself or, `carried`, into memory of
- * stridec's: *p is a parcel without buffers of its own, or NULL where it can't, since too few bytes fit or nobody of
- * comm offers. MPI_SUCCESS; or, without memory, an error raised on comm: a descriptor would pass for the payload. */
+/* Prepares a receive that may bring an RTS. `carried`: the MPI receives into stridec's memory, else into the buffer.
+ * Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too few bytes, or no such sender.
+ * Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass for the payload. */
 int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI_Datatype datatype, int source,
                     MPI_Comm comm, bool carried);
-/* True if what a receive for p brought, `came` bytes, is a descriptor, or can't be told from one: then its bytes are
- * RNDV_RECV_UNREAD, and rndv_recv_add gives an error. It lies at `packed`, or, NULL, in p's own buffer. */
+/* Returns true if the `came` bytes received for p are an RTS, and fills d. If they can't be read, returns true with
+ * d->bytes = RNDV_RECV_UNREAD; rndv_recv_add then fails. The bytes lie at `packed`, or, if NULL, in p's buffer. */
 #define RNDV_RECV_UNREAD (-1)
 bool rndv_recv_wanted(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d);
-/* The first packed bytes of what came so: where they lie, or in `room`, which has place for them; NULL: they can't
- * be read. */
+/* Returns the first `bytes` packed bytes received, in place or copied to `room`; NULL if they can't be read. */
 const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *room, int64_t bytes);
-/* What d, which came so, offers is to go to p: both stay as they are until rndv_recvs_run. MPI_SUCCESS; MPI_ERR_TRUNCATE
- * where p is too small: nothing is moved; MPI_ERR_NO_MEM; or, of RNDV_RECV_UNREAD, MPI_ERR_OTHER. The status becomes that
- * of the payload. rndv_recvs_run is called in any case. */
+/* Adds the message of the RTS d, to be received into p. The caller owns both and keeps them until rndv_recvs_run,
+ * which it calls in any case. Sets the status of the payload. Returns MPI_SUCCESS, MPI_ERR_NO_MEM,
+ * MPI_ERR_TRUNCATE (p too small: nothing is moved) or MPI_ERR_OTHER (RNDV_RECV_UNREAD). */
 int rndv_recv_add(struct rndv_recvs *ps, const struct rts *d, const void *packed, struct typed_buffer *p,
                   MPI_Status *status);
-/* Adds what did not come by a descriptor: no brief one (rts_short.h) is under way for it, however short it is. Else
- * as rndv_recv_add. */
+/* Adds a message announced without an RTS, like rndv_recv_add; never counts it as a short RTS (rts_short.h). */
 int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *packed, struct typed_buffer *p,
                        MPI_Status *status);
-/* Moves all, waits, and tells the senders. 0 or -1 (logged): a sender has ended, too. */
+/* Moves all payloads, waits, and sets the slots to DONE. Returns 0, or -1 (logged) also if a sender has ended. */
 int rndv_recvs_run(struct rndv_recvs *ps);
 
 #endif

@@ -24,7 +24,7 @@ static struct rndv_send *left;   /* whose sends have ended before their receiver
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the slot says of packed bytes, or of the typed buffer. */
+/* Writes the slot: packed bytes (layout 0), or a typed buffer. */
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
@@ -167,7 +167,7 @@ static bool refused(struct rndv_send *o)
 
 static void spill(struct rndv_send *o)
 {
-    /* What is still being packed is waited for: the thread that packs waits for nobody. */
+    /* Waits for the thread that still packs; it waits for nobody. */
     int64_t ready = 0;
     for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes && !node_lost(); spins++) {
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
@@ -186,7 +186,7 @@ static bool answered(struct rndv_send *o)
     return state_of(o) == SLOT_DONE;
 }
 
-/* What is held is not given back by its owner. */
+/* Answers all refusals. A slot in HELD is not given back by its owner. */
 void rndv_send_serve(void)
 {
     for (int i = 0; i < SLOTS; i++) {
@@ -264,7 +264,8 @@ int rndv_send_end(struct rndv_send *o)
 {
     if (o->hungry && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
-        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o, true);   /* oneself does not come meanwhile */
+        /* The rank itself does not receive meanwhile. */
+        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o, true);
         if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
         if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return retire(o), finished(o), -1;
         if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);

@@ -1,5 +1,4 @@
-/* rndv_slots.c: offers and the slots of the own file that they take: what is free, promised or kept for the next
- * message. */
+/* rndv_slots.c: rendezvous sends and the slots of this process's file: free, reserved or taken. */
 #include "base/spinlock.h"
 #include "node/shm_pool.h"
 #include "rndv_file.h"
@@ -9,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB 16   /* offers in one piece of pinned memory: 64 KiB */
+#define SLAB 16   /* structs in one piece of pinned memory: 64 KiB */
 
-static struct rndv_send *spare[2];   /* for the next message: in memory of the process's own, and in pinned memory */
-static struct pool_buffer *slabs;   /* of the latter */
+static struct rndv_send *spare[2];   /* free lists: in heap memory, in pinned memory */
+static struct pool_buffer *slabs;   /* pinned memory */
 static struct rndv_send *of_slot[SLOTS];   /* NULL: free */
-static atomic_int hint;                /* the next slot that is likely to be free */
-static int taken, promised;            /* slots; those promised and not taken are among the free ones */
+static atomic_int hint;   /* the next slot that is likely to be free */
+static int taken, promised;   /* numbers of slots taken, and reserved but not taken */
 static struct spinlock spin_lock;
 
 bool rndv_send_slot(struct rndv_send *o)
@@ -33,7 +32,8 @@ bool rndv_send_slot(struct rndv_send *o)
         if (kept) *o->promise = false;
     }
     spinlock_unlock(&spin_lock);
-    if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);   /* a file that was cut shows here */
+    /* This store finds a truncated file (node_lost). */
+    if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
     return o->slot && !node_lost();
 }
 
@@ -69,7 +69,7 @@ void rndv_send_stays(struct rndv_send *o)
     spinlock_unlock(&spin_lock);
 }
 
-static struct rndv_send *take_spare(bool pinned)
+static struct rndv_send *rndv_send_reuse(bool pinned)
 {
     spinlock_lock(&spin_lock);
     struct rndv_send *o = spare[pinned];
@@ -83,11 +83,10 @@ static struct rndv_send *take_spare(bool pinned)
 
 struct rndv_send *rndv_send_new(void)
 {
-    struct rndv_send *o = take_spare(false);
+    struct rndv_send *o = rndv_send_reuse(false);
     return o ? o : calloc(1, sizeof *o);
 }
 
-/* All but one become spare ones. */
 static struct rndv_send *cut_slab(struct pool_buffer *slab)
 {
     struct rndv_send *o = slab->host;
@@ -102,12 +101,11 @@ static struct rndv_send *cut_slab(struct pool_buffer *slab)
     return o;
 }
 
-/* A CUDA-aware MPI asks the driver where a message lies, which is quickly told of pinned memory alone: so
- * descriptors lie there. */
+/* A CUDA-aware MPI asks the driver where a message lies; the answer is quick for pinned memory only. */
 struct rndv_send *rndv_send_new_on(struct device *d)
 {
     if (!mpi_cuda_aware()) return rndv_send_new();
-    struct rndv_send *o = take_spare(true);
+    struct rndv_send *o = rndv_send_reuse(true);
     if (o || device_enter(d)) return o ? o : rndv_send_new();
     struct pool_buffer *slab = mempool_get(d, BUFFER_PINNED, SLAB * sizeof *o);
     device_leave(d);

@@ -1,4 +1,4 @@
-/* rts_match.c: which receives may bring a descriptor, and whether one has come. */
+/* rts_match.c: tells an RTS from a payload in what a receive brought. */
 #include "base/bounce.h"
 #include "base/error.h"
 #include "datatype/type_filter.h"
@@ -16,7 +16,7 @@ bool rndv_recv_from(MPI_Comm comm, int source)
     return source == MPI_ANY_SOURCE || node_starting() || node_peer(comm, source) || pipeline_peer(comm, source) >= 0;
 }
 
-/* Makes this process refuse brief headers, unless the receive is into device memory and too short even for one. */
+/* Makes this process refuse short RTS, unless the receive is into device memory and shorter than a short RTS. */
 static void refuse_brief(const void *buf, int64_t count, MPI_Datatype datatype)
 {
     struct layout *l = rts_least() <= RTS_SHORT_MIN ? layout_of(datatype) : NULL;
@@ -42,7 +42,7 @@ int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI
     return MPI_SUCCESS;
 }
 
-/* The first bytes of what arrived in device memory: packed at an address, or in the buffer itself. */
+/* Copies the first packed bytes from device memory to `room`: from `packed`, or, if NULL, from the buffer. Blocks. */
 static bool head_on(struct device *on, struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
 {
     if (device_enter(on)) return false;
@@ -60,7 +60,7 @@ static bool head_on(struct device *on, struct typed_buffer *p, const void *packe
     return read;
 }
 
-/* Of its own memory stridec knows where it lies. */
+/* Returns the device where `packed` lies; asks the driver only about foreign memory. */
 static struct device *device_beneath(const struct typed_buffer *p, const void *packed)
 {
     bool hosted = (p->wire && packed == p->wire->host) || (p->block && packed == p->block->memory);
@@ -78,6 +78,7 @@ const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *roo
     return read ? room : NULL;
 }
 
+/* Copies the first bytes of the message to d. Returns false if they can't be read. */
 static bool told(struct typed_buffer *p, const void *packed, struct rts *d, int64_t bytes)
 {
     const char *at = rndv_recv_head(p, packed, (char *)d, bytes);
@@ -85,9 +86,7 @@ static bool told(struct typed_buffer *p, const void *packed, struct rts *d, int6
     return at != NULL;
 }
 
-
-/* Payloads of a descriptor's length are rare; a cookie in one is not to be had by chance. What can't be looked at
- * must not pass for a payload. */
+/* The cookie does not occur in a payload by chance. A message that can't be read must not pass for a payload. */
 bool rndv_recv_wanted(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d)
 {
     if (!rts_armed() || !rts_fits(came)) return false;

@@ -1,4 +1,4 @@
-/* rts_short.c: who is sent brief descriptors. */
+/* rts_short.c: which peers take a short RTS. */
 #include "rts_short.h"
 #include "datatype/type_filter.h"
 

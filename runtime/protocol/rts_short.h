@@ -1,21 +1,20 @@
-/* rts_short.h: descriptors of payloads that are shorter than a descriptor.
+/* rts_short.h: the short RTS, the first RTS_SHORT_BYTES of an RTS header.
  *
- * The payload of a brief one lies in device memory and has RTS_SHORT_MIN bytes or more, but fewer than RNDV_MIN; what
- * travels are the first RTS_SHORT_BYTES of a descriptor. Whoever may be sent one has to look at each message of that
- * length: a process does so until it first makes a receive of fewer than RNDV_MIN bytes that stridec leaves to the
- * MPI, as into host memory, and never after, so that those stay as quick as they are. Its file says whether it still
- * looks, and counts those that are under way to it. A sender counts first and asks then, the receiver refuses first
- * and looks at the count then: one of the two sees what the other did. */
-#ifndef STRIDEC_BRIEF_H
-#define STRIDEC_BRIEF_H
+ * Its payload lies in device memory and has from RTS_SHORT_MIN up to RNDV_MIN - 1 bytes. A process that may be sent one
+ * looks at each message of that length. It stops for good at its first receive of under RNDV_MIN bytes that goes to the
+ * MPI, such as into host memory: those stay fast. Its node file says if it still looks, and counts the short RTS on
+ * their way to it. The sender counts, then reads the flag; the receiver clears the flag, then reads the count: at least
+ * one of the two sees the other's write. */
+#ifndef STRIDEC_RTS_SHORT_H
+#define STRIDEC_RTS_SHORT_H
 #include "node/segment.h"
 
-/* The sender's: true if the peer takes one, which is then counted, until it is pulled or taken back. */
+/* Sender: returns true if the peer takes a short RTS, and counts it until rts_short_taken or rts_short_take_back. */
 bool rts_short_begin(struct peer *to);
 void rts_short_take_back(struct peer *to);
-/* The receiver's: it makes such a receive now. Where no brief one is under way, rts_least is RNDV_MIN after. */
+/* Receiver: refuses short RTS from now on. If none is on its way, rts_least becomes RNDV_MIN. */
 void rts_short_refuse(void);
-/* One was pulled. */
+/* Receiver: one short RTS was received. */
 void rts_short_taken(void);
 
 #endif

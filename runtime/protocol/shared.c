@@ -13,7 +13,7 @@ static bool may_share(const struct message *m)
 
 struct peer *shared_peer(const struct message *m)
 {
-    struct peer *peer = shm_send_wants(m->layout, m->count) ? node_peer(m->comm, m->dest) : NULL;
+    struct peer *peer = shm_send_wants(m->layout, m->count) ? node_peer(m->comm, m->peer) : NULL;
     if (peer && m->reuse == REUSE_LATER && !shm_send_later(peer, m->layout, m->count)) return NULL;
     return peer;
 }
@@ -37,7 +37,7 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 
 static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
-    const struct peer *peer = node_peer(m->comm, m->dest);
+    const struct peer *peer = node_peer(m->comm, m->peer);
     bool placed = shm_send_memory(peer_access_known(peer)) != SLOT_POOL;
     snprintf(why, TUNE_WHY_MAX, "host memory, %s",
              peer->self ? "to the rank itself"
@@ -51,7 +51,7 @@ const struct protocol protocol_shared = {"shared", probe, start, send_op_end_rnd
 static bool is_short(const struct message *m)
 {
     int64_t bytes;
-    return host_brief(m->buf, m->count, m->type, m->dest, &bytes) != NULL;
+    return host_brief(m->buf, m->count, m->type, m->peer, &bytes) != NULL;
 }
 
 static bool probe_packed(const struct message *m)

@@ -1,4 +1,4 @@
-/* shm_fill.c: packing into rooms. */
+/* shm_fill.c: packs into shared segment blocks. */
 #include "shm_fill.h"
 #include "base/backoff.h"
 #include "hostpack/host_pack.h"
@@ -6,18 +6,18 @@
 #include "rts.h"
 #include <string.h>
 
-#define PIECE_FIRST ((int64_t)16 << 10)   /* before the receiver is told, */
-#define PIECE_MOST ((int64_t)64 << 10)    /* and the larger ones after it; */
-#define PIECE_SHORT ((int64_t)8 << 10)    /* where there would be no more than that, and the receiver is told first */
-#define PATIENCE_NS 100000                /* with a receiver that has begun, and does not go on */
+#define PIECE_FIRST ((int64_t)16 << 10)   /* packed before the RTS header is sent */
+#define PIECE_MOST ((int64_t)64 << 10)    /* largest piece after it */
+#define PIECE_SHORT ((int64_t)8 << 10)    /* first piece of a short payload, packed after the RTS header is sent */
+#define PATIENCE_NS 100000                /* longest wait for a receiver that has begun, and does not go on */
 #define SPINS_PER_LOOK 64
 
-/* Until the receiver, who has begun, has read on; false where it does not, or has not begun: nobody waits for it
- * then. */
-static bool eaten_past(const struct slot *s, int64_t past)
+/* Waits until the receiver has read `past` bytes. Returns false if the receiver has not begun, or does not go on. */
+static bool await_bytes_read(const struct slot *s, int64_t past)
 {
     int64_t bytes_read, last = -1, since = 0;
-    for (unsigned spins = 0; (bytes_read = atomic_load_explicit(&s->bytes_read, memory_order_acquire)) < past; spins++) {
+    for (unsigned spins = 0; (bytes_read = atomic_load_explicit(&s->bytes_read, memory_order_acquire)) < past;
+         spins++) {
         if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_TAKEN) return false;
         if (bytes_read != last) last = bytes_read, since = stats_now();
         else if (spins % SPINS_PER_LOOK == 0 && stats_now() - since > PATIENCE_NS) return false;
@@ -26,36 +26,35 @@ static bool eaten_past(const struct slot *s, int64_t past)
     return true;
 }
 
-/* Where the payload ends, if so large a piece leaves little of it. */
+/* Returns the end of the piece at `at`; the payload's end if little of the payload would remain. */
 static int64_t end_of(const struct typed_buffer *p, int64_t at, int64_t piece)
 {
     return p->bytes - at < piece + piece / 2 ? p->bytes : at + piece;
 }
 
-/* Blocks that are no multiple of 16 bytes leave some stores across two lines: where the receiver's cache holds
- * those, packing takes up to three times as long as packing elsewhere first and copying (16 KiB of 72 B blocks 21
- * and 13 us, 64 KiB of 12 B blocks 66 and 47). So far: of others, of words and of longer messages the copy costs up
- * to a fifth. */
-#define ASIDE_RUN 9
-#define ASIDE_RUN_MOST 512
-#define ASIDE_MOST ((int64_t)512 << 10)
-#define ASIDE_PIECE 4096
-static bool goes_aside(const struct typed_buffer *p)
+/* Runs that are no multiple of 16 bytes make some stores cross cache lines. If the receiver's cache holds these
+ * lines, it is quicker to pack elsewhere and copy: 16 KiB of 72 B runs 21 and 13 us, 64 KiB of 12 B runs 66 and 47.
+ * For other runs, words and longer messages the copy costs up to a fifth. */
+#define STAGED_RUN 9
+#define STAGED_RUN_MOST 512
+#define STAGED_MOST ((int64_t)512 << 10)
+#define STAGED_PIECE 4096
+static bool needs_staging(const struct typed_buffer *p)
 {
     int64_t run = p->layout->run;
-    return run % 16 && run >= ASIDE_RUN && run < ASIDE_RUN_MOST && p->bytes <= ASIDE_MOST;
+    return run % 16 && run >= STAGED_RUN && run < STAGED_RUN_MOST && p->bytes <= STAGED_MOST;
 }
 
 /* `room` is a multiple of 16: pieces begin at multiples of 64 bytes. */
 static void pack_into(const struct typed_buffer *p, char *room, int64_t at, int64_t end, bool past_caches)
 {
-    _Alignas(64) char aside[ASIDE_PIECE];
-    if (!past_caches && !goes_aside(p)) {
+    _Alignas(64) char aside[STAGED_PIECE];
+    if (!past_caches && !needs_staging(p)) {
         host_pack_pack(p->layout, p->count, p->user, room, at, end);
         return;
     }
-    for (int64_t past; at < end; at = past, room += ASIDE_PIECE) {
-        past = end - at < ASIDE_PIECE ? end : at + ASIDE_PIECE;
+    for (int64_t past; at < end; at = past, room += STAGED_PIECE) {
+        past = end - at < STAGED_PIECE ? end : at + STAGED_PIECE;
         host_pack_pack(p->layout, p->count, p->user, aside, at, past);
         if (past_caches) nontemporal_copy(room, aside, (size_t)(past - at));
         else memcpy(room, aside, (size_t)(past - at));
@@ -63,7 +62,7 @@ static void pack_into(const struct typed_buffer *p, char *room, int64_t at, int6
     if (past_caches) nontemporal_end();
 }
 
-/* The packed bytes from `at` on, to where the next piece ends. */
+/* Packs one piece from byte `at` on. Returns where the piece ends. */
 static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
 {
     const struct typed_buffer *p = o->parcel;
@@ -71,7 +70,7 @@ static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
     int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     int64_t end = end_of(p, at, piece);
     int64_t place = shm_pool_offset(at, turn, end, &run);
-    if (place < at && !eaten_past(s, at + run - SHM_POOL_RING)) {
+    if (place < at && !await_bytes_read(s, at + run - SHM_POOL_RING)) {
         atomic_store_explicit(&s->turn, turn = at, memory_order_relaxed);
         place = shm_pool_offset(at, turn, end, &run);
     }

@@ -1,14 +1,13 @@
-/* shm_fill.h: the sender packs an offer into its room (shm_pool.h), and into its descriptor, whose rest is the
- * payload's head. */
-#ifndef STRIDEC_HOST_FILL_H
-#define STRIDEC_HOST_FILL_H
+/* shm_fill.h: packs a payload: HEAD_BYTES into the RTS header, the rest into a shared segment block (shm_pool.h). */
+#ifndef STRIDEC_SHM_FILL_H
+#define STRIDEC_SHM_FILL_H
 #include "rndv_internal.h"
 
-/* What the receiver finds when it is told: the head, and of a long payload the first piece. */
+/* Packs the head and, of a long payload, the first piece; called before the RTS header is sent. */
 void shm_fill_begin(struct rndv_send *o);
-/* The rest, while it reads. */
+/* Packs the rest while the receiver reads. */
 void shm_fill_rest(struct rndv_send *o);
-/* The receiver has read it. */
+/* Notes the measured times after the receiver has read the payload (nontemporal.h). */
 void shm_fill_read(const struct rndv_send *o);
 
 #endif

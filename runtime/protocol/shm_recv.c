@@ -1,4 +1,4 @@
-/* shm_recv.c: the receiver's side of offers of host memory. */
+/* shm_recv.c: rendezvous receives of host memory. */
 #include "shm_recv.h"
 #include "base/bounce.h"
 #include "hostpack/host_pack.h"
@@ -9,11 +9,11 @@
 #include "rts.h"
 #include <string.h>
 
-#define PIECE ((int64_t)64 << 10)   /* that is read before the sender hears of it */
+#define PIECE ((int64_t)64 << 10)   /* read before bytes_read tells the sender */
 #define COPIED ((int64_t)16 << 10)
-#define SHORT 1024   /* runs of the own layout below this are written by its code, from packed bytes */
+#define SHORT 1024   /* shorter runs of the receiver's layout are unpacked from a bounce buffer */
 
-/* Packed bytes [at, end), of which `from` holds the first. */
+/* Writes packed bytes [at, end); `from` points to byte `at`. */
 static bool write_out(const struct host_side *to, const char *from, int64_t at, int64_t end)
 {
     struct typed_buffer *p = to->parcel;
@@ -21,7 +21,7 @@ static bool write_out(const struct host_side *to, const char *from, int64_t at, 
     return host_pack_unpack(p->layout, p->count, p->user, from, at, end);
 }
 
-/* What came with the descriptor. */
+/* Writes the payload's head, which the RTS header carries. */
 static bool write_head(const struct host_side *to, int64_t bytes)
 {
     char room[SHM_SEND_MIN];
@@ -29,7 +29,7 @@ static bool write_head(const struct host_side *to, int64_t bytes)
     return came && write_out(to, came + HEAD_AT, 0, bytes);
 }
 
-/* Reads a room that can't be mapped. */
+/* Reads bytes [at, end) of a shared segment block that can't be mapped. */
 static bool write_copied(const struct peer *peer, const struct host_side *to, uint64_t place, int64_t at, int64_t end)
 {
     char piece[COPIED];
@@ -40,7 +40,7 @@ static bool write_copied(const struct peer *peer, const struct host_side *to, ui
     return true;
 }
 
-/* Behind the sender, who is packing. False where it has ended, or its rooms were cut meanwhile. */
+/* Unpacks while the sender packs. Returns false if the sender has died, or its shared segment was truncated. */
 static bool follow(const struct peer *peer, struct slot *s, const struct host_side *to, int64_t bytes)
 {
     const char *room = shm_pool_map(peer, s->user, bytes);

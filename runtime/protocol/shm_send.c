@@ -1,4 +1,4 @@
-/* shm_send.c: offers of data in host memory. */
+/* shm_send.c: see shm_send.h. */
 #include "shm_send.h"
 #include "base/activity.h"
 #include "base/bounce.h"
@@ -14,8 +14,8 @@
 #include "tune/active.h"
 #include <pthread.h>
 
-static atomic_long shared, placed;   /* offers in rooms, and in place */
-static struct rndv_send *left;   /* in rooms, their parcels closed */
+static atomic_long shared, placed;   /* sends in shared segment blocks, and in place */
+static struct rndv_send *left;   /* sends that ended before their blocks were read; typed buffers closed */
 static atomic_bool any_left;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,9 +49,9 @@ bool shm_send_wants(const struct layout *l, int64_t count)
     return shm_send_allowed() && layout_bytes(l, count) >= shm_send_least_of(l);
 }
 
-/* Sends that do not wait for their receiver stay the MPI's for such runs and lengths. Two ranks that send at once, and then
- * receive: 16 MiB in runs of 4 KiB 2.0 ms by Open MPI 4.1, 3.5 by shared memory (of 64 B 4.3 and 3.5); 31 KiB in runs of
- * 500 B 7.6 and 9 us, 127 KiB 28 both. */
+/* For these runs and lengths, sends that do not wait for their receiver pass to the MPI. Two ranks both send, then
+ * receive; Open MPI 4.1 and shared memory: 16 MiB in runs of 4 KiB 2.0 and 3.5 ms (of 64 B 4.3 and 3.5); 31 KiB in
+ * runs of 500 B 7.6 and 9 us, 127 KiB 28 and 28 us. */
 #define FLOOD_RUN (IS_OPEN_MPI ? 128 : INT64_MAX)
 #define FLOOD ((int64_t)2 << 20)
 #define TRICKLE_RUN (IS_OPEN_MPI ? 256 : INT64_MAX)
@@ -76,8 +76,7 @@ static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user
     atomic_store_explicit(&s->ready, memory == SLOT_POOL ? s->head : p->bytes, memory_order_relaxed);
 }
 
-/* The type of an RTS header to the rank itself: its gap makes the MPI pack it. Workaround (Open MPI 4.1): SELF_WRITES_PAST
- * in mpi_workarounds.h. */
+/* Workaround (Open MPI 4.1): SELF_WRITES_PAST. The gap makes the MPI pack an RTS header to the rank itself. */
 static _Atomic(MPI_Datatype) with_gap = MPI_DATATYPE_NULL;
 
 static bool gap_make(void)
@@ -114,7 +113,7 @@ int shm_send_count(const struct peer *p, MPI_Datatype *type)
     return SHM_SEND_MIN;
 }
 
-/* Gives back what has been read. */
+/* Gives back the sends in `left` whose payload has been read. */
 static void harvest(void)
 {
     pthread_mutex_lock(&lock);
@@ -130,7 +129,7 @@ static void harvest(void)
     pthread_mutex_unlock(&lock);
 }
 
-static bool into_room(struct rndv_send *o)
+static bool place_in_pool(struct rndv_send *o)
 {
     o->descriptor.bytes = o->parcel->bytes;
     o->room = shm_pool_take(o->parcel->bytes);
@@ -151,7 +150,7 @@ static bool in_place(struct rndv_send *o)
     return layout != 0;
 }
 
-/* For this process itself, which takes the layout as it is. */
+/* Exposes the buffer to this process itself: the receiver uses the pointer to the layout. */
 static bool stay(struct rndv_send *o)
 {
     const struct typed_buffer *p = o->parcel;
@@ -164,7 +163,7 @@ static bool place(struct rndv_send *o, unsigned reached)
 {
     if (o->peer->self) return stay(o);
     if (shm_send_memory(reached) == SLOT_PROCESS && in_place(o)) return true;
-    if (reached & REACH_POOL && into_room(o)) return true;
+    if (reached & REACH_POOL && place_in_pool(o)) return true;
     return o->promise && reached & REACH_MEMORY && in_place(o);
 }
 
@@ -218,7 +217,7 @@ void shm_send_leave(struct rndv_send *o)
     pthread_mutex_unlock(&lock);
 }
 
-/* The rooms and their slots go soon: what is there to be read is waited for. */
+/* Blocks and slots are freed soon after, so this waits until the receivers have read them. */
 void shm_send_finish(void)
 {
     for (unsigned spins = 1; left; spins++) {

@@ -1,45 +1,43 @@
-/* shm_send.h: offers (rndv_send.h) of data in host memory, of derived types.
+/* shm_send.h: rendezvous sends (rndv_send.h) of derived types in host memory.
  *
- * The payload is packed into a room (shm_pool.h) while the receiver, who has that mapped, unpacks behind: both
- * copies go through the caches, by code made for the layouts, at the same time, and the buffer is the application's
- * again without waiting for anybody. Or it stays where it is and the receiver reads it there (peer_access.h): one
- * copy, but page by page through the kernel. */
-#ifndef STRIDEC_HOST_OFFER_H
-#define STRIDEC_HOST_OFFER_H
+ * The sender packs into a shared segment block (shm_pool.h) while the receiver unpacks: the copies go through the
+ * caches, and the buffer is free at once. Or the receiver reads the payload in place (peer_access.h): page by page. */
+#ifndef STRIDEC_SHM_SEND_H
+#define STRIDEC_SHM_SEND_H
 #include "rndv_send.h"
 
-/* The payloads of a layout from which on they are offered; INT64_MAX: never. */
+/* Returns the least payload of layout l, in bytes, that is sent by rendezvous; INT64_MAX if none is. */
 int64_t shm_send_least_of(const struct layout *l);
 
-/* True unless STRIDEC_HOST or STRIDEC_TRANSPORT forbids, or there is nobody to offer to. */
+/* Returns false if STRIDEC_HOST or STRIDEC_TRANSPORT forbids these sends, or this process has no file for the node. */
 bool shm_send_allowed(void);
-/* Exposes `count` elements at buf: host memory, not contiguous, of a committed type that stridec can read. Returns NULL
- * where the message goes another way. `promise` is that of struct rndv_send_site. */
+/* Exposes `count` elements at buf to peer: host memory, not contiguous, of a committed type that stridec can read.
+ * Returns NULL if the message must go another way. `promise` is the member of struct rndv_send_site. */
 struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise);
-/* Returns SLOT_PROCESS where a payload stays in place for a peer that reaches so much (peer_access.h): under
- * STRIDEC_TRANSPORT=zerocopy. Else SLOT_POOL. */
+/* Returns SLOT_PROCESS if the payload stays in place (STRIDEC_TRANSPORT=zerocopy and REACH_MEMORY), else SLOT_POOL. */
 enum slot_memory shm_send_memory(unsigned reached);
-/* True if payloads of so many elements may be offered. */
+/* Returns true if `count` elements are allowed and long enough for a rendezvous send. */
 bool shm_send_wants(const struct layout *l, int64_t count);
-/* False where a send that does not wait for its receiver is better the MPI's: all of it would be packed before it is
- * read, and what is long pass through memory instead of the caches. */
+/* Returns false if the MPI is quicker at a send that does not wait for its receiver. Then stridec would pack all before
+ * any byte is read, and long payloads would pass through memory instead of the caches. */
 bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count);
-/* True if shm_send_to never fails for such a message from here on. */
+/* Returns true if shm_send_to, with a reserved slot, can't fail for this peer any more. */
 bool shm_send_sure(struct peer *peer);
 
-/* What goes down for the descriptor of one to p: so many of a type. */
+/* Returns the count, and in *type the type, with which the MPI sends an RTS header to p. */
 int shm_send_count(const struct peer *p, MPI_Datatype *type);
-/* The type of one to oneself, that has a gap; MPI_DATATYPE_NULL where it needs none. */
+/* Returns the type, with a gap, of an RTS header to the rank itself; MPI_DATATYPE_NULL if no gap is needed. */
 MPI_Datatype shm_send_gapped(void);
 
-/* rndv_send.c's: the receiver has refused. Moves the payload to memory of stridec's own, the slot being held.
- * Leaves one that lies in a room to the receiver. Ends all. */
+/* For rndv_send.c. shm_send_refused notes a NACK. shm_send_move packs the payload into a bounce buffer while the slot
+ * is HELD; returns false without memory. shm_send_leave ends a send whose shared segment block is read later;
+ * shm_send_finish waits for all those receivers (at MPI_Finalize). */
 void shm_send_refused(const struct rndv_send *o);
 bool shm_send_move(struct rndv_send *o);
 void shm_send_leave(struct rndv_send *o);
 void shm_send_finish(void);
 
-/* How many messages this process has offered so far, in rooms or in place (for tests and benchmarks). */
+/* Returns the number of rendezvous sends of this process so far, in place or in blocks (for tests and benchmarks). */
 long stridec_host_offers(int in_place);
 
 #endif

@@ -64,19 +64,17 @@ void p2p_sent(MPI_Request request, struct typed_buffer *p)
     else record_add(request, p, false, MPI_COMM_NULL);
 }
 
-bool p2p_awaited(struct typed_buffer **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
-                 MPI_Comm comm, int *rc)
+bool p2p_awaited(struct typed_buffer **p, struct wire *w, struct message *m, int *rc)
 {
-    struct location where;
-    struct layout *l = source == MPI_PROC_NULL ? NULL : typed_buffer_find(buf, count, datatype, comm, &where);
+    bool none = m->peer == MPI_PROC_NULL;
+    m->layout = none ? NULL : typed_buffer_find(m->buf, m->count, m->type, m->comm, &m->where);
     *p = NULL;
-    if (reserve_low()) return *rc = no_record(comm), false;
-    *rc = MPI_SUCCESS;
-    if (l) *rc = placement_open_receive(p, l, where, buf, count, datatype, source, comm);
+    if (reserve_low()) return *rc = no_record(m->comm), false;
+    *rc = m->layout ? placement_open_receive(p, m) : MPI_SUCCESS;
     peer_access_poll();
-    if (*rc == MPI_SUCCESS && !l) *p = host_awaits(buf, count, datatype, source, comm);
+    if (*rc == MPI_SUCCESS && !m->layout) *p = host_awaits(m->buf, m->count, m->type, m->peer, m->comm);
     if (*rc == MPI_SUCCESS && *p) *rc = mpi_bytes_of((*p)->bytes, w);
-    if (l) ipc_cache_probe_source(source, comm, where.device);
+    if (m->layout) ipc_cache_probe_source(m->peer, m->comm, m->where.device);
     return settled(p, *rc);
 }
 
@@ -100,7 +98,7 @@ int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
 int p2p_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
 {
     int64_t bytes = mpi_abi_status_bytes(status);
-    if (!rts_fits(bytes) || !rts_begins(packed)) return host_brief_arrived(l, buf, count, packed, bytes), MPI_SUCCESS;
+    if (!rts_fits(bytes) || !rts_begins(packed)) return host_short_unpack(l, buf, count, packed, bytes), MPI_SUCCESS;
     struct typed_buffer *p = host_block(l, buf, count);
     if (!p) return raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");
     memcpy((void *)(uintptr_t)p->address, packed, (size_t)bytes);

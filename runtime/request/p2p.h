@@ -16,8 +16,7 @@ int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *reques
 void p2p_sent(MPI_Request request, struct typed_buffer *p);
 /* Opens *p, and sets *w to its count and type, for a receive. Returns false if the MPI receives into the buffer
  * itself, or if *rc is an error, raised on comm. */
-bool p2p_awaited(struct typed_buffer **p, struct wire *w, void *buf, int64_t count, MPI_Datatype datatype, int source,
-                 MPI_Comm comm, int *rc);
+bool p2p_awaited(struct typed_buffer **p, struct wire *w, struct message *m, int *rc);
 /* Returns true if a receive is stridec's only because receives show themselves (receive_gate.h). Returns false while
  * there are probed messages. */
 static inline bool p2p_ignored(const void *buf, MPI_Count count, MPI_Datatype datatype)

@@ -10,7 +10,7 @@
  * state       as in rndv.pml; a room is never HELD            rndv_send_publish, take, rndv_recvs_run,
  *                                                             rndv_send_withdraw
  *
- * The sender waits for nobody: its patience may end whenever the receiver is behind (eaten_past). Either may die. With
+ * The sender waits for nobody: its patience may end whenever the receiver is behind (await_bytes_read). Either may die. With
  * -DNP: no run is endless. */
 #ifndef MSGS
 #define MSGS 2
@@ -49,7 +49,7 @@ proctype sender()
            :: at < PIECES ->
               if
               :: PLACE(at, turn) < at ->
-                 if                                    /* eaten_past */
+                 if                                    /* await_bytes_read */
                  :: bytes_read >= at + 1 - RING -> skip
 #ifdef FAULT_WAITS_FOR_NOTHING
                  :: skip
