@@ -72,7 +72,7 @@ static bool make_bundles(struct edge_side *s, MPI_Comm comm)
             all &= peer != NULL;
         }
         struct edge_bundle *r = &s->bundle[s->bundles - 1];
-        e->place = r->n++, e->peer = r->peer;
+        r->n++;
     }
     return all;
 }

@@ -23,8 +23,6 @@ struct edge_header {
 /* One edge, and its payload in the call under way. */
 struct edge {
     int rank, key;              /* the other end; edges between two ranks match in the order of their keys */
-    int place;                  /* index in its bundle */
-    struct peer *peer;          /* of its bundle */
     int number;                 /* index in the call's arguments */
     int request;                /* index of its message in the call's requests, or -1 */
     const void *buf;

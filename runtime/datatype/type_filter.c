@@ -146,8 +146,8 @@ void filter_raise(MPI_Datatype t, enum filter_ask ask, int64_t least)
 static void empty_all(void)
 {
     pthread_mutex_lock(&lock);
-    for (struct filter_entry *e = filter_types[0]; e < filter_types[1 << FILTER_BITS]; e++)
-        if (!filter_is(e, (MPI_Datatype)0)) empty(e);
+    for (int i = 0; i < 2 << FILTER_BITS; i++)
+        if (!filter_is(&filter_types[i / 2][i % 2], (MPI_Datatype)0)) empty(&filter_types[i / 2][i % 2]);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,4 +1,4 @@
-/* nontemporal.c: see nontemporal.h. */
+/* nontemporal.c: stores past the caches, and the trials that choose them. */
 #include "nontemporal.h"
 #include "../../gen/hash.h"
 #include "base/activity.h"
@@ -9,15 +9,14 @@
 
 #define ROW_BITS 8
 #define FIRST 4             /* messages before the first trial */
-#define TRIAL 3             /* messages of one; the last is timed, as the first meet lines of the other way */
-#define PAUSE 8             /* messages between trials at first; twice as many each time, */
-#define PAUSE_MOST 256      /* up to so many; from the beginning where costs change */
-#define TIMED 8             /* one in so many of the way that stays */
+#define TRIAL 3             /* messages of a trial; only the last is timed: the first meet lines of the other way */
+#define PAUSE 8             /* messages before the next trial; doubled each time, reset if costs change */
+#define PAUSE_MOST 256      /* longest pause */
+#define TIMED 8             /* one of so many messages of the chosen way is timed */
 
 static struct nontemporal rows[1 << ROW_BITS];
 
-/* -1: as is found out. For tests. */
-static atomic_int forced = -1;
+static atomic_int forced = -1;   /* for tests: the way; -1: as measured */
 static atomic_long count;   /* messages past the caches; may miss one */
 
 EXPORT long stridec_host_past(int way)
@@ -62,20 +61,20 @@ static struct nontemporal_turn turn(struct nontemporal *b)
 
 struct nontemporal_turn nontemporal_next(struct nontemporal *b)
 {
-    int way = BYPASS_THERE ? atomic_load_explicit(&forced, memory_order_relaxed) : 0;
+    int way = NONTEMPORAL_STORES ? atomic_load_explicit(&forced, memory_order_relaxed) : 0;
     struct nontemporal_turn t = way < 0 ? turn(b) : (struct nontemporal_turn){b, way, false};
     if (t.past)
         atomic_store_explicit(&count, atomic_load_explicit(&count, memory_order_relaxed) + 1, memory_order_relaxed);
     return t;
 }
 
-/* Soon. */
+/* Starts the next trial with the next message. */
 static void try_again(struct nontemporal *b)
 {
     set(&b->pause, PAUSE), set(&b->trial, get(&b->messages));
 }
 
-/* The lesser of the last two: either may have met another process on its core. */
+/* Notes the lesser of the last two costs: another process on the core may have slowed one of them. */
 static void learn_own(struct nontemporal *b, bool past, uint32_t cost)
 {
     uint32_t last = get(&b->last), before = get(&b->cost[past]), now = last && last < cost ? last : cost;

@@ -18,7 +18,7 @@ struct pipeline {
     int tags;                       /* tags are 0 .. tags - 1 */
     struct chunk_params settings;
 };
-/* Returns the pipeline, or NULL if the ranks have not agreed. */
+/* Returns NULL if the ranks have not agreed. */
 const struct pipeline *pipeline_get(void);
 /* Sets the settings (`stridec tune`); not allowed while messages are on their way. */
 void pipeline_try(const struct chunk_params *p);

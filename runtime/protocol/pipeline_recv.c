@@ -100,7 +100,6 @@ static int arrived(struct pipeline_recv *f)
     return here && mpi_bytes_received(&status) != pipeline_end(d, i) - i * d->chunk ? -1 : here;
 }
 
-/* Cancels all posted receives. */
 static void give_up(struct pipeline_recv *f)
 {
     for (int i = f->arrived; i < f->posted; i++) {

@@ -39,7 +39,6 @@ static bool allowed(void)
     return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
 }
 
-/* Frees the buffer and sets *p to NULL. */
 static void let_go(struct typed_buffer **p)
 {
     if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);

@@ -24,7 +24,7 @@
  *        |            | take (R)
  *        |            v
  *        |          TAKEN --------------------------+
- *        |            |                             | rndv_recv_spilled (R): it can't read the payload;
+ *        |            |                             | rndv_recv_fallback (R): it can't read the payload;
  *        |            |                             | progress_thread_call wakes S
  *        |            |                             v
  *        |            |                           NACK

@@ -36,7 +36,6 @@ static int all(struct typed_buffer *p, int fd)
     return rc;
 }
 
-/* Writes a payload in host memory to the file. */
 static int all_of_host(const struct typed_buffer *p, int fd)
 {
     struct bounce *b = p->block ? NULL : bounce_get(p->bytes < PIECE ? p->bytes : PIECE);

@@ -43,7 +43,7 @@ int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI
 }
 
 /* Copies the first packed bytes from device memory to `room`: from `packed`, or, if NULL, from the buffer. Blocks. */
-static bool head_on(struct device *on, struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
+static bool head_from_device(struct device *on, struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
 {
     if (device_enter(on)) return false;
     struct stream *s = stream_get(on);
@@ -72,7 +72,7 @@ const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *roo
     struct device *on = packed ? device_beneath(p, packed) : p->device;
     if (packed && !on) return packed;
     if (on && !packed && !p->layout->tree) return typed_buffer_mpi_pack(p) ? p->address : NULL;
-    if (on) return head_on(on, p, packed, room, bytes) ? room : NULL;
+    if (on) return head_from_device(on, p, packed, room, bytes) ? room : NULL;
     bool read =
         host_pack_pack(p->layout, p->count, p->user, room, 0, bytes) || host_scatter_move(p, room, 0, bytes, true);
     return read ? room : NULL;

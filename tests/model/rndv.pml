@@ -13,7 +13,7 @@
  * HELD      the sender moves the payload,  sender: move_away, from POSTED; refused, from NACK (answered and
  *           or writes it to a file         rndv_send_serve call it)
  * TAKEN     the receiver reads             receiver: take, from POSTED
- * NACK      the receiver can't read it     receiver: rndv_recv_spilled, from TAKEN
+ * NACK      the receiver can't read it     receiver: rndv_recv_fallback, from TAKEN
  * FALLBACK  the payload is in a file       sender: spill, from HELD
  * LOST      the file had no room           sender: spill, from HELD
  * DONE      nobody reads the payload any   receiver: rndv_recvs_run, from TAKEN, FALLBACK or LOST; from NACK or HELD
@@ -445,8 +445,8 @@ inline done(m, s)
     }
 }
 
-/* rndv_recv_spilled, read_file: sets `came` to what came of it. */
-inline rndv_recv_spilled(m, s, came)
+/* rndv_recv_fallback, read_file: sets `came` to what came of it. */
+inline rndv_recv_fallback(m, s, came)
 {
     slot[s].state = NACK;
 #ifndef FAULT_NEVER_CALLS
@@ -564,7 +564,7 @@ proctype receiver()
 #endif
               read_payload(m[k], s[k], memory, came[k]);
               if
-              :: came[k] == NONE -> rndv_recv_spilled(m[k], s[k], came[k])
+              :: came[k] == NONE -> rndv_recv_fallback(m[k], s[k], came[k])
               :: came[k] != NONE -> skip
               fi;
               k++

@@ -30,7 +30,7 @@ static void expect_few(int others)
 static void test_quicker_way_stays(void **state)
 {
     (void)state;
-    if (!BYPASS_THERE) skip();
+    if (!NONTEMPORAL_STORES) skip();
     const int64_t far[] = {43000, 13000}, near[] = {11000, 13000}, alike[] = {11000, 10800};
     expect_few(MESSAGES - send(nontemporal_row(1, false), MESSAGES, far));
     expect_few(MESSAGES - send(nontemporal_row(2, true), MESSAGES, far));
@@ -43,7 +43,7 @@ static void test_quicker_way_stays(void **state)
 static void test_it_changes(void **state)
 {
     (void)state;
-    if (!BYPASS_THERE) skip();
+    if (!NONTEMPORAL_STORES) skip();
     const int64_t far[] = {43000, 13000}, near[] = {11000, 13000}, nearer[] = {3000, 13000};
     struct nontemporal *b = nontemporal_row(7, false);
     for (int i = 0; i < 4; i++) {
@@ -58,7 +58,7 @@ static void test_it_changes(void **state)
 static void test_noise(void **state)
 {
     (void)state;
-    if (!BYPASS_THERE) skip();
+    if (!NONTEMPORAL_STORES) skip();
     int past = 0;
     struct nontemporal *b = nontemporal_row(8, false);
     for (int i = 0; i < MESSAGES; i++) {
