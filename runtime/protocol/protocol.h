@@ -10,7 +10,7 @@
  *            pipelined   pipeline_send.c  an RTS, then packed chunks
  *            eager       eager.c          packed bytes, by a transport (pack/transport.h)
  *   host     shared      shared.c         an RTS; it reads packed bytes in shared memory, or the sender's memory
- *            packed      packed.c         packed bytes, by compiled code
+ *            packed      shared.c         packed bytes, by compiled code
  *            pass        pass.c           the MPI's own message
  *
  * The states of a slot. S: the sender's process, R: the receiver's.
