@@ -4,12 +4,6 @@
 #include "protocol.h"
 #include <stdio.h>
 
-static bool probe(const struct message *m)
-{
-    (void)m;
-    return true;
-}
-
 bool send_op_packed(struct send_op *op, struct typed_buffer *p, int *rc)
 {
     if (*rc == MPI_SUCCESS) *rc = mpi_bytes_of(p->bytes, &op->as);
@@ -52,4 +46,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return t == &transport_by_mpi ? "shadow" : t->name;
 }
 
-const struct protocol protocol_eager = {"eager", probe, start, send_op_end_packed, send_op_abort_packed, explain};
+const struct protocol protocol_eager = {NULL, start, send_op_end_packed, send_op_abort_packed, explain};

@@ -30,12 +30,6 @@ static const char *explain_device(const struct message *m, char why[TUNE_WHY_MAX
     return "mpi";
 }
 
-static bool probe_host(const struct message *m)
-{
-    (void)m;
-    return true;
-}
-
 static bool start_host(struct send_op *op, const struct message *m, int *rc)
 {
     (void)op, (void)rc;
@@ -62,5 +56,5 @@ static const char *explain_host(const struct message *m, char why[TUNE_WHY_MAX])
     return "mpi";
 }
 
-const struct protocol protocol_pass_device = {"pass", probe_device, start_device, NULL, NULL, explain_device};
-const struct protocol protocol_pass_host = {"pass", probe_host, start_host, NULL, NULL, explain_host};
+const struct protocol protocol_pass_device = {probe_device, start_device, NULL, NULL, explain_device};
+const struct protocol protocol_pass_host = {NULL, start_host, NULL, NULL, explain_host};

@@ -68,7 +68,7 @@ static bool open_shared(struct persistent_send *s, const struct message *m)
 static bool open_pipelined(struct persistent_send *s, const struct message *m)
 {
     if (typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where)) return false;
-    s->way = pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm);
+    s->way = pipeline_send_way(m);
     return s->way >= 0;
 }
 
@@ -76,8 +76,7 @@ struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI
                                              MPI_Comm comm)
 {
     struct message m = {buf, count, datatype, dest, comm, REUSE_LATER, NULL, {0}};
-    bool cuda = dest != MPI_PROC_NULL && (m.layout = typed_buffer_find(buf, count, datatype, comm, &m.where));
-    if (!m.layout && dest != MPI_PROC_NULL) m.layout = host_sends(buf, count, datatype, comm);
+    bool cuda = dest != MPI_PROC_NULL && send_locate(&m);
     const struct layout *l = m.layout;
     if (!l || (cuda && (!l->tree || m.where.parts ||
                         typed_buffer_check(m.layout, m.where, datatype, comm) != MPI_SUCCESS)))
@@ -140,9 +139,9 @@ bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *sit
     site->promise = &s->promise;
     struct rndv_send *o = *started = offer(s, site);
     if (!o) return spilled(s);
-    if (o) memcpy(&s->sent, rndv_send_descriptor(o), s->parcel->device ? sizeof s->descriptor : SHM_SEND_MIN);
-    if (o && !s->parcel->device) rndv_send_feed(o);
-    return o != NULL;
+    memcpy(&s->sent, rndv_send_descriptor(o), s->parcel->device ? sizeof s->descriptor : SHM_SEND_MIN);
+    if (!s->parcel->device) rndv_send_feed(o);
+    return true;
 }
 
 void persistent_send_close(struct persistent_send *s)

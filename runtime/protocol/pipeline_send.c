@@ -112,17 +112,17 @@ static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct 
     return NULL;
 }
 
-static bool fits(const struct pipeline *l, const struct layout *y, struct location w, int64_t count)
+static bool fits(const struct pipeline *l, const struct message *m)
 {
-    int64_t bytes = y->tree && !w.parts ? layout_bytes(y, count) : 0;
+    int64_t bytes = m->layout->tree && !m->where.parts ? layout_bytes(m->layout, m->count) : 0;
     return bytes > RNDV_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
 }
 
-int pipeline_send_way(const struct layout *y, struct location w, int64_t count, int dest, MPI_Comm comm)
+int pipeline_send_way(const struct message *m)
 {
-    const struct pipeline *l = allowed() ? pipeline_get() : NULL;
-    int to = l ? pipeline_peer(comm, dest) : -1;
-    return to >= 0 && to != l->rank && fits(l, y, w, count) ? to : -1;
+    const struct pipeline *l = m->reuse >= REUSE_BLOCKING && allowed() ? pipeline_get() : NULL;
+    int to = l ? pipeline_peer(m->comm, m->peer) : -1;
+    return to >= 0 && to != l->rank && fits(l, m) ? to : -1;
 }
 
 /* Returns true if `bytes` more would exceed UNDER_WAY_MOST. */
@@ -277,12 +277,12 @@ bool pipeline_send_any(void)
 
 static bool probe(const struct message *m)
 {
-    return m->reuse >= REUSE_BLOCKING && pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm) >= 0;
+    return pipeline_send_way(m) >= 0;
 }
 
 static bool start(struct send_op *op, const struct message *m, int *rc)
 {
-    int to = m->reuse >= REUSE_BLOCKING ? pipeline_send_way(m->layout, m->where, m->count, m->peer, m->comm) : -1;
+    int to = pipeline_send_way(m);
     struct typed_buffer *p = NULL;
     if (to < 0 || too_much(layout_bytes(m->layout, m->count))) return false;
     *rc = placement_open(&p, m);
@@ -314,4 +314,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return "pipelined";
 }
 
-const struct protocol protocol_pipelined = {"pipelined", probe, start, complete, abort_send, explain};
+const struct protocol protocol_pipelined = {probe, start, complete, abort_send, explain};

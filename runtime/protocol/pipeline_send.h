@@ -11,7 +11,8 @@ struct pipeline_send;
 
 /* Returns the destination's rank in the pipeline, or -1 if the message can't go in chunks: the ranks have not agreed,
  * STRIDEC_TRANSPORT forbids it, the message is short, or stridec can't read the type. */
-int pipeline_send_way(const struct layout *l, struct location w, int64_t count, int dest, MPI_Comm comm);
+struct message;
+int pipeline_send_way(const struct message *m);
 /* Begins such a message, with no limit on unfinished bytes. Returns NULL without memory. */
 struct pipeline_send *pipeline_send_to(int way, struct layout *l, struct location w, const void *buf, int64_t count);
 /* Returns the RTS, owned by o. The caller sends it before pipeline_send_feed. */

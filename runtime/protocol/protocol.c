@@ -8,22 +8,18 @@
 
 #define ROWS 4
 
-/* A memory domain and its rows, in the order of selection; the last row carries all messages. */
-static const struct domain {
-    const char *name;
-    const struct protocol *row[ROWS];
-} cuda = {"cuda", {&protocol_get, &protocol_pass_device, &protocol_pipelined, &protocol_eager}},
-  host = {"host", {&protocol_shared, &protocol_packed, &protocol_pass_host}};
+/* The rows of the memory domains, in the order of selection. The last one has no probe: it carries all messages. */
+static const struct protocol *const cuda[ROWS] = {
+    &protocol_get, &protocol_pass_device, &protocol_pipelined, &protocol_eager};
+static const struct protocol *const host[ROWS] = {&protocol_shared, &protocol_packed, &protocol_pass_host};
 
-/* Finds the buffer's domain, and its layout if stridec may send it. Buffered sends of host memory pass to the MPI. */
-static const struct domain *locate_message(struct message *m)
+bool send_locate(struct message *m)
 {
     m->where = (struct location){0};
     m->layout = typed_buffer_find(m->buf, m->count, m->type, m->comm, &m->where);
-    if (m->layout) return &cuda;
-    bool sends = m->reuse != REUSE_BUFFERED && !reserve_low();
-    m->layout = sends ? host_sends(m->buf, m->count, m->type, m->comm) : NULL;
-    return &host;
+    if (m->layout) return true;
+    if (m->reuse != REUSE_BUFFERED) m->layout = host_sends(m->buf, m->count, m->type, m->comm);
+    return false;
 }
 
 bool send_select(struct send_op *op, struct message *m, int *rc)
@@ -32,22 +28,20 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
     *rc = MPI_SUCCESS;
     if (m->peer == MPI_PROC_NULL) return false;
     if (m->reuse >= REUSE_BLOCKING && node_armed()) rndv_send_next_near();   /* while the driver is asked */
-    const struct domain *d = locate_message(m);
-    if (d == &cuda && reserve_low()) {
-        *rc = raise_error(m->comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+    bool on_device = send_locate(m);
+    if (reserve_low()) {   /* no send that needs a record begins; the MPI can send host memory */
+        if (on_device) *rc = raise_error(m->comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
         return false;
     }
-    for (int i = 0; i < ROWS && d->row[i] && *rc == MPI_SUCCESS; i++) {
-        op->protocol = d->row[i];
-        if (op->protocol->start(op, m, rc)) return op->address != NULL;
-    }
-    return false;
+    const struct protocol *const *row = on_device ? cuda : host;
+    do op->protocol = *row++;
+    while (!op->protocol->start(op, m, rc) && *rc == MPI_SUCCESS);
+    return *rc == MPI_SUCCESS && op->address;
 }
 
 const struct protocol *send_probe(struct message *m)
 {
-    const struct domain *d = locate_message(m);
-    int i = 0;
-    while (i < ROWS - 1 && d->row[i + 1] && !d->row[i]->probe(m)) i++;
-    return d->row[i];
+    const struct protocol *const *row = send_locate(m) ? cuda : host;
+    while ((*row)->probe && !(*row)->probe(m)) row++;
+    return *row;
 }

@@ -86,8 +86,8 @@ struct send_op {
 };
 
 struct protocol {
-    const char *name;
-    /* Returns true if start would carry m, as far as can be told without starting anything. */
+    /* Returns true if start would carry m, as far as can be told without starting anything. NULL in the last row of a
+     * domain, which carries all messages. */
     bool (*probe)(const struct message *m);
     /* Returns true if op carries m now. Else *rc is MPI_SUCCESS, and the next row is asked, or an error raised on
      * m->comm. */
@@ -107,6 +107,8 @@ extern const struct protocol protocol_get, protocol_pipelined, protocol_eager, p
 /* Starts m by the first row that carries it. Returns true if op is to be sent. Else the call ends with *rc, or passes
  * to the MPI if that is MPI_SUCCESS. */
 bool send_select(struct send_op *op, struct message *m, int *rc);
+/* Sets m->where, and m->layout if stridec may send m. Returns true if the buffer lies at least partly on a device. */
+bool send_locate(struct message *m);
 /* Returns the row that send_select would use; sends and starts nothing. m->peer is no MPI_PROC_NULL. */
 const struct protocol *send_probe(struct message *m);
 

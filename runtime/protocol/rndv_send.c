@@ -20,6 +20,7 @@
 #define SPINS_PER_LOOK 64
 #define SPINS_PER_CHECK 4096
 #define SPINS_PER_PROGRESS 256
+
 static struct rndv_send *left;   /* whose sends have ended before their receivers */
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,7 +109,7 @@ static bool move_to_device(struct rndv_send *o)
  * (MPI_Waitall), so no send may wait for it because memory is out. */
 static bool move_to_file(struct rndv_send *o)
 {
-    if (o->hungry || rndv_file_out(o->parcel, o->descriptor.slot)) return false;
+    if (rndv_file_out(o->parcel, o->descriptor.slot)) return false;
     o->in_file = true;
     o->slot->memory = SLOT_FILE;
     return true;
@@ -286,7 +287,7 @@ int rndv_send_await(struct rndv_send *o, MPI_Comm comm)
     return 0;
 }
 
-/* Out of the list: those that are answered, or all whose peers are gone. */
+/* Takes the answered ones out of the list. */
 static struct rndv_send *harvest(void)
 {
     struct rndv_send *done = NULL, **at = &left;
