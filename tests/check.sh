@@ -116,12 +116,17 @@ units() {
     done
 }
 
+# sources: what runs no program of stridec's.
+sources() {
+    beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
+    beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
+    [ -n "$san" ] || beside "models of a message" tests/model/run.sh
+}
+
 # make check-quick: structure, models, most units, and one pass of the protocols on one MPI.
 if [ -n "${QUICK:-}" ]; then
     units test_nvrtc test_native
-    beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
-    beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
-    beside "models of a message" tests/model/run.sh
+    sources
     tell_all
     BUILD=$build run "protocols" tests/mpi/run.sh "$build" "$MPICC" p2p owner offers attach pipe starts neighbors window
     echo "$passed passed, $failed failed"
@@ -137,9 +142,7 @@ beside "build" tests/cli/build.sh
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"
 beside "simulated GPU" "$build/sim/selftest"
 SIMGPU_EAGER=1 beside "simulated GPU, eager" "$build/sim/selftest"
-beside "structure of runtime/" lua5.4 tests/structure.lua "$build"
-beside "Lua" busted --lua=lua5.4 --lpath='gen/?.lua' -o TAP tests/lua
-[ -n "$san" ] || beside "models of a message" tests/model/run.sh
+sources
 tell_all
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:$slow

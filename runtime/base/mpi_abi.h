@@ -16,7 +16,7 @@ enum mpi_family { MPI_FAMILY_OPEN_MPI, MPI_FAMILY_MPICH, MPI_FAMILY_STANDARD, MP
 #else
 #define MPI_FAMILY MPI_FAMILY_UNKNOWN
 #endif
-#define IS_OPEN_MPI (MPI_FAMILY == MPI_FAMILY_OPEN_MPI)
+#define IS_OPEN_MPI (MPI_FAMILY == MPI_FAMILY_OPEN_MPI)   /* for C code: #if knows no enum */
 #define IS_MPICH (MPI_FAMILY == MPI_FAMILY_MPICH)
 
 /* Returns the bytes that a receive brought, modulo 2^31: read from the status where its layout is known. */

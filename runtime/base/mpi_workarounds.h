@@ -24,16 +24,12 @@
 /* MPICH: MPI_ERR_TRUNCATE if a message ends within a basic element of a type with gaps (datatype/byte_types.h). */
 #define ELEMENTS_ARE_WHOLE IS_MPICH
 /* MPICH before 5: also if a part of a message on the network does. */
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 50000000
-#define PARTS_ARE_WHOLE 1
-#else
-#define PARTS_ARE_WHOLE 0
-#endif
+#define PARTS_ARE_WHOLE MPICH_BEFORE(50000000)
 /* MPICH before 5: the request of MPI_Rget completes before data of a derived type are in place (4.0.2). */
 #define RGET_ENDS_EARLY MPICH_BEFORE(50000000)
 /* MPICH 4.0 to 4.1.2: neighborhood calls copy as many counts as there are neighbors of the wrong direction
  * (pmodels/mpich#6233). The forms for large counts copy none. */
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40000000 && MPICH_NUMVERSION < 40100300
+#if MPICH_BEFORE(40100300) && !MPICH_BEFORE(40000000)
 #define DEGREES_SWAPPED 1
 #endif
 /* MPICH: MPI_Allgatherv forwards data from rank to rank, and each cuts them by the extent of its type. */

@@ -66,11 +66,11 @@ static int end_recv(struct typed_buffer *p, MPI_Status *status, int rc, MPI_Comm
     return poll_end(rc);
 }
 
-static int end_post(struct typed_buffer *p, int rc, const struct call *c, MPI_Comm comm, const struct probed_entry *e)
+static int end_post(struct typed_buffer *p, int rc, const struct call *c, const struct probed_entry *e)
 {
     if (rc != MPI_SUCCESS) typed_buffer_close(p);
     else if (p && e->found) record_add_probed(*c->request, p, &e->at);
-    else if (p) record_add(*c->request, p, true, comm);
+    else if (p) record_add(*c->request, p, true, c->comm);
     return rc;
 }
 
@@ -108,8 +108,8 @@ static int receive_typed(const struct call *c)
     } else {
         rc = receive_into(c, &e, c->buf, c->count, type_to_receive(c->type, c->comm), s);
     }
-    MPI_Comm comm = c->matched && e.found ? e.at.from_comm : c->comm;
-    return c->posts ? end_post(p, rc, c, comm, &e) : end_recv(p, s, rc, comm);
+    if (c->posts) return end_post(p, rc, c, &e);
+    return end_recv(p, s, rc, c->matched && e.found ? e.at.from_comm : c->comm);
 }
 
 static int receive_light(const struct call *c)
