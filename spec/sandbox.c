@@ -245,7 +245,7 @@ static void string_library(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* Of a name that is neither Lua's, nor a type or a constructor, nor the spec's own: it would else be nil, and vanish. */
+/* Raises an error for a name that Lua, the constructors and the spec do not know: as nil it would vanish silently. */
 static int unknown_name(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);

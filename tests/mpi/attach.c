@@ -3,7 +3,7 @@
  *
  * usage: attach [shared | placed | refused | failing | ordinary | apart]: what
  * becomes of them
- * What is packed without an offer is counted where STRIDEC_HOST is set; else that depends on what is quicker here.
+ * Messages that are only packed are counted if STRIDEC_HOST is set; else their number depends on what is quicker here.
  *
  * run: STRIDEC_HOST=on -n 2 --host shared
  * run: STRIDEC_HOST=on -n 2 shared

@@ -121,7 +121,8 @@ static int packed_calls(MPI_Datatype column, int count, int calls)
     return packed;
 }
 
-/* Of short runs, and enough bytes for any MPI: from the second call on, as no type is read in its first. Few bytes never. */
+/* Expects short runs of many bytes to be packed from the second call on: the first does not read the type. Few bytes are
+ * never packed. */
 static void when_due(void)
 {
     MPI_Datatype t, column, few;

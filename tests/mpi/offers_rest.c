@@ -378,7 +378,7 @@ static void half_exchange(struct buf *b)
     }
 }
 
-/* What an exchange receives may be sent only when what it sends has arrived: short blocks, packed in pieces on the way. */
+/* Exchanges short blocks, packed in pieces, with a rank that sends only when it has received. */
 static void relayed(void)
 {
     MPI_Datatype t;
