@@ -93,8 +93,8 @@ static bool fit(const struct blocks *b, int64_t each, int64_t length)
     return true;
 }
 
-/* Cuts as many repetitions as there is code for. Returns false if they are less than half of the list, or if the pieces are
- * much shorter than without sharing. */
+/* Cuts as many repetitions as there is code for. Returns false if they are less than half of the list, or if the
+ * pieces are much shorter than without sharing. */
 static bool share(const struct blocks *b, int64_t each, int64_t times, bool narrow, struct form_cut *c)
 {
     int64_t bytes = 0, common = 0;

@@ -121,8 +121,8 @@ static int packed_calls(MPI_Datatype column, int count, int calls)
     return packed;
 }
 
-/* Expects short runs of many bytes to be packed from the second call on: the first does not read the type. Few bytes are
- * never packed. */
+/* Expects short runs of many bytes to be packed from the second call on: the first does not read the type. Few bytes
+ * are never packed. */
 static void when_due(void)
 {
     MPI_Datatype t, column, few;

@@ -312,8 +312,8 @@ int main(int argc, char **argv)
 {
     bool threads = argc > 1 && !strcmp(argv[argc - 1], "threads");
     check_start(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : -1);
-    /* Load the driver before the communicator is made: else its nonblocking collectives stay the MPI's, and Open MPI 4.1
-     * itself swaps the neighbours of a ring of two. */
+    /* Load the driver before the communicator is made: else its nonblocking collectives stay the MPI's, and Open MPI
+     * 4.1 itself swaps the neighbours of a ring of two. */
     mem_free(MEM_DEVICE, mem_alloc(MEM_DEVICE, 1));
     ring = ring_new();
     MPI_Cart_shift(ring, 0, 1, &beside[0], &beside[1]);

@@ -297,8 +297,8 @@ static void took_the_way(void)
     }
     expect(my_rank || (ordinary ? !offered : offered > WAYS * TURNS), "%ld messages were offered", offered);
     expect(ordinary ? !brief : brief > WAYS * TURNS, "%ld messages were packed", brief);
-    /* Only where STRIDEC_HOST=on has short messages packed. With the simulated GPU every process has a driver, and short
-     * messages have records. */
+    /* Only where STRIDEC_HOST=on has short messages packed. With the simulated GPU every process has a driver, and
+     * short messages have records. */
     const char *host = getenv("STRIDEC_HOST");
     if (host && !strcmp(host, "on") && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
         static char memory[3 * BRIEF];

@@ -1,8 +1,8 @@
 /* wild.c: messages of several ranks to one, which receives them from any source, by any tag, or both.
  *
- * A receive may take any message of its operation. So all receives have room for each; the status says which one came, and
- * messages of one source and tag come in the order of their sends. No two operations have the same receiver. Receives
- * that ask for more come first: then each finds a message, whatever the others took. */
+ * A receive may take any message of its operation. So all receives have room for each; the status says which one
+ * came, and messages of one source and tag come in the order of their sends. No two operations have the same
+ * receiver. Receives that ask for more come first: then each finds a message, whatever the others took. */
 #include "known.h"
 #include "programs.h"
 #include <sched.h>
