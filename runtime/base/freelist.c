@@ -8,6 +8,7 @@
 struct block {
     struct block *next;
     size_t bytes;           /* of memory[] */
+    bool reserved;          /* from the reserve, which gets it back */
     max_align_t memory[];
 };
 
@@ -38,9 +39,10 @@ void *freelist_get(enum freelist kind, size_t bytes)
     if (b && b->bytes >= bytes) return b->memory;
     free(b);
     b = malloc(sizeof *b + bytes);
+    bool reserved = !b;
     if (!b) b = reserve_take(sizeof *b + bytes);
     if (!b) return NULL;
-    b->bytes = bytes;
+    b->bytes = bytes, b->reserved = reserved;
     return b->memory;
 }
 
@@ -49,7 +51,7 @@ void freelist_put(enum freelist kind, void *block)
     if (!block) return;
     struct block *b = (struct block *)((char *)block - offsetof(struct block, memory));
     spinlock_enter(&lists[kind].spin_lock);
-    bool keep = lists[kind].kept < LIMITS[kind] && !reserve_owns(b);
+    bool keep = lists[kind].kept < LIMITS[kind] && !b->reserved;
     if (keep) {
         b->next = lists[kind].first;
         lists[kind].first = b;

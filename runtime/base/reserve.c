@@ -32,11 +32,6 @@ static struct class *owner(const void *p)
     return NULL;
 }
 
-bool reserve_owns(const void *p)
-{
-    return owner(p) != NULL;
-}
-
 static void count(struct class *c, int more)
 {
     c->taken += more;

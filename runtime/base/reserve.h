@@ -13,8 +13,6 @@ void *reserve_get(size_t bytes);
 void *reserve_take(size_t bytes);
 /* Frees memory of both functions; NULL is allowed. */
 void reserve_put(void *p);
-/* Returns true if the memory is from the reserve; a free list must not keep it. */
-bool reserve_owns(const void *p);
 
 /* Returns true if a call that will need a record must not start but return MPI_ERR_NO_MEM. */
 #pragma GCC visibility push(hidden)
