@@ -273,10 +273,10 @@ struct device *device_locate(const void *p, struct allocation *a)
     const struct driver *driver = driver_get();
     struct origin o;
     *a = (struct allocation){0};
-    if (!driver || host_range_has(p) || host_range_learn(p)) return NULL;
-    struct recent *m = recent_around(p);
+    struct recent *m = driver ? recent_around(p) : NULL;
     if (m && still_allocated(driver, m, p)) return *a = m->alloc, m->device;
     if (m) *m = (struct recent){0};
+    if (!driver || host_range_has(p) || host_range_learn(p)) return NULL;
     CUresult r = query_pointer(driver, p, &o);
     if (r != CUDA_SUCCESS) return unknown_or_host(p, r);
     if (!on_device(&o)) return NULL;
