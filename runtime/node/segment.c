@@ -30,7 +30,7 @@
 #define SPINS_PER_CHECK 65536
 static const char magic[8] = "stridec6";
 
-atomic_bool node_is_armed;
+atomic_bool node_is_armed, node_reads_device;
 static atomic_bool there;         /* the own file exists */
 static unsigned char proof[32];
 static char prefix[96];           /* of the names of the job's files */
@@ -183,11 +183,6 @@ static bool own_make(int rank, bool armed)
     return false;
 }
 
-bool node_zerocopy(void)
-{
-    return node_armed() && (env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY);
-}
-
 bool node_has_gpus(void)
 {
     return driver_get() || !access("/dev/nvidiactl", F_OK);
@@ -215,7 +210,9 @@ enum node_domains node_start(void)
     }
     peers[rank] = &own;
     neighbors = launcher_local_size(rank, world_size);
-    atomic_store(&there, true), atomic_store(&node_is_armed, device);
+    bool zerocopy = env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY;
+    atomic_store(&node_is_armed, device), atomic_store(&node_reads_device, device && zerocopy);
+    atomic_store(&there, true);
     return device ? NODE_DEVICE : NODE_HOST;
 }
 
@@ -230,7 +227,7 @@ static void peer_close(struct peer *p)
 void node_finish(void)
 {
     char name[128];
-    atomic_store(&node_is_armed, false), atomic_store(&there, false);
+    atomic_store(&node_is_armed, false), atomic_store(&node_reads_device, false), atomic_store(&there, false);
     for (int i = 0; peers && i < world_size; i++) {
         if (!peers[i] || peers[i]->self) continue;
         peer_close(peers[i]);

@@ -129,8 +129,12 @@ static inline bool node_armed(void)
 {
     return atomic_load_explicit(&node_is_armed, memory_order_relaxed);
 }
+extern atomic_bool node_reads_device;
 /* Returns true if device memory may go to ranks of the node by zero-copy, and STRIDEC_TRANSPORT allows it. */
-bool node_zerocopy(void);
+static inline bool node_zerocopy(void)
+{
+    return atomic_load_explicit(&node_reads_device, memory_order_relaxed);
+}
 /* Returns true if the machine has GPUs, or the process has loaded a driver. */
 bool node_has_gpus(void);
 /* Creates the own file at MPI_Init; returns the memory that rendezvous sends may use. DEVICE means both. */
