@@ -24,7 +24,7 @@ int api_query_path(const void *buf, MPI_Count count, MPI_Datatype datatype, int 
                    enum stridec_path *path, char *why, size_t why_bytes)
 {
     char text[TUNE_WHY_MAX] = "nothing to send";
-    struct message m = {buf, count, datatype, dest, comm, REUSE_BLOCKING, NULL, {0}};
+    struct message m = {buf, count, datatype, dest, comm, .reuse = REUSE_BLOCKING};
     if (!path || count < 0 || comm == MPI_COMM_NULL || !is_dest(comm, dest) || !layout_of(datatype))
         return STRIDEC_INVALID;
     *path = STRIDEC_PATH_MPI;

@@ -9,6 +9,7 @@
 #include "node/ipc_cache.h"
 #include "node/peer_access.h"
 #include "protocol/persistent_send.h"
+#include "protocol/protocol.h"
 #include "protocol/rndv_recv.h"
 #include <stdlib.h>
 #include <string.h>
@@ -226,10 +227,12 @@ static int open_receive(struct args_set *o, const bool bounced[])
     if (o->receives) peer_access_poll();
     for (int i = 0; i < o->n && o->receives && rc == MPI_SUCCESS; i++) {
         const struct arg *p = &o->of[i];
-        if (p->flags & ARG_PARTIAL)
-            rc = rndv_recv_watch(&o->recv_buffer, p->buf, p->count, p->type, o->source, o->comm, bounced[i]);
+        if (!(p->flags & ARG_PARTIAL)) continue;
+        struct message m = {p->buf, p->count, p->type, o->source, .comm = o->comm};
+        message_locate(&m);
+        rc = rndv_recv_watch(&o->recv_buffer, &m, bounced[i]);
+        if (o->recv_buffer) rndv_recv_probe(&m);
     }
-    if (o->recv_buffer) ipc_cache_probe_source(o->source, o->comm, o->recv_buffer->device);
     return rc;
 }
 

@@ -88,7 +88,8 @@ void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, co
 
 int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p)
 {
-    const struct message m = {e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER, e->layout, e->where};
+    struct message m = {e->buf, e->count, e->type, e->rank, x->comm, .reuse = REUSE_LATER};
+    message_set(&m, e->layout, e->where);
     return placement_open(p, &m);
 }
 

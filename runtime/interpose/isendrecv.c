@@ -55,7 +55,8 @@ static int copy(struct outgoing *h, MPI_Comm comm)
     int rc = layout_committed(l, h->type, comm);
     struct location w = driver_get() ? locate(l, h->buf, h->count) : (struct location){0};
     if (rc == MPI_SUCCESS && w.device) {
-        const struct message m = {h->buf, h->count, h->type, h->dest, comm, REUSE_LATER, l, w};
+        struct message m = {h->buf, h->count, h->type, h->dest, comm, .reuse = REUSE_BUFFERED};
+        message_set(&m, l, w);
         rc = placement_open(&h->copy, &m);
         if (rc == MPI_SUCCESS) rc = typed_buffer_pack(h->copy, comm);
     } else if (rc == MPI_SUCCESS && !(h->copy = copy_host(h, l))) {

@@ -74,12 +74,6 @@ static int end_post(struct typed_buffer *p, int rc, const struct call *c, const 
     return rc;
 }
 
-/* Sets *p to a typed buffer of a receive that the MPI makes itself; NULL if it needs none. */
-static int watch(struct typed_buffer **p, const struct call *c)
-{
-    return rndv_recv_watch(p, c->buf, c->count, c->type, c->source, c->comm, false);
-}
-
 /* Opens a typed buffer for a posted receive of the unexpected queue, whose status needs a record. */
 static int track_probed(struct typed_buffer **p, const struct call *c)
 {
@@ -95,9 +89,9 @@ static int receive_typed(const struct call *c)
     struct wire w;
     int rc;
     MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
-    struct message m = {c->buf, c->count, c->type, c->source, c->comm, REUSE_LATER, NULL, {0}};
+    struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};
     bool packed = p2p_awaited(&p, &w, &m, &rc);
-    if (!packed && rc == MPI_SUCCESS) rc = watch(&p, c);
+    if (!packed && rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, &m, false);
     if (rc != MPI_SUCCESS) return rc;
     struct probed_entry e = probed_entry_of(c);   /* last: errors leave the entry */
     if (c->posts && e.found && !p) rc = track_probed(&p, c);
@@ -155,7 +149,8 @@ static int ireceive_light(const struct call *c)
     if (rc != MPI_SUCCESS) return rc;
     if (light_request_add(*c->request, light_request_of(c->buf, c->count, c->type, c->comm))) return rc;
     struct typed_buffer *p;
-    rc = watch(&p, c);
+    const struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};   /* in host memory */
+    rc = rndv_recv_watch(&p, &m, false);
     if (rc != MPI_SUCCESS) log_fatal("a receive that has begun can't be watched");
     if (p) record_add(*c->request, p, true, c->comm);
     return rc;

@@ -57,7 +57,7 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
     { \
-        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, when, NULL, {0}}, tag, false, NULL}; \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when}, tag, false, NULL}; \
         return send(&c); \
     }
 #define ISEND(name, number, when) \
@@ -68,7 +68,7 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, when, NULL, {0}}, tag, true, request}; \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when}, tag, true, request}; \
         return send(&c); \
     }
 

@@ -53,7 +53,7 @@ static void half_use_buffer(struct half *h)
 static int half_send(struct half *h, MPI_Comm comm)
 {
     int rc;
-    struct message m = {h->buf, h->count, h->type, h->peer, comm, h->stable ? REUSE_LATER : REUSE_BUFFERED, NULL, {0}};
+    struct message m = {h->buf, h->count, h->type, h->peer, comm, .reuse = h->stable ? REUSE_LATER : REUSE_BUFFERED};
     struct send_op op;
     if (h->packed) return MPI_SUCCESS;
     if (!send_select(&op, &m, &rc)) return rc;
@@ -102,10 +102,10 @@ static bool half_copy(struct half *h, MPI_Comm comm)
 static int half_receive(struct half *h, MPI_Comm comm)
 {
     int rc;
-    struct message m = {h->buf, h->count, h->type, h->peer, comm, REUSE_LATER, NULL, {0}};
+    struct message m = {h->buf, h->count, h->type, h->peer, .comm = comm};
     if (p2p_awaited(&h->packed, &h->wire, &m, &rc)) half_use_buffer(h);
     if (rc != MPI_SUCCESS || h->packed) return rc;
-    rc = rndv_recv_watch(&h->recv, h->buf, h->count, h->type, h->peer, comm, false);
+    rc = rndv_recv_watch(&h->recv, &m, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -240,7 +240,9 @@ static int end_replace(const struct call *c, int rc)
     const struct half *r = &c->recv;
     if (light_request_wants(r->count, r->type, r->peer)) return end_light(c, rc);
     struct typed_buffer *p = NULL;
-    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, r->buf, r->count, r->type, r->peer, c->comm, false);
+    struct message m = {r->buf, r->count, r->type, r->peer, .comm = c->comm};
+    message_locate(&m);
+    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, &m, false);
     if (p) rc = p2p_arrived(p, c->status, c->comm);
     typed_buffer_close(p);
     return poll_end(rc);

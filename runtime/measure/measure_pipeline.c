@@ -29,11 +29,10 @@ struct rank_pair {
 static struct typed_buffer *open_buffer(struct rank_pair *l)
 {
     struct typed_buffer *p = NULL;
-    struct location w = {.device = l->device};
     void *user = (void *)(uintptr_t)l->user->address;
-    const struct message m = {user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD, REUSE_LATER, l->layout, w};
-    return placement_open(&p, &m) == MPI_SUCCESS ? p
-                                                                                                                 : NULL;
+    struct message m = {user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD, .reuse = REUSE_LATER};
+    message_set(&m, l->layout, (struct location){.device = l->device});
+    return placement_open(&p, &m) == MPI_SUCCESS ? p : NULL;
 }
 
 /* Packs and sends; sends an empty message on failure, because the other rank waits for one. */

@@ -11,7 +11,6 @@
 
 #define IMPORTS_MAX 256
 #define LAYOUTS_MAX 4096
-#define PEERS_TRIED 64   /* for a receive from MPI_ANY_SOURCE */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -337,15 +336,6 @@ void ipc_cache_probe(struct peer *p, struct device *d)
     if (!p || p->self || !d) return;
     uint32_t there = atomic_load_explicit(&p->file->probes, memory_order_acquire);
     if (there > atomic_load_explicit(&p->tried, memory_order_relaxed)) probes_try(p, there, d);
-}
-
-void ipc_cache_probe_source(int source, MPI_Comm comm, struct device *d)
-{
-    int size = 0;
-    if (!node_armed() || !d) return;
-    if (source >= 0) ipc_cache_probe(node_peer(comm, source), d);
-    else PMPI_Comm_size(comm, &size);
-    for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_probe(node_peer(comm, i), d);
 }
 
 void ipc_cache_finish(void)

@@ -32,8 +32,6 @@ void ipc_cache_layout_put(const struct ipc_cache_layout *l);
 
 /* Tries new probes of the peer, so that the peer may send by rendezvous. Cheap without new ones. */
 void ipc_cache_probe(struct peer *p, struct device *d);
-/* Tries new probes of all peers from which a receive from `source` may match. */
-void ipc_cache_probe_source(int source, MPI_Comm comm, struct device *d);
 /* Closes all allocations and frees all layouts, at MPI_Finalize. */
 void ipc_cache_finish(void);
 

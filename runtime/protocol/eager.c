@@ -36,13 +36,12 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 
 static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
-    int64_t bytes = layout_bytes(m->layout, m->count);
     struct location w = m->where;
-    w.on_host = placement_sends_on_host(bytes, m->peer, m->comm);
+    w.on_host = placement_sends_on_host(m);
     const struct transport *t = typed_buffer_transport(m->layout, w, m->count);
     if (t == &transport_parts) snprintf(why, TUNE_WHY_MAX, "the buffer lies in several memories");
     else if (t == &transport_by_mpi) snprintf(why, TUNE_WHY_MAX, "stridec can't read the type");
-    else select_explain(m->layout, m->count, bytes, false, why);
+    else select_explain(m->layout, m->count, m->bytes, false, why);
     return t == &transport_by_mpi ? "shadow" : t->name;
 }
 

@@ -13,12 +13,11 @@
 struct peer *get_peer(const struct message *m)
 {
     struct layout *l = m->layout;
-    int64_t bytes = l->tree && !m->where.parts ? layout_bytes(l, m->count) : 0;
-    struct peer *peer = bytes >= RTS_SHORT_MIN && node_zerocopy() ? node_peer(m->comm, m->peer) : NULL;
-    if (!peer || (bytes < RNDV_MIN && !atomic_load_explicit(&peer->file->takes_short, memory_order_relaxed)))
+    bool can = m->near && l->tree && !m->where.parts && m->bytes >= RTS_SHORT_MIN && node_zerocopy();
+    if (!can || (m->bytes < RNDV_MIN && !atomic_load_explicit(&m->near->file->takes_short, memory_order_relaxed)))
         return NULL;
-    if (!transport_zerocopy(l, m->count, bytes)) return NULL;
-    return typed_buffer_check(l, m->where, m->type, m->comm) == MPI_SUCCESS ? peer : NULL;
+    if (!transport_zerocopy(l, m->count, m->bytes)) return NULL;
+    return typed_buffer_check(l, m->where, m->type, m->comm) == MPI_SUCCESS ? m->near : NULL;
 }
 
 static bool probe(const struct message *m)
@@ -40,11 +39,10 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 {
     struct rndv_send_site site = {.feeds = true};
     struct peer *peer = m->reuse >= REUSE_BLOCKING ? get_peer(m) : NULL;
-    int64_t bytes = peer ? layout_bytes(m->layout, m->count) : 0;
-    bool brief = bytes < RNDV_MIN;
+    bool brief = m->bytes < RNDV_MIN;
     (void)rc;
     if (!peer || (brief && !rts_short_begin(peer))) return false;
-    bool *first = peer->self || bytes > FIRST_MOST ? NULL : &site.moves;
+    bool *first = peer->self || m->bytes > FIRST_MOST ? NULL : &site.moves;
     const struct allocation *around = &m->where.around;
     if (around->span && !ipc_export_around(m->where.device, around, &site.allocation, first)) site.allocation.span = 0;
     struct rndv_send *o = rndv_send_to(peer, m->layout, m->where.device, m->buf, m->count, &site);
@@ -74,7 +72,7 @@ void send_op_abort_rndv(struct send_op *op)
 
 static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
-    select_explain(m->layout, m->count, layout_bytes(m->layout, m->count), true, why);
+    select_explain(m->layout, m->count, m->bytes, true, why);
     return "zerocopy";
 }
 

@@ -122,14 +122,14 @@ static const char *left_reason(const struct message *m)
     if (!node_own()) return "no memory in common with other ranks of the node";
     if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
     if (!shm_send_wants(m->layout, m->count)) return "too short to gain by memory of the node";
-    if (!node_peer(m->comm, m->peer)) return "to ranks of other nodes, or without stridec";
+    if (!m->near) return "to ranks of other nodes, or without stridec";
     if (!shared_peer(m)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";
 }
 
 void host_count_passed(const struct message *m)
 {
-    if (env_get()->stats) stats_add_passed(m->layout->stats, left_reason(m), layout_bytes(m->layout, m->count));
+    if (env_get()->stats) stats_add_passed(m->layout->stats, left_reason(m), m->bytes);
 }
 
 struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count)

@@ -16,9 +16,8 @@ static bool start_device(struct send_op *op, const struct message *m, int *rc)
 {
     (void)op, (void)rc;
     if (!probe_device(m)) return false;
-    if (m->reuse != REUSE_BUFFERED && placement_packs(m->layout, m->count, m->where.device, m->peer, m->comm))
-        return false;
-    if (node_zerocopy() && node_peer(m->comm, m->peer))
+    if (m->reuse != REUSE_BUFFERED && placement_packs(m)) return false;
+    if (node_zerocopy() && m->near)
         ipc_export_to_mpi((const char *)m->buf + m->layout->low, &m->where.around);
     return true;
 }

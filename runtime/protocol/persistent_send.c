@@ -75,7 +75,7 @@ static bool open_pipelined(struct persistent_send *s, const struct message *m)
 struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest,
                                              MPI_Comm comm)
 {
-    struct message m = {buf, count, datatype, dest, comm, REUSE_LATER, NULL, {0}};
+    struct message m = {buf, count, datatype, dest, comm, .reuse = REUSE_LATER};
     bool cuda = dest != MPI_PROC_NULL && send_locate(&m);
     const struct layout *l = m.layout;
     if (!l || (cuda && (!l->tree || m.where.parts ||

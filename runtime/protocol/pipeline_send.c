@@ -114,8 +114,8 @@ static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct 
 
 static bool fits(const struct pipeline *l, const struct message *m)
 {
-    int64_t bytes = m->layout->tree && !m->where.parts ? layout_bytes(m->layout, m->count) : 0;
-    return bytes > RNDV_MIN && bytes >= l->settings.least && bytes <= UNDER_WAY_MOST;
+    if (!m->layout->tree || m->where.parts) return false;
+    return m->bytes > RNDV_MIN && m->bytes >= l->settings.least && m->bytes <= UNDER_WAY_MOST;
 }
 
 int pipeline_send_way(const struct message *m)
@@ -148,7 +148,8 @@ struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct locatio
 {
     struct typed_buffer *p = NULL;
     pipeline_send_poll();
-    const struct message m = {buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD, REUSE_LATER, y, w};
+    struct message m = {buf, count, MPI_DATATYPE_NULL, way, MPI_COMM_WORLD, .reuse = REUSE_LATER};
+    message_set(&m, y, w);
     return placement_open(&p, &m) == MPI_SUCCESS ? cut(p, way) : NULL;
 }
 
@@ -284,7 +285,7 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 {
     int to = pipeline_send_way(m);
     struct typed_buffer *p = NULL;
-    if (to < 0 || too_much(layout_bytes(m->layout, m->count))) return false;
+    if (to < 0 || too_much(m->bytes)) return false;
     *rc = placement_open(&p, m);
     op->pipelined = p && *rc == MPI_SUCCESS ? cut(p, to) : NULL;
     if (!op->pipelined) return false;

@@ -35,25 +35,24 @@ static bool expects_header(const struct peer *p, int64_t bytes)
     return atomic_load_explicit(p ? &p->offers : &came, memory_order_relaxed);
 }
 
-/* RTS headers must arrive in host memory; chunks where the tuned table says. */
-bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm)
+/* Returns true if the packed bytes better lie in host memory: RTS headers must arrive there, chunks where the tuned
+ * table says. */
+static bool is_on_host(const struct message *m)
 {
     int inter = 1, rank = MPI_PROC_NULL;
     if (!mpi_cuda_aware()) return false;
-    if (peer == MPI_ANY_SOURCE) return expects_header(NULL, bytes);
-    if (peer < 0) return false;
+    if (m->peer == MPI_ANY_SOURCE) return expects_header(NULL, m->bytes);
+    if (m->peer < 0) return false;
     const struct pipeline *l = pipeline_get();
-    if (l && !l->settings.device && bytes >= l->settings.least && pipeline_peer(comm, peer) >= 0) return true;
-    const struct peer *p = node_peer(comm, peer);
-    if (p) return expects_header(p, bytes);
-    PMPI_Comm_test_inter(comm, &inter);
-    return !inter && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == peer;
+    if (l && !l->settings.device && m->bytes >= l->settings.least && pipeline_peer(m->comm, m->peer) >= 0) return true;
+    if (m->near) return expects_header(m->near, m->bytes);
+    PMPI_Comm_test_inter(m->comm, &inter);
+    return !inter && PMPI_Comm_rank(m->comm, &rank) == MPI_SUCCESS && rank == m->peer;
 }
 
-bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm)
+bool placement_sends_on_host(const struct message *m)
 {
-    const struct peer *p = mpi_cuda_aware() && node_zerocopy() ? node_peer(comm, dest) : NULL;
-    return p || placement_on_host(bytes, dest, comm);
+    return (m->near && mpi_cuda_aware() && node_zerocopy()) || is_on_host(m);
 }
 
 static int open_at(struct typed_buffer **p, const struct message *m, bool on_host)
@@ -65,30 +64,27 @@ static int open_at(struct typed_buffer **p, const struct message *m, bool on_hos
 
 int placement_open(struct typed_buffer **p, const struct message *m)
 {
-    return open_at(p, m, placement_on_host(layout_bytes(m->layout, m->count), m->peer, m->comm));
+    return open_at(p, m, is_on_host(m));
 }
 
 int placement_open_receive(struct typed_buffer **p, const struct message *m)
 {
-    int64_t bytes = layout_bytes(m->layout, m->count);
-    bool native = typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where);
-    bool on_host = (!native || bytes <= APART_MOST) && placement_on_host(bytes, m->peer, m->comm);
+    bool takes = typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where);
+    bool on_host = (!takes || m->bytes <= APART_MOST) && is_on_host(m);
     /* Benchmarks post many receives into one buffer: the next message would overwrite an RTS header there. */
-    bool shared = bytes >= rts_least() && bytes <= APART_MOST && typed_buffer_has_recv(m->buf);
-    if (native && !on_host && !shared) return MPI_SUCCESS;
+    bool shared = m->bytes >= rts_least() && m->bytes <= APART_MOST && typed_buffer_has_recv(m->buf);
+    if (takes && !on_host && !shared) return MPI_SUCCESS;
     return open_at(p, m, on_host);
 }
 
 int placement_open_send(struct typed_buffer **p, const struct message *m)
 {
-    return open_at(p, m, placement_sends_on_host(layout_bytes(m->layout, m->count), m->peer, m->comm));
+    return open_at(p, m, placement_sends_on_host(m));
 }
 
-bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm)
+bool placement_packs(const struct message *m)
 {
-    struct peer *p = node_zerocopy() ? node_peer(comm, dest) : NULL;
-    if (!p || p->self) return false;
-    int64_t bytes = layout_bytes(l, count);
-    return bytes >= RNDV_MIN && bytes <= APART_MOST && !ipc_export_readable(d, p) &&
-           atomic_fetch_add(&p->unprobed, 1) < UNTRIED;
+    if (!m->near || m->near->self || !node_zerocopy()) return false;
+    return m->bytes >= RNDV_MIN && m->bytes <= APART_MOST && !ipc_export_readable(m->where.device, m->near) &&
+           atomic_fetch_add(&m->near->unprobed, 1) < UNTRIED;
 }

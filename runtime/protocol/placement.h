@@ -6,22 +6,20 @@
 #include "protocol.h"
 #include "pack/typed_buffer.h"
 
-/* Returns true if `bytes` packed bytes from or to `peer` of comm better lie in host memory. `peer` may be
- * MPI_ANY_SOURCE; other negative numbers are no rank. */
-bool placement_on_host(int64_t bytes, int peer, MPI_Comm comm);
-/* Returns true if messages to `dest` are better packed into host memory. Messages to ranks of the node always are:
- * then a CUDA-aware MPI opens no memory of these ranks. */
-bool placement_sends_on_host(int64_t bytes, int dest, MPI_Comm comm);
+/* Returns true if a message to send is better packed into host memory. Messages to ranks of the node always are: then
+ * a CUDA-aware MPI opens no memory of these ranks. */
+bool placement_sends_on_host(const struct message *m);
 
-/* Opens a typed buffer (typed_buffer_open), placed by placement_on_host. */
+/* Opens a typed buffer (typed_buffer_open) of a message that goes either way, where it suits the peer. */
 int placement_open(struct typed_buffer **p, const struct message *m);
 /* Opens a typed buffer for a receive if the MPI can't take it, or an RTS is likely. Else leaves *p unchanged. */
 int placement_open_receive(struct typed_buffer **p, const struct message *m);
 /* Opens a typed buffer for a send, placed by placement_sends_on_host. */
 int placement_open_send(struct typed_buffer **p, const struct message *m);
 /* Returns true if one of the first messages to a rank of the node is packed although the MPI could take it: the rank
- * has not read memory of d yet. The MPI keeps freed allocations open, which blocks the next (ipc_export_to_mpi). */
-bool placement_packs(const struct layout *l, int64_t count, struct device *d, int dest, MPI_Comm comm);
+ * has not read memory of that device yet. The MPI keeps freed allocations open, which blocks the next
+ * (ipc_export_to_mpi). */
+bool placement_packs(const struct message *m);
 /* Notes if a receive of p (RNDV_MIN bytes or more) brought an RTS. `from`: NULL for a rank of another node. */
 void placement_note(struct peer *from, const struct typed_buffer *p, bool header);
 

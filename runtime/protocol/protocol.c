@@ -13,12 +13,26 @@ static const struct protocol *const cuda[ROWS] = {
     &protocol_get, &protocol_pass_device, &protocol_pipelined, &protocol_eager};
 static const struct protocol *const host[ROWS] = {&protocol_shared, &protocol_packed, &protocol_pass_host};
 
+void message_set(struct message *m, struct layout *l, struct location where)
+{
+    m->layout = l, m->where = where;
+    m->bytes = layout_bytes(l, m->count), m->near = node_peer(m->comm, m->peer);
+}
+
+bool message_locate(struct message *m)
+{
+    struct location where;
+    struct layout *l = typed_buffer_find(m->buf, m->count, m->type, m->comm, &where);
+    if (l) message_set(m, l, where);
+    else m->layout = NULL, m->where = (struct location){0}, m->bytes = 0, m->near = NULL;
+    return l != NULL;
+}
+
 bool send_locate(struct message *m)
 {
-    m->where = (struct location){0};
-    m->layout = typed_buffer_find(m->buf, m->count, m->type, m->comm, &m->where);
-    if (m->layout) return true;
-    if (m->reuse != REUSE_BUFFERED) m->layout = host_sends(m->buf, m->count, m->type, m->comm);
+    if (message_locate(m)) return true;
+    struct layout *l = m->reuse == REUSE_BUFFERED ? NULL : host_sends(m->buf, m->count, m->type, m->comm);
+    if (l) message_set(m, l, (struct location){0});
     return false;
 }
 

@@ -50,6 +50,7 @@
  */
 #ifndef STRIDEC_PROTOCOL_H
 #define STRIDEC_PROTOCOL_H
+#include "node/segment.h"
 #include "pack/typed_buffer.h"
 #include "tune/verdict.h"
 
@@ -61,18 +62,26 @@ enum reuse {
     REUSE_LATER          /* at completion */
 };
 
-/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). send_select and send_probe set the last two; the
- * caller sets the others. */
+/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). The caller sets the first part; message_set,
+ * message_locate, send_select and send_probe set the second. */
 struct message {
     const void *buf;
     int64_t count;
     MPI_Datatype type;
     int peer;
     MPI_Comm comm;
-    enum reuse reuse;
+    enum reuse reuse;        /* of a send */
+
     struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */
     struct location where;   /* all zero for host memory */
+    int64_t bytes;           /* packed; 0 without a layout */
+    struct peer *near;       /* the peer, if it is a rank of the node with stridec; NULL without a layout */
 };
+
+/* Sets the second part for a buffer of this layout in this place. */
+void message_set(struct message *m, struct layout *l, struct location where);
+/* Sets the second part if the buffer lies at least partly on a device; else all zero. Returns true if it does. */
+bool message_locate(struct message *m);
 
 /* A started send. The caller passes `address` with the type and count `as` to the MPI in the buffer's place. Then it
  * calls the row's complete or abort, or keeps the member that is set and ends it itself. */
@@ -107,7 +116,8 @@ extern const struct protocol protocol_get, protocol_pipelined, protocol_eager, p
 /* Starts m by the first row that carries it. Returns true if op is to be sent. Else the call ends with *rc, or passes
  * to the MPI if that is MPI_SUCCESS. */
 bool send_select(struct send_op *op, struct message *m, int *rc);
-/* Sets m->where, and m->layout if stridec may send m. Returns true if the buffer lies at least partly on a device. */
+/* Sets the second part of m, with a layout only if stridec may send m. Returns true if the buffer lies at least partly
+ * on a device. */
 bool send_locate(struct message *m);
 /* Returns the row that send_select would use; sends and starts nothing. m->peer is no MPI_PROC_NULL. */
 const struct protocol *send_probe(struct message *m);

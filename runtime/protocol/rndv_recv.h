@@ -6,6 +6,7 @@
 #include "pack/typed_buffer.h"
 #include "rts.h"
 
+struct message;
 struct pull;
 struct pipeline_recv;
 struct rndv_recvs {
@@ -18,11 +19,14 @@ struct rndv_recvs {
 
 /* Returns true if a message from `source` (or MPI_ANY_SOURCE) may be an RTS. */
 bool rndv_recv_from(MPI_Comm comm, int source);
-/* Prepares a receive that may bring an RTS. `carried`: the MPI receives into stridec's memory, else into the buffer.
- * Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too few bytes, or no such sender.
- * Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass for the payload. */
-int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI_Datatype datatype, int source,
-                    MPI_Comm comm, bool carried);
+/* Prepares a receive that may bring an RTS, after message_locate. `carried`: the MPI receives into stridec's memory,
+ * else into the buffer. Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too few
+ * bytes, or no such sender. Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass for
+ * the payload. */
+int rndv_recv_watch(struct typed_buffer **p, const struct message *m, bool carried);
+/* Tries to read memory of the message's source, or of the first ranks for MPI_ANY_SOURCE, if the buffer is on a device:
+ * their later messages to it then need no copy. */
+void rndv_recv_probe(const struct message *m);
 /* Returns true if the `came` bytes received for p are an RTS, and fills d. If they can't be read, returns true with
  * d->bytes = RNDV_RECV_UNREAD; rndv_recv_add then fails. The bytes lie at `packed`, or, if NULL, in p's buffer. */
 #define RNDV_RECV_UNREAD (-1)

@@ -5,11 +5,14 @@
 #include "hostpack/host_pack.h"
 #include "pack/host_scatter.h"
 #include "pipeline.h"
+#include "node/ipc_cache.h"
 #include "placement.h"
 #include "rndv_recv.h"
 #include "rts.h"
 #include "rts_short.h"
 #include <string.h>
+
+#define PEERS_TRIED 64   /* for a receive from MPI_ANY_SOURCE */
 
 bool rndv_recv_from(MPI_Comm comm, int source)
 {
@@ -24,22 +27,37 @@ static void refuse_brief(const void *buf, int64_t count, MPI_Datatype datatype)
     if (!bare || !device_of((const char *)buf + l->low)) rts_short_refuse();
 }
 
-int rndv_recv_watch(struct typed_buffer **p, const void *buf, int64_t count, MPI_Datatype datatype, int source,
-                    MPI_Comm comm, bool carried)
+/* Returns the device where the first byte lies, or NULL. */
+static struct device *first_device(const struct message *m, const struct layout *l)
+{
+    return m->where.parts ? device_of((const char *)m->buf + l->low) : m->where.device;
+}
+
+int rndv_recv_watch(struct typed_buffer **p, const struct message *m, bool carried)
 {
     *p = NULL;
-    if (!rts_armed() || count <= 0 || source == MPI_PROC_NULL || comm == MPI_COMM_NULL) return MPI_SUCCESS;
-    bool long_enough = filter_receives(datatype, count);
-    if (long_enough && !rndv_recv_from(comm, source)) return MPI_SUCCESS;
-    struct layout *l = long_enough ? layout_of(datatype) : NULL;
-    int64_t bytes = l && l->size ? layout_bytes(l, count) : 0;
-    if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_brief(buf, count, datatype);
+    if (!rts_armed() || m->count <= 0 || m->peer == MPI_PROC_NULL || m->comm == MPI_COMM_NULL) return MPI_SUCCESS;
+    bool long_enough = filter_receives(m->type, m->count);
+    if (long_enough && !m->near && !rndv_recv_from(m->comm, m->peer)) return MPI_SUCCESS;
+    struct layout *l = !long_enough || m->layout ? m->layout : layout_of(m->type);
+    int64_t bytes = m->layout || !l || !l->size ? m->bytes : layout_bytes(l, m->count);
+    if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_brief(m->buf, m->count, m->type);
     if (!long_enough || bytes < rts_least()) return MPI_SUCCESS;
-    *p = typed_buffer_new(l, device_of((const char *)buf + l->low), buf, count);
-    if (!*p) return raise_error(comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
-    if (!l->tree) (*p)->datatype = type_like(datatype);
+    *p = typed_buffer_new(l, first_device(m, l), m->buf, m->count);
+    if (!*p) return raise_error(m->comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
+    if (!l->tree) (*p)->datatype = type_like(m->type);
     if ((*p)->device && !carried) typed_buffer_note_recv(*p);
     return MPI_SUCCESS;
+}
+
+void rndv_recv_probe(const struct message *m)
+{
+    struct device *d = m->where.device;
+    int size = 0;
+    if (!node_armed() || !d) return;
+    if (m->peer != MPI_ANY_SOURCE) ipc_cache_probe(m->near, d);
+    else PMPI_Comm_size(m->comm, &size);
+    for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_probe(node_peer(m->comm, i), d);
 }
 
 /* Copies the first packed bytes from device memory to `room`: from `packed`, or, if NULL, from the buffer. Blocks. */

@@ -13,9 +13,9 @@ static bool may_share(const struct message *m)
 
 struct peer *shared_peer(const struct message *m)
 {
-    struct peer *peer = shm_send_wants(m->layout, m->count) ? node_peer(m->comm, m->peer) : NULL;
-    if (peer && m->reuse == REUSE_LATER && !shm_send_later(peer, m->layout, m->count)) return NULL;
-    return peer;
+    if (!m->near || !shm_send_wants(m->layout, m->count)) return NULL;
+    bool sends = m->reuse != REUSE_LATER || shm_send_later(m->near, m->layout, m->count);
+    return sends ? m->near : NULL;
 }
 
 static bool probe(const struct message *m)
@@ -37,7 +37,7 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 
 static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
-    const struct peer *peer = node_peer(m->comm, m->peer);
+    const struct peer *peer = m->near;
     bool placed = shm_send_memory(peer_access_known(peer)) != SLOT_POOL;
     snprintf(why, TUNE_WHY_MAX, "host memory, %s",
              peer->self ? "to the rank itself"

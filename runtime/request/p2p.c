@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/reserve.h"
 #include "light_request.h"
-#include "node/ipc_cache.h"
 #include "node/peer_access.h"
 #include "protocol/host_select.h"
 #include "protocol/pipeline_send.h"
@@ -66,15 +65,14 @@ void p2p_sent(MPI_Request request, struct typed_buffer *p)
 
 bool p2p_awaited(struct typed_buffer **p, struct wire *w, struct message *m, int *rc)
 {
-    bool none = m->peer == MPI_PROC_NULL;
-    m->layout = none ? NULL : typed_buffer_find(m->buf, m->count, m->type, m->comm, &m->where);
+    bool on_device = m->peer != MPI_PROC_NULL && message_locate(m);
     *p = NULL;
     if (reserve_low()) return *rc = no_record(m->comm), false;
-    *rc = m->layout ? placement_open_receive(p, m) : MPI_SUCCESS;
+    *rc = on_device ? placement_open_receive(p, m) : MPI_SUCCESS;
     peer_access_poll();
-    if (*rc == MPI_SUCCESS && !m->layout) *p = host_awaits(m->buf, m->count, m->type, m->peer, m->comm);
+    if (*rc == MPI_SUCCESS && !on_device) *p = host_awaits(m->buf, m->count, m->type, m->peer, m->comm);
     if (*rc == MPI_SUCCESS && *p) *rc = mpi_bytes_of((*p)->bytes, w);
-    if (m->layout) ipc_cache_probe_source(m->peer, m->comm, m->where.device);
+    rndv_recv_probe(m);
     return settled(p, *rc);
 }
 

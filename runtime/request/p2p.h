@@ -14,8 +14,8 @@ int p2p_isend_end(struct send_op *op, int rc, MPI_Comm comm, MPI_Request *reques
 /* Keeps the typed buffer of a nonblocking send until its request completes. Closes it at once if the send is complete
  * (eager, buffered). */
 void p2p_sent(MPI_Request request, struct typed_buffer *p);
-/* Opens *p, and sets *w to its count and type, for a receive. Returns false if the MPI receives into the buffer
- * itself, or if *rc is an error, raised on comm. */
+/* Locates m. Opens *p, and sets *w to its count and type, for a receive. Returns false if the MPI receives into the
+ * buffer itself, or if *rc is an error, raised on comm. */
 bool p2p_awaited(struct typed_buffer **p, struct wire *w, struct message *m, int *rc);
 /* Returns true if a receive is stridec's only because receives show themselves (receive_gate.h). Returns false while
  * there are probed messages. */
