@@ -171,6 +171,21 @@ static const char *user_path(const char *xdg, const char *under, const char *tai
     return whole;
 }
 
+/* The one place where the values of STRIDEC_TRANSPORT and STRIDEC_HOST get their meaning. */
+static const struct transport_ways transport_ways[] = {
+    [ENV_AUTO] = {.by_table = true, .zerocopy = true, .chunks = true},
+    [ENV_DEVICE] = {.packed = PACKED_DEVICE},
+    [ENV_ONESHOT] = {.packed = PACKED_ONESHOT},
+    [ENV_STAGED] = {.packed = PACKED_STAGED},
+    [ENV_ZEROCOPY] = {.zerocopy = true, .zerocopy_always = true, .chunks = true},
+    [ENV_PIPELINED] = {.chunks = true, .chunks_always = true},
+};
+static const struct host_ways host_ways[] = {
+    [ENV_HOST_OFF] = {.serves = false},
+    [ENV_HOST_AUTO] = {.serves = true},
+    [ENV_HOST_ON] = {.serves = true, .always = true},
+};
+
 static void paths_default(void)
 {
     settings.tune_named = settings.tune != NULL;
@@ -183,6 +198,7 @@ static void read_all(void)
 {
     keep_environment();
     for (size_t i = 0; i < VARIABLES; i++) set_field(&variables[i]);
+    settings.ways = transport_ways[settings.transport], settings.on_host = host_ways[settings.host];
     paths_default();
 }
 

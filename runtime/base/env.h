@@ -8,10 +8,23 @@ enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY
 enum env_host { ENV_HOST_OFF, ENV_HOST_ON, ENV_HOST_AUTO };
 enum env_engine { ENV_ENGINE_AUTO, ENV_ENGINE_KERNEL, ENV_ENGINE_COPY };
 
+/* Says what a value of STRIDEC_TRANSPORT allows. `always`: wherever it is possible, whatever the tuned table says. */
+struct transport_ways {
+    bool by_table;                    /* the tuned table alone selects */
+    bool zerocopy, zerocopy_always;   /* messages of a node go from memory to memory */
+    bool chunks, chunks_always;       /* messages between nodes go in chunks, under STRIDEC_PIPELINE */
+    enum { PACKED_BY_TABLE, PACKED_DEVICE, PACKED_ONESHOT, PACKED_STAGED } packed;   /* where packed bytes lie */
+};
+/* Says what a value of STRIDEC_HOST allows. */
+struct host_ways {
+    bool serves, always;              /* data in host memory; always: without trials and long use first */
+};
+
 struct env {
     bool disable;                  /* STRIDEC_DISABLE: every call passes to the MPI */
     int log_level;                 /* STRIDEC_LOG=error|warn|info|debug */
-    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy|pipelined */
+    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy|pipelined; use: */
+    struct transport_ways ways;
     bool pipeline, pipeline_named;   /* STRIDEC_PIPELINE: its value; it is set (then alike on every rank) */
     const char *chunks;            /* STRIDEC_CHUNKS: see chunk_settings.h; NULL if none */
     enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
@@ -21,7 +34,8 @@ struct env {
     const char *dump;              /* STRIDEC_DUMP: folder for generated sources and modules, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
-    enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory */
+    enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory; use: */
+    struct host_ways on_host;
     const char *cc;                /* STRIDEC_CC: the C compiler for host code, or NULL */
     const char *knobs;             /* STRIDEC_KNOBS: see kernel_knobs.h; NULL if none */
     const char *tune;   /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; or NULL */

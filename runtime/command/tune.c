@@ -129,7 +129,7 @@ static int show(int n, char **words)
         warn_stale(t, s.file);
     if (n < 2)
         tune_show_table(t);
-    if (n >= 2 && env_get()->transport != ENV_AUTO)
+    if (n >= 2 && !env_get()->ways.by_table)
         printf("STRIDEC_TRANSPORT is set: it decides where it can; this is by the table\n");
     for (int i = n % 2; i < n && status == 0; i += 2) {
         if (read_count(words[i + 1], &s.count))

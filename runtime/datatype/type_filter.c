@@ -154,14 +154,13 @@ static void empty_all(void)
 void filter_start(int64_t least, int64_t collected, struct filter_rules (*told)(const struct layout *))
 {
     const struct tune_table *t = table_active(NULL);
-    const int64_t packs[] = {[ENV_HOST_OFF] = INT64_MAX, [ENV_HOST_ON] = 1,
-                             [ENV_HOST_AUTO] = t ? t->host_least : INT64_MAX};
-    enum env_host host = env_get()->host;
+    const struct host_ways *host = &env_get()->on_host;
+    int64_t pack_least = host->always ? 1 : host->serves && t ? t->host_least : INT64_MAX;
     rules = told;
     empty_all();
     atomic_store(&filter_least, least), atomic_store(&filter_coll_least, collected);
-    atomic_store(&filter_pack_needed, host == ENV_HOST_ON ? 0 : NEEDED_MIN);
-    atomic_store(&filter_pack_least, packs[host]);
+    atomic_store(&filter_pack_needed, host->always ? 0 : NEEDED_MIN);
+    atomic_store(&filter_pack_least, pack_least);
     atomic_store(&filter_on, true);
 }
 
@@ -240,7 +239,7 @@ static struct layout *known_layout(const struct filter_entry *e, MPI_Datatype t,
 
 static bool used(const struct filter_entry *e)
 {
-    return atomic_load_explicit(&e->uses, memory_order_relaxed) >= USES || env_get()->host == ENV_HOST_ON;
+    return atomic_load_explicit(&e->uses, memory_order_relaxed) >= USES || env_get()->on_host.always;
 }
 
 bool filter_used(MPI_Datatype t)
@@ -425,7 +424,7 @@ bool filter_pack_admits(MPI_Datatype t, struct layout *l, int64_t bytes)
 void filter_pack_layout_ends(const struct layout *l)
 {
     uint64_t needed = atomic_load(&filter_pack_needed);
-    if (env_get()->host == ENV_HOST_ON) return;
+    if (env_get()->on_host.always) return;
     /* For calls served without checking their bytes one element is counted. */
     if (atomic_load(&l->host_worth) + atomic_load(&l->host_served) * filter_worth((uint64_t)l->size) >= PAID)
         atomic_store(&filter_pack_needed, NEEDED_MIN);

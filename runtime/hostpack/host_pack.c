@@ -91,7 +91,7 @@ bool host_pack_run_code(struct layout *l, int way, struct stridec_host *a)
 static bool move(struct layout *l, enum kernel_direction direction, const void *user, void *packed, int64_t begin,
                  int64_t end)
 {
-    if (!l->tree || env_get()->host == ENV_HOST_OFF) return false;
+    if (!l->tree || !env_get()->on_host.serves) return false;
     if (!l->kernel || begin >= end) return true;
     uintptr_t at = (uintptr_t)user;
     struct stridec_host a = {.packed = packed, .user = at, .extent = l->extent, .begin = begin, .end = end};

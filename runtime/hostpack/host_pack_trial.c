@@ -114,7 +114,7 @@ bool host_pack_begin(struct host_pack_call *c, struct layout *l, enum kernel_dir
     *c = (struct host_pack_call){.layout = l, .bytes = bytes, .type = type, .count = count, .direction = direction};
     if (!usable(l, count, bytes) || !atomic_load_explicit(&l->committed, memory_order_relaxed)) return false;
     atomic_fetch_add_explicit(&l->host_worth, filter_worth((uint64_t)bytes), memory_order_relaxed);
-    if (env_get()->host == ENV_HOST_ON) {
+    if (env_get()->on_host.always) {
         c->ours = true;
         set_fast(l, direction, UINT64_MAX);
     } else {
@@ -168,7 +168,7 @@ int64_t host_pack_saved_ns(struct layout *l, MPI_Datatype type, int64_t count, c
 {
     int64_t bytes = layout_bytes(l, count);
     if (!usable(l, count, bytes) || bytes > INT_MAX || count > INT_MAX) return INT64_MIN;
-    if (env_get()->host == ENV_HOST_ON) return INT64_MAX;
+    if (env_get()->on_host.always) return INT64_MAX;
     struct host_pack_timing *r = host_pack_code(l->kernel) ? timing_of(l->kernel, KERNEL_PACK, bytes) : NULL;
     if (!r) return INT64_MIN;
     while (verdict_of(r, l->kernel) == VERDICT_OPEN)

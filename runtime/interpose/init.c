@@ -58,7 +58,7 @@ static void start(void)
     rts_arm(least[domains]);
     if (domains == NODE_DEVICE) atomic_store(&node_own()->takes_short, 1);
     count_neighbors(rank);
-    filter_start(domains && env_get()->host != ENV_HOST_OFF ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
+    filter_start(domains && env_get()->on_host.serves ? SHM_SEND_LEAST : INT64_MAX, host_collects_least(),
                  host_rules);
     atomic_store_explicit(&interpose_active, true, memory_order_release);
 }
@@ -77,7 +77,7 @@ static const char *why_empty(bool active)
     const struct env *e = env_get();
     if (e->disable) return "STRIDEC_DISABLE leaves all to the MPI";
     if (!active) return "stridec has stepped aside, for the reason that it gave at the start";
-    if (e->host == ENV_HOST_OFF)
+    if (!e->on_host.serves)
         return "no derived type was used in device memory, and STRIDEC_HOST=off leaves host memory to the MPI";
     return "no derived type was packed or sent in device memory, or again and again in host memory";
 }

@@ -194,11 +194,11 @@ enum node_domains node_start(void)
     MPI_Comm parent = MPI_COMM_NULL;
     PMPI_Initialized(&initialized);
     bool device = node_has_gpus();
-    if (!initialized || (!device && env_get()->host == ENV_HOST_OFF)) return NODE_NOTHING;
+    if (!initialized || (!device && !env_get()->on_host.serves)) return NODE_NOTHING;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_get_parent(&parent);
-    bool sends = world_size > 1 || device || env_get()->host == ENV_HOST_ON;   /* alone, only to itself: see README */
+    bool sends = world_size > 1 || device || env_get()->on_host.always;   /* alone, only to itself: see README */
     if (!sends || parent != MPI_COMM_NULL || !names()) return NODE_NOTHING;
     sweep(rank);
     peers = calloc((size_t)world_size, sizeof *peers);
@@ -210,8 +210,8 @@ enum node_domains node_start(void)
     }
     peers[rank] = &own;
     neighbors = launcher_local_size(rank, world_size);
-    bool zerocopy = env_get()->transport == ENV_AUTO || env_get()->transport == ENV_ZEROCOPY;
-    atomic_store(&node_is_armed, device), atomic_store(&node_reads_device, device && zerocopy);
+    atomic_store(&node_is_armed, device);
+    atomic_store(&node_reads_device, device && env_get()->ways.zerocopy);
     atomic_store(&there, true);
     return device ? NODE_DEVICE : NODE_HOST;
 }

@@ -38,15 +38,15 @@ static void check_aware(bool aware)
 
 static const struct transport *forced(void)
 {
-    switch (env_get()->transport) {
-    case ENV_DEVICE:
+    switch (env_get()->ways.packed) {
+    case PACKED_DEVICE:
         if (mpi_cuda_aware()) return &transport_device;
         log_once(LOG_WARN, "device",
                  "STRIDEC_TRANSPORT=device needs a CUDA-aware MPI, and this one is not: choosing by "
                  "the table");
         return NULL;
-    case ENV_ONESHOT: return &transport_oneshot;
-    case ENV_STAGED: return &transport_staged;
+    case PACKED_ONESHOT: return &transport_oneshot;
+    case PACKED_STAGED: return &transport_staged;
     default: return NULL;
     }
 }
@@ -83,15 +83,16 @@ const struct transport *transport_choose(struct layout *l, int64_t count, int64_
 
 bool transport_zerocopy(struct layout *l, int64_t count, int64_t bytes)
 {
-    if (env_get()->transport == ENV_ZEROCOPY || !table_active(NULL)->grid[TUNE_ZEROCOPY].blocks) return true;
+    if (env_get()->ways.zerocopy_always || !table_active(NULL)->grid[TUNE_ZEROCOPY].blocks) return true;
     int answer = recall(&l->offered, bytes);
     return answer >= 0 ? answer : keep(&l->offered, bytes, judge(l, count, bytes, mpi_cuda_aware()).direct);
 }
 
 static bool is_forced(bool direct)
 {
-    enum env_transport t = env_get()->transport;
-    return direct ? t == ENV_ZEROCOPY : t == ENV_ONESHOT || t == ENV_STAGED || (t == ENV_DEVICE && mpi_cuda_aware());
+    const struct transport_ways *w = &env_get()->ways;
+    if (direct) return w->zerocopy_always;
+    return w->packed != PACKED_BY_TABLE && (w->packed != PACKED_DEVICE || mpi_cuda_aware());
 }
 
 void select_explain(const struct layout *l, int64_t count, int64_t bytes, bool direct, char why[TUNE_WHY_MAX])

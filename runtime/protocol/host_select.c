@@ -84,19 +84,19 @@ bool host_packs_short(const struct layout *l)
 
 bool host_collects(const struct layout *l)
 {
-    bool all = env_get()->host == ENV_HOST_ON;
-    return l->kernel && !layout_contiguous(l, 2) && host_matches_types(l) && (all || l->run < COLLECTED_RUN);
+    bool pays = env_get()->on_host.always || l->run < COLLECTED_RUN;
+    return l->kernel && !layout_contiguous(l, 2) && host_matches_types(l) && pays;
 }
 
 bool host_collects_bytes(int64_t bytes)
 {
-    return env_get()->host == ENV_HOST_ON || (bytes >= COLLECTED_LEAST && bytes <= COLLECTED_MOST);
+    return env_get()->on_host.always || (bytes >= COLLECTED_LEAST && bytes <= COLLECTED_MOST);
 }
 
 int64_t host_collects_least(void)
 {
-    static const int64_t least[] = {[ENV_HOST_OFF] = INT64_MAX, [ENV_HOST_ON] = 1, [ENV_HOST_AUTO] = COLLECTED_COUNT};
-    return least[env_get()->host];
+    if (!env_get()->on_host.serves) return INT64_MAX;
+    return env_get()->on_host.always ? 1 : COLLECTED_COUNT;
 }
 
 struct filter_rules host_rules(const struct layout *l)

@@ -83,7 +83,7 @@ static bool settle(void)
 {
     own.settings = table_active(NULL)->pipeline;
     if (env_get()->chunks) chunk_settings_read(&own.settings, env_get()->chunks);   /* env_check reports errors */
-    if (env_get()->transport == ENV_PIPELINED) own.settings.least = 0;
+    if (env_get()->ways.chunks_always) own.settings.least = 0;
     own.tags = tag_count();
     return !world_rank_start();
 }
@@ -98,7 +98,7 @@ static bool can(bool able)
 bool pipeline_start(bool able)
 {
     if (!env_get()->pipeline_named) {
-        if (able && env_get()->transport == ENV_PIPELINED)
+        if (able && env_get()->ways.chunks_always)
             log_once(LOG_WARN, "pipelined",
                      "STRIDEC_TRANSPORT=pipelined needs STRIDEC_PIPELINE=1: choosing by the table");
         return false;

@@ -33,12 +33,6 @@ static atomic_int left_count;
 static atomic_uint tags;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool allowed(void)
-{
-    enum env_transport t = env_get()->transport;
-    return t == ENV_AUTO || t == ENV_ZEROCOPY || t == ENV_PIPELINED;
-}
-
 static void let_go(struct typed_buffer **p)
 {
     if (*p) atomic_fetch_sub(&under_way, (*p)->bytes);
@@ -120,7 +114,7 @@ static bool fits(const struct pipeline *l, const struct message *m)
 
 int pipeline_send_way(const struct message *m)
 {
-    const struct pipeline *l = m->reuse >= REUSE_BLOCKING && allowed() ? pipeline_get() : NULL;
+    const struct pipeline *l = m->reuse >= REUSE_BLOCKING && env_get()->ways.chunks ? pipeline_get() : NULL;
     int to = l ? pipeline_peer(m->comm, m->peer) : -1;
     return to >= 0 && to != l->rank && fits(l, m) ? to : -1;
 }

@@ -23,20 +23,19 @@ int64_t shm_send_least_of(const struct layout *l)
 {
     const struct tune_table *t = table_active(NULL);
     const struct tune_shm *rows = t && t->offers.rows ? &t->offers : tune_shm_default;
-    if (env_get()->transport == ENV_ZEROCOPY) return SHM_SEND_LEAST;
-    int64_t least = tune_shm_least(rows, env_get()->host == ENV_HOST_ON ? 1 : l->run);
+    if (env_get()->ways.zerocopy_always) return SHM_SEND_LEAST;
+    int64_t least = tune_shm_least(rows, env_get()->on_host.always ? 1 : l->run);
     return least > SHM_SEND_LEAST ? least : SHM_SEND_LEAST;
 }
 
 enum slot_memory shm_send_memory(unsigned reached)
 {
-    return env_get()->transport == ENV_ZEROCOPY && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_POOL;
+    return env_get()->ways.zerocopy_always && reached & REACH_MEMORY ? SLOT_PROCESS : SLOT_POOL;
 }
 
 bool shm_send_allowed(void)
 {
-    const struct env *e = env_get();
-    return node_own() && e->host != ENV_HOST_OFF && (e->transport == ENV_AUTO || e->transport == ENV_ZEROCOPY);
+    return node_own() && env_get()->on_host.serves && env_get()->ways.zerocopy;
 }
 
 EXPORT long stridec_host_offers(int in_place)
@@ -59,8 +58,7 @@ bool shm_send_wants(const struct layout *l, int64_t count)
 
 bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count)
 {
-    const struct env *e = env_get();
-    if (p->self || e->host == ENV_HOST_ON || e->transport == ENV_ZEROCOPY) return true;
+    if (p->self || env_get()->on_host.always || env_get()->ways.zerocopy_always) return true;
     int64_t bytes = layout_bytes(l, count);
     return !(l->run >= FLOOD_RUN && bytes > FLOOD) && !(l->run >= TRICKLE_RUN && bytes < TRICKLE);
 }
