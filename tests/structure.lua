@@ -1,7 +1,7 @@
 -- structure.lua: `lua5.4 tests/structure.lua BUILD`: whether runtime/ keeps to the order of its rooms, which the table
 -- in runtime/README.md gives: a room includes, and calls, only rooms above it in the table. gen/ and spec/ know nothing
--- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. It checks sizes, comments and
--- conditions on the MPI too. Exit status 1 if a check fails.
+-- of runtime/. Includes are read from the sources, calls from the objects that BUILD holds. It checks sizes, comments,
+-- conditions on the MPI, and who opens files by name. Exit status 1 if a check fails.
 local build = arg[1] or error("usage: structure.lua BUILD")
 
 local function lines_of(command)
@@ -116,10 +116,16 @@ report("no circle within a room has more than " .. MOST_CIRCLE .. " files", larg
 
 -- Sizes: lines of a file, columns, lines of a function, its parameters unless the MPI gives them.
 local MOST = { lines = 500, columns = 120, body = 60, parameters = 7 }
-local sizes, words, conditions = {}, {}, {}
+local sizes, words, conditions, opens = {}, {}, {}, {}
 local FORBIDDEN = { "The same", "As ", "What", "One that", "Of ", "True of", "False of" }
 local CONDITION = { "OPEN_MPI", "OMPI_", "MPICH" }
 local CONDITION_FILES = { ["runtime/base/mpi_abi.h"] = true, ["runtime/base/mpi_workarounds.h"] = true }
+-- file_open and file_make trust no name: others may have made the file. The rest opens /proc, or the compiler's new folder.
+local OPEN = { "open", "openat", "fopen", "creat", "shm_open", "mkstemp" }
+local OPEN_FILES = {
+  ["runtime/base/file.c"] = true, ["runtime/base/job_id.c"] = true,
+  ["runtime/device/host_range.c"] = true, ["runtime/hostpack/host_compiler.c"] = true,
+}
 local function by_mpi(path, name)   -- calls of the MPI and what stands for them have the MPI's parameters
   return path:match("^runtime/interpose/") or path:match("^runtime/api/") or path:match("_calls%.c$") or name:match("^call_")
 end
@@ -138,6 +144,10 @@ for _, path in ipairs(lines_of("ls runtime/*/*.[ch] runtime/*/*.lua")) do
         if line:match("^#%s*e?l?if") and line:find(word, 1, true) and not CONDITION_FILES[path] then
           wrong(conditions, line)
         end
+      end
+      for _, word in ipairs(OPEN) do
+        local first = line:match("%f[%w_]" .. word .. "%(([%w_\"%->]+)")
+        if first and first ~= "struct" and not OPEN_FILES[path] then wrong(opens, line) end
       end
       if line:match("^[%a_].*%(") and not line:match(";$") then head, name = line, line:match("([%w_]+)%(") 
       elseif head and not line:match("^[{#}]") then head = head .. line
@@ -159,4 +169,5 @@ end
 report("files, lines and functions of runtime/ are short", sizes)
 report("comments of runtime/ begin with what they are about", words)
 report("conditions on the MPI stand in two files", conditions)
+report("files are opened by base/file.h", opens)
 os.exit(not failed)
