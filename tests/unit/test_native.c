@@ -492,6 +492,27 @@ static bool used_once(void)
     return good;
 }
 
+/* A compiler never costs the program a processor: it runs at a low priority, and alone. */
+static void behind_the_program(void **state)
+{
+    char line[512], name[256];
+    int priority = 0, lines = 0;
+    (void)state;
+    begin("behind");
+    snprintf(line, sizeof line, "cut -d' ' -f19 /proc/$$/stat >>%s/nice; mkdir %s/busy || >%s/two; cc \"$@\"; rmdir %s/busy",
+             folder, folder, folder, folder);
+    write_compiler(line);
+    in_child(true, setting, with_code);
+    snprintf(name, sizeof name, "%s/nice", folder);
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    for (; fscanf(f, "%d", &priority) == 1; lines++) assert_in_range(priority, 10, 19);
+    fclose(f);
+    assert_int_equal(lines, 2);
+    snprintf(name, sizeof name, "%s/two", folder);
+    assert_int_not_equal(access(name, F_OK), 0);
+}
+
 /* No compiler is run for a layout that is used once; where processors are scarce, not for one that is used some times. */
 static void seldom_used(void **state)
 {
@@ -748,6 +769,7 @@ int main(void)
         cmocka_unit_test(random_code),      cmocka_unit_test(no_compiler),
         cmocka_unit_test(failing_compiler), cmocka_unit_test(cut_short), cmocka_unit_test(hanging_compiler),
         cmocka_unit_test(owner_is_dead),      cmocka_unit_test(no_entries), cmocka_unit_test(seldom_used),
+        cmocka_unit_test(behind_the_program),
         cmocka_unit_test(caches),           cmocka_unit_test(words),
         cmocka_unit_test(classes),
     };
