@@ -247,8 +247,8 @@ void args_as_is(struct arg *p)
 static bool open_persistent(struct args_set *o)
 {
     struct arg *p = &o->of[0];
-    if (!o->sends || !(o->persist_send = persistent_send_open(p->buf, p->count, p->type, o->dest, o->comm)))
-        return false;
+    struct message m = {p->buf, p->count, p->type, o->dest, o->comm, .reuse = REUSE_LATER};
+    if (!o->sends || !(o->persist_send = send_plan(&m))) return false;
     args_as_is(p);
     p->use = (void *)(uintptr_t)persistent_send_descriptor(o->persist_send),
     p->use_count = persistent_send_descriptor_count(o->persist_send, &p->use_type);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "device/device_internal.h"
 #include "pack/select.h"
+#include "persistent_send.h"
 #include "protocol.h"
 #include "rndv_internal.h"
 #include "rts_short.h"
@@ -76,4 +77,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return "zerocopy";
 }
 
-const struct protocol protocol_get = {probe, start, send_op_end_rndv, send_op_abort_rndv, explain};
+const struct protocol protocol_get = {probe, start, send_op_end_rndv, send_op_abort_rndv, persistent_send_get, explain};

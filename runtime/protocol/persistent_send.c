@@ -48,16 +48,16 @@ static bool accepted(struct persistent_send *s)
 }
 
 /* Sets the peer of a message of device memory, and reserves a slot. */
-static bool open_get(struct persistent_send *s, const struct message *m)
+bool persistent_send_get(struct persistent_send *s, const struct message *m)
 {
-    s->peer = s->parcel->bytes >= RNDV_MIN ? get_peer(m) : NULL;
+    s->peer = m->bytes >= RNDV_MIN ? get_peer(m) : NULL;
     if (s->peer && accepted(s) && rndv_send_promise(&s->promise)) return true;
     s->peer = NULL;
     return false;
 }
 
 /* Sets the peer of a message of host memory, if the peer can read that memory, and reserves a slot. */
-static bool open_shared(struct persistent_send *s, const struct message *m)
+bool persistent_send_shared(struct persistent_send *s, const struct message *m)
 {
     struct peer *peer = shared_peer(m);
     if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_promise(&s->promise);
@@ -65,29 +65,17 @@ static bool open_shared(struct persistent_send *s, const struct message *m)
     return false;
 }
 
-static bool open_pipelined(struct persistent_send *s, const struct message *m)
+bool persistent_send_pipelined(struct persistent_send *s, const struct message *m)
 {
-    if (typed_buffer_mpi_takes(m->layout, m->buf, m->count, m->where)) return false;
     s->way = pipeline_send_way(m);
     return s->way >= 0;
 }
 
-struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                                             MPI_Comm comm)
+struct persistent_send *persistent_send_new(const struct message *m)
 {
-    struct message m = {buf, count, datatype, dest, comm, .reuse = REUSE_LATER};
-    bool cuda = dest != MPI_PROC_NULL && send_locate(&m);
-    const struct layout *l = m.layout;
-    if (!l || (cuda && (!l->tree || m.where.parts ||
-                        typed_buffer_check(m.layout, m.where, datatype, comm) != MPI_SUCCESS)))
-        return NULL;
     struct persistent_send *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    s->parcel = typed_buffer_new(m.layout, cuda ? m.where.device : NULL, buf, count);
-    if (s->parcel && (cuda ? open_get(s, &m) || open_pipelined(s, &m) : open_shared(s, &m))) return s;
-    typed_buffer_close(s->parcel);
-    free(s);
-    return NULL;
+    if (s && !(s->parcel = typed_buffer_new(m->layout, m->where.device, m->buf, m->count))) free(s), s = NULL;
+    return s;
 }
 
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type)

@@ -6,12 +6,15 @@
 #include "rndv_send.h"
 #include "rts.h"
 
+struct message;
 struct persistent_send;
 
-/* Returns NULL if every start goes another way. Waits up to 2 ms for a peer that has not yet read such memory: mostly
- * this peer is about to call the matching receive. */
-struct persistent_send *persistent_send_open(const void *buf, int64_t count, MPI_Datatype datatype, int dest,
-                                             MPI_Comm comm);
+/* Returns a send without a plan, for send_plan; NULL without memory. */
+struct persistent_send *persistent_send_new(const struct message *m);
+/* The plans of rows (protocol.h). */
+bool persistent_send_get(struct persistent_send *s, const struct message *m);
+bool persistent_send_shared(struct persistent_send *s, const struct message *m);
+bool persistent_send_pipelined(struct persistent_send *s, const struct message *m);
 /* Returns the RTS header that the MPI's persistent request sends; each start writes it anew. */
 const struct rts *persistent_send_descriptor(const struct persistent_send *s);
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type);

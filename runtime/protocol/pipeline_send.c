@@ -8,6 +8,7 @@
 #include "pack/typed_buffer.h"
 #include "pipeline.h"
 #include "placement.h"
+#include "persistent_send.h"
 #include "protocol.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -309,4 +310,4 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return "pipelined";
 }
 
-const struct protocol protocol_pipelined = {probe, start, complete, abort_send, explain};
+const struct protocol protocol_pipelined = {probe, start, complete, abort_send, persistent_send_pipelined, explain};

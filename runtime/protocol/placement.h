@@ -2,9 +2,7 @@
  * That depends on the other rank: a rank of the node may send an RTS header, which the host reads at once. */
 #ifndef STRIDEC_PLACEMENT_H
 #define STRIDEC_PLACEMENT_H
-#include "node/segment.h"
-#include "protocol.h"
-#include "pack/typed_buffer.h"
+#include "message.h"
 
 /* Returns true if a message to send is better packed into host memory. Messages to ranks of the node always are: then
  * a CUDA-aware MPI opens no memory of these ranks. */

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/reserve.h"
 #include "host_select.h"
+#include "persistent_send.h"
 #include "node/segment.h"
 #include "rndv_send.h"
 
@@ -12,21 +13,6 @@
 static const struct protocol *const cuda[ROWS] = {
     &protocol_get, &protocol_pass_device, &protocol_pipelined, &protocol_eager};
 static const struct protocol *const host[ROWS] = {&protocol_shared, &protocol_packed, &protocol_pass_host};
-
-void message_set(struct message *m, struct layout *l, struct location where)
-{
-    m->layout = l, m->where = where;
-    m->bytes = layout_bytes(l, m->count), m->near = node_peer(m->comm, m->peer);
-}
-
-bool message_locate(struct message *m)
-{
-    struct location where;
-    struct layout *l = typed_buffer_find(m->buf, m->count, m->type, m->comm, &where);
-    if (l) message_set(m, l, where);
-    else m->layout = NULL, m->where = (struct location){0}, m->bytes = 0, m->near = NULL;
-    return l != NULL;
-}
 
 bool send_locate(struct message *m)
 {
@@ -51,6 +37,19 @@ bool send_select(struct send_op *op, struct message *m, int *rc)
     do op->protocol = *row++;
     while (!op->protocol->start(op, m, rc) && *rc == MPI_SUCCESS);
     return *rc == MPI_SUCCESS && op->address;
+}
+
+struct persistent_send *send_plan(struct message *m)
+{
+    bool cuda_send = m->peer != MPI_PROC_NULL && send_locate(m);
+    if (!m->layout || (cuda_send && (!m->layout->tree || m->where.parts))) return NULL;
+    if (cuda_send && typed_buffer_check(m->layout, m->where, m->type, m->comm) != MPI_SUCCESS) return NULL;
+    struct persistent_send *s = persistent_send_new(m);
+    const struct protocol *const *row = cuda_send ? cuda : host;
+    while (s && ((*row)->plan ? !(*row)->plan(s, m) : (*row)->probe && !(*row)->probe(m))) row++;
+    if (s && (*row)->plan) return s;
+    persistent_send_close(s);
+    return NULL;
 }
 
 const struct protocol *send_probe(struct message *m)

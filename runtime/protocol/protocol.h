@@ -2,7 +2,8 @@
  *
  * send_select looks where the buffer lies and asks the rows of that memory domain in order; the first that starts
  * carries the message. Sends of every kind, exchanges, stridec_query and the statistics use this selection: what is
- * reported is what is done. A new protocol is a file with one row, and its place in a list of protocol.c.
+ * reported is what is done. Persistent sends ask the same rows once for all starts. A new protocol is a file with one
+ * row, and its place in a list of protocol.c.
  *
  *   domain   row         file             what the receiver gets
  *   cuda     get         get.c            an RTS; it reads the sender's memory (rndv_send.h, rndv_push.c)
@@ -50,38 +51,8 @@
  */
 #ifndef STRIDEC_PROTOCOL_H
 #define STRIDEC_PROTOCOL_H
-#include "node/segment.h"
-#include "pack/typed_buffer.h"
+#include "message.h"
 #include "tune/verdict.h"
-
-/* When the application may reuse the buffer of a send. */
-enum reuse {
-    REUSE_BUFFERED,      /* on return: the MPI has a copy */
-    REUSE_SYNCHRONOUS,   /* after the match. No RTS goes out: a probe of the receiver would take it (probed.h) */
-    REUSE_BLOCKING,      /* on return */
-    REUSE_LATER          /* at completion */
-};
-
-/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). The caller sets the first part; message_set,
- * message_locate, send_select and send_probe set the second. */
-struct message {
-    const void *buf;
-    int64_t count;
-    MPI_Datatype type;
-    int peer;
-    MPI_Comm comm;
-    enum reuse reuse;        /* of a send */
-
-    struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */
-    struct location where;   /* all zero for host memory */
-    int64_t bytes;           /* packed; 0 without a layout */
-    struct peer *near;       /* the peer, if it is a rank of the node with stridec; NULL without a layout */
-};
-
-/* Sets the second part for a buffer of this layout in this place. */
-void message_set(struct message *m, struct layout *l, struct location where);
-/* Sets the second part if the buffer lies at least partly on a device; else all zero. Returns true if it does. */
-bool message_locate(struct message *m);
 
 /* A started send. The caller passes `address` with the type and count `as` to the MPI in the buffer's place. Then it
  * calls the row's complete or abort, or keeps the member that is set and ends it itself. */
@@ -94,6 +65,7 @@ struct send_op {
     struct wire as;
 };
 
+struct persistent_send;
 struct protocol {
     /* Returns true if start would carry m, as far as can be told without starting anything. NULL in the last row of a
      * domain, which carries all messages. */
@@ -106,6 +78,9 @@ struct protocol {
     int (*complete)(struct send_op *op, MPI_Comm comm);
     /* Ends op: nothing was sent. */
     void (*abort)(struct send_op *op);
+    /* Plans the starts of a persistent send. Returns false if this row can't carry them: the next row is asked. NULL:
+     * each start of such a message selects anew. */
+    bool (*plan)(struct persistent_send *s, const struct message *m);
     /* Writes why m goes this way, and returns the path's name (stridec_path_name). */
     const char *(*explain)(const struct message *m, char why[TUNE_WHY_MAX]);
 };
@@ -119,6 +94,9 @@ bool send_select(struct send_op *op, struct message *m, int *rc);
 /* Sets the second part of m, with a layout only if stridec may send m. Returns true if the buffer lies at least partly
  * on a device. */
 bool send_locate(struct message *m);
+/* Returns the plan of a persistent send, by the first row that carries it; NULL if each start selects anew. Waits up to
+ * 2 ms for a peer that has not yet read such memory: mostly this peer is about to call the matching receive. */
+struct persistent_send *send_plan(struct message *m);
 /* Returns the row that send_select would use; sends and starts nothing. m->peer is no MPI_PROC_NULL. */
 const struct protocol *send_probe(struct message *m);
 

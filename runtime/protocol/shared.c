@@ -2,6 +2,7 @@
 #include "base/env.h"
 #include "host_select.h"
 #include "node/peer_access.h"
+#include "persistent_send.h"
 #include "protocol.h"
 #include "shm_send.h"
 #include <stdio.h>
@@ -46,7 +47,8 @@ static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
     return peer->self || placed ? "zerocopy" : "shared";
 }
 
-const struct protocol protocol_shared = {probe, start, send_op_end_rndv, send_op_abort_rndv, explain};
+const struct protocol protocol_shared = {probe, start, send_op_end_rndv, send_op_abort_rndv, persistent_send_shared,
+                                         explain};
 
 static bool is_short(const struct message *m)
 {
@@ -74,4 +76,4 @@ static const char *explain_packed(const struct message *m, char why[TUNE_WHY_MAX
 }
 
 const struct protocol protocol_packed = {probe_packed, start_packed, send_op_end_packed, send_op_abort_packed,
-                                         explain_packed};
+                                         NULL, explain_packed};
