@@ -8,6 +8,7 @@
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
 #include "protocol/placement.h"
+#include "protocol/protocol.h"
 #include "protocol/rndv_send.h"
 #include "protocol/rts.h"
 #include <stdlib.h>
@@ -86,10 +87,16 @@ void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, co
         neighbor_exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
 }
 
-int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p)
+static struct message edge_message(const struct neighbor_exchange *x, const struct edge *e)
 {
     struct message m = {e->buf, e->count, e->type, e->rank, x->comm, .reuse = REUSE_LATER};
     message_set(&m, e->layout, e->where);
+    return m;
+}
+
+int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p)
+{
+    const struct message m = edge_message(x, e);
     return placement_open(p, &m);
 }
 
@@ -101,9 +108,9 @@ bool edge_mpi_takes(const struct edge *e)
 
 static void fill_header(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e, struct edge_header *w)
 {
-    bool can = e->bytes && e->where.device && !e->where.parts && e->layout->tree && node_zerocopy() &&
-               transport_zerocopy(e->layout, e->count, e->bytes);
-    e->rndv = can ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
+    const struct message m = e->bytes ? edge_message(x, e) : (struct message){0};
+    bool goes = m.where.device && get_pays(&m);
+    e->rndv = goes ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER};
     if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;
 }

@@ -11,14 +11,18 @@
  * On two H200s: to get an IPC handle and open it in the receiver 100 us and more, a copy of 1 MiB 9. */
 #define FIRST_MOST ((int64_t)8 << 20)
 
+bool get_pays(const struct message *m)
+{
+    bool can = m->near && m->layout->tree && !m->where.parts && node_zerocopy();
+    return can && transport_zerocopy(m->layout, m->count, m->bytes);
+}
+
 struct peer *get_peer(const struct message *m)
 {
-    struct layout *l = m->layout;
-    bool can = m->near && l->tree && !m->where.parts && m->bytes >= RTS_SHORT_MIN && node_zerocopy();
-    if (!can || (m->bytes < RNDV_MIN && !atomic_load_explicit(&m->near->file->takes_short, memory_order_relaxed)))
-        return NULL;
-    if (!transport_zerocopy(l, m->count, m->bytes)) return NULL;
-    return typed_buffer_check(l, m->where, m->type, m->comm) == MPI_SUCCESS ? m->near : NULL;
+    if (!m->near || m->bytes < RTS_SHORT_MIN) return NULL;
+    if (m->bytes < RNDV_MIN && !atomic_load_explicit(&m->near->file->takes_short, memory_order_relaxed)) return NULL;
+    bool goes = get_pays(m) && typed_buffer_check(m->layout, m->where, m->type, m->comm) == MPI_SUCCESS;
+    return goes ? m->near : NULL;
 }
 
 static bool probe(const struct message *m)

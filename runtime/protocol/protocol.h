@@ -108,6 +108,8 @@ void send_op_abort_rndv(struct send_op *op);
 bool send_op_packed(struct send_op *op, struct typed_buffer *p, int *rc);
 int send_op_end_packed(struct send_op *op, MPI_Comm comm);
 void send_op_abort_packed(struct send_op *op);
+/* Returns true if m is to be read from device memory by its receiver, if an RTS may announce it; asks no driver. */
+bool get_pays(const struct message *m);
 /* Return the rank of the node that m may go to by `get`, or by `shared` (m->layout is set); NULL if none. They do not
  * look at the buffer. */
 struct peer *get_peer(const struct message *m);
