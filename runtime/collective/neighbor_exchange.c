@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void neighbor_exchange_note(struct neighbor_exchange *x, int rc)
+/* Notes an error that has been raised; the first one is the call's. */
+static void note(struct neighbor_exchange *x, int rc)
 {
     if (x->rc == MPI_SUCCESS) x->rc = rc;
 }
@@ -22,6 +23,19 @@ void neighbor_exchange_note(struct neighbor_exchange *x, int rc)
 void neighbor_exchange_fail(struct neighbor_exchange *x, int rc, const char *what)
 {
     if (x->rc == MPI_SUCCESS) x->rc = rc, x->what = what;
+}
+
+int neighbor_exchange_posted(struct neighbor_exchange *x, int rc, const char *what)
+{
+    if (rc == MPI_SUCCESS) return x->requests++;
+    neighbor_exchange_fail(x, rc, what);
+    return -1;
+}
+
+/* Returns where the request of the next message belongs. */
+static MPI_Request *next_request(const struct neighbor_exchange *x)
+{
+    return &x->e->request[x->requests];
 }
 
 static bool side_valid(const struct arg *p, const struct edge_side *s)
@@ -80,11 +94,18 @@ static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct 
     return at->where.device ? typed_buffer_check(at->layout, at->where, at->type, x->comm) : MPI_SUCCESS;
 }
 
-void neighbor_exchange_open(struct neighbor_exchange *x, struct edge_side *s, const struct arg *p)
+static void open_side(struct neighbor_exchange *x, struct edge_side *s, const struct arg *p)
 {
     x->host = false, x->bottom = p->buf == MPI_BOTTOM;
     for (int i = 0; i < s->n && x->rc == MPI_SUCCESS; i++)
-        neighbor_exchange_note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
+        note(x, edge_open(x, &s->edge[i], p, i ? s->edge[0].layout : NULL));
+}
+
+void neighbor_exchange_open(struct neighbor_exchange *x, const struct args_set *o)
+{
+    x->each = o->of[0].flags & ARG_NEIGHBORS;
+    open_side(x, &x->e->out, &o->of[0]);
+    open_side(x, &x->e->in, &o->of[1]);
 }
 
 static struct message edge_message(const struct neighbor_exchange *x, const struct edge *e)
@@ -94,10 +115,20 @@ static struct message edge_message(const struct neighbor_exchange *x, const stru
     return m;
 }
 
-int edge_open_buffer(const struct neighbor_exchange *x, const struct edge *e, struct typed_buffer **p)
+/* Returns a typed buffer for the edge's packed bytes; NULL after an error, which is noted. */
+static struct typed_buffer *open_buffer(struct neighbor_exchange *x, const struct edge *e)
 {
+    struct typed_buffer *p = NULL;
     const struct message m = edge_message(x, e);
-    return placement_open(p, &m);
+    note(x, placement_open(&p, &m));
+    return p;
+}
+
+struct typed_buffer *edge_in_place(const struct edge *e)
+{
+    struct typed_buffer *p = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);
+    if (p && !e->layout->tree) p->datatype = type_like(e->type);
+    return p;
 }
 
 bool edge_mpi_takes(const struct edge *e)
@@ -106,11 +137,11 @@ bool edge_mpi_takes(const struct edge *e)
     return typed_buffer_mpi_takes(e->layout, e->buf, e->count, e->where);
 }
 
-static void fill_header(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e, struct edge_header *w)
+static void fill_header(struct neighbor_exchange *x, struct edge *e, struct edge_header *w)
 {
     const struct message m = e->bytes ? edge_message(x, e) : (struct message){0};
     bool goes = m.where.device && get_pays(&m);
-    e->rndv = goes ? rndv_send_to(r->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
+    e->rndv = goes ? rndv_send_to(e->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER};
     if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;
 }
@@ -118,7 +149,7 @@ static void fill_header(struct neighbor_exchange *x, struct edge_bundle *r, stru
 static struct edge_bundle *bundle_to(struct edge_side *s, int rank)
 {
     for (int i = 0; i < s->bundles; i++)
-        if (s->bundle[i].rank == rank) return &s->bundle[i];
+        if (s->bundle[i].edge->rank == rank) return &s->bundle[i];
     return NULL;
 }
 
@@ -126,93 +157,116 @@ void neighbor_exchange_announce(struct neighbor_exchange *x)
 {
     struct neighbor_topology *e = x->e;
     for (int i = 0; i < e->out.bundles; i++) {
-        struct edge_bundle *r = &e->out.bundle[i], *own = r->peer->self ? bundle_to(&e->in, e->rank) : NULL;
-        for (int k = 0; k < r->n; k++) fill_header(x, r, &r->edge[k], &r->header[k]);
+        struct edge_bundle *r = &e->out.bundle[i], *own = r->edge->peer->self ? bundle_to(&e->in, e->rank) : NULL;
+        for (int k = 0; k < r->n; k++) fill_header(x, &r->edge[k], &r->header[k]);
         if (own) {
             memcpy(own->header, r->header, (size_t)(r->n < own->n ? r->n : own->n) * sizeof *r->header);
             continue;
         }
-        if (r->peer->self) continue;
-        int rc = PMPI_Isend(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->rank, x->tag, e->comm,
-                            &e->request[x->requests]);
-        if (rc == MPI_SUCCESS) x->requests++;
-        else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be sent");
+        if (r->edge->peer->self) continue;
+        int rc = PMPI_Isend(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->edge->rank, x->tag, e->comm,
+                            next_request(x));
+        neighbor_exchange_posted(x, rc, "the edges of a neighbourhood can't be sent");
     }
 }
 
-static int send_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+static int edge_tag(const struct neighbor_exchange *x, const struct edge *e)
+{
+    return x->tag + 1 + e->place % x->tags;
+}
+
+static int send_plain(struct neighbor_exchange *x, const struct edge *e)
 {
 #ifdef HAVE_Isend_c
-    return PMPI_Isend_c(e->buf, e->count, e->type, e->rank, tag, comm, request);
+    return PMPI_Isend_c(e->buf, e->count, e->type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
 #else
-    return PMPI_Isend(e->buf, (int)e->count, e->type, e->rank, tag, comm, request);
+    return PMPI_Isend(e->buf, (int)e->count, e->type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
 #endif
 }
 
-int edge_receive_plain(const struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    MPI_Datatype type = type_to_receive(e->type, comm);
-#ifdef HAVE_Irecv_c
-    return PMPI_Irecv_c((void *)(uintptr_t)e->buf, e->count, type, e->rank, tag, comm, request);
-#else
-    return PMPI_Irecv((void *)(uintptr_t)e->buf, (int)e->count, type, e->rank, tag, comm, request);
-#endif
-}
-
-static int send_packed(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+static int send_packed(struct neighbor_exchange *x, const struct edge *e)
 {
     struct wire w;
     int rc = mpi_bytes_of(e->bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Isend(e->tbuf->address, w.count, w.type, e->rank, tag, comm, request);
+    rc = PMPI_Isend(e->tbuf->address, w.count, w.type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
     mpi_bytes_free(&w);
     return rc;
 }
 
-int edge_receive_bytes(const struct edge *e, void *to, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
+int edge_send(struct neighbor_exchange *x, const struct edge *e)
+{
+    if (e->tbuf) return send_packed(x, e);
+    if (e->bytes && !e->rndv && edge_mpi_takes(e)) return send_plain(x, e);
+    return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
+}
+
+int edge_receive_plain(struct neighbor_exchange *x, const struct edge *e)
+{
+    void *to = (void *)(uintptr_t)e->buf;
+    if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
+    MPI_Datatype type = type_to_receive(e->type, x->e->comm);
+#ifdef HAVE_Irecv_c
+    return PMPI_Irecv_c(to, e->count, type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
+#else
+    return PMPI_Irecv(to, (int)e->count, type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
+#endif
+}
+
+static int receive_bytes(struct neighbor_exchange *x, const struct edge *e, void *to, int64_t bytes)
 {
     struct wire w;
     int rc = mpi_bytes_of(bytes, &w);
     if (rc != MPI_SUCCESS) return rc;
-    rc = PMPI_Irecv(to, w.count, w.type, e->rank, tag, comm, request);
+    rc = PMPI_Irecv(to, w.count, w.type, e->rank, edge_tag(x, e), x->e->comm, next_request(x));
     mpi_bytes_free(&w);
     return rc;
 }
 
-int edge_send(struct edge *e, int tag, MPI_Comm comm, MPI_Request *request)
+int edge_receive_discard(struct neighbor_exchange *x, struct edge *e, int64_t bytes)
 {
-    if (!e->tbuf && !edge_mpi_takes(e)) return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
-    return e->tbuf ? send_packed(e, tag, comm, request) : send_plain(e, tag, comm, request);
+    e->excess = malloc((size_t)bytes);
+    return receive_bytes(x, e, e->excess, e->excess ? bytes : 0);   /* truncates if no memory */
 }
 
-/* Drops the typed buffers after packing failed; edge_send then sends empty messages. */
-static void drop_packed(struct edge_side *s)
+int edge_receive_packed(struct neighbor_exchange *x, struct edge *e)
+{
+    e->tbuf = open_buffer(x, e);
+    return e->tbuf ? receive_bytes(x, e, e->tbuf->address, e->bytes) : edge_receive_discard(x, e, e->bytes);
+}
+
+static void close_side(struct edge_side *s)
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
         if (!e->borrowed) typed_buffer_close(e->tbuf);
-        e->tbuf = NULL, e->borrowed = false;
+        free(e->excess);
+        e->tbuf = NULL, e->excess = NULL, e->borrowed = false;
     }
 }
 
-void neighbor_exchange_pack(struct neighbor_exchange *x, bool each)
+void neighbor_exchange_close(struct neighbor_exchange *x)
+{
+    close_side(&x->e->in), close_side(&x->e->out);
+}
+
+void neighbor_exchange_pack(struct neighbor_exchange *x)
 {
     struct typed_buffer *first = NULL;
     for (int i = 0; i < x->e->out.n; i++) {
         struct edge *e = &x->e->out.edge[i];
         if (e->rndv || edge_mpi_takes(e)) continue;
-        if (!each && first) {
+        if (!x->each && first) {
             e->tbuf = first, e->borrowed = true;
             continue;
         }
-        neighbor_exchange_note(
-            x, edge_open_buffer(x, e, &e->tbuf));
+        e->tbuf = open_buffer(x, e);
         if (e->tbuf) batch_pack(&x->batch, e->tbuf);
         first = e->tbuf;
     }
     if (!batch_wait(&x->batch)) return;
     neighbor_exchange_fail(x, MPI_ERR_OTHER, "packing on the GPU failed");
-    drop_packed(&x->e->out);
+    close_side(&x->e->out);   /* edge_send then sends empty messages */
 }
 
 void neighbor_exchange_post(struct neighbor_exchange *x)
@@ -224,20 +278,13 @@ void neighbor_exchange_post(struct neighbor_exchange *x)
     for (int i = 0; i < e->in.n && !d; i++) d = e->in.edge[i].bytes ? e->in.edge[i].where.device : NULL;
     for (int i = 0; i < e->in.bundles; i++) {
         struct edge_bundle *r = &e->in.bundle[i];
-        if (r->peer->self) continue;
-        ipc_cache_probe(r->peer, d);
+        if (r->edge->peer->self) continue;
+        ipc_cache_probe(r->edge->peer, d);
         if (d && !*asked) typed_copy_prepare(d, NULL, 0), *asked = true;
-        int rc = PMPI_Irecv(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->rank, x->tag, e->comm,
-                            &e->request[x->requests]);
-        if (rc == MPI_SUCCESS) x->requests++;
-        else neighbor_exchange_fail(x, rc, "the edges of a neighbourhood can't be received");
+        int rc = PMPI_Irecv(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->edge->rank, x->tag, e->comm,
+                            next_request(x));
+        neighbor_exchange_posted(x, rc, "the edges of a neighbourhood can't be received");
     }
-}
-
-int edge_receive_discard(struct edge *e, int64_t bytes, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    e->excess = malloc((size_t)bytes);
-    return edge_receive_bytes(e, e->excess, e->excess ? bytes : 0, tag, comm, request);   /* truncates if no memory */
 }
 
 bool neighbor_exchange_arrived(struct neighbor_exchange *x, const struct edge *e, const struct edge_header *w)
@@ -250,20 +297,13 @@ bool neighbor_exchange_arrived(struct neighbor_exchange *x, const struct edge *e
 /* Returns a typed buffer for a rendezvous receive, without bounce buffers if possible; NULL after an error. */
 static struct typed_buffer *target(struct neighbor_exchange *x, struct edge *e)
 {
-    struct typed_buffer *p = NULL;
-    if (e->where.device && (e->where.parts || !e->layout->tree)) {
-        neighbor_exchange_note(x, edge_open_buffer(x, e, &p));
-        return p;
-    }
-    p = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);
-    if (p && !e->layout->tree) p->datatype = type_like(e->type);
-    return p;
+    bool bounces = e->where.device && (e->where.parts || !e->layout->tree);
+    return bounces ? open_buffer(x, e) : edge_in_place(e);
 }
 
-void neighbor_exchange_rndv(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e,
-                            const struct edge_header *w)
+void neighbor_exchange_rndv(struct neighbor_exchange *x, struct edge *e, const struct edge_header *w)
 {
-    struct rts d = {.rank = (uint32_t)r->peer->rank, .slot = w->slot, .bytes = w->bytes};
+    struct rts d = {.rank = (uint32_t)e->peer->rank, .slot = w->slot, .bytes = w->bytes};
     struct typed_buffer none = {0};
     MPI_Status status;
     if (e->bytes && !e->tbuf) e->tbuf = target(x, e);

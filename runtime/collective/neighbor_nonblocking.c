@@ -29,7 +29,6 @@ struct nb_exchange {
     enum phase phase;
     int done;
     int token;           /* tag of the message to the own rank */
-    bool each;           /* the edges have different send buffers */
     bool persistent;     /* the edges own their types */
     struct nb_exchange *next;
 };
@@ -90,10 +89,8 @@ static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool per
         return NULL;
     }
     int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
-    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
-                           .each = o->of[0].flags & ARG_NEIGHBORS};
-    neighbor_exchange_open(&d->x, &e->out, &o->of[0]);
-    neighbor_exchange_open(&d->x, &e->in, &o->of[1]);
+    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token};
+    neighbor_exchange_open(&d->x, o);
     return d;
 }
 
@@ -127,40 +124,19 @@ static void release(struct nb_exchange *d)
 }
 
 /* Posts the receive of an edge's message: into the buffer, or into a bounce buffer. */
-static int receive(struct neighbor_exchange *x, struct edge *e, int tag, MPI_Request *request)
+static int receive(struct neighbor_exchange *x, struct edge *e)
 {
-    MPI_Comm comm = x->e->comm;
-    if (!e->bytes) return PMPI_Irecv(NULL, 0, MPI_BYTE, e->rank, tag, comm, request);
-    if (!edge_mpi_takes(e)) {
-        neighbor_exchange_note(
-            x, edge_open_buffer(x, e, &e->tbuf));
-        if (e->tbuf) return edge_receive_bytes(e, e->tbuf->address, e->bytes, tag, comm, request);
-        return edge_receive_discard(e, e->bytes, tag, comm, request);
-    }
-    e->tbuf = typed_buffer_new(e->layout, e->where.device, e->buf, e->count);
-    if (!e->tbuf) log_fatal("no memory for what a neighbour is about to send");
-    if (!e->layout->tree) e->tbuf->datatype = type_like(e->type);
-    return edge_receive_plain(e, tag, comm, request);
-}
-
-static int send(struct neighbor_exchange *x, struct edge *e, const struct edge_header *w, int tag, MPI_Request *request)
-{
-    if (w->kind == EDGE_EAGER) return edge_send(e, tag, x->e->comm, request);
-    return PMPI_Isend(NULL, 0, MPI_BYTE, e->rank, tag, x->e->comm, request);
+    if (!edge_mpi_takes(e)) return edge_receive_packed(x, e);
+    if (e->bytes && !(e->tbuf = edge_in_place(e))) log_fatal("no memory for what a neighbour is about to send");
+    return edge_receive_plain(x, e);
 }
 
 static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool receives)
 {
-    for (int i = 0; i < s->bundles; i++) {
-        struct edge_bundle *r = &s->bundle[i];
-        for (int k = 0; k < r->n; k++) {
-            struct edge *e = &r->edge[k];
-            MPI_Request *request = &x->e->request[e->request = x->requests];
-            int tag = neighbor_exchange_tag(x, k);
-            int rc = receives ? receive(x, e, tag, request) : send(x, e, &r->header[k], tag, request);
-            if (rc == MPI_SUCCESS) x->requests++;
-            else neighbor_exchange_fail(x, rc, "an edge of a neighbourhood can't be posted"), e->request = -1;
-        }
+    for (int i = 0; i < s->n; i++) {
+        struct edge *e = &s->edge[i];
+        int rc = receives ? receive(x, e) : edge_send(x, e);
+        e->request = neighbor_exchange_posted(x, rc, "an edge of a neighbourhood can't be posted");
     }
 }
 
@@ -173,7 +149,7 @@ static bool post(struct nb_exchange *d)
     neighbor_exchange_post(x);
     post_side(x, &x->e->in, true);
     neighbor_exchange_announce(x);
-    neighbor_exchange_pack(x, d->each);
+    neighbor_exchange_pack(x);
     post_side(x, &x->e->out, false);
     d->phase = MESSAGING;
     return true;
@@ -190,10 +166,9 @@ static bool messages_done(struct nb_exchange *d)
     return true;
 }
 
-static void receive_edge(struct neighbor_exchange *x, struct edge_bundle *r, struct edge *e,
-                         const struct edge_header *w)
+static void receive_edge(struct neighbor_exchange *x, struct edge *e, const struct edge_header *w)
 {
-    if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, r, e, w);
+    if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, e, w);
     if (w->kind != EDGE_EAGER || x->rc != MPI_SUCCESS || !neighbor_exchange_arrived(x, e, w)) return;
     if (e->tbuf && e->tbuf->transport) batch_unpack(&x->batch, e->tbuf, w->bytes);
 }
@@ -201,17 +176,12 @@ static void receive_edge(struct neighbor_exchange *x, struct edge_bundle *r, str
 /* Receives all payloads as the headers announce, waits, and frees the buffers. */
 static void receive_edges(struct neighbor_exchange *x)
 {
-    for (int i = 0; i < x->e->in.bundles; i++) {
-        struct edge_bundle *r = &x->e->in.bundle[i];
-        for (int k = 0; k < r->n; k++) receive_edge(x, r, &r->edge[k], &r->header[k]);
-    }
+    for (int i = 0; i < x->e->in.n; i++) receive_edge(x, &x->e->in.edge[i], &x->e->in.header[i]);
     bool failed = batch_run(&x->batch) != 0;   /* runs during the rendezvous receives */
     if (rndv_recvs_run(&x->recvs)) failed = true;
     if (batch_wait(&x->batch) || failed)
         neighbor_exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be read");
-    for (int i = 0; i < x->e->in.n; i++) typed_buffer_close(x->e->in.edge[i].tbuf), free(x->e->in.edge[i].excess);
-    for (int i = 0; i < x->e->out.n; i++)
-        if (!x->e->out.edge[i].borrowed) typed_buffer_close(x->e->out.edge[i].tbuf);
+    neighbor_exchange_close(x);
 }
 
 /* Returns true if all rendezvous sends have ended, or will soon. */
@@ -226,16 +196,10 @@ static bool rndv_done(const struct neighbor_exchange *x)
 static void rndv_end_all(struct neighbor_exchange *x)
 {
     for (int i = 0; i < x->e->out.n; i++) {
-        struct rndv_send *o = x->e->out.edge[i].rndv;
-        if (o && rndv_send_end(o)) neighbor_exchange_fail(x, MPI_ERR_OTHER, "a peer ended before it received");
-    }
-}
-
-static void forget_buffers(struct edge_side *s)
-{
-    for (int i = 0; i < s->n; i++) {
-        struct edge *e = &s->edge[i];
-        e->tbuf = NULL, e->rndv = NULL, e->excess = NULL, e->borrowed = false;
+        struct edge *e = &x->e->out.edge[i];
+        if (e->rndv && rndv_send_end(e->rndv))
+            neighbor_exchange_fail(x, MPI_ERR_OTHER, "a peer ended before it received");
+        e->rndv = NULL;
     }
 }
 
@@ -251,7 +215,6 @@ static bool step(void *of)
     }
     if (d->phase == RENDEZVOUS && rndv_done(x)) {
         rndv_end_all(x);
-        forget_buffers(&x->e->in), forget_buffers(&x->e->out);
         PMPI_Send(NULL, 0, MPI_BYTE, 0, d->token, self);
         d->phase = COMPLETE;
     }

@@ -66,13 +66,11 @@ static bool make_bundles(struct edge_side *s, MPI_Comm comm)
     qsort(s->edge, (size_t)s->n, sizeof *s->edge, by_rank);
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
-        if (i == 0 || e->rank != e[-1].rank) {
-            struct peer *peer = node_peer_now(comm, e->rank);
-            s->bundle[s->bundles++] = (struct edge_bundle){e->rank, peer, e, &s->header[i], 0};
-            all &= peer != NULL;
-        }
-        struct edge_bundle *r = &s->bundle[s->bundles - 1];
-        r->n++;
+        bool first = i == 0 || e->rank != e[-1].rank;
+        if (first) s->bundle[s->bundles++] = (struct edge_bundle){e, &s->header[i], 0};
+        e->peer = first ? node_peer_now(comm, e->rank) : e[-1].peer;
+        e->place = s->bundle[s->bundles - 1].n++;
+        all &= e->peer != NULL;
     }
     return all;
 }

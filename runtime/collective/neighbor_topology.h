@@ -23,6 +23,8 @@ struct edge_header {
 /* One edge, and its payload in the call under way. */
 struct edge {
     int rank, key;              /* the other end; edges between two ranks match in the order of their keys */
+    struct peer *peer;          /* the other end */
+    int place;                  /* index among the edges between the two ranks */
     int number;                 /* index in the call's arguments */
     int request;                /* index of its message in the call's requests, or -1 */
     const void *buf;
@@ -36,17 +38,15 @@ struct edge {
     void *excess;               /* receives a message that does not fit the buffer */
 };
 
-/* All edges to one rank, or from one. */
+/* All edges to one rank, or from one. Their headers are one message. */
 struct edge_bundle {
-    int rank;
-    struct peer *peer;
     struct edge *edge;
     struct edge_header *header;
     int n;
 };
 struct edge_side {
     struct edge *edge;          /* in order of rank and key */
-    struct edge_header *header;   /* of each edge */
+    struct edge_header *header;   /* the i-th is of the i-th edge */
     struct edge_bundle *bundle;
     int n, bundles;
 };
