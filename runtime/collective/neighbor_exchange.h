@@ -1,5 +1,5 @@
 /* neighbor_exchange.h: one neighborhood collective, edge by edge (neighbor_topology.h): the parts that blocking
- * (neighbor_blocking.c) and nonblocking or persistent ones (neighbor_nonblocking.h) share. */
+ * (neighbor_blocking.c) and nonblocking or persistent ones (neighbor_nonblocking.c) share. */
 #ifndef STRIDEC_NEIGHBOR_EXCHANGE_H
 #define STRIDEC_NEIGHBOR_EXCHANGE_H
 #include "neighbor_topology.h"

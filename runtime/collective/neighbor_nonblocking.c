@@ -1,5 +1,12 @@
-/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge. */
-#include "neighbor_nonblocking.h"
+/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h).
+ *
+ * The start posts everything and waits for no rank. Each peer gets one message of headers, which say for every edge
+ * whether its payload is a rendezvous send. Each edge gets a message too: the payload, or empty. Memory for all
+ * receives is acquired before. When the MPI has completed these messages, one launch of the receiver reads the
+ * rendezvous sends. If the receiver is late, the sender moves their payload into memory of stridec (rndv_send.h). So
+ * a waiting rank depends only on the other ranks' starts of the same operation, as MPI requires.
+ *
+ * The application's request is a receive from the own rank. Its message is sent when all data are in place. */
 #include "base/error.h"
 #include "base/log.h"
 #include "base/reserve.h"
@@ -115,9 +122,9 @@ static void free_types(struct edge_side *s)
     }
 }
 
-static void release(struct nb_exchange *d)
+static void release(void *of)
 {
-    if (!d) return;
+    struct nb_exchange *d = of;
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
     exchange_put(d);
@@ -141,7 +148,7 @@ static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool rec
 }
 
 /* Starts the operation. An error is reported at completion, since the other ranks are about to take part. */
-static bool post(struct nb_exchange *d)
+static void post(struct nb_exchange *d)
 {
     struct neighbor_exchange *x = &d->x;
     x->requests = d->done = 0, x->rc = MPI_SUCCESS, x->what = NULL;
@@ -152,7 +159,6 @@ static bool post(struct nb_exchange *d)
     neighbor_exchange_pack(x);
     post_side(x, &x->e->out, false);
     d->phase = MESSAGING;
-    return true;
 }
 
 static bool messages_done(struct nb_exchange *d)
@@ -232,15 +238,11 @@ static int end(void *of, const char **what)
 static bool start(struct record *r, void *of, struct starts *s)
 {
     (void)r, (void)s;
-    return post(of);
+    post(of);
+    return true;
 }
 
-static void drop(void *of)
-{
-    release(of);
-}
-
-static const struct request_ops ops = {.free = drop, .start = start, .step = step, .end = end};
+static const struct request_ops ops = {.free = release, .start = start, .step = step, .end = end};
 
 bool neighbor_nonblocking_take(struct args_set *o)
 {
@@ -248,37 +250,20 @@ bool neighbor_nonblocking_take(struct args_set *o)
     return o->edges && neighbor_exchange_valid(o);
 }
 
-/* Frees an operation whose arguments are wrong; returns the error. */
-static int release_failed(struct nb_exchange *d)
+int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool persistent)
 {
+    struct nb_exchange *d = neighbor_nonblocking_new(o, persistent);
+    if (!d) return MPI_ERR_NO_MEM;
     int rc = d->x.rc;
-    release(d);
-    return rc;
-}
-
-int neighbor_nonblocking_begin(struct args_set *o, MPI_Request *request)
-{
-    struct nb_exchange *d = neighbor_nonblocking_new(o, false);
-    if (!d) return MPI_ERR_NO_MEM;
-    if (d->x.rc != MPI_SUCCESS) return release_failed(d);
-    int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
+    if (rc != MPI_SUCCESS) return release(d), rc;
+    rc = persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request)
+                    : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS)
-        log_fatal("MPI_Irecv failed in a neighbourhood collective, which the other ranks have begun");
-    post(d);
-    record_add_of(*request, &ops, d, MPI_COMM_NULL, false);
-    return MPI_SUCCESS;
-}
-
-int neighbor_nonblocking_init(struct args_set *o, MPI_Request *request)
-{
-    struct nb_exchange *d = neighbor_nonblocking_new(o, true);
-    if (!d) return MPI_ERR_NO_MEM;
-    if (d->x.rc != MPI_SUCCESS) return release_failed(d);
-    int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request);
-    if (rc != MPI_SUCCESS)
-        log_fatal("MPI_Recv_init failed in a neighbourhood collective that the other ranks have made");
-    d->persistent = true;
-    keep_types(&d->x.e->in), keep_types(&d->x.e->out);
-    record_add_of(*request, &ops, d, MPI_COMM_NULL, true);
+        log_fatal("%s failed in a neighbourhood collective that the other ranks have begun",
+                  persistent ? "MPI_Recv_init" : "MPI_Irecv");
+    d->persistent = persistent;
+    if (persistent) keep_types(&d->x.e->in), keep_types(&d->x.e->out);
+    else post(d);
+    record_add_of(*request, &ops, d, MPI_COMM_NULL, persistent);
     return MPI_SUCCESS;
 }

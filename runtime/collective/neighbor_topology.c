@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/reserve.h"
 #include "device/driver.h"
-#include "neighbor_nonblocking.h"
 #include "node/segment.h"
 #include <pthread.h>
 #include <limits.h>

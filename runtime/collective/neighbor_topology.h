@@ -82,13 +82,16 @@ void neighbor_topology_put(struct neighbor_topology *e);   /* e may be NULL */
 void neighbor_topology_finish(void);
 
 /* neighbor_blocking.c. Returns true if the collective goes edge by edge: it has edges, and the MPI would not refuse
- * the arguments. Then neighbor_blocking_run does the call, or neighbor_nonblocking_init makes the persistent
+ * the arguments. Then neighbor_blocking_run does the call, or neighbor_nonblocking_make makes the persistent
  * request. */
 bool neighbor_blocking_take(struct args_set *o);
 int neighbor_blocking_run(struct args_set *o);
-/* neighbor_nonblocking.c. Returns true if a nonblocking call goes edge by edge: neighbor_nonblocking_begin does it. */
+/* neighbor_nonblocking.c. Returns true if a nonblocking call goes edge by edge: neighbor_nonblocking_make does it. */
 bool neighbor_nonblocking_take(struct args_set *o);
-int neighbor_nonblocking_begin(struct args_set *o, MPI_Request *request);
-int neighbor_nonblocking_init(struct args_set *o, MPI_Request *request);
+/* Makes a persistent request, or begins a nonblocking operation. */
+int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool persistent);
+/* Returns false if this is not possible. Call it any number of times; neighbor_nonblocking_finish at MPI_Finalize. */
+bool neighbor_nonblocking_ready(void);
+void neighbor_nonblocking_finish(void);
 
 #endif

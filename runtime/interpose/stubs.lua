@@ -352,8 +352,8 @@ local CLOSE = {
 
 local BY_EDGES = {
   none = "    if (neighbor_blocking_take(&o)) return neighbor_blocking_run(&o);\n",
-  request = "    if (neighbor_nonblocking_take(&o)) return neighbor_nonblocking_begin(&o, request);\n",
-  persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_init(&o, request);\n",
+  request = "    if (neighbor_nonblocking_take(&o)) return neighbor_nonblocking_make(&o, request, false);\n",
+  persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
 }
 
 -- Writes the small form by means of the large one: a workaround (DEGREES_SWAPPED in args.h).
