@@ -134,17 +134,30 @@ bool file_publish(char *draft, const char *path, bool good)
     return done;
 }
 
-bool file_write(int fd, const void *data, size_t bytes)
+bool file_put(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
     while (bytes) {
         ssize_t n = write(fd, at, bytes);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
+        if (n <= 0) return false;
         at += n, bytes -= (size_t)n;
     }
+    return true;
+}
+
+bool file_write(int fd, const void *data, size_t bytes)
+{
+    bool done = file_put(fd, data, bytes);
     int error = errno;
-    if (close(fd) != 0 && !bytes) return false;
+    if (close(fd) != 0 && done) return false;
     errno = error;
-    return !bytes;
+    return done;
+}
+
+bool file_replace(const char *path, mode_t mode, const void *data, size_t bytes)
+{
+    char *draft;
+    int fd = file_draft(path, mode, &draft);
+    return fd >= 0 && file_publish(draft, path, file_write(fd, data, bytes));
 }

@@ -34,8 +34,11 @@ int file_draft(const char *path, mode_t mode, char **draft);
 /* Renames a draft to `path`, or removes it if not good. Frees `draft`. Returns false with errno kept. */
 bool file_publish(char *draft, const char *path, bool good);
 
-/* Writes all bytes and closes fd. Returns false with errno if that fails. */
+/* Write all bytes; file_write closes fd, too. Return false with errno on failure. */
+bool file_put(int fd, const void *data, size_t bytes);
 bool file_write(int fd, const void *data, size_t bytes);
+/* Writes a draft and publishes it: readers see the old file or all bytes of the new one. Returns false with errno. */
+bool file_replace(const char *path, mode_t mode, const void *data, size_t bytes);
 
 /* Moves a file descriptor above 2 and closes the old one: a program that closed 0 to 2 may still write there. -1 on
  * failure. */

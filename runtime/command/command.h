@@ -111,6 +111,6 @@ int gpu_arch(int ordinal);
 /* Returns the first GPU's architecture, "sm_90", else the newest that NVRTC knows; NULL with *why. Static. */
 const char *arch_default(struct reason *why);
 /* Writes the whole file or nothing: makes a temporary file and renames it. Returns 0, or -1 with *why. */
-int file_replace(const char *path, const void *data, size_t bytes, struct reason *why);
+int write_output(const char *path, const void *data, size_t bytes, struct reason *why);
 
 #endif

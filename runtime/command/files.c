@@ -46,11 +46,9 @@ const char *arch_default(struct reason *why)
     return name;
 }
 
-int file_replace(const char *path, const void *data, size_t bytes, struct reason *why)
+int write_output(const char *path, const void *data, size_t bytes, struct reason *why)
 {
-    char *draft;
-    int fd = file_draft(path, 0644, &draft);
-    if (fd >= 0 && file_publish(draft, path, file_write(fd, data, bytes)))
+    if (file_replace(path, 0644, data, bytes))
         return 0;
     snprintf(why->text, sizeof why->text, "%.150s can't be written: %s", path, strerror(errno));
     return -1;

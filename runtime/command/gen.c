@@ -43,7 +43,7 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
                       : compile(source, file, arch, false, &image, &bytes, why);
     if (status == 0)
-        status = file_replace(path, image, bytes, why);
+        status = write_output(path, image, bytes, why);
     if (status == 0)
         fprintf(job->manifest, "%s\t%s\t%s\t%016llx\t%s\n", shape, arch, file,
                 (unsigned long long)XXH64(image, bytes, 0), gen_version());
@@ -58,7 +58,7 @@ static int write_shape(struct job *job, enum target target, const char *shape, c
     bool host = target == TARGET_HOST;
     uint64_t hash = XXH64(shape, strlen(shape), 0);
     snprintf(path, sizeof path, "%s/%016llx.%s", job->folder, (unsigned long long)hash, host ? "c" : "cu");
-    int status = file_replace(path, source, strlen(source), why);
+    int status = write_output(path, source, strlen(source), why);
     if (host && status == 0)
         return write_module(job, target, shape, source, host_compiler_machine(), why);
     for (int i = 0; i < job->narchs && status == 0; i++)
@@ -153,7 +153,7 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");
     snprintf(path, sizeof path, "%s/manifest", job->folder);
-    if (status == 0 && file_replace(path, text, bytes, &why) != 0)
+    if (status == 0 && write_output(path, text, bytes, &why) != 0)
         status = failure("gen", "%s", why.text);
     if (status == 0)
         print_summary(job, spec, path);

@@ -11,7 +11,6 @@
 #include "kernel/dump.h"
 #include "kernel/module_cache.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +18,6 @@
 #include <unistd.h>
 
 #define FAILURES_MAX 3
-
-static int write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes) {
-        ssize_t n = write(fd, data, bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return -1;
-        data += n, bytes -= (size_t)n;
-    }
-    return 0;
-}
 
 /* Sets a new file name: the loader compares names, and fd numbers repeat. Slashes encode the bits of a counter. */
 static void unique_name(char *name, size_t room, int fd)
@@ -46,7 +34,7 @@ static void *open_image(const void *image, size_t bytes, const char **error)
     char name[256];
     void *library = NULL;
     int fd = file_above_stdio(memfd_create("stridec", MFD_CLOEXEC));
-    if (fd >= 0 && write_all(fd, image, bytes) == 0) {
+    if (fd >= 0 && file_put(fd, image, bytes)) {
         unique_name(name, sizeof name, fd);
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (!library) *error = dlerror();

@@ -13,15 +13,11 @@ static void write_file(const char *signature, const char *suffix, const void *da
 {
     const char *folder = env_get()->dump;
     unsigned long long hash = XXH3_64bits(signature, strlen(signature));
-    char *path, *draft = NULL;
+    char *path;
     if (asprintf(&path, "%s/%016llx%s", folder, hash, suffix) < 0) return;
     file_make_folder(folder, 0700);
-    int fd = file_draft(path, 0644, &draft);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
-    if (fd >= 0) ok = (f ? fclose(f) : close(fd)) == 0 && ok;
-    if (draft) ok = file_publish(draft, path, ok);
-    if (!ok) log_once(LOG_WARN, "dump", "STRIDEC_DUMP: %s can't be written: %s", path, strerror(errno));
+    if (!file_replace(path, 0644, data, bytes))
+        log_once(LOG_WARN, "dump", "STRIDEC_DUMP: %s can't be written: %s", path, strerror(errno));
     free(path);
 }
 

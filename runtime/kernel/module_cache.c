@@ -168,50 +168,32 @@ bool module_cache_make(void)
     return module_cache_dir() && file_make_folder(module_cache_dir(), 0700);
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes) {
-        ssize_t put = write(fd, at, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        at += put;
-        bytes -= (size_t)put;
-    }
-    return true;
-}
-
-static bool write_parts(int fd, const char *key, const void *data, size_t bytes)
+/* Writes a complete file with header, key and hash. Returns false with errno on failure. */
+static bool write_file(const char *path, const char *key, const void *data, size_t bytes)
 {
     struct header h = {.key_bytes = strlen(key), .data_bytes = bytes};
+    uint64_t hash;
+    size_t hashed = sizeof h + h.key_bytes + bytes;
+    char *image = malloc(hashed + sizeof hash);
+    if (!image) return false;
     memcpy(h.magic, magic, sizeof magic);
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) return false;
-    XXH3_64bits_reset(state);
-    XXH3_64bits_update(state, &h, sizeof h);
-    XXH3_64bits_update(state, key, h.key_bytes);
-    XXH3_64bits_update(state, data, bytes);
-    uint64_t hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return write_all(fd, &h, sizeof h) && write_all(fd, key, h.key_bytes) && write_all(fd, data, bytes) &&
-           write_all(fd, &hash, sizeof hash);
-}
-
-/* Writes a new file and renames it, so that readers see the old file or the complete new one. */
-static bool replace(const char *path, const char *key, const void *data, size_t bytes)
-{
-    char *draft;
-    int fd = file_draft(path, 0600, &draft);
-    bool good = fd >= 0 && write_parts(fd, key, data, bytes);
-    if (fd < 0) return false;
-    return file_publish(draft, path, close(fd) == 0 && good);
+    memcpy(image, &h, sizeof h);
+    memcpy(image + sizeof h, key, h.key_bytes);
+    memcpy(image + sizeof h + h.key_bytes, data, bytes);
+    hash = XXH3_64bits(image, hashed);
+    memcpy(image + hashed, &hash, sizeof hash);
+    bool done = file_replace(path, 0600, image, hashed + sizeof hash);
+    int error = errno;
+    free(image);
+    errno = error;
+    return done;
 }
 
 void module_cache_store(const char *key, const void *data, size_t bytes)
 {
     char *path = path_of(key);
     bool made = path && module_cache_make();
-    if (!made || (module_cache_usable() && !replace(path, key, data, bytes)))
+    if (!made || (module_cache_usable() && !write_file(path, key, data, bytes)))
         log_once(LOG_WARN, "cache folder", "compiled modules can't be kept in %s: %s",
                  module_cache_dir() ? module_cache_dir() : "a folder of the user's (no HOME)", strerror(errno));
     free(path);

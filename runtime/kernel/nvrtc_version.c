@@ -15,7 +15,6 @@
 #include "device/driver.h"
 #include "module_cache.h"
 #include "nvrtc_compile.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -24,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -104,11 +102,11 @@ bool nvrtc_version_guess(int arch, int *target, int *major, int *minor)
     return *target != 0;
 }
 
-static void write_note(FILE *f, const struct nvrtc *n, const char *library, const struct stat *st)
+static void write_note(FILE *f, const struct nvrtc *n, const struct stat *st)
 {
     int count;
     const int *archs = nvrtc_archs(&count);
-    fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", library, (long long)st->st_size,
+    fprintf(f, "stridec nvrtc 1\n%s\n%lld %lld %lld\n%" PRIx64 "\n%d %d", nvrtc_file(n), (long long)st->st_size,
             (long long)st->st_mtim.tv_sec, (long long)st->st_mtim.tv_nsec, hash_search(), n->major, n->minor);
     for (int i = 0; i < count; i++) fprintf(f, " %d", archs[i]);
     fputc('\n', f);
@@ -116,25 +114,16 @@ static void write_note(FILE *f, const struct nvrtc *n, const char *library, cons
 
 static void note(void)
 {
-    struct reason why;
     struct stat st;
-    Dl_info info;
-    const struct nvrtc *n = nvrtc_get(&why);
-    void *function;
-    if (!n) return;
-    memcpy(&function, &n->nvrtcVersion, sizeof function);
-    if (!dladdr(function, &info) || stat(info.dli_fname, &st)) return;
-    char *path = module_cache_usable() ? note_path() : NULL, *draft = NULL;
-    int fd = path ? file_draft(path, 0600, &draft) : -1;
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (f) {
-        write_note(f, n, info.dli_fname, &st);
-        bool ok = !ferror(f);
-        file_publish(draft, path, !fclose(f) && ok);
-    } else if (fd >= 0) {
-        close(fd);
-        file_publish(draft, path, false);
-    }
+    const struct nvrtc *n = nvrtc_get(NULL);
+    if (!n || stat(nvrtc_file(n), &st)) return;
+    char *path = module_cache_usable() ? note_path() : NULL, *text = NULL;
+    size_t bytes;
+    FILE *f = path ? open_memstream(&text, &bytes) : NULL;
+    if (f) write_note(f, n, &st);
+    bool ok = f && !ferror(f);
+    if (f && !fclose(f) && ok) file_replace(path, 0600, text, bytes);
+    free(text);
     free(path);
 }
 
