@@ -94,11 +94,6 @@ static bool from_cache(struct load *l)
     return false;
 }
 
-static bool stopped(void)
-{
-    return !compile_queue_running();
-}
-
 static bool from_source(struct load *l)
 {
     static int failures;   /* in sequence: a compiler that always fails is not tried forever */
@@ -111,11 +106,11 @@ static bool from_source(struct load *l)
         return false;
     }
     dump_host(l->signature, code.source, code.why);
-    int turn = cores_compile_lock(stopped),
-        failed = host_compiler_compile(code.source, CC_LIBRARY, stopped, &l->image, &l->bytes, &why);
+    int turn = cores_compile_lock(compile_queue_stopped),
+        failed = host_compiler_compile(code.source, CC_LIBRARY, compile_queue_stopped, &l->image, &l->bytes, &why);
     cores_compile_unlock(turn);
     gen_kernel_free(&code);
-    if (failed && !compile_queue_running()) return false;
+    if (failed && compile_queue_stopped()) return false;
     if (failed) {
         failures++;
         log_once(LOG_WARN, "native compile", "code for data in host memory can't be compiled: %s", why.text);
@@ -141,8 +136,8 @@ static bool compiled(struct load *l)
         return false;
     }
     if (from_cache(l)) return true;
-    int lock = module_cache_lock(l->key, stopped);
-    bool done = (lock >= 0 && from_cache(l)) || (!stopped() && from_source(l));
+    int lock = module_cache_lock(l->key, compile_queue_stopped);
+    bool done = (lock >= 0 && from_cache(l)) || (!compile_queue_stopped() && from_source(l));
     module_cache_unlock(lock, l->key);
     return done;
 }

@@ -83,7 +83,7 @@ static void work_one(struct module *m, struct gen **gen)
     m->kernel->refs++;
     pthread_mutex_unlock(&kernel_lock);
     enum stage stage = m->target->load(gen, m);
-    if (stage == STAGE_FAILED && !compile_queue_running()) stage = STAGE_NONE;
+    if (stage == STAGE_FAILED && compile_queue_stopped()) stage = STAGE_NONE;
     if (stage == STAGE_FAILED && !m->trial && m->device) kernel_count(m->kernel, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     self->at_work = NULL;
@@ -107,7 +107,7 @@ static void *worker(void *own)
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     warm_up();
     pthread_mutex_lock(&kernel_lock);
-    while (compile_queue_running()) {
+    while (!compile_queue_stopped()) {
         struct module *m = queue;
         if (m) {
             queue_remove(m);
@@ -122,9 +122,9 @@ static void *worker(void *own)
     return NULL;
 }
 
-bool compile_queue_running(void)
+bool compile_queue_stopped(void)
 {
-    return self && atomic_load_explicit(&current, memory_order_acquire) == self;
+    return !self || atomic_load_explicit(&current, memory_order_acquire) != self;
 }
 
 /*

@@ -118,8 +118,8 @@ int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 void typed_copy_pair_forget(void);
 void typed_copy_nest_forget(void);
 
-/* Returns false once the calling worker is to end. */
-bool compile_queue_running(void);
+/* Returns true once the calling worker is to end. */
+bool compile_queue_stopped(void);
 
 /* module_load.c. Generates, finds or compiles a module for an architecture (90) and stores it in the disk cache
  * only. Opens *gen at need. Returns 0, or -1 on failure. */

@@ -121,7 +121,7 @@ static void interpreter_first(struct build *b)
     /* Only the worker changes these stages, so m stays as it is. If m is also queued, it is found ready later. */
     if (module_stage(m) == STAGE_FAILED) return;
     enum stage stage = module_load(b->gen, m);
-    if (stage == STAGE_FAILED && !compile_queue_running()) return;
+    if (stage == STAGE_FAILED && compile_queue_stopped()) return;
     if (stage == STAGE_FAILED) kernel_count(&kernel_interpreter, ORIGIN_FAILED);
     pthread_mutex_lock(&kernel_lock);
     atomic_store_explicit(&m->stage, stage, memory_order_release);
@@ -129,31 +129,26 @@ static void interpreter_first(struct build *b)
     pthread_mutex_unlock(&kernel_lock);
 }
 
-static bool stopped(void)
-{
-    return !compile_queue_running();
-}
-
 /* Waits for another rank of the node that compiles this module, then reads it from the cache. */
 static bool from_other_rank(struct build *b)
 {
     if (!b->key) return false;
     if (b->module) interpreter_first(b);
-    b->lock = module_cache_lock(b->key, b->module ? stopped : NULL);
+    b->lock = module_cache_lock(b->key, b->module ? compile_queue_stopped : NULL);
     return b->lock >= 0 && load_cached(b);
 }
 
 /* Returns true if the worker is to end: driver and tuned table may already be gone. */
 static bool given_up(const struct build *b)
 {
-    return b->module && !compile_queue_running();
+    return b->module && compile_queue_stopped();
 }
 
 static bool from_source(struct build *b)
 {
     struct reason why;
     if (!b->key) return false;
-    int turn = b->module ? cores_compile_lock(stopped) : -1;
+    int turn = b->module ? cores_compile_lock(compile_queue_stopped) : -1;
     if (given_up(b)) return cores_compile_unlock(turn), false;
     compile_queue_in_nvrtc(true);
     int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
@@ -363,7 +358,7 @@ static enum stage cuda_load(struct gen **gen, struct module *m)
 {
     if (!device_try_enter(m->device)) return STAGE_FAILED;
     enum stage stage = module_load(gen, m);
-    if (compile_queue_running()) device_leave(m->device);   /* else the context may be gone, and the thread ends soon */
+    if (!compile_queue_stopped()) device_leave(m->device);   /* else the context may be gone; the thread ends soon */
     return stage;
 }
 
