@@ -105,7 +105,7 @@ static bool from_source(struct load *l)
         log_once(LOG_WARN, "native source", "no code was generated for %s: %s", l->signature, why.text);
         return false;
     }
-    dump_host(l->signature, code.source, code.why);
+    dump_source(l->signature, true, code.source, code.why);
     int turn = cores_compile_lock(compile_queue_stopped),
         failed = host_compiler_compile(code.source, CC_LIBRARY, compile_queue_stopped, &l->image, &l->bytes, &why);
     cores_compile_unlock(turn);

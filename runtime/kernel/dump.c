@@ -21,26 +21,15 @@ static void write_file(const char *signature, const char *suffix, const void *da
     free(path);
 }
 
-static void dump_text(const char *signature, const char *ending, const char *source, const char *plan_ending,
-                      const char *plan)
+void dump_source(const char *signature, bool host, const char *source, const char *plan)
 {
     char *text;
     if (!env_get()->dump) return;
-    write_file(signature, ending, source, strlen(source));
+    write_file(signature, host ? ".c" : ".cu", source, strlen(source));
     int length = asprintf(&text, "%s\n%s\n", signature, plan);
     if (length < 0) return;
-    write_file(signature, plan_ending, text, (size_t)length);
+    write_file(signature, host ? ".host.txt" : ".txt", text, (size_t)length);
     free(text);
-}
-
-void dump_source(const char *signature, const char *source, const char *plan)
-{
-    dump_text(signature, ".cu", source, ".txt", plan);
-}
-
-void dump_host(const char *signature, const char *source, const char *plan)
-{
-    dump_text(signature, ".c", source, ".host.txt", plan);
 }
 
 void dump_image(const char *signature, const char *arch, bool ptx, const void *image, size_t bytes)

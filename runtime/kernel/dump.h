@@ -5,9 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void dump_source(const char *signature, const char *source, const char *plan);
-/* Writes the host's code: HASH.c and HASH.host.txt. */
-void dump_host(const char *signature, const char *source, const char *plan);
+/* host: code for host memory, in HASH.c and HASH.host.txt instead. */
+void dump_source(const char *signature, bool host, const char *source, const char *plan);
 void dump_image(const char *signature, const char *arch, bool ptx, const void *image, size_t bytes);
 
 #endif

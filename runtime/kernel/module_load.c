@@ -279,7 +279,7 @@ static enum stage attempt(struct build *b, struct reason *why)
     if (b->name && from_note(b)) {
         stage = STAGE_READY;
     } else if (b->name && generate(b, b->knobs, &b->code, why) == 0) {
-        dump_source(b->name, b->code.source, b->code.why);
+        dump_source(b->name, false, b->code.source, b->code.why);
         stage = obtain(b);
         module_cache_unlock(b->lock, b->key);
     }
