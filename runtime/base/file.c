@@ -1,5 +1,6 @@
 /* file.c: see file.h. */
 #include "file.h"
+#include "env.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,23 @@ bool file_publish(char *draft, const char *path, bool good)
     free(draft);
     errno = error;
     return done;
+}
+
+bool file_runs(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+bool file_program(const char *name, char path[PATH_MAX])
+{
+    for (const char *at = env_variable("PATH"); at && *at;) {
+        size_t n = strcspn(at, ":");
+        if (n && (size_t)snprintf(path, PATH_MAX, "%.*s/%s", (int)n, at, name) < PATH_MAX && file_runs(path))
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
 }
 
 bool file_put(int fd, const void *data, size_t bytes)

@@ -8,6 +8,7 @@
 #define STRIDEC_FILE_H
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -33,6 +34,11 @@ bool file_make_folder(const char *folder, mode_t mode);
 int file_draft(const char *path, mode_t mode, char **draft);
 /* Renames a draft to `path`, or removes it if not good. Frees `draft`. Returns false with errno kept. */
 bool file_publish(char *draft, const char *path, bool good);
+
+/* Sets `path` to the first program of that name on PATH. Returns false if there is none. */
+bool file_program(const char *name, char path[PATH_MAX]);
+/* Returns true if it is a file that can be run. */
+bool file_runs(const char *path);
 
 /* Write all bytes; file_write closes fd, too. Return false with errno on failure. */
 bool file_put(int fd, const void *data, size_t bytes);

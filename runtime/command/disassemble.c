@@ -18,23 +18,14 @@ static const struct {
     const char *name, *option;
 } TOOLS[] = {{"nvdisasm", NULL}, {"cuobjdump", "-sass"}};
 
-static bool found_in(const char *folder, size_t length, const char *tail, const char *name, char path[PATH_MAX])
-{
-    return length && (size_t)snprintf(path, PATH_MAX, "%.*s%s/%s", (int)length, folder, tail, name) < PATH_MAX &&
-           access(path, X_OK) == 0;
-}
-
 static bool find_tool(const char *name, char path[PATH_MAX])
 {
-    for (const char *at = getenv("PATH"); at && *at;) {
-        size_t n = strcspn(at, ":");
-        if (found_in(at, n, "", name, path))
-            return true;
-        at += n + (at[n] == ':');
-    }
+    if (file_program(name, path))
+        return true;
     const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-        if (roots[i] && found_in(roots[i], strlen(roots[i]), "/bin", name, path))
+        if (roots[i] && *roots[i] && (size_t)snprintf(path, PATH_MAX, "%s/bin/%s", roots[i], name) < PATH_MAX &&
+            file_runs(path))
             return true;
     return false;
 }

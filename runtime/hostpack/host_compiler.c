@@ -42,26 +42,12 @@ static struct reason missing;
  * Finding the compiler
  */
 
-static bool is_program(const char *name)
-{
-    struct stat st;
-    return stat(name, &st) == 0 && S_ISREG(st.st_mode) && access(name, X_OK) == 0;
-}
-
 /* Sets `path` to a name with a slash, or to the program of that name on PATH. Returns false if there is none. */
 static bool find(const char *name)
 {
-    if (strchr(name, '/')) {
-        snprintf(path, sizeof path, "%s", name);
-        return strlen(name) < sizeof path && is_program(path);
-    }
-    for (const char *at = env_variable("PATH"); at && *at;) {
-        size_t n = strcspn(at, ":");
-        if (n && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < sizeof path && is_program(path))
-            return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
+    if (!strchr(name, '/')) return file_program(name, path);
+    snprintf(path, sizeof path, "%s", name);
+    return strlen(name) < sizeof path && file_runs(path);
 }
 
 static void find_compiler(void)

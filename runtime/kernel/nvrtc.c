@@ -1,6 +1,7 @@
 /* nvrtc.c: finds and loads NVRTC: in each place the newest version first. */
 #include "../../gen/tree.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "device/driver.h"
 #include <dlfcn.h>
@@ -115,18 +116,10 @@ static bool try_wheels(struct search *s, const char *bin)
 
 static bool try_python(struct search *s)
 {
-    const char *path = env_variable("PATH");
-    char *bins = path ? strdup(path) : NULL, *rest = NULL, program[PATH_MAX];
-    bool ok = false;
-    for (char *bin = bins ? strtok_r(bins, ":", &rest) : NULL; bin && !ok; bin = strtok_r(NULL, ":", &rest)) {
-        if ((size_t)snprintf(program, sizeof program, "%s/python3", bin) >= sizeof program) continue;
-        if (access(program, X_OK) == 0) {
-            ok = try_wheels(s, bin);
-            break;
-        }
-    }
-    free(bins);
-    return ok;
+    char program[PATH_MAX];
+    if (!file_program("python3", program)) return false;
+    *strrchr(program, '/') = '\0';
+    return try_wheels(s, program);
 }
 
 /* Returns the driver's major version, or INT_MAX. Loads the driver, so that `stridec gen --arch` fits it. */
