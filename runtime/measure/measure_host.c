@@ -26,13 +26,14 @@ static const struct {
 /* Measures half a round trip of each way, in turns. Returns false if a message failed. */
 static bool exchange(struct tune_end *e, double us[WAYS])
 {
+    static const struct tune_way *const ways[WAYS] = {&tune_by_mpi, &tune_by_rndv}; /* ORDER way */
     double took[WAYS][TUNE_REPEATS_MAX];
     int n = tune_message_repeats((double)e->layout->size);
     bool ok = true;
     for (int i = -3; i < n; i++) {
         for (int way = 0; way < WAYS; way++) {
-            e->by_mpi = way == WAY_MPI;
-            double trip = tune_trip(e->rank, tune_give, tune_take, e);
+            e->way = ways[way];
+            double trip = tune_trip(e);
             ok &= trip >= 0;
             if (i >= 0) took[way][i] = trip;
         }
@@ -44,13 +45,11 @@ static bool exchange(struct tune_end *e, double us[WAYS])
 /* Makes a column of runs, as a layout and as the MPI's type. */
 static void column_open(struct tune_end *e, int64_t run, int64_t bytes)
 {
-    struct reason why;
-    e->layout = tune_layout(tune_column(run, bytes, &why));
+    e->layout = tune_column_layout(run, bytes);
     e->user = e->layout ? calloc(1, (size_t)e->layout->high) : NULL;
     if (e->layout) host_pack_ready(e->layout, true);
     PMPI_Type_create_hvector((int)(bytes / run), (int)run, tune_column_step(run), MPI_BYTE, &e->type);
     PMPI_Type_commit(&e->type);
-    e->by_mpi = false;
 }
 
 static void column_close(struct tune_end *e)

@@ -17,117 +17,92 @@ static const int64_t chunks[] = {1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 
 static const int64_t lengths[] = {1 << 24, 1 << 23, 1 << 22, 1 << 21, 1 << 20, 1 << 19, 1 << 18, 1 << 17};
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
-/* Both ranks measure the same points; rank 0 sends its times, which decide. */
-struct rank_pair {
-    struct device *device;
-    int rank, other;
-    struct layout *layout;    /* of the point; NULL if unavailable */
-    struct pool_buffer *user;
-    bool whole;               /* the message is not cut */
-};
-
-static struct typed_buffer *open_buffer(struct rank_pair *l)
+static struct typed_buffer *open_buffer(const struct tune_end *e)
 {
     struct typed_buffer *p = NULL;
-    void *user = (void *)(uintptr_t)l->user->address;
-    struct message m = {user, 1, MPI_DATATYPE_NULL, l->other, MPI_COMM_WORLD, .reuse = REUSE_LATER};
-    message_set(&m, l->layout, (struct location){.device = l->device});
+    struct message m = {e->user, 1, MPI_DATATYPE_NULL, 1 - e->rank, MPI_COMM_WORLD, .reuse = REUSE_LATER};
+    message_set(&m, e->layout, (struct location){.device = e->device});
     return placement_open(&p, &m) == MPI_SUCCESS ? p : NULL;
 }
 
 /* Packs and sends; sends an empty message on failure, because the other rank waits for one. */
-static bool give_whole(struct rank_pair *l)
+static bool give_whole(const struct tune_end *e)
 {
-    struct typed_buffer *p = open_buffer(l);
+    struct typed_buffer *p = open_buffer(e);
     bool ok = p && typed_buffer_pack(p, MPI_COMM_SELF) == MPI_SUCCESS;
-    PMPI_Send(ok ? p->address : NULL, ok ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
+    PMPI_Send(ok ? p->address : NULL, ok ? (int)p->bytes : 0, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD);
     typed_buffer_close(p);
     return ok;
 }
 
-static bool take_whole(struct rank_pair *l)
+static bool take_whole(const struct tune_end *e)
 {
     MPI_Status status;
-    struct typed_buffer *p = open_buffer(l);
-    int rc = PMPI_Recv(p ? p->address : NULL, p ? (int)p->bytes : 0, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
+    struct typed_buffer *p = open_buffer(e);
+    int rc = PMPI_Recv(p ? p->address : NULL, p ? (int)p->bytes : 0, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD,
+                       &status);
     bool ok = p && rc == MPI_SUCCESS && mpi_bytes_received(&status) == p->bytes &&
               typed_buffer_unpack(p, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
     typed_buffer_close(p);
     return ok;
 }
 
-static bool give_chunks(struct rank_pair *l)
+static bool give_chunks(const struct tune_end *e)
 {
     static const struct rts none;
-    struct pipeline_send *o = pipeline_send_to(l->other, l->layout, (struct location){.device = l->device},
-                                               (void *)(uintptr_t)l->user->address, 1);
-    PMPI_Send(o ? pipeline_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD);
+    struct pipeline_send *o = pipeline_send_to(1 - e->rank, e->layout, (struct location){.device = e->device}, e->user,
+                                               1);
+    PMPI_Send(o ? pipeline_send_descriptor(o) : &none, RTS_BYTES, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD);
     bool ok = o && pipeline_send_feed(o) == 0;
     if (o) pipeline_send_end(o);
     return ok;
 }
 
-static bool take_chunks(struct rank_pair *l)
+static bool take_chunks(const struct tune_end *e)
 {
     struct rts d;
     struct rndv_recvs recvs = {0};
     MPI_Status status;
-    struct typed_buffer *p = open_buffer(l);
-    PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, l->other, TAG, MPI_COMM_WORLD, &status);
+    struct typed_buffer *p = open_buffer(e);
+    PMPI_Recv(&d, RTS_BYTES, MPI_BYTE, 1 - e->rank, TAG, MPI_COMM_WORLD, &status);
     bool ok = p && pipeline_named(&d) && rndv_recv_add(&recvs, &d, NULL, p, &status) == MPI_SUCCESS;
     if (rndv_recvs_run(&recvs)) ok = false;
     typed_buffer_close(p);
     return ok;
 }
 
-static bool give(void *pair)
-{
-    struct rank_pair *l = pair;
-    return l->whole ? give_whole(l) : give_chunks(l);
-}
+static const struct tune_way by_whole = {give_whole, take_whole}, by_chunks = {give_chunks, take_chunks};
 
-static bool take(void *pair)
+/* Returns half a round trip as rank 0 measured it, so that both ranks decide alike; negative on failure. */
+static double exchange(const struct tune_end *e)
 {
-    struct rank_pair *l = pair;
-    return l->whole ? take_whole(l) : take_chunks(l);
-}
-
-/* Returns half a round trip, the same on both ranks; negative on failure. */
-static double exchange(struct rank_pair *l)
-{
-    double median = tune_exchange(l->rank, (double)l->layout->size, give, take, l);
-    if (l->rank == 0) PMPI_Send(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD);
-    else PMPI_Recv(&median, 1, MPI_DOUBLE, l->other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    double median = tune_exchange(e, (double)e->layout->size);
+    if (e->rank == 0) PMPI_Send(&median, 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+    else PMPI_Recv(&median, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return median;
 }
 
 /* Returns the time with these settings, or of a whole message if p is NULL; negative on failure. */
-static double time_of(struct rank_pair *l, int64_t bytes, const struct chunk_params *p)
+static double time_of(struct tune_end *e, int64_t bytes, const struct chunk_params *p)
 {
-    struct reason why;
-    l->whole = !p;
+    e->way = p ? &by_chunks : &by_whole;
     if (p) pipeline_try(p);
-    l->layout = tune_layout(tune_column(BLOCK, bytes, &why));
-    if (l->layout) atomic_store(&l->layout->committed, true);
-    l->user =
-        l->layout && !device_enter(l->device) ? mempool_get(l->device, BUFFER_DEVICE, (size_t)l->layout->high) : NULL;
-    if (l->user) device_leave(l->device);
-    double us = tune_both(l->rank, l->user != NULL) ? exchange(l) : -1;
-    mempool_put(l->user);
-    layout_unref(l->layout);
-    l->user = NULL, l->layout = NULL;
+    tune_column_open(e, BLOCK, bytes);
+    if (e->layout) atomic_store(&e->layout->committed, true);
+    double us = tune_both(e->rank, e->user != NULL) ? exchange(e) : -1;
+    tune_column_close(e);
     return us;
 }
 
 /* Sets *field to the best of the values. Returns false if none can be measured. */
-static bool choose(struct rank_pair *l, int64_t bytes, struct chunk_params *p, int64_t *field, const int64_t values[],
+static bool choose(struct tune_end *e, int64_t bytes, struct chunk_params *p, int64_t *field, const int64_t values[],
                    int n)
 {
     double best = -1;
     int64_t chosen = *field;
     for (int i = 0; i < n; i++) {
         *field = values[i];
-        double us = time_of(l, bytes, p);
+        double us = time_of(e, bytes, p);
         if (us >= 0 && (best < 0 || us < best)) best = us, chosen = values[i];
     }
     *field = chosen;
@@ -135,12 +110,12 @@ static bool choose(struct rank_pair *l, int64_t bytes, struct chunk_params *p, i
 }
 
 /* Returns the least length that gains by chunks; goes down from the longest until one does not. */
-static int64_t threshold(struct rank_pair *l, const struct chunk_params *p, int64_t longest)
+static int64_t threshold(struct tune_end *e, const struct chunk_params *p, int64_t longest)
 {
     int64_t least = NEVER;
     for (int i = 0; i < LENGTH(lengths); i++) {
         if (lengths[i] > longest) continue;
-        double cut = time_of(l, lengths[i], p), whole = time_of(l, lengths[i], NULL);
+        double cut = time_of(e, lengths[i], p), whole = time_of(e, lengths[i], NULL);
         if (cut < 0 || whole < 0 || cut > CHUNKS_WORTH * whole) break;
         least = lengths[i];
     }
@@ -149,15 +124,15 @@ static int64_t threshold(struct rank_pair *l, const struct chunk_params *p, int6
 
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
 {
-    struct rank_pair l = {.device = d, .rank = rank, .other = 1 - rank};
+    struct tune_end e = {.rank = rank, .device = d};
     struct chunk_params p = CHUNK_SETTINGS_DEFAULT;
     int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
     int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);
     if (!pipeline_get()) return false;
     if (rank == 0) fprintf(stderr, "stridec tune: messages in chunks\n");
-    bool ok = choose(&l, longest, &p, &p.chunk, chunks + (quick ? 2 : 0), all) &&
-              choose(&l, longest, &p, &p.depth, depths + (quick ? 1 : 0), few) &&
-              (!mpi_cuda_aware() || choose(&l, longest, &p, &p.device, memory, 2));
-    if (ok) p.least = threshold(&l, &p, longest), t->pipeline = p;
+    bool ok = choose(&e, longest, &p, &p.chunk, chunks + (quick ? 2 : 0), all) &&
+              choose(&e, longest, &p, &p.depth, depths + (quick ? 1 : 0), few) &&
+              (!mpi_cuda_aware() || choose(&e, longest, &p, &p.device, memory, 2));
+    if (ok) p.least = threshold(&e, &p, longest), t->pipeline = p;
     return ok;
 }

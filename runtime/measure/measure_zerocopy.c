@@ -46,7 +46,6 @@ static struct typed_copy_job job_of(const struct layout *l, uint64_t from, uint6
 struct pair {
     struct tune_end end;
     struct stream *stream;
-    struct pool_buffer *user;
 };
 
 /* Rank 1's buffer, for rank 0 to read. */
@@ -62,7 +61,7 @@ static double time_remote(struct pair *p, const struct remote_buffer *w)
     uint64_t address;
     struct import *i = e->span ? ipc_cache_open(p->end.peer, &s, p->end.device, &address) : NULL;
     if (!i) return -1;
-    struct typed_copy_job job = job_of(p->end.layout, address, p->user->address);
+    struct typed_copy_job job = job_of(p->end.layout, address, p->end.buffer->address);
     struct moves m = {p->end.device, p->stream, &job, 1, false};
     double us = tune_repeat(move_once, &m);
     ipc_cache_put(i);
@@ -75,7 +74,7 @@ static double time_read(struct pair *p)
     struct remote_buffer w;
     double us = 0;
     memset(&w, 0, sizeof w);
-    w.user = p->user->address;
+    w.user = p->end.buffer->address;
     if (p->end.rank == 1) {
         if (!ipc_export_of(p->end.device, w.user, p->end.layout->high, &w.allocation)) w.allocation.span = 0;
         PMPI_Send(&w, sizeof w, MPI_BYTE, 1 - p->end.rank, TAG, MPI_COMM_WORLD);
@@ -88,44 +87,28 @@ static double time_read(struct pair *p)
 
 static void pair_open(struct pair *p, double block, double bytes)
 {
-    struct reason why;
-    p->end.layout = tune_layout(tune_column((int64_t)block, (int64_t)bytes, &why));
-    p->user = p->end.layout ? mempool_get(p->end.device, BUFFER_DEVICE, (size_t)p->end.layout->high) : NULL;
-    if (!p->user) return;
-    struct typed_copy_job job = job_of(p->end.layout, p->user->address, p->user->address);
-    p->end.user = (void *)(uintptr_t)p->user->address;
+    tune_column_open(&p->end, (int64_t)block, (int64_t)bytes);
+    if (!p->end.buffer) return;
+    struct typed_copy_job job = job_of(p->end.layout, p->end.buffer->address, p->end.buffer->address);
     typed_copy_wait(p->end.device, &job, 1);
-}
-
-static void pair_close(struct pair *p)
-{
-    mempool_put(p->user);
-    layout_unref(p->end.layout);
-    p->user = NULL, p->end.layout = NULL, p->end.user = NULL;
-}
-
-static void set(struct tune_grid *g, const struct tune_points *points, int block, int size, double us)
-{
-    g->blocks = block + 1, g->sizes = points->sizes;
-    g->block[block] = points->block[block], g->bytes[size] = points->bytes[size], g->us[block][size] = us;
 }
 
 static bool measure_point(struct tune_table *t, struct pair *p, const struct tune_points *points, int block, int size)
 {
     pair_open(p, points->block[block], points->bytes[size]);
     bool ok = tune_access(&p->end);
-    double exchange = ok ? tune_exchange(p->end.rank, (double)p->end.layout->size, tune_give, tune_take, &p->end) : -1;
+    double exchange = ok ? tune_exchange(&p->end, (double)p->end.layout->size) : -1;
     double read = exchange >= 0 ? time_read(p) : -1;
-    pair_close(p);
+    tune_column_close(&p->end);
     if (exchange < 0 || read < 0) return false;
-    set(&t->grid[TUNE_ZEROCOPY], points, block, size, exchange);
-    set(&t->grid[TUNE_PEER_READ], points, block, size, read);
+    tune_set_point(&t->grid[TUNE_ZEROCOPY], points, block, size, exchange);
+    tune_set_point(&t->grid[TUNE_PEER_READ], points, block, size, read);
     return true;
 }
 
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank)
 {
-    struct pair p = {.end = {.rank = rank, .device = d}};
+    struct pair p = {.end = {.rank = rank, .way = &tune_by_rndv, .device = d}};
     bool ok = !device_enter(d);
     p.stream = ok ? stream_get(d) : NULL;
     p.end.peer = node_armed() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL;
@@ -174,9 +157,8 @@ static bool time_jobs(struct tune_table *t, struct moves *m, double bytes, int r
 
 static bool time_size(struct tune_table *t, struct moves *m, bool quick, int size)
 {
-    struct reason why;
     struct typed_copy_job job[JOBS_MAX];
-    struct layout *l = tune_layout(tune_column(BLOCK, (int64_t)grids[quick].bytes[size], &why));
+    struct layout *l = tune_column_layout(BLOCK, (int64_t)grids[quick].bytes[size]);
     size_t bytes = l ? (size_t)l->high * JOBS_MAX : 0;
     struct pool_buffer *from = l ? mempool_get(m->device, BUFFER_DEVICE, bytes) : NULL;
     struct pool_buffer *to = from ? mempool_get(m->device, BUFFER_DEVICE, bytes) : NULL;

@@ -21,6 +21,12 @@ const struct tune_points *tune_points(bool quick)
     return quick ? &few : &all;
 }
 
+void tune_set_point(struct tune_grid *g, const struct tune_points *points, int block, int size, double us)
+{
+    g->blocks = block + 1, g->sizes = points->sizes;
+    g->block[block] = points->block[block], g->bytes[size] = points->bytes[size], g->us[block][size] = us;
+}
+
 #define POINT_NS 20000000
 #define WARM_NS 5000000
 #define TRIPS_MIN 21
@@ -38,8 +44,9 @@ double tune_median(double *v, int n)
     return v[n / 2];
 }
 
-double tune_once(struct tune_call *c)
+double tune_once(void *call)
 {
+    struct tune_call *c = call;
     struct typed_buffer *p = &c->buffer;
     int64_t start = stats_now();
     int rc = p->transport->move(p, c->stream, c->pack ? KERNEL_PACK : KERNEL_UNPACK, 0, p->bytes);
@@ -74,39 +81,40 @@ int tune_message_repeats(double bytes)
     return n < TRIPS_MIN ? TRIPS_MIN : n > TUNE_REPEATS_MAX ? TUNE_REPEATS_MAX : n;
 }
 
-double tune_trip(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
+double tune_trip(const struct tune_end *e)
 {
+    const struct tune_way *way = e->way;
     int64_t start = stats_now();
-    bool first = rank == 0 ? give(arg) : take(arg), second = rank == 0 ? take(arg) : give(arg);
+    bool first = e->rank == 0 ? way->give(e) : way->take(e), second = e->rank == 0 ? way->take(e) : way->give(e);
     return first && second ? (double)(stats_now() - start) / 2e3 : -1;
 }
 
 /* Exchanges messages until the link and the GPU are awake and know the memory; rank 0 has the clock. After three trips
  * only, 4 MiB from GPU to GPU took five times as long as later ones. */
-static bool warm_up(int rank, bool (*give)(void *), bool (*take)(void *), void *arg)
+static bool warm_up(const struct tune_end *e)
 {
     int64_t begin = stats_now();
     int more = 1;
     bool ok = true;
     while (more) {
-        for (int i = 0; i < TRIPS_PER_CHECK; i++) ok &= tune_trip(rank, give, take, arg) >= 0;
+        for (int i = 0; i < TRIPS_PER_CHECK; i++) ok &= tune_trip(e) >= 0;
         more = ok && stats_now() - begin < WARM_NS;
-        if (rank == 0) PMPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        if (e->rank == 0) PMPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
         else PMPI_Recv(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     return ok;
 }
 
-double tune_exchange(int rank, double bytes, bool (*give)(void *), bool (*take)(void *), void *arg)
+double tune_exchange(const struct tune_end *e, double bytes)
 {
     double us[TUNE_REPEATS_MAX];
     int n = tune_message_repeats(bytes);
-    bool ok = warm_up(rank, give, take, arg);
+    bool ok = warm_up(e);
     for (int i = 0; i < n; i++) {
-        us[i] = tune_trip(rank, give, take, arg);
+        us[i] = tune_trip(e);
         ok &= us[i] >= 0;
     }
-    return tune_both(rank, ok) ? tune_median(us, n) : -1;
+    return tune_both(e->rank, ok) ? tune_median(us, n) : -1;
 }
 
 #define TAG 0
@@ -119,7 +127,7 @@ static struct rndv_send *post_send(const struct tune_end *e)
                      : shm_send_to(e->peer, e->layout, e->user, 1, NULL);
 }
 
-bool tune_access(struct tune_end *e)
+bool tune_access(const struct tune_end *e)
 {
     bool ready = false;
     if (!tune_both(e->rank, e->peer && e->layout && e->user)) return false;
@@ -165,24 +173,17 @@ static bool take_rndv(const struct tune_end *e)
     return ok && (!e->device || refusals == atomic_load(&e->peer->file->refusals));
 }
 
-bool tune_give(void *end)
+static bool give_mpi(const struct tune_end *e)
 {
-    const struct tune_end *e = end;
-    if (!e->by_mpi) return give_rndv(e);
     return PMPI_Send(e->user, e->count, e->type, 1 - e->rank, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
-bool tune_take(void *end)
+static bool take_mpi(const struct tune_end *e)
 {
-    const struct tune_end *e = end;
-    if (!e->by_mpi) return take_rndv(e);
     return PMPI_Recv(e->user, e->count, e->type, 1 - e->rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-static double once_kernel(void *call)
-{
-    return tune_once(call);
-}
+const struct tune_way tune_by_mpi = {give_mpi, take_mpi}, tune_by_rndv = {give_rndv, take_rndv};
 
 struct layout *tune_layout(struct tree *built)
 {
@@ -214,6 +215,28 @@ struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why)
     return tree_stride(0, count ? count : 1, tune_column_step(block), tree_dense(0, block, why), why);
 }
 
+struct layout *tune_column_layout(int64_t block, int64_t bytes)
+{
+    struct reason why;
+    return tune_layout(tune_column(block, bytes, &why));
+}
+
+void tune_column_open(struct tune_end *e, int64_t block, int64_t bytes)
+{
+    e->layout = tune_column_layout(block, bytes);
+    if (!e->layout || device_enter(e->device)) return;
+    e->buffer = mempool_get(e->device, BUFFER_DEVICE, (size_t)e->layout->high);
+    device_leave(e->device);
+    if (e->buffer) e->user = (void *)(uintptr_t)e->buffer->address;
+}
+
+void tune_column_close(struct tune_end *e)
+{
+    mempool_put(e->buffer);
+    layout_unref(e->layout);
+    e->buffer = NULL, e->layout = NULL, e->user = NULL;
+}
+
 struct typed_buffer tune_buffer(const struct transport *t, struct layout *l, struct device *d,
                                 const struct pool_buffer *user)
 {
@@ -239,20 +262,15 @@ struct point {
 
 static bool measure_way(const struct point *at, struct tune_call *c, bool pack, enum tune_curve curve)
 {
-    struct tune_grid *g = &at->table->grid[curve];
     c->pack = pack;
-    double us = tune_repeat(once_kernel, c);
-    g->blocks = at->block + 1, g->sizes = at->points->sizes;
-    g->block[at->block] = at->points->block[at->block], g->bytes[at->size] = at->points->bytes[at->size];
-    g->us[at->block][at->size] = us;
+    double us = tune_repeat(tune_once, c);
+    tune_set_point(&at->table->grid[curve], at->points, at->block, at->size, us);
     return us > 0;
 }
 
 static int measure_layout(const struct point *at, struct device *d, struct stream *s)
 {
-    struct reason why;
-    struct layout *l = tune_layout(
-        tune_column((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size], &why));
+    struct layout *l = tune_column_layout((int64_t)at->points->block[at->block], (int64_t)at->points->bytes[at->size]);
     struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
     int rc = user ? 0 : -1;
     for (size_t m = 0; rc == 0 && m < sizeof measured / sizeof *measured; m++) {

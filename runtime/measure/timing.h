@@ -9,6 +9,8 @@ struct tune_points {
     const double *block, *bytes;
 };
 const struct tune_points *tune_points(bool quick);
+/* Sets the time at the points' block-th block length and size-th size. */
+void tune_set_point(struct tune_grid *g, const struct tune_points *points, int block, int size, double us);
 
 /* Calls of a point, whose median counts: at least MIN; then to MAX, or to the time limit. One slow call is enough. */
 #define TUNE_REPEATS_MIN 7
@@ -22,30 +24,39 @@ double tune_repeat(double (*once)(void *arg), void *arg);
 
 /* Returns true if `mine` is true on ranks 0 and 1, which both call it. */
 bool tune_both(int rank, bool mine);
-/* Sends a message there and one back: give(arg) on one rank, take(arg) on the other. Ranks 0 and 1 both call it.
- * Returns half the time in microseconds on this rank; negative if a message failed here. */
-double tune_trip(int rank, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
-/* Returns how often to send messages of `bytes`, the same on both ranks. */
-int tune_message_repeats(double bytes);
-/* Returns the median of so many trips; negative on both ranks if a message failed on either. */
-double tune_exchange(int rank, double bytes, bool (*give)(void *arg), bool (*take)(void *arg), void *arg);
+
+/* Ways of messages: `give` sends one and `take` receives it. They return false if it failed. */
+struct tune_end;
+struct tune_way {
+    bool (*give)(const struct tune_end *e), (*take)(const struct tune_end *e);
+};
+extern const struct tune_way tune_by_mpi;    /* `count` elements of `type` */
+extern const struct tune_way tune_by_rndv;   /* one of `layout`; fails if device memory came by the fallback copy */
 
 /* A rank's end of messages between ranks 0 and 1. */
 struct tune_end {
     int rank;
+    const struct tune_way *way;
     void *user;
-    bool by_mpi;             /* the MPI moves `count` elements of `type`; else one of `layout` goes by rendezvous */
     int count;
     MPI_Datatype type;
     struct peer *peer;       /* the other rank; NULL if it can't be reached */
     struct device *device;   /* NULL: host memory */
     struct layout *layout;   /* NULL if unavailable */
+    struct pool_buffer *buffer;   /* device memory that `user` points to, for tune_column_close */
 };
+/* Sends a message there and one back. Ranks 0 and 1 both call it. Returns half the time in microseconds on this rank;
+ * negative if a message failed here. */
+double tune_trip(const struct tune_end *e);
+/* Returns how often to send messages of `bytes`, the same on both ranks. */
+int tune_message_repeats(double bytes);
+/* Returns the median of so many trips; negative on both ranks if a message failed on either. */
+double tune_exchange(const struct tune_end *e, double bytes);
 /* Exposes messages until each rank can read the other's memory. Both call it; returns false on both if that fails. */
-bool tune_access(struct tune_end *e);
-/* Send and receive a message, for tune_trip. tune_take returns false if device memory came by the fallback copy. */
-bool tune_give(void *end);
-bool tune_take(void *end);
+bool tune_access(const struct tune_end *e);
+/* Makes a column (tune_column) in device memory. Leaves `user` NULL without memory. */
+void tune_column_open(struct tune_end *e, int64_t block, int64_t bytes);
+void tune_column_close(struct tune_end *e);
 
 /* One kernel call for a typed buffer, whose bounce buffers are acquired. */
 struct tune_call {
@@ -54,13 +65,14 @@ struct tune_call {
     struct typed_buffer buffer;
     bool pack;
 };
-/* Runs the call and waits for it. Returns microseconds; negative on failure. */
-double tune_once(struct tune_call *c);
+/* Runs a struct tune_call and waits for it. Returns microseconds; negative on failure. */
+double tune_once(void *call);
 
 /* Returns a layout of one element whose kernel is ready; takes `built`. NULL without memory. */
 struct layout *tune_layout(struct tree *built);
-/* Returns a column of blocks with gaps of at least their length: no two share a 64-byte granule. */
+/* Return a column of blocks with gaps of at least their length: no two share a 64-byte granule. */
 struct tree *tune_column(int64_t block, int64_t bytes, struct reason *why);
+struct layout *tune_column_layout(int64_t block, int64_t bytes);
 /* Returns the bytes from one block of the column to the next. */
 int64_t tune_column_step(int64_t block);
 /* Returns one element of l in a buffer of d, with no bounce buffer yet. Borrows the layout. */

@@ -34,11 +34,12 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
     if (entered) device_leave(d);
     if (!tune_both(rank, b != NULL)) return mempool_put(b), -1;
     void *address = kind == BUFFER_PINNED ? b->host : (void *)(uintptr_t)b->address;
+    struct tune_end e = {.rank = rank, .way = &tune_by_mpi, .user = address, .type = MPI_BYTE};
     g->blocks = 1, g->sizes = points->sizes, g->block[0] = 1;
     for (int j = 0; j < points->sizes; j++) {
-        struct tune_end e = {rank, address, .by_mpi = true, .count = (int)points->bytes[j], .type = MPI_BYTE};
+        e.count = (int)points->bytes[j];
         g->bytes[j] = points->bytes[j];
-        g->us[0][j] = tune_exchange(rank, points->bytes[j], tune_give, tune_take, &e);
+        g->us[0][j] = tune_exchange(&e, points->bytes[j]);
         failed |= g->us[0][j] < 0;
     }
     mempool_put(b);
