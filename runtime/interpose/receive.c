@@ -91,7 +91,7 @@ static int receive_typed(const struct call *c)
     MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
     struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};
     bool packed = p2p_awaited(&p, &w, &m, &rc);
-    if (!packed && rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, &m, false);
+    if (!packed && rc == MPI_SUCCESS) rc = rndv_recv_prepare(&p, &m, false);
     if (rc != MPI_SUCCESS) return rc;
     struct probed_entry e = probed_entry_of(c);   /* last: errors leave the entry */
     if (c->posts && e.found && !p) rc = track_probed(&p, c);
@@ -117,18 +117,18 @@ static int receive_light(const struct call *c)
 
 static int receive_short(const struct call *c, struct layout *l, int64_t bytes)
 {
-    _Alignas(64) char packed[HOST_BRIEF_MOST];
+    _Alignas(64) char packed[HOST_SHORT_MOST];
     MPI_Status own, *s = c->status == MPI_STATUS_IGNORE ? &own : c->status;
     peer_access_poll();
     int rc = receive_gate_close(c->down(c, packed, bytes, MPI_BYTE, s));
-    return poll_end(rc == MPI_SUCCESS ? p2p_brief(l, c->buf, c->count, packed, s, c->comm) : rc);
+    return poll_end(rc == MPI_SUCCESS ? p2p_short(l, c->buf, c->count, packed, s, c->comm) : rc);
 }
 
 /* Returns the layout of a short message and its packed bytes, or NULL if the message is not short. */
 static struct layout *short_layout(const struct call *c, int64_t *bytes)
 {
     if (!c->buf || c->source == MPI_PROC_NULL || probed_any()) return NULL;
-    struct layout *l = host_brief(c->buf, c->count, c->type, c->source, bytes);
+    struct layout *l = host_sends_short(c->buf, c->count, c->type, c->source, bytes);
     return l ? l : host_awaits_short(c->count, c->type, c->comm, bytes);
 }
 
@@ -150,7 +150,7 @@ static int ireceive_light(const struct call *c)
     if (light_request_add(*c->request, light_request_of(c->buf, c->count, c->type, c->comm))) return rc;
     struct typed_buffer *p;
     const struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};   /* in host memory */
-    rc = rndv_recv_watch(&p, &m, false);
+    rc = rndv_recv_prepare(&p, &m, false);
     if (rc != MPI_SUCCESS) log_fatal("a receive that has begun can't be watched");
     if (p) record_add(*c->request, p, true, c->comm);
     return rc;

@@ -18,7 +18,7 @@ struct call {
 
 static int send_short(const struct call *c, const struct layout *l, int64_t bytes)
 {
-    _Alignas(64) char packed[HOST_BRIEF_MOST];
+    _Alignas(64) char packed[HOST_SHORT_MOST];
     host_short_pack(l, c->m.buf, c->m.count, packed, bytes);
     return c->down(c, packed, bytes, MPI_BYTE);
 }
@@ -38,7 +38,7 @@ static int send(struct call *c)
     struct send_op op;
     int rc;
     int64_t bytes;
-    struct layout *l = m->reuse != REUSE_BUFFERED ? host_brief(m->buf, m->count, m->type, m->peer, &bytes) : NULL;
+    struct layout *l = m->reuse != REUSE_BUFFERED ? host_sends_short(m->buf, m->count, m->type, m->peer, &bytes) : NULL;
     if (l && !c->posts) return send_short(c, l, bytes);
     struct bounce *b = l && !reserve_low() ? bounce_get(bytes) : NULL;
     if (b) return isend_short(c, l, b, bytes);

@@ -105,7 +105,7 @@ static int half_receive(struct half *h, MPI_Comm comm)
     struct message m = {h->buf, h->count, h->type, h->peer, .comm = comm};
     if (p2p_awaited(&h->packed, &h->wire, &m, &rc)) half_use_buffer(h);
     if (rc != MPI_SUCCESS || h->packed) return rc;
-    rc = rndv_recv_watch(&h->recv, &m, false);
+    rc = rndv_recv_prepare(&h->recv, &m, false);
     h->type = type_to_receive(h->type, comm);
     return rc;
 }
@@ -179,23 +179,23 @@ static int exchange(struct call *c)
 /* Exchanges short messages of host memory: `out` bytes by the layout `packs` for `in` bytes by `unpacks`. */
 static int sendrecv_short(struct call *c, const struct layout *packs, int64_t out, struct layout *unpacks, int64_t in)
 {
-    _Alignas(64) char leaves[HOST_BRIEF_MOST], comes[HOST_BRIEF_MOST];
+    _Alignas(64) char leaves[HOST_SHORT_MOST], comes[HOST_SHORT_MOST];
     const struct half *s = &c->send, *r = &c->recv;
     struct half to = {.buf = leaves, .count = out, .type = MPI_BYTE, .peer = s->peer, .tag = s->tag},
                 from = {.buf = comes, .count = in, .type = MPI_BYTE, .peer = r->peer, .tag = r->tag};
     host_short_pack(packs, s->buf, s->count, leaves, out);
     peer_access_poll();
     int rc = exchange_by_mpi(c, &to, &from);
-    return poll_end(rc == MPI_SUCCESS ? p2p_brief(unpacks, r->buf, r->count, comes, c->status, c->comm) : rc);
+    return poll_end(rc == MPI_SUCCESS ? p2p_short(unpacks, r->buf, r->count, comes, c->status, c->comm) : rc);
 }
 
 static int sendrecv(struct call *c)
 {
     int64_t out, in;
     struct half *s = &c->send, *r = &c->recv;
-    struct layout *packs = s->stable ? host_brief(s->buf, s->count, s->type, s->peer, &out) : NULL;
+    struct layout *packs = s->stable ? host_sends_short(s->buf, s->count, s->type, s->peer, &out) : NULL;
     struct layout *unpacks =
-        packs && !probed_any() && !receive_gate_on() ? host_brief(r->buf, r->count, r->type, r->peer, &in) : NULL;
+        packs && !probed_any() && !receive_gate_on() ? host_sends_short(r->buf, r->count, r->type, r->peer, &in) : NULL;
     if (unpacks) return sendrecv_short(c, packs, out, unpacks, in);
     int rc = half_send(s, c->comm);
     if (rc == MPI_SUCCESS) rc = half_receive(r, c->comm);
@@ -242,7 +242,7 @@ static int end_replace(const struct call *c, int rc)
     struct typed_buffer *p = NULL;
     struct message m = {r->buf, r->count, r->type, r->peer, .comm = c->comm};
     message_locate(&m);
-    if (rc == MPI_SUCCESS) rc = rndv_recv_watch(&p, &m, false);
+    if (rc == MPI_SUCCESS) rc = rndv_recv_prepare(&p, &m, false);
     if (p) rc = p2p_arrived(p, c->status, c->comm);
     typed_buffer_close(p);
     return poll_end(rc);

@@ -44,16 +44,16 @@ static bool start(struct send_op *op, const struct message *m, int *rc)
 {
     struct rndv_send_site site = {.feeds = true};
     struct peer *peer = m->reuse >= REUSE_BLOCKING ? get_peer(m) : NULL;
-    bool brief = m->bytes < RNDV_MIN;
+    bool is_short = m->bytes < RNDV_MIN;
     (void)rc;
-    if (!peer || (brief && !rts_short_begin(peer))) return false;
+    if (!peer || (is_short && !rts_short_begin(peer))) return false;
     bool *first = peer->self || m->bytes > FIRST_MOST ? NULL : &site.moves;
     const struct allocation *around = &m->where.around;
     if (around->span && !ipc_export_around(m->where.device, around, &site.allocation, first)) site.allocation.span = 0;
     struct rndv_send *o = rndv_send_to(peer, m->layout, m->where.device, m->buf, m->count, &site);
-    if (!o && brief) rts_short_take_back(peer);
+    if (!o && is_short) rts_short_take_back(peer);
     if (!o) return false;
-    o->brief = brief;
+    o->short_rts = is_short;
     send_op_rndv(op, o);
     return true;
 }

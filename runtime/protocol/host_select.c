@@ -152,7 +152,7 @@ struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count
 }
 
 /* Returns a typed buffer if trials against the MPI's engine show that packing pays; NULL else. Keeps the result. */
-static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+static struct typed_buffer *tried(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
     struct layout *l = count <= 0 || comm == MPI_COMM_NULL ? NULL : filter_packs_short(datatype, count);
     int ready = usable(l, buf, count, datatype, comm) ? host_pack_code_state(l) : 0;
@@ -168,9 +168,9 @@ static struct typed_buffer *brief(const void *buf, int64_t count, MPI_Datatype d
     return NULL;
 }
 
-struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
+struct typed_buffer *host_packs_tried(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm)
 {
-    struct typed_buffer *p = brief(buf, count, datatype, comm);
+    struct typed_buffer *p = tried(buf, count, datatype, comm);
     if (p) pack(p);
     return p;
 }
@@ -195,7 +195,7 @@ struct typed_buffer *host_awaits(const void *buf, int64_t count, MPI_Datatype da
 {
     bool none = source == MPI_PROC_NULL || count <= 0 || comm == MPI_COMM_NULL;
     struct layout *l = none || filter_direct(datatype) ? NULL : filter_packed(datatype, count);
-    if (!l && !none) return brief(buf, count, datatype, comm);
+    if (!l && !none) return tried(buf, count, datatype, comm);
     return usable(l, buf, count, datatype, comm) ? host_block(l, buf, count) : NULL;
 }
 
@@ -205,7 +205,7 @@ struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm 
         count > 0 && comm != MPI_COMM_NULL && filter_short(datatype, count) && (driver_absent() || !driver_get());
     struct layout *l = asks ? filter_packed(datatype, count) : NULL;
     *bytes = l ? layout_bytes(l, count) : 0;
-    return l && *bytes <= HOST_BRIEF_MOST && layout_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
+    return l && *bytes <= HOST_SHORT_MOST && layout_committed(l, datatype, comm) == MPI_SUCCESS ? l : NULL;
 }
 
 void host_arrived(struct typed_buffer *p, int64_t bytes)

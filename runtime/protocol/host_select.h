@@ -27,21 +27,21 @@ struct typed_buffer *host_block(struct layout *l, const void *buf, int64_t count
 /* Packs the buffer, to be sent as plain bytes. Returns NULL if the message goes another way. */
 struct typed_buffer *host_packs(struct layout *l, const void *buf, int64_t count);
 /* Packs a short buffer for which host_sends returned NULL. Returns NULL if that does not pay. */
-struct typed_buffer *host_packs_brief(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
-/* Returns the layout of a short message that host_pack_run may pack at once, into *bytes (at most HOST_BRIEF_MOST);
- * NULL if host_packs_brief must decide. With MPI_PROC_NULL buf may be invalid; the MPI reports a NULL buf. */
-#define HOST_BRIEF_MOST (SHM_SEND_LEAST - 1)
-static inline struct layout *host_brief(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
+struct typed_buffer *host_packs_tried(const void *buf, int64_t count, MPI_Datatype datatype, MPI_Comm comm);
+/* Returns the layout of a short message that host_pack_run may pack at once, into *bytes (at most HOST_SHORT_MOST);
+ * NULL if host_packs_tried must decide. With MPI_PROC_NULL buf may be invalid; the MPI reports a NULL buf. */
+#define HOST_SHORT_MOST (SHM_SEND_LEAST - 1)
+static inline struct layout *host_sends_short(const void *buf, int64_t count, MPI_Datatype t, int peer, int64_t *bytes)
 {
     bool may = buf && peer != MPI_PROC_NULL && filter_may_be_short(t, count) && driver_absent();
     struct layout *l = may ? layout_of(t) : NULL;
     *bytes = l ? host_pack_fast_bytes(l, count) : 0;
-    return *bytes && *bytes <= HOST_BRIEF_MOST ? l : NULL;
+    return *bytes && *bytes <= HOST_SHORT_MOST ? l : NULL;
 }
 /* Returns the layout, and *bytes, of a short message that is received packed; else NULL. Such a message is too short
  * for a rendezvous payload, but long enough for an RTS header, which then causes an error. */
 struct layout *host_awaits_short(int64_t count, MPI_Datatype datatype, MPI_Comm comm, int64_t *bytes);
-/* Pack, or unpack, a message for which host_brief or host_awaits_short returned l. */
+/* Pack, or unpack, a message for which host_sends_short or host_awaits_short returned l. */
 void host_short_pack(const struct layout *l, const void *buf, int64_t count, void *packed, int64_t bytes);
 void host_short_unpack(struct layout *l, void *buf, int64_t count, const void *packed, int64_t bytes);
 /* Returns a typed buffer whose bytes arrive packed and are unpacked by host_arrived; NULL if the MPI receives it. */

@@ -15,9 +15,9 @@
 struct persistent_send {
     struct peer *peer;   /* NULL: the message goes in chunks */
     int way;   /* of the chunks (pipeline_send_way) */
-    struct typed_buffer *parcel;   /* the buffer, without a transport */
+    struct typed_buffer *tbuf;   /* the buffer, without a transport */
     struct ipc_export allocation;   /* of the buffer, at the last start */
-    bool promise;   /* a slot is reserved for the next start (rndv_send_promise) */
+    bool reserved;   /* a slot is reserved for the next start (rndv_send_reserve) */
     union {
         struct rts descriptor;
         union shm_rts sent;
@@ -26,8 +26,8 @@ struct persistent_send {
 
 static struct rndv_send *offer(struct persistent_send *s, struct rndv_send_site *site)
 {
-    const struct typed_buffer *p = s->parcel;
-    if (!p->device) return shm_send_to(s->peer, p->layout, p->user, p->count, site->promise);
+    const struct typed_buffer *p = s->tbuf;
+    if (!p->device) return shm_send_to(s->peer, p->layout, p->user, p->count, site->reserved);
     struct rndv_send *o = rndv_send_to(s->peer, p->layout, p->device, p->user, p->count, site);
     if (o) s->allocation = site->allocation;
     return o;
@@ -40,7 +40,7 @@ static bool accepted(struct persistent_send *s)
     bool waits = !atomic_exchange(&s->peer->waited, true);
     int64_t begun = stats_now();
     do {
-        ipc_cache_probe(s->peer, s->parcel->device);
+        ipc_cache_probe(s->peer, s->tbuf->device);
         struct rndv_send *o = offer(s, &(struct rndv_send_site){0});
         if (o) return rndv_send_withdraw(o), true;
     } while (waits && stats_now() - begun < PATIENCE_NS);
@@ -51,7 +51,7 @@ static bool accepted(struct persistent_send *s)
 bool persistent_send_get(struct persistent_send *s, const struct message *m)
 {
     s->peer = m->bytes >= RNDV_MIN ? get_peer(m) : NULL;
-    if (s->peer && accepted(s) && rndv_send_promise(&s->promise)) return true;
+    if (s->peer && accepted(s) && rndv_send_reserve(&s->reserved)) return true;
     s->peer = NULL;
     return false;
 }
@@ -60,7 +60,7 @@ bool persistent_send_get(struct persistent_send *s, const struct message *m)
 bool persistent_send_shared(struct persistent_send *s, const struct message *m)
 {
     struct peer *peer = shared_peer(m);
-    if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_promise(&s->promise);
+    if (peer && shm_send_sure(peer)) return s->peer = peer, rndv_send_reserve(&s->reserved);
     if (!host_packs_short(m->layout)) host_count_passed(m);
     return false;
 }
@@ -74,13 +74,13 @@ bool persistent_send_pipelined(struct persistent_send *s, const struct message *
 struct persistent_send *persistent_send_new(const struct message *m)
 {
     struct persistent_send *s = calloc(1, sizeof *s);
-    if (s && !(s->parcel = typed_buffer_new(m->layout, m->where.device, m->buf, m->count))) free(s), s = NULL;
+    if (s && !(s->tbuf = typed_buffer_new(m->layout, m->where.device, m->buf, m->count))) free(s), s = NULL;
     return s;
 }
 
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type)
 {
-    if (!s->parcel->device) return shm_send_count(s->peer, type);
+    if (!s->tbuf->device) return shm_send_count(s->peer, type);
     *type = MPI_BYTE;
     return (int)RTS_BYTES;
 }
@@ -92,7 +92,7 @@ bool persistent_send_flows(const struct persistent_send *s)
 
 struct pipeline_send *persistent_send_flow(struct persistent_send *s)
 {
-    const struct typed_buffer *p = s->parcel;
+    const struct typed_buffer *p = s->tbuf;
     struct pipeline_send *o =
         pipeline_send_to(s->way, p->layout, (struct location){.device = p->device}, p->user, p->count);
     if (o) s->descriptor = *pipeline_send_descriptor(o);
@@ -107,10 +107,10 @@ const struct rts *persistent_send_descriptor(const struct persistent_send *s)
 /* Writes the payload to a file. Earlier sends hold all slots, and no start may wait for a receiver. */
 static bool spilled(struct persistent_send *s)
 {
-    uint32_t number = rndv_file_apart(s->parcel, s->peer);
+    uint32_t number = rndv_file_apart(s->tbuf, s->peer);
     if (number) rts_mark(&s->descriptor, &node_own()->cookie);
     s->descriptor.rank = (uint32_t)node_own()->rank, s->descriptor.slot = number,
-    s->descriptor.bytes = s->parcel->bytes;
+    s->descriptor.bytes = s->tbuf->bytes;
     return number != 0;
 }
 
@@ -123,19 +123,19 @@ void persistent_send_recall(struct persistent_send *s)
 bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *site, struct rndv_send **started)
 {
     bool asked = site->allocation.span && site->allocation.id == s->allocation.id;
-    if (s->parcel->device && !asked && ipc_export_valid(&s->allocation)) site->allocation = s->allocation;
-    site->promise = &s->promise;
+    if (s->tbuf->device && !asked && ipc_export_valid(&s->allocation)) site->allocation = s->allocation;
+    site->reserved = &s->reserved;
     struct rndv_send *o = *started = offer(s, site);
     if (!o) return spilled(s);
-    memcpy(&s->sent, rndv_send_descriptor(o), s->parcel->device ? sizeof s->descriptor : SHM_SEND_MIN);
-    if (!s->parcel->device) rndv_send_feed(o);
+    memcpy(&s->sent, rndv_send_descriptor(o), s->tbuf->device ? sizeof s->descriptor : SHM_SEND_MIN);
+    if (!s->tbuf->device) rndv_send_feed(o);
     return true;
 }
 
 void persistent_send_close(struct persistent_send *s)
 {
     if (!s) return;
-    rndv_send_break_promise(&s->promise);
-    typed_buffer_close(s->parcel);
+    rndv_send_unreserve(&s->reserved);
+    typed_buffer_close(s->tbuf);
     free(s);
 }

@@ -10,8 +10,8 @@
 
 struct pipeline_recv {
     struct rts descriptor;
-    struct typed_buffer *parcel;   /* the caller's */
-    struct typed_buffer *carrier;   /* has the buffers for the chunks: `parcel`, or our own */
+    struct typed_buffer *tbuf;   /* the caller's */
+    struct typed_buffer *carrier;   /* has the buffers for the chunks: `tbuf`, or our own */
     bool own;
     char *land;                /* address of packed byte 0 */
     char *host;                /* equals land if the host unpacks; else NULL */
@@ -30,7 +30,7 @@ struct pipeline_recv {
 /* Opens an own typed buffer, for memory that neither the MPI nor the host can fill. Returns false on failure. */
 static bool carry(struct pipeline_recv *f, struct location w)
 {
-    struct typed_buffer *p = f->parcel;
+    struct typed_buffer *p = f->tbuf;
     atomic_store_explicit(&p->layout->committed, true, memory_order_relaxed);   /* it was used in a receive */
     f->own = !typed_buffer_open(&f->carrier, p->layout, w, p->user, p->count, p->datatype, MPI_COMM_SELF);
     if (f->own) f->land = f->carrier->address;
@@ -40,7 +40,7 @@ static bool carry(struct pipeline_recv *f, struct location w)
 /* Chooses where the chunks arrive. Returns false without memory. */
 static bool find_land(struct pipeline_recv *f)
 {
-    struct typed_buffer *p = f->parcel;
+    struct typed_buffer *p = f->tbuf;
     f->carrier = p;
     if (p->transport) {
         f->land = p->address;
@@ -73,7 +73,7 @@ static void post(struct pipeline_recv *f)
 /* Returns true if chunks are unpacked one by one; else all is unpacked at the end. */
 static bool in_parts(const struct pipeline_recv *f)
 {
-    return f->host ? f->parcel->layout->tree != NULL : f->carrier->transport && f->carrier->transport->joins;
+    return f->host ? f->tbuf->layout->tree != NULL : f->carrier->transport && f->carrier->transport->joins;
 }
 
 /* Starts to unpack a chunk. Returns false on failure. */
@@ -131,7 +131,7 @@ int pipeline_recv_add(struct pipeline_recv **all, const struct rts *d, struct ty
     int n = pipeline_chunks(d);
     PMPI_Status_set_elements_x(status, MPI_BYTE, fits ? d->bytes : p->bytes);
     struct pipeline_recv *f = calloc(1, sizeof *f + (size_t)n * sizeof *f->request);
-    if (f) f->descriptor = *d, f->parcel = p, f->chunks = n, f->dropped = !fits;
+    if (f) f->descriptor = *d, f->tbuf = p, f->chunks = n, f->dropped = !fits;
     if (f && !fits) f->land = f->block = malloc((size_t)d->chunk);
     if (!f || (fits ? !find_land(f) : !f->land)) {
         free(f);

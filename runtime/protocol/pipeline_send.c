@@ -19,7 +19,7 @@
 
 struct pipeline_send {
     struct rts descriptor;
-    struct typed_buffer *parcel;   /* its bounce buffer holds the chunks */
+    struct typed_buffer *tbuf;   /* its bounce buffer holds the chunks */
     int dest;                /* in the pipeline's communicator */
     int posted, sent;        /* chunks */
     struct stream *ahead;    /* packs the first chunk; then used by pipeline_send_feed */
@@ -44,15 +44,15 @@ static void let_go(struct typed_buffer **p)
 /* Waits for the first chunk's kernel; the caller has entered the device. */
 static void catch_up(struct pipeline_send *o)
 {
-    stream_wait(o->parcel->device, o->ahead);
-    stream_put(o->parcel->device, o->ahead);
+    stream_wait(o->tbuf->device, o->ahead);
+    stream_put(o->tbuf->device, o->ahead);
     o->ahead = NULL;
 }
 
 /* Starts to pack the first chunk while the RTS is sent. If that fails, pipeline_send_feed packs it. */
 static void go_ahead(struct pipeline_send *o)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     if (device_enter(p->device)) return;
     o->ahead = stream_get(p->device);
     if (o->ahead && p->transport->move(p, o->ahead, KERNEL_PACK, 0, pipeline_end(&o->descriptor, 0))) catch_up(o);
@@ -63,12 +63,12 @@ void pipeline_send_put(struct pipeline_send *o)
 {
     if (!o || atomic_fetch_sub(&o->holders, 1) > 1) return;
     if (o->ahead) {
-        struct device *d = o->parcel->device;
+        struct device *d = o->tbuf->device;
         if (device_enter(d)) return;   /* leaks the memory: the kernel may still write it */
         catch_up(o);
         device_leave(d);
     }
-    let_go(&o->parcel);
+    let_go(&o->tbuf);
     free(o->request);
     free(o);
 }
@@ -99,7 +99,7 @@ static struct pipeline_send *pipeline_send_new(const struct pipeline *l, struct 
     o->dest = dest;
     atomic_init(&o->holders, 1);
     if (o->request) {
-        o->parcel = p;
+        o->tbuf = p;
         atomic_fetch_add(&under_way, p->bytes);
         return o;
     }
@@ -153,7 +153,7 @@ struct pipeline_send *pipeline_send_to(int way, struct layout *y, struct locatio
 /* Sends one chunk. A chunk of 0 bytes tells the receiver that the sender failed. Returns 0 or -1. */
 static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 {
-    int rc = PMPI_Isend((char *)o->parcel->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
+    int rc = PMPI_Isend((char *)o->tbuf->address + at, (int)bytes, MPI_BYTE, o->dest, (int)o->descriptor.slot,
                         pipeline_get()->comm, &o->request[o->posted]);
     if (rc == MPI_SUCCESS) o->posted++;
     return rc == MPI_SUCCESS ? 0 : -1;
@@ -162,7 +162,7 @@ static int post(struct pipeline_send *o, int64_t at, int64_t bytes)
 /* Packs and sends chunk by chunk, `depth` at a time. Packing of chunks before `first` has begun. Returns 0 or -1. */
 static int feed(struct pipeline_send *o, struct stream *s[], int depth, int first)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     const struct rts *d = &o->descriptor;
     int n = pipeline_chunks(d), rc = 0;
     for (int i = first; i < n + depth && rc == 0; i++) {
@@ -180,7 +180,7 @@ static int feed(struct pipeline_send *o, struct stream *s[], int depth, int firs
 
 int pipeline_send_feed(struct pipeline_send *o)
 {
-    struct device *d = o->parcel->device;
+    struct device *d = o->tbuf->device;
     struct stream *s[CHUNK_DEPTH_MAX];
     int64_t begun = typed_buffer_clock();
     int depth = (int)pipeline_get()->settings.depth, n = 0, rc = -1;
@@ -195,7 +195,7 @@ int pipeline_send_feed(struct pipeline_send *o)
         }
         device_leave(d);
     }
-    typed_buffer_stats(o->parcel, "pipelined", o->parcel->bytes, begun);
+    typed_buffer_stats(o->tbuf, "pipelined", o->tbuf->bytes, begun);
     if (rc == 0) return 0;
     log_write(LOG_ERROR, "a message can't be packed");
     post(o, 0, 0);

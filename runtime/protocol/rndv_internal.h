@@ -10,16 +10,16 @@
 struct rndv_send {
     struct slot *slot;
     struct peer *peer;
-    struct typed_buffer *parcel;   /* bounce buffers only once the payload has moved */
+    struct typed_buffer *tbuf;   /* bounce buffers only once the payload has moved */
     int64_t begun;   /* time of the start */
     int64_t since;   /* when the sender began to wait for the receiver; 0: not yet */
     bool host;   /* host memory */
-    bool brief;   /* a short RTS (rts_short.h) that the receiver has not taken yet */
-    bool hungry;   /* rndv_send_feed must fill the bounce buffer or block */
+    bool short_rts;   /* a short RTS (rts_short.h) that the receiver has not taken yet */
+    bool pushes;   /* rndv_send_feed must fill the bounce buffer or block */
     bool stays;   /* no memory to move the payload: it stays in place until it is read */
     bool in_file;              /* the payload is in the slot's file (SLOT_FILE) */
-    bool *promise;   /* sender's flag: a slot is reserved for its next send; NULL: none */
-    uint64_t room;   /* shared segment block with the packed payload (shm_pool.h); 0: none */
+    bool *reserved;   /* sender's flag: a slot is reserved for its next send; NULL: none */
+    uint64_t pool_block;   /* shared segment block with the packed payload (shm_pool.h); 0: none */
     struct nontemporal_turn turn;   /* kind of stores into the block */
     int64_t spent;   /* nanoseconds of packing, if turn.timed */
     struct rndv_send *next;
@@ -56,7 +56,7 @@ void rndv_send_linger(struct rndv_send *o, unsigned spins);
 /* Returns true if the payload lies in stridec's memory or in a file. */
 static inline bool rndv_send_moved(const struct rndv_send *o)
 {
-    return o->parcel->wire || o->parcel->block || o->room || o->in_file;
+    return o->tbuf->wire || o->tbuf->block || o->pool_block || o->in_file;
 }
 
 #endif

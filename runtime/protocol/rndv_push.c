@@ -42,12 +42,12 @@ static int64_t marked_most(int64_t block)
 static bool takes_turns(const struct rndv_send *o)
 {
     return o->peer->self ||
-           atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu_id(o->parcel->device);
+           atomic_load_explicit(&o->peer->file->gpu, memory_order_relaxed) == device_gpu_id(o->tbuf->device);
 }
 
 static bool goes_in_step(const struct rndv_send *o)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     if (takes_turns(o)) return false;
     if (p->bytes > marked_most(p->layout->block)) return false;
     return !node_skip_next(&o->peer->flags_unread);
@@ -62,13 +62,13 @@ void rndv_send_followed(const struct rndv_send *o)
 /* Prepares a bounce buffer to be filled while the receiver reads. With `in_step` only if chunk flags can be used. */
 static void bounce_prepare(struct rndv_send *o, bool in_step)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     struct ipc_export e;
     if (device_enter(p->device)) return;
     int64_t chunk = goes_in_step(o) ? typed_buffer_chunk(p) : 0;
     if (chunk || !in_step) p->wire = mempool_get(p->device, chunk ? BUFFER_FLAGGED : BUFFER_DEVICE, (size_t)p->bytes);
-    o->hungry = p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e);
-    if (o->hungry) {
+    o->pushes = p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e);
+    if (o->pushes) {
         rndv_send_describe(o, &e, p->wire->address, 0);
         o->slot->chunk = chunk, o->slot->mark = next_mark();
     } else {
@@ -81,18 +81,18 @@ static void bounce_prepare(struct rndv_send *o, bool in_step)
  * and packed first: 1 MiB of 4 B blocks 44 and 39 us, of 8 B 27 and 23; 64 KiB of 4 B blocks 13 and 19). */
 bool rndv_send_packs_first(struct rndv_send *o, bool feeds)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     int64_t block = p->layout->block > 0 ? p->layout->block : 1;
     if (layout_contiguous(p->layout, p->count) || block >= 2 * SECTOR) return false;
     bool first = block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : p->bytes >= LONG;
     if (feeds && (first || (block >= SECTOR && p->bytes >= LONG_IN_STEP))) bounce_prepare(o, !first);
-    return first || o->hungry;
+    return first || o->pushes;
 }
 
 /* Packs all in one launch that sets chunk flags, and waits. Returns 0, -1, or 1 if flags can't be used. */
 static int feed_marked(struct rndv_send *o, struct stream *s)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     uint64_t to = p->wire->address;
     struct marks marks = {to - BUFFER_FLAG_BYTES, o->slot->mark, o->slot->chunk};
     int rc = marks.chunk ? typed_buffer_move_marked(p, s, KERNEL_PACK, to, p->bytes, &marks, NULL) : 1;
@@ -108,7 +108,7 @@ static int64_t piece_least(int64_t bytes)
 /* Packs piece by piece: the next piece is launched before the host waits for the last. Returns 0 or -1. */
 static int feed_pieces(struct rndv_send *o, struct stream *s[2])
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     uint64_t to = p->wire->address;
     int64_t end = 0, last = 0, least = piece_least(p->bytes), most = takes_turns(o) ? TURN_MOST : PIECE_MOST;
     for (int i = 0; end < p->bytes; i++, last = end) {
@@ -125,15 +125,15 @@ static int feed(struct rndv_send *o, struct stream *s[2])
 {
     int rc = feed_marked(o, s[0]);
     if (rc > 0) rc = feed_pieces(o, s);
-    if (!rc) atomic_store_explicit(&o->slot->ready, o->parcel->bytes, memory_order_release);
+    if (!rc) atomic_store_explicit(&o->slot->ready, o->tbuf->bytes, memory_order_release);
     return rc;
 }
 
 int rndv_send_feed(struct rndv_send *o)
 {
-    struct device *d = o->parcel->device;
+    struct device *d = o->tbuf->device;
     int rc = -1;
-    if (!o->hungry) return 0;
+    if (!o->pushes) return 0;
     if (o->host) return shm_fill_rest(o), 0;
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
@@ -144,7 +144,7 @@ int rndv_send_feed(struct rndv_send *o)
         }
         device_leave(d);
     }
-    o->hungry = false;
+    o->pushes = false;
     if (rc) atomic_store_explicit(&o->slot->ready, -1, memory_order_release);
     return rc;
 }

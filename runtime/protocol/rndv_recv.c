@@ -22,20 +22,20 @@
 #define BEHIND 64        /* messages without chunk flags after a sender was late */
 #define FEW 32           /* receives whose array lies on the stack */
 
-struct pull {
+struct rndv_get {
     const struct peer *peer;
     struct slot *slot;   /* NULL: the payload is in the file `number` (rndv_file_apart) */
     uint32_t number;
     int64_t bytes;
-    struct typed_buffer *parcel;   /* the caller's */
-    const void *packed;   /* address of the RTS, as in rndv_recv_wanted */
+    struct typed_buffer *tbuf;   /* the caller's */
+    const void *packed;   /* address of the RTS, as in rndv_recv_is_rts */
     struct device *device;   /* reads the payload */
     struct import *import;
     struct ipc_cache_layout layout;   /* the sender's */
     struct pool_buffer *bounce;   /* packed bytes on their way to host memory */
     int64_t begun;
     bool taken, tried, done;
-    struct pull *next;
+    struct rndv_get *next;
 };
 
 /* Takes the posted slot; waits while its owner holds it. Returns false if the owner ended meanwhile. */
@@ -68,21 +68,22 @@ int rndv_recv_add_told(struct rndv_recvs *ps, const struct rts *d, const void *p
                        MPI_Status *status)
 {
     if (d->bytes == RNDV_RECV_UNREAD) return MPI_ERR_OTHER;
-    if (d->bytes >= RNDV_MIN && pipeline_named(d)) return pipeline_recv_add(&ps->inflows, d, p, status);
+    if (d->bytes >= RNDV_MIN && pipeline_named(d)) return pipeline_recv_add(&ps->pipelined, d, p, status);
     const struct peer *peer = node_world_peer((int)d->rank);
     struct slot *s = d->slot < SLOTS ? &peer->file->slot[d->slot] : NULL;
     __builtin_prefetch(s, 1);   /* the cache misses of all messages overlap */
-    struct pull *pull = d->bytes <= p->bytes ? freelist_get(FREELIST_RNDV_RECV, sizeof *pull) : NULL;
+    struct rndv_get *get = d->bytes <= p->bytes ? freelist_get(FREELIST_RNDV_RECV, sizeof *get) : NULL;
     PMPI_Status_set_elements_x(status, MPI_BYTE, d->bytes <= p->bytes ? d->bytes : p->bytes);
-    if (!pull) {
+    if (!get) {
         if (!s) rndv_file_recall(peer->rank, d->slot);
         else if (take(peer, s)) tell(s, SLOT_DONE);
         return d->bytes <= p->bytes ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
     }
-    *pull = (struct pull){.peer = peer, .slot = s, .number = d->slot, .bytes = d->bytes, .parcel = p, .packed = packed};
+    *get = (struct rndv_get){
+        .peer = peer, .slot = s, .number = d->slot, .bytes = d->bytes, .tbuf = p, .packed = packed};
     if (!ps->n++) ps->last = &ps->first;
-    *ps->last = pull;
-    ps->last = &pull->next;
+    *ps->last = get;
+    ps->last = &get->next;
     return MPI_SUCCESS;
 }
 
@@ -100,7 +101,7 @@ struct opened {
 };
 
 /* Opens the sender's memory. The first receive of an allocation holds its IPC handle; all receives end together. */
-static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
+static bool open_for(struct rndv_get *p, struct opened *last, uint64_t *address)
 {
     const struct slot *s = p->slot;
     *address = s->user + last->ahead;
@@ -113,7 +114,7 @@ static bool open_for(struct pull *p, struct opened *last, uint64_t *address)
 }
 
 /* Describes the sender's memory; the caller has entered the device. Returns false if it can't be opened. */
-static bool side_from(struct pull *p, struct opened *last, struct typed_copy_side *from)
+static bool side_from(struct rndv_get *p, struct opened *last, struct typed_copy_side *from)
 {
     const struct slot *s = p->slot;
     struct ipc_cache_layout *l = &p->layout;
@@ -123,32 +124,32 @@ static bool side_from(struct pull *p, struct opened *last, struct typed_copy_sid
 }
 
 /* Describes the receiver's memory, a bounce buffer where needed. Returns false without memory. */
-static bool side_to(struct pull *p, struct typed_copy_side *to)
+static bool side_to(struct rndv_get *p, struct typed_copy_side *to)
 {
-    struct typed_buffer *parcel = p->parcel;
-    struct layout *l = parcel->layout;
-    bool piece = layout_contiguous(l, parcel->count);
-    *to = (struct typed_copy_side){.user = via_bounce(parcel) ? parcel->wire->address : 0};
+    struct typed_buffer *tbuf = p->tbuf;
+    struct layout *l = tbuf->layout;
+    bool piece = layout_contiguous(l, tbuf->count);
+    *to = (struct typed_copy_side){.user = via_bounce(tbuf) ? tbuf->wire->address : 0};
     if (to->user) return true;
-    if (!parcel->device) {
+    if (!tbuf->device) {
         p->bounce = mempool_get(p->device, BUFFER_PINNED, (size_t)p->bytes);
         if (p->bounce) to->user = p->bounce->address;
         return p->bounce != NULL;
     }
-    to->user = (uint64_t)(uintptr_t)parcel->user + (uint64_t)l->tree->off;
-    if (!piece) to->tree = l->tree, to->kernel = l->kernel, to->extent = l->extent, to->count = parcel->count;
+    to->user = (uint64_t)(uintptr_t)tbuf->user + (uint64_t)l->tree->off;
+    if (!piece) to->tree = l->tree, to->kernel = l->kernel, to->extent = l->extent, to->count = tbuf->count;
     return true;
 }
 
 /* Returns true if the sender is still packing. */
-static bool flows(const struct pull *p)
+static bool flows(const struct rndv_get *p)
 {
     return !p->slot->layout && atomic_load_explicit(&p->slot->ready, memory_order_acquire) != p->bytes;
 }
 
 /* Unpacks in one launch that waits for the sender's chunk flags. Returns 0, -1, or 1: not possible or the sender was
  * late, and nothing has arrived. */
-static int follow_marks(struct pull *p, struct stream *s, const struct typed_copy_job *job)
+static int follow_marks(struct rndv_get *p, struct stream *s, const struct typed_copy_job *job)
 {
     struct peer *peer = node_world_peer(p->peer->rank);
     struct marks marks = {job->from.user - BUFFER_FLAG_BYTES, p->slot->mark, p->slot->chunk};
@@ -156,7 +157,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct typed_cop
     if (!marks.chunk || p->slot->gpu == device_gpu_id(p->device)) return 1;
     if (atomic_load_explicit(&p->slot->ready, memory_order_acquire) < 0) return 1;
     if (node_skip_next(&peer->behind)) return 1;
-    int moved = typed_buffer_move_marked(p->parcel, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
+    int moved = typed_buffer_move_marked(p->tbuf, s, KERNEL_UNPACK, job->from.user, job->bytes, &marks, &late);
     if (moved > 0) atomic_store_explicit(&p->slot->flags_unread, 1, memory_order_relaxed);
     if (moved) return moved;
     rndv_send_poll();
@@ -168,7 +169,7 @@ static int follow_marks(struct pull *p, struct stream *s, const struct typed_cop
 }
 
 /* Unpacks pieces as they are packed, on two streams in turn. Copy engine: 5 to 25 % longer (two H200s, 4, 64 MiB). */
-static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_copy_job *job)
+static bool follow_pieces(struct rndv_get *p, struct stream *s, const struct typed_copy_job *job)
 {
     int marked = follow_marks(p, s, job);
     if (marked <= 0) return marked == 0;
@@ -177,7 +178,7 @@ static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_c
     bool ok = true;
     for (int i = 0; ok && at < job->bytes; i = two[1] ? 1 - i : 0, at = ready)
         ok = (ready = node_await_ready(p->peer, p->slot, ready)) >= 0 &&
-             !typed_buffer_move_range(p->parcel, p->device, two[i], KERNEL_UNPACK, job->from.user + (uint64_t)at, at,
+             !typed_buffer_move_range(p->tbuf, p->device, two[i], KERNEL_UNPACK, job->from.user + (uint64_t)at, at,
                                       ready);
     if (two[1] && stream_wait(p->device, two[1])) ok = false;
     if (two[1]) stream_put(p->device, two[1]);
@@ -185,20 +186,20 @@ static bool follow_pieces(struct pull *p, struct stream *s, const struct typed_c
 }
 
 /* Moves a payload that is still being packed. Waits for all of it where the buffer's own kernel does not write. */
-static bool follow(struct pull *p, struct typed_copy_batch *batch, struct stream *s, const struct typed_copy_job *job,
-                   int *launches)
+static bool follow(struct rndv_get *p, struct typed_copy_batch *batch, struct stream *s,
+                   const struct typed_copy_job *job, int *launches)
 {
     int64_t ready = 0;
-    if (p->parcel->device && !via_bounce(p->parcel)) return follow_pieces(p, s, job);
+    if (p->tbuf->device && !via_bounce(p->tbuf)) return follow_pieces(p, s, job);
     while (ready >= 0 && ready < job->bytes) ready = node_await_ready(p->peer, p->slot, ready);
     return ready >= 0 && !typed_copy_move(batch, p->device, s, job, 1, launches);
 }
 
-static bool job_of(struct pull *p, struct opened *last, struct typed_copy_job *job)
+static bool job_of(struct rndv_get *p, struct opened *last, struct typed_copy_job *job)
 {
     job->bytes = p->bytes;
     bool sides = side_from(p, last, &job->from) && side_to(p, &job->to);
-    job->across = sides && (last->across || !p->parcel->device);
+    job->across = sides && (last->across || !p->tbuf->device);
     return sides;
 }
 
@@ -219,11 +220,11 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
     struct typed_copy_batch batch = {0};
     struct opened last = {0};
     int n = 0, launches = 0;
-    for (struct pull *p = ps->first; s && p; p = p->next)
+    for (struct rndv_get *p = ps->first; s && p; p = p->next)
         if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n])))
             n++;
     bool moved = s && !typed_copy_move(&batch, d, s, jobs, n, &launches);
-    for (struct pull *p = ps->first; moved && p; p = p->next) {
+    for (struct rndv_get *p = ps->first; moved && p; p = p->next) {
         struct typed_copy_job job;
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
         moved = follow(p, &batch, s, &job, &launches);
@@ -233,10 +234,10 @@ static void run_on(struct rndv_recvs *ps, struct device *d)
     typed_copy_end(&batch);
     if (s) stream_put(d, s);
     if (jobs != few) freelist_put(FREELIST_ARRAY, jobs);
-    for (struct pull *p = ps->first; p; p = p->next) {
+    for (struct rndv_get *p = ps->first; p; p = p->next) {
         if (p->device != d || !p->done) continue;
         p->done = moved;
-        p->parcel->launches += launches, launches = 0;
+        p->tbuf->launches += launches, launches = 0;
     }
 }
 
@@ -266,29 +267,29 @@ static bool deliver(struct typed_buffer *to, char *payload, int64_t bytes)
     return ok;
 }
 
-static bool from_host(struct pull *p)
+static bool from_host(struct rndv_get *p)
 {
     int64_t bytes = p->bytes;
-    struct host_side to = {.parcel = p->parcel, .came = p->packed};
-    if (!p->parcel->device && p->parcel->layout->tree) return shm_recv(p->peer, p->slot, &to, bytes);
+    struct host_side to = {.tbuf = p->tbuf, .came = p->packed};
+    if (!p->tbuf->device && p->tbuf->layout->tree) return shm_recv(p->peer, p->slot, &to, bytes);
     struct bounce *b = bounce_get(bytes);
     if (b) to.packed = b->memory;
-    bool ok = b && shm_recv(p->peer, p->slot, &to, bytes) && deliver(p->parcel, b->memory, bytes);
+    bool ok = b && shm_recv(p->peer, p->slot, &to, bytes) && deliver(p->tbuf, b->memory, bytes);
     bounce_put(b);
     return ok;
 }
 
 /* Receives from the sender's file and removes it. Returns false too if pages of it were lost. */
-static bool read_file(struct pull *p)
+static bool read_file(struct rndv_get *p)
 {
     char *payload = (char *)(uintptr_t)rndv_file_in(p->peer->rank, p->number, p->bytes);
-    bool ok = payload && deliver(p->parcel, payload, p->bytes);
+    bool ok = payload && deliver(p->tbuf, payload, p->bytes);
     if (payload) rndv_file_done(payload, p->peer->rank, p->number);
     return ok && !atomic_load(&p->peer->lost);
 }
 
 /* Asks the sender for a fallback copy in a file, waits for it, and receives it. */
-static bool rndv_recv_fallback(struct pull *p)
+static bool rndv_recv_fallback(struct rndv_get *p)
 {
     uint32_t state;
     tell(p->slot, SLOT_NACK);
@@ -304,20 +305,20 @@ static bool rndv_recv_fallback(struct pull *p)
 }
 
 /* Takes the slot and chooses the device. Leaves `taken` false if the sender has ended. */
-static void begin(struct pull *p)
+static void begin(struct rndv_get *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
     p->begun = typed_buffer_clock();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
-    p->device = p->parcel->device ? p->parcel->device : device_default();
+    p->device = p->tbuf->device ? p->tbuf->device : device_default();
     node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
 }
 
 /* Ends a receive, or does all of it off the GPU. Closes the sender's memory before the slot is DONE: from then on the
  * sender may free that memory and reuse the address. */
-static bool rndv_recv_rest(struct pull *p)
+static bool rndv_recv_rest(struct rndv_get *p)
 {
-    struct typed_buffer *to = p->parcel;
+    struct typed_buffer *to = p->tbuf;
     if (!p->taken) return log_write(LOG_ERROR, "rank %d ended before its message was read", p->peer->rank), false;
     bool file = !p->slot || p->slot->memory == SLOT_FILE, host = file || p->slot->memory != SLOT_DEVICE;
     bool ok = file ? read_file(p) : host ? from_host(p) : p->done;
@@ -336,24 +337,24 @@ static bool rndv_recv_rest(struct pull *p)
 
 int rndv_recvs_run(struct rndv_recvs *ps)
 {
-    pipeline_recvs_start(ps->inflows);
-    for (struct pull *p = ps->first; p; p = p->next) begin(p);
-    for (const struct pull *p = ps->first; p; p = p->next) {
+    pipeline_recvs_start(ps->pipelined);
+    for (struct rndv_get *p = ps->first; p; p = p->next) begin(p);
+    for (const struct rndv_get *p = ps->first; p; p = p->next) {
         struct device *d = p->device;
         if (p->tried || !d || device_enter(d)) continue;
         run_on(ps, d);
         device_leave(d);
     }
     int rc = 0;
-    for (struct pull *p = ps->first; p; p = p->next)
+    for (struct rndv_get *p = ps->first; p; p = p->next)
         if (!rndv_recv_rest(p)) rc = -1;
-    for (struct pull *p = ps->first, *next; p; p = next) {
+    for (struct rndv_get *p = ps->first, *next; p; p = next) {
         next = p->next;
         if (p->taken && p->slot) tell(p->slot, SLOT_DONE);
         freelist_put(FREELIST_RNDV_RECV, p);
     }
     /* Comes last: a sender of chunks may be waiting until its rendezvous send is DONE. */
-    if (pipeline_recvs_end(ps->inflows)) rc = -1;
+    if (pipeline_recvs_end(ps->pipelined)) rc = -1;
     *ps = (struct rndv_recvs){0};
     return rc;
 }

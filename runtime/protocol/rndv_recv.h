@@ -7,11 +7,11 @@
 #include "rts.h"
 
 struct message;
-struct pull;
+struct rndv_get;
 struct pipeline_recv;
 struct rndv_recvs {
-    struct pipeline_recv *inflows;   /* messages in chunks (pipeline_recv.h) */
-    struct pull *first, **last;
+    struct pipeline_recv *pipelined;   /* messages in chunks (pipeline_recv.h) */
+    struct rndv_get *first, **last;
     int n;
     void (*meanwhile)(void *);   /* called once, device entered, while bytes move; or NULL */
     void *arg;                   /* argument of meanwhile */
@@ -23,14 +23,14 @@ bool rndv_recv_from(MPI_Comm comm, int source);
  * else into the buffer. Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too few
  * bytes, or no such sender. Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass for
  * the payload. */
-int rndv_recv_watch(struct typed_buffer **p, const struct message *m, bool carried);
+int rndv_recv_prepare(struct typed_buffer **p, const struct message *m, bool carried);
 /* Tries to read memory of the message's source, or of the first ranks for MPI_ANY_SOURCE, if the buffer is on a device:
  * their later messages to it then need no copy. */
 void rndv_recv_probe(const struct message *m);
 /* Returns true if the `came` bytes received for p are an RTS, and fills d. If they can't be read, returns true with
  * d->bytes = RNDV_RECV_UNREAD; rndv_recv_add then fails. The bytes lie at `packed`, or, if NULL, in p's buffer. */
 #define RNDV_RECV_UNREAD (-1)
-bool rndv_recv_wanted(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d);
+bool rndv_recv_is_rts(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d);
 /* Returns the first `bytes` packed bytes received, in place or copied to `room`; NULL if they can't be read. */
 const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *room, int64_t bytes);
 /* Adds the message of the RTS d, to be received into p. The caller owns both and keeps them until rndv_recvs_run,

@@ -29,7 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
     if (s->id != e->id || s->start != e->start)
@@ -37,12 +37,12 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->ready, o->hungry ? 0 : p->bytes, memory_order_relaxed);
+    atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
 }
 
 static bool fill(struct rndv_send *o, struct rndv_send_site *site)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     struct ipc_export *e = &site->allocation;
     int64_t first, past;
     uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
@@ -65,7 +65,7 @@ void rndv_send_publish(struct rndv_send *o)
 {
     struct rts *d = &o->descriptor;
     rts_mark(d, &node_own()->cookie);
-    d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->parcel->bytes;
+    d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->tbuf->bytes;
     o->begun = stats_now();
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
 }
@@ -79,7 +79,7 @@ int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type)
 {
     if (o->host) return shm_send_count(o->peer, type);
     *type = MPI_BYTE;
-    return o->brief ? (int)RTS_SHORT_BYTES : (int)RTS_BYTES;
+    return o->short_rts ? (int)RTS_SHORT_BYTES : (int)RTS_BYTES;
 }
 
 static uint32_t state_of(const struct rndv_send *o)
@@ -91,7 +91,7 @@ static uint32_t state_of(const struct rndv_send *o)
 static bool move_to_device(struct rndv_send *o)
 {
     struct ipc_export e;
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     if (device_enter(p->device)) return false;
     struct stream *s = stream_get(p->device);
     p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
@@ -109,7 +109,7 @@ static bool move_to_device(struct rndv_send *o)
  * (MPI_Waitall), so no send may wait for it because memory is out. */
 static bool move_to_file(struct rndv_send *o)
 {
-    if (rndv_file_out(o->parcel, o->descriptor.slot)) return false;
+    if (rndv_file_out(o->tbuf, o->descriptor.slot)) return false;
     o->in_file = true;
     o->slot->memory = SLOT_FILE;
     return true;
@@ -135,15 +135,15 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     bool reads = peer->self ? !device_first()->next : ipc_export_probed(d, peer);
     struct rndv_send *o = reads ? rndv_send_new_on(d) : NULL;
     if (!o) return NULL;
-    o->peer = peer, o->promise = site->promise;
-    bool begun = (o->parcel = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) &&
+    o->peer = peer, o->reserved = site->reserved;
+    bool begun = (o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) &&
                  progress_thread_start(rndv_send_serve);
     bool there = begun && !site->moves && fill(o, site),
-         may = there || (begun && (o->promise || ipc_export_readable(d, peer)));
+         may = there || (begun && (o->reserved || ipc_export_readable(d, peer)));
     bool packs = may && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     if (may) {
         rndv_send_publish(o);
-        if (((packs || !there) && move_away(o, false)) || there || o->hungry) return o;
+        if (((packs || !there) && move_away(o, false)) || there || o->pushes) return o;
     }
     rndv_send_withdraw(o);
     return NULL;
@@ -170,13 +170,13 @@ static void spill(struct rndv_send *o)
 {
     /* Waits for the thread that still packs; it waits for nobody. */
     int64_t ready = 0;
-    for (unsigned spins = 0; ready >= 0 && ready < o->parcel->bytes && !node_lost(); spins++) {
+    for (unsigned spins = 0; ready >= 0 && ready < o->tbuf->bytes && !node_lost(); spins++) {
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
         backoff(spins);
     }
     if (o->host) shm_send_refused(o);
     else ipc_export_nack(o->slot->id, o->peer);
-    bool lost = ready < 0 || rndv_file_out(o->parcel, o->descriptor.slot);
+    bool lost = ready < 0 || rndv_file_out(o->tbuf, o->descriptor.slot);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_FALLBACK);
 }
 
@@ -255,19 +255,19 @@ static void retire(struct rndv_send *o)
 
 static void finished(struct rndv_send *o)
 {
-    typed_buffer_stats(o->parcel, "zerocopy", o->parcel->bytes, o->begun);
+    typed_buffer_stats(o->tbuf, "zerocopy", o->tbuf->bytes, o->begun);
     if (!o->host) rndv_send_followed(o);
-    o->brief = false;
+    o->short_rts = false;
     rndv_send_withdraw(o);
 }
 
 int rndv_send_end(struct rndv_send *o)
 {
-    if (o->hungry && rndv_send_feed(o)) return leave(o), -1;
+    if (o->pushes && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         /* The rank itself does not receive meanwhile. */
         if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o, true);
-        if (rndv_send_moved(o)) return o->room ? shm_send_leave(o) : leave(o), 0;
+        if (rndv_send_moved(o)) return o->pool_block ? shm_send_leave(o) : leave(o), 0;
         if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return retire(o), finished(o), -1;
         if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
         backoff(spins);

@@ -18,13 +18,13 @@ struct rndv_send_site {
     struct device *drained;
     bool feeds;   /* the caller calls rndv_send_feed once the RTS is out */
     bool moves;   /* the payload moves to memory of stridec's own before the RTS goes out */
-    bool *promise;   /* the sender's (rndv_send_promise), or NULL */
+    bool *reserved;   /* the sender's (rndv_send_reserve), or NULL */
 };
-/* Reserves a slot for a persistent send and sets *promise; returns false if too few are left. The next send takes
+/* Reserves a slot for a persistent send and sets *reserved; returns false if too few are left. The next send takes
  * it, and it is reserved again once that was read. If the send outlives its call, another slot is reserved or,
  * without any, the reservation is lost: no send waits for its receiver to read. */
-bool rndv_send_promise(bool *promise);
-void rndv_send_break_promise(bool *promise);
+bool rndv_send_reserve(bool *reserved);
+void rndv_send_unreserve(bool *reserved);
 /* Posts `count` elements of any size on d, of a readable layout and a committed type, for `peer`; the caller
  * announces the slot. Returns NULL if the message goes another way. */
 struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,

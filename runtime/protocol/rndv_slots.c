@@ -10,17 +10,17 @@
 
 #define SLAB 16   /* structs in one piece of pinned memory: 64 KiB */
 
-static struct rndv_send *spare[2];   /* free lists: in heap memory, in pinned memory */
+static struct rndv_send *free_sends[2];   /* free lists: in heap memory, in pinned memory */
 static struct pool_buffer *slabs;   /* pinned memory */
 static struct rndv_send *of_slot[SLOTS];   /* NULL: free */
 static atomic_int hint;   /* the next slot that is likely to be free */
-static int taken, promised;   /* numbers of slots taken, and reserved but not taken */
+static int taken, reservations;   /* numbers of slots taken, and reserved but not taken */
 static struct spinlock spin_lock;
 
 bool rndv_send_slot(struct rndv_send *o)
 {
     spinlock_lock(&spin_lock);
-    bool kept = o->promise && *o->promise, may = kept || taken + promised < SLOTS;
+    bool kept = o->reserved && *o->reserved, may = kept || taken + reservations < SLOTS;
     int first = atomic_load_explicit(&hint, memory_order_relaxed);
     for (int i = 0; i < SLOTS && may && !o->slot; i++) {
         int at = (first + i) % SLOTS;
@@ -28,8 +28,8 @@ bool rndv_send_slot(struct rndv_send *o)
         of_slot[at] = o;
         atomic_store_explicit(&hint, (at + 1) % SLOTS, memory_order_relaxed);
         o->slot = &node_own()->slot[at];
-        taken++, promised -= kept;
-        if (kept) *o->promise = false;
+        taken++, reservations -= kept;
+        if (kept) *o->reserved = false;
     }
     spinlock_unlock(&spin_lock);
     /* This store finds a truncated file (node_lost). */
@@ -45,35 +45,35 @@ void rndv_send_next_near(void)
     __builtin_prefetch(&s->state, 1), __builtin_prefetch(&s->start, 1);
 }
 
-bool rndv_send_promise(bool *promise)
+bool rndv_send_reserve(bool *reserved)
 {
     spinlock_lock(&spin_lock);
-    bool free = taken + promised < SLOTS;
-    promised += free, *promise = free;
+    bool free = taken + reservations < SLOTS;
+    reservations += free, *reserved = free;
     spinlock_unlock(&spin_lock);
     return free;
 }
 
-void rndv_send_break_promise(bool *promise)
+void rndv_send_unreserve(bool *reserved)
 {
     spinlock_lock(&spin_lock);
-    promised -= *promise, *promise = false;
+    reservations -= *reserved, *reserved = false;
     spinlock_unlock(&spin_lock);
 }
 
 void rndv_send_stays(struct rndv_send *o)
 {
     spinlock_lock(&spin_lock);
-    if (o->promise && taken + promised < SLOTS) promised++, *o->promise = true;
-    o->promise = NULL;
+    if (o->reserved && taken + reservations < SLOTS) reservations++, *o->reserved = true;
+    o->reserved = NULL;
     spinlock_unlock(&spin_lock);
 }
 
 static struct rndv_send *rndv_send_reuse(bool pinned)
 {
     spinlock_lock(&spin_lock);
-    struct rndv_send *o = spare[pinned];
-    if (o) spare[pinned] = o->next;
+    struct rndv_send *o = free_sends[pinned];
+    if (o) free_sends[pinned] = o->next;
     spinlock_unlock(&spin_lock);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct rndv_send, pinned));
@@ -95,7 +95,7 @@ static struct rndv_send *cut_slab(struct pool_buffer *slab)
     slab->next = slabs, slabs = slab;
     for (int i = 0; i < SLAB; i++) {
         o[i].pinned = true;
-        if (i) o[i].next = spare[true], spare[true] = &o[i];
+        if (i) o[i].next = free_sends[true], free_sends[true] = &o[i];
     }
     spinlock_unlock(&spin_lock);
     return o;
@@ -114,20 +114,20 @@ struct rndv_send *rndv_send_new_on(struct device *d)
 
 void rndv_send_withdraw(struct rndv_send *o)
 {
-    if (o->brief) rts_short_take_back(o->peer);
-    typed_buffer_close(o->parcel);
-    if (o->room && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
-    if (o->room) shm_pool_put(o->room, o->descriptor.bytes);
+    if (o->short_rts) rts_short_take_back(o->peer);
+    typed_buffer_close(o->tbuf);
+    if (o->pool_block && atomic_load_explicit(&o->slot->state, memory_order_acquire) == SLOT_DONE) shm_fill_read(o);
+    if (o->pool_block) shm_pool_put(o->pool_block, o->descriptor.bytes);
     if (o->in_file) rndv_file_recall(node_own()->rank, o->descriptor.slot);
     spinlock_lock(&spin_lock);
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
         of_slot[o->slot - node_own()->slot] = NULL;
         taken--;
-        if (o->promise) promised++, *o->promise = true;
+        if (o->reserved) reservations++, *o->reserved = true;
     }
-    o->next = spare[o->pinned];
-    spare[o->pinned] = o;
+    o->next = free_sends[o->pinned];
+    free_sends[o->pinned] = o;
     spinlock_unlock(&spin_lock);
 }
 
@@ -141,11 +141,11 @@ struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *))
 
 void rndv_sends_drop(void)
 {
-    for (struct rndv_send *o; (o = spare[false]);) {
-        spare[false] = o->next;
+    for (struct rndv_send *o; (o = free_sends[false]);) {
+        free_sends[false] = o->next;
         free(o);
     }
-    spare[true] = NULL;
+    free_sends[true] = NULL;
     for (struct pool_buffer *b; (b = slabs);) {
         slabs = b->next;
         b->next = NULL;

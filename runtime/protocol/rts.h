@@ -34,7 +34,7 @@ union shm_rts {
     struct rts descriptor;
     char bytes[SHM_SEND_MIN + SHM_SEND_GAP];
 };
-_Static_assert(offsetof(struct rts, other) <= RTS_SHORT_MIN, "a brief descriptor is no longer than its payload");
+_Static_assert(offsetof(struct rts, other) <= RTS_SHORT_MIN, "a short RTS is no longer than its payload");
 /* Returns true if the bytes at `from`, at least 8, may begin an RTS. */
 static inline bool rts_begins(const void *from)
 {
@@ -47,10 +47,10 @@ static inline void rts_mark(struct rts *d, const struct cookie *c)
 {
     memcpy(d->cookie, c->half[0], sizeof d->cookie), memcpy(d->other, c->half[1], sizeof d->other);
 }
-static inline bool rts_marked(const struct rts *d, const struct cookie *c, bool brief)
+static inline bool rts_marked(const struct rts *d, const struct cookie *c, bool is_short)
 {
     return !memcmp(d->cookie, c->half[0], sizeof d->cookie) &&
-           (brief || !memcmp(d->other, c->half[1], sizeof d->other));
+           (is_short || !memcmp(d->other, c->half[1], sizeof d->other));
 }
 /* Returns true if a message of `bytes` may be an RTS. */
 static inline bool rts_fits(int64_t bytes)

@@ -20,7 +20,7 @@ bool rndv_recv_from(MPI_Comm comm, int source)
 }
 
 /* Makes this process refuse short RTS, unless the receive is into device memory and shorter than a short RTS. */
-static void refuse_brief(const void *buf, int64_t count, MPI_Datatype datatype)
+static void refuse_short(const void *buf, int64_t count, MPI_Datatype datatype)
 {
     struct layout *l = rts_least() <= RTS_SHORT_MIN ? layout_of(datatype) : NULL;
     bool bare = l && l->size && layout_bytes(l, count) >= 0 && layout_bytes(l, count) < RTS_SHORT_MIN;
@@ -33,7 +33,7 @@ static struct device *first_device(const struct message *m, const struct layout 
     return m->where.parts ? device_of((const char *)m->buf + l->low) : m->where.device;
 }
 
-int rndv_recv_watch(struct typed_buffer **p, const struct message *m, bool carried)
+int rndv_recv_prepare(struct typed_buffer **p, const struct message *m, bool carried)
 {
     *p = NULL;
     if (!rts_armed() || m->count <= 0 || m->peer == MPI_PROC_NULL || m->comm == MPI_COMM_NULL) return MPI_SUCCESS;
@@ -41,7 +41,7 @@ int rndv_recv_watch(struct typed_buffer **p, const struct message *m, bool carri
     if (long_enough && !m->near && !rndv_recv_from(m->comm, m->peer)) return MPI_SUCCESS;
     struct layout *l = !long_enough || m->layout ? m->layout : layout_of(m->type);
     int64_t bytes = m->layout || !l || !l->size ? m->bytes : layout_bytes(l, m->count);
-    if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_brief(m->buf, m->count, m->type);
+    if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_short(m->buf, m->count, m->type);
     if (!long_enough || bytes < rts_least()) return MPI_SUCCESS;
     *p = typed_buffer_new(l, first_device(m, l), m->buf, m->count);
     if (!*p) return raise_error(m->comm, MPI_ERR_NO_MEM, "no memory for the record of a message");
@@ -105,16 +105,16 @@ static bool told(struct typed_buffer *p, const void *packed, struct rts *d, int6
 }
 
 /* The cookie does not occur in a payload by chance. A message that can't be read must not pass for a payload. */
-bool rndv_recv_wanted(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d)
+bool rndv_recv_is_rts(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d)
 {
     if (!rts_armed() || !rts_fits(came)) return false;
-    bool brief = came == RTS_SHORT_BYTES;
-    if (p->bytes < (brief ? came : RTS_BYTES)) return false;
-    if (!told(p, packed, d, brief ? came : RTS_TOLD)) return d->bytes = RNDV_RECV_UNREAD, true;
-    if (!brief && pipeline_named(d)) return true;
+    bool is_short = came == RTS_SHORT_BYTES;
+    if (p->bytes < (is_short ? came : RTS_BYTES)) return false;
+    if (!told(p, packed, d, is_short ? came : RTS_TOLD)) return d->bytes = RNDV_RECV_UNREAD, true;
+    if (!is_short && pipeline_named(d)) return true;
     struct peer *peer = d->rank <= INT32_MAX ? node_world_peer((int)d->rank) : NULL;
-    bool wanted = peer && (d->slot < SLOTS || !brief) && d->bytes >= (brief ? RTS_SHORT_MIN : RNDV_MIN) &&
-                  rts_marked(d, &peer->cookie, brief);
+    bool wanted = peer && (d->slot < SLOTS || !is_short) && d->bytes >= (is_short ? RTS_SHORT_MIN : RNDV_MIN) &&
+                  rts_marked(d, &peer->cookie, is_short);
     if (wanted) placement_note(peer, p, true);
     return wanted;
 }

@@ -53,7 +53,7 @@ const struct protocol protocol_shared = {probe, start, send_op_end_rndv, send_op
 static bool is_short(const struct message *m)
 {
     int64_t bytes;
-    return host_brief(m->buf, m->count, m->type, m->peer, &bytes) != NULL;
+    return host_sends_short(m->buf, m->count, m->type, m->peer, &bytes) != NULL;
 }
 
 static bool probe_packed(const struct message *m)
@@ -65,7 +65,7 @@ static bool start_packed(struct send_op *op, const struct message *m, int *rc)
 {
     struct typed_buffer *p = NULL;
     if (m->layout) p = host_packs(m->layout, m->buf, m->count);
-    else if (m->reuse != REUSE_BUFFERED) p = host_packs_brief(m->buf, m->count, m->type, m->comm);
+    else if (m->reuse != REUSE_BUFFERED) p = host_packs_tried(m->buf, m->count, m->type, m->comm);
     return p && send_op_packed(op, p, rc);
 }
 

@@ -65,7 +65,7 @@ static void pack_into(const struct typed_buffer *p, char *room, int64_t at, int6
 /* Packs one piece from byte `at` on. Returns where the piece ends. */
 static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     struct slot *s = o->slot;
     int64_t run, turn = atomic_load_explicit(&s->turn, memory_order_relaxed);
     int64_t end = end_of(p, at, piece);
@@ -75,7 +75,7 @@ static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
         place = shm_pool_offset(at, turn, end, &run);
     }
     int64_t start = o->turn.timed ? stats_now() : 0;
-    pack_into(p, shm_pool_address(o->room) + place, at, at + run, o->turn.past);
+    pack_into(p, shm_pool_address(o->pool_block) + place, at, at + run, o->turn.past);
     if (o->turn.timed) o->spent += stats_now() - start;
     atomic_store_explicit(&s->ready, at + run, memory_order_release);
     return at + run;
@@ -83,7 +83,7 @@ static int64_t fill(struct rndv_send *o, int64_t at, int64_t piece)
 
 static struct nontemporal_turn turn_of(const struct rndv_send *o)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     uint32_t size = (uint32_t)host_pack_class(p->bytes);
     uint64_t key = (uint64_t)(uintptr_t)p->layout * 4096 + (uint64_t)o->peer->rank * 64 + size + 1;
     return nontemporal_next(
@@ -92,7 +92,7 @@ static struct nontemporal_turn turn_of(const struct rndv_send *o)
 
 void shm_fill_begin(struct rndv_send *o)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     o->turn = turn_of(o);
     o->slot->timed = o->turn.timed;
     atomic_store_explicit(&o->slot->spent, 0, memory_order_relaxed);
@@ -100,17 +100,17 @@ void shm_fill_begin(struct rndv_send *o)
     atomic_store_explicit(&o->slot->turn, INT64_MAX, memory_order_relaxed);
     host_pack_pack(p->layout, p->count, p->user, o->sent.bytes + HEAD_AT, 0, HEAD_BYTES);
     if (end_of(p, HEAD_BYTES, PIECE_FIRST) < p->bytes) fill(o, HEAD_BYTES, PIECE_FIRST);
-    o->hungry = true;
+    o->pushes = true;
 }
 
 void shm_fill_rest(struct rndv_send *o)
 {
     int64_t at = atomic_load_explicit(&o->slot->ready, memory_order_relaxed);
-    for (int64_t piece = at > HEAD_BYTES ? PIECE_FIRST : PIECE_SHORT; at < o->parcel->bytes;) {
+    for (int64_t piece = at > HEAD_BYTES ? PIECE_FIRST : PIECE_SHORT; at < o->tbuf->bytes;) {
         at = fill(o, at, piece);
         if (piece < PIECE_MOST) piece *= 2;
     }
-    o->hungry = false;
+    o->pushes = false;
 }
 
 void shm_fill_read(const struct rndv_send *o)

@@ -16,7 +16,7 @@
 /* Writes packed bytes [at, end); `from` points to byte `at`. */
 static bool write_out(const struct host_side *to, const char *from, int64_t at, int64_t end)
 {
-    struct typed_buffer *p = to->parcel;
+    struct typed_buffer *p = to->tbuf;
     if (to->packed) return memcpy(to->packed + at, from, (size_t)(end - at)) != NULL;
     return host_pack_unpack(p->layout, p->count, p->user, from, at, end);
 }
@@ -25,7 +25,7 @@ static bool write_out(const struct host_side *to, const char *from, int64_t at, 
 static bool write_head(const struct host_side *to, int64_t bytes)
 {
     char room[SHM_SEND_MIN];
-    const char *came = rndv_recv_head(to->parcel, to->came, room, HEAD_AT + bytes);
+    const char *came = rndv_recv_head(to->tbuf, to->came, room, HEAD_AT + bytes);
     return came && write_out(to, came + HEAD_AT, 0, bytes);
 }
 
@@ -86,7 +86,7 @@ static bool read_in_place(const struct peer *peer, const struct slot *s, const s
 /* Copies a message of this process to itself, from layout to layout. */
 static bool copy_own(const struct slot *s, const struct host_side *to, int64_t bytes)
 {
-    const struct typed_buffer *p = to->parcel;
+    const struct typed_buffer *p = to->tbuf;
     struct layout *from = (struct layout *)(uintptr_t)s->layout;
     const char *user = (const char *)(uintptr_t)s->user;
     if (!from) return write_out(to, user, 0, bytes);
@@ -100,7 +100,7 @@ bool shm_recv(const struct peer *peer, struct slot *s, const struct host_side *t
     if (s->memory == SLOT_POOL) return follow(peer, s, to, bytes);
     struct ipc_cache_layout l = {0};
     if (s->layout && !ipc_cache_layout(peer, s->layout, &l)) return false;
-    bool ok = read_in_place(peer, s, &l, to->parcel, to->packed, bytes);
+    bool ok = read_in_place(peer, s, &l, to->tbuf, to->packed, bytes);
     ipc_cache_layout_put(&l);
     return ok;
 }

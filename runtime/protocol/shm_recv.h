@@ -5,9 +5,9 @@
 #include "pack/typed_buffer.h"
 
 /* The destination of a payload: the typed buffer, if that is host memory and stridec can read its layout (`packed` is
- * NULL); else `packed`. `came` is where the RTS header lies (rndv_recv_wanted). */
+ * NULL); else `packed`. `came` is where the RTS header lies (rndv_recv_is_rts). */
 struct host_side {
-    struct typed_buffer *parcel;
+    struct typed_buffer *tbuf;
     char *packed;
     const void *came;
 };

@@ -66,7 +66,7 @@ bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count)
 static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     s->memory = memory;
     s->user = user, s->layout = layout, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent;
@@ -129,20 +129,20 @@ static void harvest(void)
 
 static bool place_in_pool(struct rndv_send *o)
 {
-    o->descriptor.bytes = o->parcel->bytes;
-    o->room = shm_pool_take(o->parcel->bytes);
-    if (!o->room) return false;
-    describe(o, SLOT_POOL, o->room, 0);
+    o->descriptor.bytes = o->tbuf->bytes;
+    o->pool_block = shm_pool_take(o->tbuf->bytes);
+    if (!o->pool_block) return false;
+    describe(o, SLOT_POOL, o->pool_block, 0);
     shm_fill_begin(o);
     if (!shm_pool_lost()) return true;
-    shm_pool_put(o->room, o->parcel->bytes);
-    o->room = 0, o->hungry = false;
+    shm_pool_put(o->pool_block, o->tbuf->bytes);
+    o->pool_block = 0, o->pushes = false;
     return false;
 }
 
 static bool in_place(struct rndv_send *o)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     uint64_t layout = progress_thread_start(rndv_send_serve) ? ipc_export_layout(p->layout) : 0;
     if (layout) describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user + (uint64_t)p->layout->tree->off, layout);
     return layout != 0;
@@ -151,7 +151,7 @@ static bool in_place(struct rndv_send *o)
 /* Exposes the buffer to this process itself: the receiver uses the pointer to the layout. */
 static bool stay(struct rndv_send *o)
 {
-    const struct typed_buffer *p = o->parcel;
+    const struct typed_buffer *p = o->tbuf;
     if (!gap_make()) return false;
     describe(o, SLOT_PROCESS, (uint64_t)(uintptr_t)p->user, (uint64_t)(uintptr_t)p->layout);
     return true;
@@ -162,7 +162,7 @@ static bool place(struct rndv_send *o, unsigned reached)
     if (o->peer->self) return stay(o);
     if (shm_send_memory(reached) == SLOT_PROCESS && in_place(o)) return true;
     if (reached & REACH_POOL && place_in_pool(o)) return true;
-    return o->promise && reached & REACH_MEMORY && in_place(o);
+    return o->reserved && reached & REACH_MEMORY && in_place(o);
 }
 
 bool shm_send_sure(struct peer *peer)
@@ -170,17 +170,17 @@ bool shm_send_sure(struct peer *peer)
     return peer->self ? gap_make() : peer_access_reached(peer) & REACH_MEMORY;
 }
 
-struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise)
+struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *reserved)
 {
     unsigned reached = peer->self ? REACH_MEMORY : peer_access_reached(peer);
     if (reached <= REACH_TRIED) return NULL;
     if (atomic_load_explicit(&any_left, memory_order_relaxed)) harvest();
     struct rndv_send *o = rndv_send_new();
     if (!o) return NULL;
-    o->host = true, o->peer = peer, o->promise = promise;
-    if ((o->parcel = typed_buffer_new(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached)) {
+    o->host = true, o->peer = peer, o->reserved = reserved;
+    if ((o->tbuf = typed_buffer_new(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached)) {
         rndv_send_publish(o);
-        atomic_fetch_add_explicit(o->room ? &shared : &placed, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(o->pool_block ? &shared : &placed, 1, memory_order_relaxed);
         return o;
     }
     rndv_send_withdraw(o);
@@ -189,7 +189,7 @@ struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *b
 
 bool shm_send_move(struct rndv_send *o)
 {
-    struct typed_buffer *p = o->parcel;
+    struct typed_buffer *p = o->tbuf;
     p->block = bounce_get(p->bytes);
     if (!p->block) return false;
     host_pack_pack(p->layout, p->count, p->user, p->block->memory, 0, p->bytes);
@@ -204,9 +204,9 @@ void shm_send_refused(const struct rndv_send *o)
 
 void shm_send_leave(struct rndv_send *o)
 {
-    typed_buffer_stats(o->parcel, "shared", o->parcel->bytes, o->begun);
-    typed_buffer_close(o->parcel);
-    o->parcel = NULL;
+    typed_buffer_stats(o->tbuf, "shared", o->tbuf->bytes, o->begun);
+    typed_buffer_close(o->tbuf);
+    o->tbuf = NULL;
     rndv_send_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;

@@ -12,8 +12,8 @@ int64_t shm_send_least_of(const struct layout *l);
 /* Returns false if STRIDEC_HOST or STRIDEC_TRANSPORT forbids these sends, or this process has no file for the node. */
 bool shm_send_allowed(void);
 /* Exposes `count` elements at buf to peer: host memory, not contiguous, of a committed type that stridec can read.
- * Returns NULL if the message must go another way. `promise` is the member of struct rndv_send_site. */
-struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *promise);
+ * Returns NULL if the message must go another way. `reserved` is the member of struct rndv_send_site. */
+struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *reserved);
 /* Returns SLOT_PROCESS if the payload stays in place (STRIDEC_TRANSPORT=zerocopy and REACH_MEMORY), else SLOT_POOL. */
 enum slot_memory shm_send_memory(unsigned reached);
 /* Returns true if `count` elements are allowed and long enough for a rendezvous send. */

@@ -43,7 +43,7 @@ static bool receive_rndv(struct completion *c, struct record *r, struct typed_bu
                          int64_t bytes, MPI_Status *status)
 {
     struct rts d;
-    if (!bytes || !p || !rndv_recv_wanted(p, packed, bytes, &d)) return false;
+    if (!bytes || !p || !rndv_recv_is_rts(p, packed, bytes, &d)) return false;
     r->refused = rndv_recv_add(&c->recvs, &d, packed, p, status);
     if (r->refused == MPI_SUCCESS) r->rndv_bytes = d.bytes;
     else refuse(c, r, status);

@@ -156,7 +156,7 @@ int light_request_arrived(struct light_request *w, MPI_Status *status)
     MPI_Comm comm = error_comm_comm(w->error_comm);
     PMPI_Test_cancelled(status, &cancelled);
     if (cancelled) return MPI_SUCCESS;
-    if (w->bounce) return p2p_brief(w->layout, w->buf, w->count, w->bounce->memory, status, comm);
+    if (w->bounce) return p2p_short(w->layout, w->buf, w->count, w->bounce->memory, status, comm);
     struct typed_buffer *p = typed_buffer_of(w);
     int rc =
         p ? p2p_arrived(p, status, comm) : raise_error(comm, MPI_ERR_OTHER, "no memory for a message that has come");

@@ -1,6 +1,6 @@
 /* light_request.h: light requests, for a process without a driver: receives into host memory that the MPI serves and
- * that may, though rarely, bring an RTS; and short packed messages (host_brief). One costs some nanoseconds. A request
- * is light or has a record; record_take makes a record of a light one. */
+ * that may, though rarely, bring an RTS; and short packed messages (host_sends_short). One costs some nanoseconds. A
+ * request is light or has a record; record_take makes a record of a light one. */
 #ifndef STRIDEC_LIGHT_REQUEST_H
 #define STRIDEC_LIGHT_REQUEST_H
 #include "base/bounce.h"

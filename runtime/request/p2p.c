@@ -81,7 +81,7 @@ int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
     struct rts d;
     struct rndv_recvs recvs = {0};
     int64_t bytes = mpi_bytes_received(status);
-    if (!rndv_recv_wanted(p, p->address, bytes, &d)) {
+    if (!rndv_recv_is_rts(p, p->address, bytes, &d)) {
         if (p->device && bytes >= RNDV_MIN) placement_note(node_peer(comm, status->MPI_SOURCE), p, false);
         if (p->block) host_arrived(p, bytes);
         return p->transport ? typed_buffer_unpack(p, bytes, comm) : MPI_SUCCESS;
@@ -93,7 +93,7 @@ int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-int p2p_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
+int p2p_short(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm)
 {
     int64_t bytes = mpi_abi_status_bytes(status);
     if (!rts_fits(bytes) || !rts_begins(packed)) return host_short_unpack(l, buf, count, packed, bytes), MPI_SUCCESS;

@@ -28,7 +28,7 @@ static inline bool p2p_ignored(const void *buf, MPI_Count count, MPI_Datatype da
 /* Ends a receive: unpacks what arrived, or receives by rendezvous after an RTS. p may have no transport: the MPI
  * received into the buffer itself. Returns MPI_SUCCESS, or an error raised on comm. */
 int p2p_arrived(struct typed_buffer *p, MPI_Status *status, MPI_Comm comm);
-/* Ends a receive of a short message (host_brief) whose packed bytes came. Returns like p2p_arrived. */
-int p2p_brief(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm);
+/* Ends a receive of a short message (host_sends_short) whose packed bytes came. Returns like p2p_arrived. */
+int p2p_short(struct layout *l, void *buf, int64_t count, const void *packed, MPI_Status *status, MPI_Comm comm);
 
 #endif

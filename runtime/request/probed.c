@@ -220,7 +220,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     struct typed_buffer whole = {.address = e->bytes, .bytes = length};
     struct rts found;
     memcpy(e->bytes, bytes, (size_t)length);
-    e->is_rts = rndv_recv_wanted(&whole, e->bytes, length, &found);
+    e->is_rts = rndv_recv_is_rts(&whole, e->bytes, length, &found);
     e->payload = e->is_rts ? e->rts.bytes : length;
     e->at = (struct probed_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;

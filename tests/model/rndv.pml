@@ -514,7 +514,7 @@ proctype receiver()
 #endif
            :: atomic { k == BATCH -> break }
            od;
-           /* rndv_recv_wanted, rndv_recv_add_told: what is not to be read. */
+           /* rndv_recv_is_rts, rndv_recv_add_told: what is not to be read. */
            k = 0;
            do
            :: k < BATCH ->

@@ -2,13 +2,13 @@
  *
  * Each function is one step: it holds the spinlock.
  *
- * variable     meaning                                        written by
- * taken        slots with a message                            rndv_send_slot, rndv_send_withdraw
- * promised     slots kept for sends that have not started       as promise
- * promise[p]   one of them is kept for this persistent send     the same, rndv_send_promise, rndv_send_stays,
- *                                                               rndv_send_break_promise
+ * variable      meaning                                         written by
+ * taken         slots with a message                            rndv_send_slot, rndv_send_withdraw
+ * reservations  slots kept for sends that have not started      as reserved
+ * reserved[p]   one of them is kept for this persistent send    the same, rndv_send_reserve, rndv_send_stays,
+ *                                                               rndv_send_unreserve
  *
- * PERSISTENT sends start MSGS times each. OTHERS threads send MSGS messages each, without a promise. A slot is given
+ * PERSISTENT sends start MSGS times each. OTHERS threads send MSGS messages each, without a reservation. A slot is given
  * back when its message was read: at the end of the send, or later where the receiver was late (rndv_send_stays). */
 #ifndef SLOTS
 #define SLOTS 3
@@ -23,26 +23,26 @@
 #define MSGS 2
 #endif
 
-byte taken, promised;
-bool promise[PERSISTENT];
+byte taken, reservations;
+bool reserved[PERSISTENT];
 byte behind;                          /* messages that stay behind their sends */
 byte running = PERSISTENT + OTHERS;
 
-#define CONSISTENT (taken + promised <= SLOTS && promised == promise[0] + promise[PERSISTENT - 1])
+#define CONSISTENT (taken + reservations <= SLOTS && reservations == reserved[0] + reserved[PERSISTENT - 1])
 
-/* rndv_send_promise */
-inline rndv_send_promise(p)
+/* rndv_send_reserve */
+inline rndv_send_reserve(p)
 {
     atomic {
         if
-        :: taken + promised < SLOTS -> promised++; promise[p] = true
-        :: else -> promise[p] = false
+        :: taken + reservations < SLOTS -> reservations++; reserved[p] = true
+        :: else -> reserved[p] = false
         fi;
         assert(CONSISTENT)
     }
 }
 
-/* A message stays behind its send, and is read some day: rndv_send_withdraw, without a promise. */
+/* A message stays behind its send, and is read some day: rndv_send_withdraw, without a reservation. */
 proctype late()
 {
     atomic {
@@ -56,21 +56,21 @@ proctype persistent(byte p)
 {
     byte n;
     bool had, has;
-    rndv_send_promise(p);
+    rndv_send_reserve(p);
     if
-    :: !promise[p] -> goto closed     /* persistent_send_open: it goes another way */
-    :: promise[p]
+    :: !reserved[p] -> goto closed     /* send_plan: it goes another way */
+    :: reserved[p]
     fi;
     do
     :: n < MSGS ->
        atomic {                       /* rndv_send_slot */
-           had = promise[p]; has = false;
+           had = reserved[p]; has = false;
            if
-           :: had || taken + promised < SLOTS ->
+           :: had || taken + reservations < SLOTS ->
               assert(taken < SLOTS);
               taken++; has = true;
               if
-              :: had -> promised--; promise[p] = false
+              :: had -> reservations--; reserved[p] = false
               :: else
               fi
            :: else
@@ -83,15 +83,15 @@ proctype persistent(byte p)
        :: has ->
           if
           :: atomic {                 /* finished: rndv_send_withdraw */
-                 taken--; promised++; promise[p] = true;
+                 taken--; reservations++; reserved[p] = true;
                  assert(CONSISTENT)
              }
           :: atomic {                 /* rndv_send_stays */
                  if
 #ifdef FAULT_PROMISES_WHAT_IS_NOT_FREE
-                 :: true -> promised++; promise[p] = true
+                 :: true -> reservations++; reserved[p] = true
 #else
-                 :: taken + promised < SLOTS -> promised++; promise[p] = true
+                 :: taken + reservations < SLOTS -> reservations++; reserved[p] = true
                  :: else
 #endif
                  fi;
@@ -104,8 +104,8 @@ proctype persistent(byte p)
        n++
     :: n == MSGS -> break
     od;
-    atomic {                          /* persistent_send_close: rndv_send_break_promise */
-        promised = promised - promise[p]; promise[p] = false;
+    atomic {                          /* persistent_send_close: rndv_send_unreserve */
+        reservations = reservations - reserved[p]; reserved[p] = false;
         assert(CONSISTENT)
     }
 closed:
@@ -124,7 +124,7 @@ proctype other()
 #ifdef FAULT_TAKES_WHAT_IS_PROMISED
            :: taken < SLOTS -> taken++; has = true
 #else
-           :: taken + promised < SLOTS -> taken++; has = true
+           :: taken + reservations < SLOTS -> taken++; has = true
 #endif
            :: else                    /* packed */
            fi;
@@ -146,7 +146,7 @@ proctype other()
 
 proctype judge()
 {
-    running == 0 && behind == 0 -> assert(taken == 0 && promised == 0)
+    running == 0 && behind == 0 -> assert(taken == 0 && reservations == 0)
 }
 
 init {
