@@ -133,8 +133,6 @@ int args_packed(struct args_set *o);
  * number of threads may call it at once, each with its own elements. */
 int args_move_part(const struct arg *p, int64_t first, int64_t n, bool pack);
 void args_free(struct args_set *o);
-/* Returns a copy that outlives the call; the caller frees it by reserve_put. */
-struct args_set *args_save(const struct args_set *o);
 
 /* Operations of args_ops, on a struct args_set. */
 extern const struct request_ops args_ops;

@@ -43,12 +43,20 @@ static int unpack_now(struct args_set *o)
     return failed ? raise_error(o->comm, MPI_ERR_OTHER, "unpacking on the GPU failed") : MPI_SUCCESS;
 }
 
+/* Returns a copy for a record, which frees it by args_ops. */
+static struct args_set *save(const struct args_set *o)
+{
+    struct args_set *copy = reserve_get(sizeof *copy);
+    *copy = *o;
+    return copy;
+}
+
 /* Moves the arguments into a record, or frees them if the call failed. */
 static int keep(struct args_set *o, int rc, MPI_Request *request, bool persistent)
 {
     if (rc == MPI_SUCCESS && o->read.number) atomic_fetch_add(&reads_pending, 1);
     if (rc == MPI_SUCCESS && !persistent && complete(o, *request)) rc = unpack_now(o);
-    if (rc == MPI_SUCCESS) record_add_of(*request, &args_ops, args_save(o), o->comm, persistent);
+    if (rc == MPI_SUCCESS) record_add_of(*request, &args_ops, save(o), o->comm, persistent);
     else args_free(o);
     return rc;
 }
@@ -67,6 +75,6 @@ int args_persist_recv(const struct args_set *o, int rc, const MPI_Request *reque
 {
     bool may = rc == MPI_SUCCESS && !reserve_low() && rts_armed() && o->source != MPI_PROC_NULL &&
                rndv_recv_from(o->comm, o->source);
-    if (may) record_add_dormant(*request, &args_ops, args_save(o), o->comm);
+    if (may) record_add_dormant(*request, &args_ops, save(o), o->comm);
     return rc;
 }

@@ -2,7 +2,6 @@
 #include "args_internal.h"
 #include "base/mpi_workarounds.h"
 #include "base/error.h"
-#include "base/reserve.h"
 #include "base/self_comm.h"
 #include "partitioned.h"
 #include "protocol/persistent_send.h"
@@ -256,11 +255,4 @@ void args_free(struct args_set *o)
         free(o->of[i].byte_types);
         o->of[i].bounced = NULL, o->of[i].byte_types = NULL;
     }
-}
-
-struct args_set *args_save(const struct args_set *o)
-{
-    struct args_set *copy = reserve_get(sizeof *copy);
-    *copy = *o;
-    return copy;
 }

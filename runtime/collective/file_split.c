@@ -9,7 +9,7 @@
 
 struct split {
     MPI_File file;
-    struct args_set *args;
+    struct args_set args;
     struct split *next;
 };
 
@@ -40,8 +40,8 @@ static void split_add(struct split *s)
 static void split_free(struct split *s)
 {
     if (!s) return;
-    args_free(s->args);
-    reserve_put(s->args), reserve_put(s);
+    args_free(&s->args);
+    reserve_put(s);
 }
 
 int args_keep_file(struct args_set *o, int rc, MPI_File file)
@@ -52,14 +52,14 @@ int args_keep_file(struct args_set *o, int rc, MPI_File file)
     }
     split_free(split_take(file));   /* the file was closed before the end call */
     struct split *s = reserve_get(sizeof *s);
-    s->args = args_save(o), s->file = file;
+    s->args = *o, s->file = file;
     split_add(s);
     return rc;
 }
 
 static int finish(struct split *s, int rc, const MPI_Status *status)
 {
-    rc = args_close(s->args, rc, status);
+    rc = args_close(&s->args, rc, status);
     split_free(s);
     return rc;
 }
@@ -71,7 +71,7 @@ static int finish(struct split *s, int rc, const MPI_Status *status)
         struct split *s = split_take(fh); \
         MPI_Status own, *st = status == MPI_STATUS_IGNORE ? &own : status; \
         if (!s) return next->name(fh, buf, status); \
-        return finish(s, next->name(fh, s->args->of[0].use, st), st); \
+        return finish(s, next->name(fh, s->args.of[0].use, st), st); \
     }
 END(File_read_all_end, void)
 END(File_read_at_all_end, void)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct pending {
-    struct args_set *args;
+    struct args_set args;
     struct rma_op of;
     struct pending *next;
 };
@@ -100,7 +100,7 @@ int args_keep_window(struct args_set *o, int rc, MPI_Win win, int target)
         return rc;
     }
     struct pending *h = reserve_get(sizeof *h);
-    h->args = args_save(o);
+    h->args = *o;
     h->of = op_begin(win, target);
     pending_add(h);
     return rc;
@@ -129,12 +129,12 @@ static int finish(struct pending *list)
 {
     struct batch b = {0};
     int failed = 0;
-    for (struct pending *h = list; h; h = h->next) failed |= args_unpack(h->args, &b, INT64_MAX);
+    for (struct pending *h = list; h; h = h->next) failed |= args_unpack(&h->args, &b, INT64_MAX);
     failed |= batch_wait(&b);
     for (struct pending *h = list, *next; h; h = next) {
         next = h->next;
-        args_free(h->args);
-        reserve_put(h->args), reserve_put(h);
+        args_free(&h->args);
+        reserve_put(h);
         atomic_fetch_sub_explicit(&window_operations, 1, memory_order_release);
     }
     return failed;
