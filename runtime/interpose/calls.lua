@@ -21,6 +21,7 @@
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
+-- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
 --   in out inout  a choice buffer that is read, written or both; its counts, displacements and types are the next such
@@ -140,7 +141,7 @@ for _, r in ipairs {
   { "Comm_dup", "comm comm" },
   { "Comm_dup_with_info", "comm comm, info info" },
 } do
-  row("own", r[1], r[2] .. ", MPI_Comm *newcomm", { when = "node", as = "passed",
+  row("own", r[1], r[2] .. ", MPI_Comm *newcomm", { when = "node", vote = true, as = "passed",
     why = "the ranks of a node agree on how neighbourhood collectives will go" })
 end
 

@@ -356,6 +356,19 @@ local BY_EDGES = {
   persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
 }
 
+-- Writes a call that makes a communicator, whose ranks then vote. So it may wait for all ranks.
+local function write_vote(f)
+  emit([[
+
+int call_$name(const struct next *next, $declarations)
+{
+    int rc = next->$name($names);
+    if (rc == MPI_SUCCESS) neighbor_topology_vote(*newcomm);
+    return rc;
+}
+]], { name = f.name, declarations = join(f.args, "text"), names = join(f.args, "name") })
+end
+
 -- Writes the small form by means of the large one: a workaround (DEGREES_SWAPPED in args.h).
 local function write_widened(f)
   local names = {}
@@ -478,6 +491,7 @@ elseif what == "stubs.c" then
       io.write "#else"
     end
     if f.row.how == "packed" or f.row.how == "staged" then write_call(f) end
+    if f.row.vote then write_vote(f) end
     if wide then io.write "#endif\n" end
   end
   each([[
