@@ -106,6 +106,8 @@ void compile_queue_push(struct module *m);
 void compile_queue_prestart(void);   /* starts the thread, which will be needed */
 void compile_queue_forget(struct kernel *k);   /* removes k's modules from the queue */
 void compile_queue_wake(void);
+/* Returns true once the calling worker is to end, and always in other threads. */
+bool compile_queue_stopped(void);
 /* Stops the worker; waits at most 1 s. Returns false if a worker still compiles; then its data must stay. */
 bool compile_queue_stop(void);
 void compile_queue_guard_exit(void);
@@ -113,13 +115,6 @@ void compile_queue_guard_exit(void);
 void compile_queue_in_nvrtc(bool enters);
 /* Creates a thread that may call NVRTC and takes no signals; not a worker. Returns 0 or an error number. */
 int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
-
-/* Release the references in the caches of typed_copy_pair.c and typed_copy_strided.c. */
-void typed_copy_pair_forget(void);
-void typed_copy_nest_forget(void);
-
-/* Returns true once the calling worker is to end. */
-bool compile_queue_stopped(void);
 
 /* module_load.c. Generates, finds or compiles a module for an architecture (90) and stores it in the disk cache
  * only. Opens *gen at need. Returns 0, or -1 on failure. */

@@ -36,6 +36,10 @@ struct kernel *typed_copy_pair_get(const struct typed_copy_job *job);
 /* Returns 1 if the pair's module is not ready (it is requested), else 0 or -1. */
 int typed_copy_pair_move(struct device *d, struct stream *s, const struct typed_copy_job *job, int *launches);
 
+/* Release the references in the caches of typed_copy_pair.c and typed_copy_strided.c. */
+void typed_copy_pair_forget(void);
+void typed_copy_nest_forget(void);
+
 /* Returns a buffer that b keeps until its end; NULL without memory (logged). */
 struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
 
