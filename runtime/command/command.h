@@ -61,6 +61,8 @@ void nearest_try(struct nearest *n, const char *name);
 
 int inspect_main(const struct args *a);
 int inspect_cache(void);   /* cached.c */
+/* Prints the machine code of a cubin by the CUDA toolkit's tools (disassemble.c). Returns 0, or -1 with *why. */
+int disassemble(const void *cubin, size_t bytes, struct reason *why);
 int gen_main(const struct args *a);
 int run_main(const struct args *a);
 int doctor_main(const struct args *a);

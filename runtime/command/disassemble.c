@@ -1,6 +1,6 @@
 /* disassemble.c: runs nvdisasm or cuobjdump on a cubin. */
-#include "disassemble.h"
 #include "base/file.h"
+#include "command.h"
 
 #include <errno.h>
 #include <limits.h>

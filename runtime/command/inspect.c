@@ -1,6 +1,5 @@
 /* inspect.c: stridec inspect: shows how the compiler treats each type of a spec. --cache is in cached.c. */
 #include "command.h"
-#include "disassemble.h"
 #include "hostpack/host_compiler.h"
 #include "kernel/nvrtc_compile.h"
 
