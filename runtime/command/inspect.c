@@ -7,13 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Holds the arguments. */
+struct request {
+    const char *path, *arch;
+    enum target target;
+    const struct view *view;
+    int nnames;
+    char **names;
+};
+
 /* ---- one type ---- */
 
+enum code { NO_CODE, PTX, SASS, ASSEMBLY };
 struct view {
     const char *option;   /* NULL: everything in words */
-    bool needs_arch;
     int targets;          /* a set of 1 << enum target */
-    int (*show)(const struct spec_item *item, const struct stages *l, const char *arch);
+    enum code code;       /* what show_code compiles to */
+    int (*show)(const struct request *r, const struct spec_item *item, const struct stages *l);
 };
 
 static void print_indented(const char *text)
@@ -48,10 +58,10 @@ static void print_cut_signature(const char *signature)
         printf("  signature: %.*s... (%zu bytes more)\n", SHOWN, signature, n - SHOWN);
 }
 
-static int show_words(const struct spec_item *item, const struct stages *l, const char *arch)
+static int show_words(const struct request *r, const struct spec_item *item, const struct stages *l)
 {
     const struct type *t = item->type;
-    (void)arch;
+    (void)r;
     if (item->line) printf("%s  (line %d)\n", item->name, item->line);
     else printf("%s\n", item->name);
     if (print_tree("as built", t->tree) != 0)
@@ -74,9 +84,9 @@ static int show_words(const struct spec_item *item, const struct stages *l, cons
     return 0;
 }
 
-static int show_signature(const struct spec_item *item, const struct stages *l, const char *arch)
+static int show_signature(const struct request *r, const struct spec_item *item, const struct stages *l)
 {
-    (void)arch;
+    (void)r;
     printf("%s\t%s\n", item->name, l->signature);
     return 0;
 }
@@ -88,19 +98,18 @@ static void print_header(const struct spec_item *item, const struct stages *l)
         printf("// no code: %s\n", item->type->size ? "the tree is walked" : "the type is empty");
 }
 
-static int show_source(const struct spec_item *item, const struct stages *l, const char *arch)
+static int show_source(const struct request *r, const struct spec_item *item, const struct stages *l)
 {
-    (void)arch;
+    (void)r;
     print_header(item, l);
     if (l->kernel.source)
         printf("%s\n", l->kernel.source);
     return 0;
 }
 
-enum code { PTX, SASS, ASSEMBLY };
-
-static int show_code(const struct spec_item *item, const struct stages *l, const char *arch, enum code code)
+static int show_code(const struct request *r, const struct spec_item *item, const struct stages *l)
 {
+    enum code code = r->view->code;
     void *text = NULL;
     size_t bytes = 0;
     struct reason why;
@@ -108,7 +117,7 @@ static int show_code(const struct spec_item *item, const struct stages *l, const
     if (!l->kernel.source)
         return 0;
     int status = code == ASSEMBLY ? host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
-                                  : compile(l->kernel.source, item->name, arch, code == PTX, &text, &bytes, &why);
+                                  : compile(l->kernel.source, item->name, r->arch, code == PTX, &text, &bytes, &why);
     if (status == 0 && code == SASS)
         status = disassemble(text, bytes, &why);
     else if (status == 0)
@@ -117,41 +126,18 @@ static int show_code(const struct spec_item *item, const struct stages *l, const
     return status == 0 ? 0 : failure("inspect", "%s: %s", item->name, why.text);
 }
 
-static int show_ptx(const struct spec_item *item, const struct stages *l, const char *arch)
-{
-    return show_code(item, l, arch, PTX);
-}
-
-static int show_sass(const struct spec_item *item, const struct stages *l, const char *arch)
-{
-    return show_code(item, l, arch, SASS);
-}
-
-static int show_assembly(const struct spec_item *item, const struct stages *l, const char *arch)
-{
-    return show_code(item, l, arch, ASSEMBLY);
-}
-
 #define CUDA (1 << TARGET_CUDA)
 #define HOST (1 << TARGET_HOST)
 static const struct view VIEWS[] = {
-    {NULL, false, CUDA | HOST, show_words},
-    {"--signature", false, CUDA | HOST, show_signature},
-    {"--source", false, CUDA | HOST, show_source},
-    {"--ptx", true, CUDA, show_ptx},
-    {"--sass", true, CUDA, show_sass},
-    {"--asm", false, HOST, show_assembly},
+    {NULL, CUDA | HOST, NO_CODE, show_words},
+    {"--signature", CUDA | HOST, NO_CODE, show_signature},
+    {"--source", CUDA | HOST, NO_CODE, show_source},
+    {"--ptx", CUDA, PTX, show_code},
+    {"--sass", CUDA, SASS, show_code},
+    {"--asm", HOST, ASSEMBLY, show_code},
 };
 
 /* ---- arguments ---- */
-
-struct request {
-    const char *path, *arch;
-    enum target target;
-    const struct view *view;
-    int nnames;
-    char **names;
-};
 
 static int read_view(struct request *r, const struct args *a)
 {
@@ -225,7 +211,7 @@ static int show_items(const struct request *r, const struct spec *spec, struct g
         if (stages_of(g, spec->item[i].type, r->target, &l, &why) != 0)
             status = failure("inspect", "%s: %s", spec->item[i].name, why.text);
         else
-            status = r->view->show(&spec->item[i], &l, r->arch);
+            status = r->view->show(r, &spec->item[i], &l);
         stages_free(&l);
     }
     return status;
@@ -244,7 +230,8 @@ int inspect_main(const struct args *a)
     if (!spec)
         return failure("inspect", "%s", why.text);
     struct gen *g = gen_open(&why);
-    if (!g || (r.view->needs_arch && !r.arch && !(r.arch = arch_default(&why))))
+    bool needs_arch = r.view->code == PTX || r.view->code == SASS;
+    if (!g || (needs_arch && !r.arch && !(r.arch = arch_default(&why))))
         status = failure("inspect", "%s", why.text);
     else
         status = check_names(&r, spec) || show_items(&r, spec, g);
