@@ -75,16 +75,14 @@ static enum level check_gpu(const struct driver *d, int ordinal)
 {
     CUdevice device;
     char name[128] = "", label[16];
-    int major = 0, minor = 0;
+    int arch = gpu_arch(ordinal);
     size_t bytes = 0;
     snprintf(label, sizeof label, "gpu %d", ordinal);
-    if (d->cuDeviceGet(&device, ordinal) != CUDA_SUCCESS ||
+    if (!arch || d->cuDeviceGet(&device, ordinal) != CUDA_SUCCESS ||
         d->cuDeviceGetName(name, sizeof name, device) != CUDA_SUCCESS ||
-        d->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
-        d->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS ||
         d->cuDeviceTotalMem(&bytes, device) != CUDA_SUCCESS)
         return line(BAD, label, "the driver does not answer about it: does nvidia-smi list it?");
-    return line(OK, label, "%s, sm_%d%d, %.1f GiB", name, major, minor, (double)bytes / (1 << 30));
+    return line(OK, label, "%s, sm_%d, %.1f GiB", name, arch, (double)bytes / (1 << 30));
 }
 
 static enum level check_gpus(void)
