@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #define DRIVER_SONAME "libcuda.so.1"
 
@@ -17,24 +16,9 @@ _Atomic(struct link_map *) driver_last_object;
 static atomic_bool unusable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Older drivers lack the newest versions of some calls; the old ones have the same prototype. */
-static const struct {
-    const char *name, *older;
-} older_names[] = {
-    {"cuEventElapsedTime_v2", "cuEventElapsedTime"},
-};
-
-static void *find_symbol(void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    for (size_t i = 0; !symbol && i < sizeof older_names / sizeof *older_names; i++)
-        if (!strcmp(older_names[i].name, name)) symbol = dlsym(library, older_names[i].older);
-    return symbol;
-}
-
 static void *find_required(void *library, const char *name)
 {
-    void *symbol = find_symbol(library, name);
+    void *symbol = dlsym(library, name);
     if (!symbol)
         log_once(LOG_WARN, "driver symbol", "the CUDA driver has no %s: it is too old, device buffers are not handled",
                  name);
@@ -45,7 +29,7 @@ static void *find_required(void *library, const char *name)
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
 #define READ_SYMBOL(name) &&(*(void **)&table.name = find_required(library, TEXT(name))) != NULL
-#define READ_OPTIONAL(name) &&(*(void **)&table.name = find_symbol(library, TEXT(name))) != NULL
+#define READ_OPTIONAL(name) &&(*(void **)&table.name = dlsym(library, TEXT(name))) != NULL
 static bool read_table(void *library)
 {
     table.graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);

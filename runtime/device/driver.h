@@ -11,7 +11,7 @@
 
 /* Every driver call of stridec. Names go through cuda.h's macros (cuMemAlloc_v2), so prototype and symbol agree. */
 #define DRIVER_CALLS(X) \
-    X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) \
+    X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) \
     X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
     X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
     X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) \
