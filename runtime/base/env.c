@@ -19,8 +19,7 @@ struct variable {
     const char *const *allowed;   /* words, ended by NULL; a value is a word's index. NULL: any path, text or number */
     const char *default_text;     /* a description for paths; paths_default finds their value */
     size_t field;
-    /* A string from AS_TEXT on. */
-    enum { AS_BOOL, AS_INT, AS_TRANSPORT, AS_ENGINE, AS_HOST, AS_NUMBER, AS_TEXT, AS_PROGRAM, AS_PATH } kind;
+    enum { AS_BOOL, AS_INT, AS_TEXT, AS_PROGRAM, AS_PATH } kind;   /* AS_INT: enums, too; from AS_TEXT on: strings */
     const char *purpose;
     const char *(*problem)(const char *text);   /* NULL: no check; else returns NULL or the reason why not */
 };
@@ -43,19 +42,21 @@ static const char *chunks_problem(const char *text)
     return chunk_settings_read(&p, text);
 }
 
+_Static_assert(sizeof(enum env_transport) == sizeof(int) && sizeof(enum env_engine) == sizeof(int) &&
+               sizeof(enum env_host) == sizeof(int), "AS_INT sets them");
 #define AT(field) offsetof(struct env, field)
 static const struct variable variables[] = {
     {"STRIDEC_DISABLE", flags, "0", AT(disable), AS_BOOL, "every call goes straight to the MPI", NULL},
     {"STRIDEC_LOG", levels, "warn", AT(log_level), AS_INT, "the least grave message that is written", NULL},
-    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_TRANSPORT, "how messages travel", NULL},
+    {"STRIDEC_TRANSPORT", transports, "auto", AT(transport), AS_INT, "how messages travel", NULL},
     {"STRIDEC_PIPELINE", flags, "0", AT(pipeline), AS_BOOL, "long messages between nodes in chunks", NULL},
     {"STRIDEC_CHUNKS", NULL, "none", AT(chunks), AS_TEXT,
      "how messages between nodes are cut, instead of as the tuned table says; for debugging", chunks_problem},
-    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_ENGINE, "what moves bytes on the GPU", NULL},
-    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_NUMBER, "the most multiprocessors that kernels use; 0: all", NULL},
-    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_NUMBER,
+    {"STRIDEC_ENGINE", engines, "auto", AT(engine), AS_INT, "what moves bytes on the GPU", NULL},
+    {"STRIDEC_SM_LIMIT", NULL, "0", AT(sm_limit), AS_INT, "the most multiprocessors that kernels use; 0: all", NULL},
+    {"STRIDEC_KEEP", NULL, "0", AT(keep), AS_INT,
      "MiB of a GPU's memory that are kept between messages; 0: a sixteenth of it", NULL},
-    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_HOST, "whether data in host memory is packed by code made for it",
+    {"STRIDEC_HOST", hosts, "auto", AT(host), AS_INT, "whether data in host memory is packed by code made for it",
      NULL},
     {"STRIDEC_CC", NULL, "cc, gcc or clang", AT(cc), AS_PROGRAM, "the C compiler that makes that code", NULL},
     {"STRIDEC_CACHE_DIR", NULL, "~/.cache/stridec", AT(cache_dir), AS_PATH, "folder of compiled modules", NULL},
@@ -90,7 +91,7 @@ static int word_index(const char *const *allowed, const char *text)
 /* Returns the value, -1 if not allowed. Not for strings. */
 static int value_of(const struct variable *v, const char *text)
 {
-    return v->kind == AS_NUMBER ? number_of(text) : word_index(v->allowed, text);
+    return v->allowed ? word_index(v->allowed, text) : number_of(text);
 }
 
 /* A copy of the environment: stridec's own threads read it while the program may change the original. */
@@ -147,16 +148,8 @@ static void set_field(const struct variable *v)
     }
     int value = text ? value_of(v, text) : -1;
     if (value < 0) value = value_of(v, v->default_text);
-    if (v->kind == AS_BOOL)
-        *(bool *)field = value;
-    else if (v->kind == AS_TRANSPORT)
-        *(enum env_transport *)field = (enum env_transport)value;
-    else if (v->kind == AS_ENGINE)
-        *(enum env_engine *)field = (enum env_engine)value;
-    else if (v->kind == AS_HOST)
-        *(enum env_host *)field = (enum env_host)value;
-    else
-        *(int *)field = value;
+    if (v->kind == AS_BOOL) *(bool *)field = value;
+    else *(int *)field = value;
 }
 
 /* Returns $xdg/tail, else $HOME/under/tail, malloc'd; NULL if neither variable is set. */
@@ -227,7 +220,7 @@ static void check_value(const struct variable *v, const char *value)
         log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s): %s", v->name, value, v->default_text,
                   v->purpose, problem);
     if (v->kind >= AS_TEXT || !*value || value_of(v, value) >= 0) return;
-    if (v->kind == AS_NUMBER) append(list, sizeof list, "0 to 2147483647");
+    if (!v->allowed) append(list, sizeof list, "0 to 2147483647");
     for (int i = 0; v->allowed && v->allowed[i]; i++) append(list, sizeof list, v->allowed[i]);
     log_write(LOG_WARN, "%s=%s is not allowed and counts as %s (%s); allowed: %s", v->name, value, v->default_text,
               v->purpose, list);
