@@ -4,20 +4,19 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Returns the number in the first variable that is set; -1 if none is. */
-static int first_env(const char *const variables[], size_t n)
+/* Returns the variable's number; -1 if it is not set. */
+static int number(const char *variable)
 {
-    for (size_t i = 0; i < n; i++) {
-        const char *value = getenv(variables[i]);
-        if (value) return atoi(value);
-    }
-    return -1;
+    const char *value = getenv(variable);
+    return value ? atoi(value) : -1;
 }
 
 int launcher_rank(void)
 {
     static const char *const VARIABLES[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    return first_env(VARIABLES, sizeof VARIABLES / sizeof *VARIABLES);
+    for (size_t i = 0; i < sizeof VARIABLES / sizeof *VARIABLES; i++)
+        if (getenv(VARIABLES[i])) return number(VARIABLES[i]);
+    return -1;
 }
 
 /* ORDER family. A job started from within a job of another MPI also has that MPI's variables. */
@@ -30,7 +29,7 @@ static const struct {
 
 static bool env_differs(const char *variable, int from)
 {
-    int value = first_env(&variable, 1);
+    int value = number(variable);
     return value >= 0 && value != from;
 }
 
@@ -40,7 +39,7 @@ static int launcher_value(bool local, int rank, int size)
     int found = -1;
     for (size_t i = 0; i < sizeof LAUNCHERS / sizeof *LAUNCHERS; i++) {
         bool others = MPI_FAMILY <= MPI_FAMILY_MPICH && MPI_FAMILY != (enum mpi_family)i;
-        int value = others ? -1 : first_env(local ? &LAUNCHERS[i].local : &LAUNCHERS[i].local_size, 1);
+        int value = others ? -1 : number(local ? LAUNCHERS[i].local : LAUNCHERS[i].local_size);
         if (value < 0 || env_differs(LAUNCHERS[i].rank, rank) || env_differs(LAUNCHERS[i].size, size)) continue;
         if (found >= 0) return -1;
         found = value;
@@ -55,8 +54,7 @@ int launcher_local_size(int rank, int size)
 
 int launcher_local_rank(int rank, int size)
 {
-    static const char *const slurm[] = {"SLURM_LOCALID"};
     int found = launcher_value(true, rank, size);
-    return found < 0 && !env_differs("SLURM_PROCID", rank) && !env_differs("SLURM_NTASKS", size) ? first_env(slurm, 1)
-                                                                                                 : found;
+    bool slurm = found < 0 && !env_differs("SLURM_PROCID", rank) && !env_differs("SLURM_NTASKS", size);
+    return slurm ? number("SLURM_LOCALID") : found;
 }
