@@ -32,7 +32,7 @@ struct passed {
 struct stats_row {
     char *signature;
     const char *family;
-    _Atomic int64_t calls, bytes, timed, launches, nanoseconds, compiled, cached;   /* timed: bytes of timed calls */
+    _Atomic int64_t calls, bytes, timed, launches, nanoseconds;   /* timed: bytes of timed calls */
     _Atomic(const char *) transports[STATS_TRANSPORTS];
     _Atomic(const char *) state;
     struct added_line *lines;   /* latest first */
@@ -198,10 +198,7 @@ struct total {
     char names[160];
     char *rule;
     struct added_line *lines;
-    struct {
-        const char *why;
-        long long calls, bytes;
-    } passed[STATS_REASONS];
+    struct passed passed[STATS_REASONS];
     UT_hash_handle hh;
 };
 
@@ -238,7 +235,8 @@ static void merge_passed(struct total *t, const char *line)
     while (i < STATS_REASONS && t->passed[i].why && strcmp(t->passed[i].why, line + at) != 0) i++;
     if (i == STATS_REASONS) return;
     t->passed[i].why = line + at;
-    t->passed[i].calls += calls, t->passed[i].bytes += bytes;
+    t->passed[i].calls += calls;
+    t->passed[i].bytes += bytes;
 }
 
 /* Adds a detail line of write_row to its row; `line` begins after the tab. */
@@ -289,8 +287,8 @@ static void print_lines(struct added_line *t)
 static void print_passed(const struct total *t)
 {
     for (int i = 0; i < STATS_REASONS && t->passed[i].why; i++)
-        fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", t->passed[i].calls,
-                t->passed[i].calls == 1 ? "" : "s", t->passed[i].bytes, t->passed[i].why);
+        fprintf(stderr, "%10s left to the MPI: %lld call%s, %lld bytes: %s\n", "", (long long)t->passed[i].calls,
+                t->passed[i].calls == 1 ? "" : "s", (long long)t->passed[i].bytes, t->passed[i].why);
     if (!t->calls && !t->passed[0].why && t->rule)
         fprintf(stderr, "%10s left to the MPI, uncounted: %s\n", "", t->rule);
 }
