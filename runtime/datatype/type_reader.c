@@ -13,7 +13,7 @@ struct contents {
     int *ints, *int_at;
     MPI_Aint *addresses, *address_at;
     MPI_Count *large, *large_at;
-    MPI_Datatype *types, *type_at;
+    MPI_Datatype *types;
 };
 
 static int contents_envelope(MPI_Datatype datatype, struct contents *c)
@@ -56,11 +56,11 @@ static bool contents_read(MPI_Datatype datatype, struct contents *c)
     c->int_at = c->ints = calloc((size_t)c->nints + 1, sizeof *c->ints);
     c->address_at = c->addresses = calloc((size_t)c->naddresses + 1, sizeof *c->addresses);
     c->large_at = c->large = calloc((size_t)c->nlarge + 1, sizeof *c->large);
-    c->type_at = c->types = calloc((size_t)c->ntypes + 1, sizeof *c->types);
+    c->types = calloc((size_t)c->ntypes + 1, sizeof *c->types);
     return c->ints && c->addresses && c->large && c->types && contents_lists(datatype, c) == MPI_SUCCESS;
 }
 
-static int take_int(struct contents *c)
+static int64_t take_int(struct contents *c)
 {
     return *c->int_at++;
 }
@@ -72,11 +72,6 @@ static int64_t take_count(struct contents *c)
 static int64_t take_address(struct contents *c)
 {
     return c->nlarge || !c->naddresses ? take_count(c) : (int64_t)*c->address_at++;
-}
-
-static int64_t take_int64(struct contents *c)
-{
-    return take_int(c);
 }
 
 typedef int64_t take(struct contents *c);
@@ -170,7 +165,7 @@ static struct type *read_struct(struct contents *c, struct type *const old[], st
 
 static struct type *read_subarray(struct contents *c, struct type *const old[], struct reason *why)
 {
-    int ndims = take_int(c);
+    int ndims = (int)take_int(c);
     int64_t *sizes = take_list(c, ndims, take_count), *subsizes = take_list(c, ndims, take_count);
     int64_t *starts = take_list(c, ndims, take_count);
     enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
@@ -188,7 +183,7 @@ static int64_t take_darg(struct contents *c)
 
 static int64_t take_distribution(struct contents *c)
 {
-    int distrib = take_int(c);
+    int64_t distrib = take_int(c);
     return distrib == MPI_DISTRIBUTE_BLOCK    ? TYPE_DISTRIBUTE_BLOCK
            : distrib == MPI_DISTRIBUTE_CYCLIC ? TYPE_DISTRIBUTE_CYCLIC
                                               : TYPE_DISTRIBUTE_NONE;
@@ -197,9 +192,9 @@ static int64_t take_distribution(struct contents *c)
 static struct type *read_darray(struct contents *c, struct type *const old[], struct reason *why)
 {
     int64_t size = take_int(c), rank = take_int(c);
-    int ndims = take_int(c);
+    int ndims = (int)take_int(c);
     int64_t *gsizes = take_list(c, ndims, take_count), *distribs = take_list(c, ndims, take_distribution);
-    int64_t *dargs = take_list(c, ndims, take_darg), *psizes = take_list(c, ndims, take_int64);
+    int64_t *dargs = take_list(c, ndims, take_darg), *psizes = take_list(c, ndims, take_int);
     enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
     enum type_distribution kinds[TREE_DEPTH_MAX];
     for (int d = 0; distribs && d < ndims && d < TREE_DEPTH_MAX; d++) kinds[d] = (enum type_distribution)distribs[d];
