@@ -20,7 +20,8 @@ static const enum tune_curve legs[TUNE_TRANSPORTS][3] = {
     {TUNE_PACK_STAGED, TUNE_MESSAGE_HOST, TUNE_UNPACK_STAGED},
 };
 
-bool tune_by_jobs(enum tune_curve c)
+/* Returns true if a curve's rows are numbers of layouts. */
+static bool by_jobs(enum tune_curve c)
 {
     return c == TUNE_FUSED || c == TUNE_APART;
 }
@@ -118,7 +119,7 @@ static bool read_row(struct parser *p, const char *rest, bool jobs)
 {
     char *end;
     double block = number(rest, &end);
-    if (p->grid && tune_by_jobs((enum tune_curve)(p->grid - p->table->grid)) != jobs)
+    if (p->grid && by_jobs((enum tune_curve)(p->grid - p->table->grid)) != jobs)
         return fail(p, jobs ? "rows of this curve begin with `block`" : "rows of this curve begin with `jobs`", "");
     if (end == rest || !sensible(block)) return fail(p, "a row begins with a positive number", "");
     return add_row(p, block, end);
@@ -161,8 +162,7 @@ static bool read_pipeline(struct parser *p, const char *rest)
 static bool read_host(struct parser *p, const char *rest)
 {
     double least[TUNE_POINTS_MAX];
-    if (numbers(rest, least) != 1 || least[0] < 1 || least[0] > 1e15)
-        return fail(p, "`host` needs a number of bytes", "");
+    if (numbers(rest, least) != 1 || least[0] < 1) return fail(p, "`host` needs a number of bytes", "");
     p->table->host_least = (int64_t)least[0];
     return true;
 }
@@ -233,11 +233,10 @@ static bool check_needed(struct parser *p)
 struct tune_table *tune_parse(const char *text, const char *file, struct reason *why)
 {
     struct parser p = {.table = calloc(1, sizeof *p.table), .file = file, .line = 1, .why = why};
-    if (p.table) p.table->host_least = TUNE_HOST_LEAST;
     char *copy = strdup(text), *at = copy, *line;
     bool ok = p.table && copy;
     if (!ok) snprintf(why->text, sizeof why->text, "%s: out of memory", file);
-    if (ok) p.table->pipeline = CHUNK_SETTINGS_DEFAULT;
+    else p.table->host_least = TUNE_HOST_LEAST, p.table->pipeline = CHUNK_SETTINGS_DEFAULT;
     if (ok && ((line = strsep(&at, "\n")), strcmp(line, "stridec tune 1")))
         ok = fail(&p, "the first line of a tuned table is `stridec tune 1`", "");
     for (p.line = 2; ok && (line = strsep(&at, "\n")); p.line++) ok = read_line(&p, line);
@@ -273,7 +272,7 @@ static void write_grid(const struct tune_table *t, enum tune_curve c, FILE *f)
     fprintf(f, "\ncurve %s\nbytes     ", curve_names[c]);
     for (int j = 0; j < g->sizes; j++) fprintf(f, " %9.0f", g->bytes[j]);
     for (int i = 0; i < g->blocks; i++) {
-        if (tune_by_jobs(c)) fprintf(f, "\njobs %-5.0f", g->block[i]);
+        if (by_jobs(c)) fprintf(f, "\njobs %-5.0f", g->block[i]);
         else if (g->blocks == 1 && g->block[i] == 1) fprintf(f, "\nany       ");
         else fprintf(f, "\nblock %-4.0f", g->block[i]);
         for (int j = 0; j < g->sizes; j++) fprintf(f, " %9.2f", g->us[i][j]);
@@ -293,7 +292,7 @@ void tune_write(const struct tune_table *t, FILE *f)
         if (t->grid[c].blocks && !t->borrowed) write_grid(t, (enum tune_curve)c, f);
     chunk_settings_write(&t->pipeline, f);
     fprintf(f, "\nhost %lld\n", (long long)(t->host_least ? t->host_least : TUNE_HOST_LEAST));
-    tune_shm_write(&t->offers, "offer", "Messages in host memory go through shared memory", f);
+    tune_shm_write(&t->offers, f);
     tune_knobs_write(t, f);
 }
 

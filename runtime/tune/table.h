@@ -53,9 +53,6 @@ struct tune_grid {
     double block[TUNE_POINTS_MAX], bytes[TUNE_POINTS_MAX], us[TUNE_POINTS_MAX][TUNE_POINTS_MAX];
 };
 
-/* Returns true if a curve's rows are numbers of layouts. */
-bool tune_by_jobs(enum tune_curve c);
-
 /* A line `knobs`. */
 #define TUNE_SETTINGS_MAX 128
 struct tune_knobs {

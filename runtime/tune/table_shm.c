@@ -35,11 +35,13 @@ const char *tune_shm_read(struct tune_shm *o, const char *rest)
     return tune_shm_add(o, run, least);
 }
 
-void tune_shm_write(const struct tune_shm *o, const char *word, const char *what, FILE *f)
+void tune_shm_write(const struct tune_shm *o, FILE *f)
 {
-    if (o->rows) fprintf(f, "\n# %s: of runs of so many bytes, from so many packed bytes on.\n", what);
+    if (o->rows)
+        fprintf(f, "\n# Messages in host memory go through shared memory: of runs of so many bytes, from so many "
+                   "packed bytes on.\n");
     for (int i = 0; i < o->rows; i++) {
-        fprintf(f, "%s %lld ", word, (long long)o->row[i].run);
+        fprintf(f, "offer %lld ", (long long)o->row[i].run);
         if (o->row[i].least == INT64_MAX) fprintf(f, "never\n");
         else fprintf(f, "%lld\n", (long long)o->row[i].least);
     }

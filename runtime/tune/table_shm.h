@@ -23,7 +23,7 @@ struct tune_shm {
 const char *tune_shm_add(struct tune_shm *o, int64_t run, int64_t least);
 /* Adds the row in the text after `offer`. Returns NULL, or the reason why not. */
 const char *tune_shm_read(struct tune_shm *o, const char *rest);
-void tune_shm_write(const struct tune_shm *o, const char *word, const char *what, FILE *f);
+void tune_shm_write(const struct tune_shm *o, FILE *f);
 /* Returns the least packed bytes that go through shared memory; INT64_MAX if never. */
 int64_t tune_shm_least(const struct tune_shm *o, int64_t run);
 /* The built-in rows for the library's own MPI, measured with Debian's Open MPI 4.1 or MPICH 4.0. */
