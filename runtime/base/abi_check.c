@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const FAMILY[] = {"Open MPI", "MPICH", "MPI's standard ABI"};

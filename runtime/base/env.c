@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern char **environ;
-
 struct variable {
     const char *name;
     const char *const *allowed;   /* words, ended by NULL; a value is a word's index. NULL: any path, text or number */

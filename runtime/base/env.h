@@ -2,7 +2,6 @@
 #ifndef STRIDEC_ENV_H
 #define STRIDEC_ENV_H
 #include <stdbool.h>
-#include <stddef.h>
 
 enum env_transport { ENV_AUTO, ENV_DEVICE, ENV_ONESHOT, ENV_STAGED, ENV_ZEROCOPY, ENV_PIPELINED };
 enum env_host { ENV_HOST_OFF, ENV_HOST_ON, ENV_HOST_AUTO };

@@ -2,7 +2,6 @@
 #include "world_rank.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 static int world_rank_key = MPI_KEYVAL_INVALID;

@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* The tools by preference; option is NULL if the tool needs none. */
 static const struct {
     const char *name, *option;

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "device_internal.h"
 #include "host_range.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 static _Atomic(struct device *) devices;   /* grows at the head, never shrinks: read without a lock */

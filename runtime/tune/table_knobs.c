@@ -1,7 +1,6 @@
 /* table_knobs.c: reads, writes and finds the lines `knobs` of tuned tables. */
 #include "table_knobs.h"
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char model[] = "model";
