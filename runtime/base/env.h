@@ -22,8 +22,8 @@ struct host_ways {
 struct env {
     bool disable;                  /* STRIDEC_DISABLE: every call passes to the MPI */
     int log_level;                 /* STRIDEC_LOG=error|warn|info|debug */
-    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy|pipelined; use: */
-    struct transport_ways ways;
+    enum env_transport transport;  /* STRIDEC_TRANSPORT=auto|device|oneshot|staged|zerocopy|pipelined */
+    struct transport_ways ways;    /* of `transport`: code asks these */
     bool pipeline, pipeline_named;   /* STRIDEC_PIPELINE: its value; it is set (then alike on every rank) */
     const char *chunks;            /* STRIDEC_CHUNKS: see chunk_settings.h; NULL if none */
     enum env_engine engine;        /* STRIDEC_ENGINE=auto|kernel|copy */
@@ -33,8 +33,8 @@ struct env {
     const char *dump;              /* STRIDEC_DUMP: folder for generated sources and modules, or NULL */
     bool stats;                    /* STRIDEC_STATS: table at MPI_Finalize */
     const char *aot;               /* STRIDEC_AOT: folder written by `stridec gen`, or NULL */
-    enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory; use: */
-    struct host_ways on_host;
+    enum env_host host;            /* STRIDEC_HOST=off|on|auto: serve data in host memory */
+    struct host_ways on_host;      /* of `host`: code asks these */
     const char *cc;                /* STRIDEC_CC: the C compiler for host code, or NULL */
     const char *knobs;             /* STRIDEC_KNOBS: see kernel_knobs.h; NULL if none */
     const char *tune;   /* STRIDEC_TUNE, else $XDG_CONFIG_HOME/stridec/tune, else ~/.config/stridec/tune; or NULL */

@@ -229,7 +229,6 @@ static int open_receive(struct args_set *o, const bool bounced[])
         const struct arg *p = &o->of[i];
         if (!(p->flags & ARG_PARTIAL)) continue;
         struct message m = {p->buf, p->count, p->type, o->source, .comm = o->comm};
-        message_locate(&m);
         rc = rndv_recv_prepare(&o->recv_buffer, &m, bounced[i]);
         if (o->recv_buffer) rndv_recv_probe(&m);
     }

@@ -110,9 +110,8 @@ void neighbor_exchange_open(struct neighbor_exchange *x, const struct args_set *
 
 static struct message edge_message(const struct neighbor_exchange *x, const struct edge *e)
 {
-    struct message m = {e->buf, e->count, e->type, e->rank, x->comm, .reuse = REUSE_LATER};
-    message_set(&m, e->layout, e->where);
-    return m;
+    return (struct message){e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER,
+                            true, e->layout, e->where, e->bytes, e->peer};
 }
 
 /* Returns a typed buffer for the edge's packed bytes; NULL after an error, which is noted. */
@@ -139,8 +138,8 @@ bool edge_mpi_takes(const struct edge *e)
 
 static void fill_header(struct neighbor_exchange *x, struct edge *e, struct edge_header *w)
 {
-    const struct message m = e->bytes ? edge_message(x, e) : (struct message){0};
-    bool goes = m.where.device && get_pays(&m);
+    const struct message m = edge_message(x, e);
+    bool goes = m.bytes && m.where.device && get_pays(&m);
     e->rndv = goes ? rndv_send_to(e->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER};
     if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;

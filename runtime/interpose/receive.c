@@ -149,7 +149,7 @@ static int ireceive_light(const struct call *c)
     if (rc != MPI_SUCCESS) return rc;
     if (light_request_add(*c->request, light_request_of(c->buf, c->count, c->type, c->comm))) return rc;
     struct typed_buffer *p;
-    const struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};   /* in host memory */
+    struct message m = {c->buf, c->count, c->type, c->source, .comm = c->comm};
     rc = rndv_recv_prepare(&p, &m, false);
     if (rc != MPI_SUCCESS) log_fatal("a receive that has begun can't be watched");
     if (p) record_add(*c->request, p, true, c->comm);

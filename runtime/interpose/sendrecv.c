@@ -241,7 +241,6 @@ static int end_replace(const struct call *c, int rc)
     if (light_request_wants(r->count, r->type, r->peer)) return end_light(c, rc);
     struct typed_buffer *p = NULL;
     struct message m = {r->buf, r->count, r->type, r->peer, .comm = c->comm};
-    message_locate(&m);
     if (rc == MPI_SUCCESS) rc = rndv_recv_prepare(&p, &m, false);
     if (p) rc = p2p_arrived(p, c->status, c->comm);
     typed_buffer_close(p);

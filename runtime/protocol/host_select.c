@@ -121,7 +121,7 @@ static const char *left_reason(const struct message *m)
         return "synchronous sends, and exchanges that copy: of such runs the MPI packs them as quickly";
     if (!node_own()) return "no memory in common with other ranks of the node";
     if (!shm_send_allowed()) return "STRIDEC_TRANSPORT has them packed, which the MPI does as quickly of such runs";
-    if (!shm_send_wants(m->layout, m->count)) return "too short to gain by memory of the node";
+    if (!shm_send_wants(m)) return "too short to gain by memory of the node";
     if (!m->near) return "to ranks of other nodes, or without stridec";
     if (!shared_peer(m)) return "nonblocking sends of such lengths and runs, which the MPI moves as quickly";
     return "no place in memory of the node, or the receiver does not reach it";

@@ -3,7 +3,7 @@
 
 void message_set(struct message *m, struct layout *l, struct location where)
 {
-    m->layout = l, m->where = where;
+    m->located = true, m->layout = l, m->where = where;
     m->bytes = layout_bytes(l, m->count), m->near = node_peer(m->comm, m->peer);
 }
 
@@ -11,7 +11,7 @@ bool message_locate(struct message *m)
 {
     struct location where;
     struct layout *l = typed_buffer_find(m->buf, m->count, m->type, m->comm, &where);
+    m->located = true;
     if (l) message_set(m, l, where);
-    else m->layout = NULL, m->where = (struct location){0}, m->bytes = 0, m->near = NULL;
     return l != NULL;
 }

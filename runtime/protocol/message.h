@@ -12,8 +12,8 @@ enum reuse {
     REUSE_LATER          /* at completion */
 };
 
-/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). The caller sets the first part; message_set,
- * message_locate, send_select and send_probe set the second. */
+/* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). The caller sets the first part and leaves the
+ * second zero; message_set, message_locate, send_select and send_probe set it. */
 struct message {
     const void *buf;
     int64_t count;
@@ -22,6 +22,7 @@ struct message {
     MPI_Comm comm;
     enum reuse reuse;        /* of a send */
 
+    bool located;            /* this part is set */
     struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */
     struct location where;   /* all zero for host memory */
     int64_t bytes;           /* packed; 0 without a layout */
@@ -30,7 +31,7 @@ struct message {
 
 /* Sets the second part for a buffer of this layout in this place. */
 void message_set(struct message *m, struct layout *l, struct location where);
-/* Sets the second part if the buffer lies at least partly on a device; else all zero. Returns true if it does. */
+/* Sets the second part if the buffer lies at least partly on a device; else it stays zero. Returns true if it does. */
 bool message_locate(struct message *m);
 
 #endif

@@ -19,11 +19,11 @@ struct rndv_recvs {
 
 /* Returns true if a message from `source` (or MPI_ANY_SOURCE) may be an RTS. */
 bool rndv_recv_from(MPI_Comm comm, int source);
-/* Prepares a receive that may bring an RTS, after message_locate. `carried`: the MPI receives into stridec's memory,
- * else into the buffer. Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too few
- * bytes, or no such sender. Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass for
- * the payload. */
-int rndv_recv_prepare(struct typed_buffer **p, const struct message *m, bool carried);
+/* Prepares a receive that may bring an RTS; locates m if that is needed. `carried`: the MPI receives into stridec's
+ * memory, else into the buffer. Sets *p to a typed buffer without buffers of its own, or NULL if no RTS can come: too
+ * few bytes, or no such sender. Returns MPI_SUCCESS; without memory raises an error on comm, since an RTS would pass
+ * for the payload. */
+int rndv_recv_prepare(struct typed_buffer **p, struct message *m, bool carried);
 /* Tries to read memory of the message's source, or of the first ranks for MPI_ANY_SOURCE, if the buffer is on a device:
  * their later messages to it then need no copy. */
 void rndv_recv_probe(const struct message *m);

@@ -33,12 +33,13 @@ static struct device *first_device(const struct message *m, const struct layout 
     return m->where.parts ? device_of((const char *)m->buf + l->low) : m->where.device;
 }
 
-int rndv_recv_prepare(struct typed_buffer **p, const struct message *m, bool carried)
+int rndv_recv_prepare(struct typed_buffer **p, struct message *m, bool carried)
 {
     *p = NULL;
     if (!rts_armed() || m->count <= 0 || m->peer == MPI_PROC_NULL || m->comm == MPI_COMM_NULL) return MPI_SUCCESS;
     bool long_enough = filter_receives(m->type, m->count);
     if (long_enough && !m->near && !rndv_recv_from(m->comm, m->peer)) return MPI_SUCCESS;
+    if (long_enough && !m->located) message_locate(m);
     struct layout *l = !long_enough || m->layout ? m->layout : layout_of(m->type);
     int64_t bytes = m->layout || !l || !l->size ? m->bytes : layout_bytes(l, m->count);
     if (!carried && (!long_enough || (bytes > 0 && bytes < RNDV_MIN))) refuse_short(m->buf, m->count, m->type);

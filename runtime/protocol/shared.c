@@ -14,9 +14,8 @@ static bool may_share(const struct message *m)
 
 struct peer *shared_peer(const struct message *m)
 {
-    if (!m->near || !shm_send_wants(m->layout, m->count)) return NULL;
-    bool sends = m->reuse != REUSE_LATER || shm_send_later(m->near, m->layout, m->count);
-    return sends ? m->near : NULL;
+    if (!m->near || !shm_send_wants(m)) return NULL;
+    return m->reuse != REUSE_LATER || shm_send_later(m) ? m->near : NULL;
 }
 
 static bool probe(const struct message *m)

@@ -43,9 +43,9 @@ EXPORT long stridec_host_offers(int in_place)
     return atomic_load(in_place ? &placed : &shared);
 }
 
-bool shm_send_wants(const struct layout *l, int64_t count)
+bool shm_send_wants(const struct message *m)
 {
-    return shm_send_allowed() && layout_bytes(l, count) >= shm_send_least_of(l);
+    return shm_send_allowed() && m->bytes >= shm_send_least_of(m->layout);
 }
 
 /* For these runs and lengths, sends that do not wait for their receiver pass to the MPI. Two ranks both send, then
@@ -56,11 +56,11 @@ bool shm_send_wants(const struct layout *l, int64_t count)
 #define TRICKLE_RUN (IS_OPEN_MPI ? 256 : INT64_MAX)
 #define TRICKLE ((int64_t)128 << 10)
 
-bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count)
+bool shm_send_later(const struct message *m)
 {
-    if (p->self || env_get()->on_host.always || env_get()->ways.zerocopy_always) return true;
-    int64_t bytes = layout_bytes(l, count);
-    return !(l->run >= FLOOD_RUN && bytes > FLOOD) && !(l->run >= TRICKLE_RUN && bytes < TRICKLE);
+    int64_t run = m->layout->run;
+    if (m->near->self || env_get()->on_host.always || env_get()->ways.zerocopy_always) return true;
+    return !(run >= FLOOD_RUN && m->bytes > FLOOD) && !(run >= TRICKLE_RUN && m->bytes < TRICKLE);
 }
 
 static void describe(struct rndv_send *o, enum slot_memory memory, uint64_t user, uint64_t layout)

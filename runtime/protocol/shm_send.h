@@ -4,6 +4,7 @@
  * caches, and the buffer is free at once. Or the receiver reads the payload in place (peer_access.h): page by page. */
 #ifndef STRIDEC_SHM_SEND_H
 #define STRIDEC_SHM_SEND_H
+#include "message.h"
 #include "rndv_send.h"
 
 /* Returns the least payload of layout l, in bytes, that is sent by rendezvous; INT64_MAX if none is. */
@@ -16,11 +17,11 @@ bool shm_send_allowed(void);
 struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *reserved);
 /* Returns SLOT_PROCESS if the payload stays in place (STRIDEC_TRANSPORT=zerocopy and REACH_MEMORY), else SLOT_POOL. */
 enum slot_memory shm_send_memory(unsigned reached);
-/* Returns true if `count` elements are allowed and long enough for a rendezvous send. */
-bool shm_send_wants(const struct layout *l, int64_t count);
+/* Returns true if a message with a layout is allowed and long enough for a rendezvous send. */
+bool shm_send_wants(const struct message *m);
 /* Returns false if the MPI is quicker at a send that does not wait for its receiver. Then stridec would pack all before
  * any byte is read, and long payloads would pass through memory instead of the caches. */
-bool shm_send_later(const struct peer *p, const struct layout *l, int64_t count);
+bool shm_send_later(const struct message *m);
 /* Returns true if shm_send_to, with a reserved slot, can't fail for this peer any more. */
 bool shm_send_sure(struct peer *peer);
 

@@ -5,8 +5,9 @@
  * short_msgs   node_file.short_msgs: under way to it         rts_short_begin, rts_short_take_back, rts_short_taken
  * looks        rts_least() <= RTS_SHORT_MIN                  rts_short_refuse
  *
- * When it is posted, a receive decides whether it will look at what comes (rndv_recv_prepare): a long one always, a short
- * one while rts_least() is so. rndv_recv_is_rts asks rts_least() once more when the message is there. A sender may die.
+ * When it is posted, a receive decides whether it will look at what comes (rndv_recv_prepare): a long one always, a
+ * short one while rts_least() is so. rndv_recv_is_rts asks rts_least() once more when the message is there.
+ * A sender may die.
  * With -DNP: no run is endless. */
 #ifndef SENDERS
 #define SENDERS 2

@@ -8,8 +8,9 @@
  * reserved[p]   one of them is kept for this persistent send    the same, rndv_send_reserve, rndv_send_stays,
  *                                                               rndv_send_unreserve
  *
- * PERSISTENT sends start MSGS times each. OTHERS threads send MSGS messages each, without a reservation. A slot is given
- * back when its message was read: at the end of the send, or later where the receiver was late (rndv_send_stays). */
+ * PERSISTENT sends start MSGS times each. OTHERS threads send MSGS messages each, without a reservation. A slot is
+ * given back when its message was read: at the end of the send, or later where the receiver was late
+ * (rndv_send_stays). */
 #ifndef SLOTS
 #define SLOTS 3
 #endif

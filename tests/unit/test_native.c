@@ -499,7 +499,8 @@ static void behind_the_program(void **state)
     int priority = 0, lines = 0;
     (void)state;
     begin("behind");
-    snprintf(line, sizeof line, "cut -d' ' -f19 /proc/$$/stat >>%s/nice; mkdir %s/busy || >%s/two; cc \"$@\"; rmdir %s/busy",
+    snprintf(line, sizeof line,
+             "cut -d' ' -f19 /proc/$$/stat >>%s/nice; mkdir %s/busy || >%s/two; cc \"$@\"; rmdir %s/busy",
              folder, folder, folder, folder);
     write_compiler(line);
     in_child(true, setting, with_code);
