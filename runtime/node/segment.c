@@ -28,7 +28,7 @@
 
 #define FOLDER "/dev/shm/"
 #define SPINS_PER_CHECK 65536
-static const char magic[8] = "stridec6";
+static const char magic[8] = "stridec7";
 
 atomic_bool node_is_armed, node_reads_device;
 static atomic_bool there;         /* the own file exists */
@@ -41,6 +41,7 @@ static struct peer **peers;       /* by rank in MPI_COMM_WORLD; NULL: not found 
 static uint32_t *patience;        /* pairs by rank: checks left to skip; checks to skip next, doubled each time */
 static uint32_t all_patience[2];  /* the pair for all ranks */
 static atomic_bool settled;       /* all ranks of this machine have been found */
+static atomic_int slots;          /* of the own file, allocated so far */
 static int neighbors;             /* number that the launcher reports; -1: unknown */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -145,6 +146,29 @@ static bool looks_usable(const char *name, struct stat *s)
     return !lstat(name, s) && file_trusted(s, S_IFREG, FILE_OWN, &why);
 }
 
+/* Allocates the own file but the slots and the arena: without space in the folder a store would end the process. */
+static bool allocate_ends(void)
+{
+    off_t first = offsetof(struct node_file, slot), last = offsetof(struct node_file, arena);
+    return file_allocate(own.fd, 0, first) && file_allocate(own.fd, last, (off_t)arena_at(world_size) - last);
+}
+
+int node_slots(void)
+{
+    return atomic_load_explicit(&slots, memory_order_acquire);
+}
+
+bool node_slots_grow(void)
+{
+    int at = node_slots();
+    struct stat s;
+    if (at >= SLOTS || fstat(own.fd, &s) || s.st_size != (off_t)file_bytes(world_size)) return false;
+    off_t from = (off_t)(offsetof(struct node_file, slot) + (size_t)at * sizeof(struct slot));
+    if (!file_allocate(own.fd, from, SLOTS_STEP * sizeof(struct slot))) return false;
+    atomic_store_explicit(&slots, at + SLOTS_STEP, memory_order_release);
+    return true;
+}
+
 /* Makes the own file, and renames it to its final name once it is complete. */
 static bool own_make(int rank, bool armed)
 {
@@ -162,8 +186,8 @@ static bool own_make(int rank, bool armed)
     bool whole_file = !fchmod(own.fd, armed ? ARMED : UNARMED) && !ftruncate(own.fd, (off_t)file_bytes(world_size));
     own.file = whole_file && !fcntl(own.fd, F_SETLK, &l) ? map(&own) : NULL;
     struct node_file *f = own.file;
-    /* Without space in the folder a store would end the process, so all but the arena is allocated here. */
-    if (!f || !file_allocate(own.fd, 0, (off_t)arena_at(world_size)) ||
+    atomic_store(&slots, 0);
+    if (!f || !allocate_ends() || !node_slots_grow() ||
         getrandom(&f->cookie, sizeof f->cookie, 0) != (ssize_t)sizeof f->cookie) {
         unlink(made);
         return false;

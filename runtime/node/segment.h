@@ -63,7 +63,8 @@ struct slot {
     _Atomic int64_t spent;      /* that time without waits, ns; 0: not reported */
 };
 
-#define SLOTS 512
+#define SLOTS 4096   /* the most; node_slots_grow allocates them, in steps */
+#define SLOTS_STEP 512
 #define PROBES 8
 #define GONE_MAX 64
 #define ARENA_BYTES ((uint64_t)8 << 20)   /* of signatures; pages are allocated at use */
@@ -87,7 +88,7 @@ struct node_file {
     int32_t pid;
     uint64_t proof;             /* address of a copy of the cookie in the owner's memory */
     _Atomic uint32_t asked;     /* requests so far (node_access_asked) */
-    struct slot slot[SLOTS];
+    struct slot slot[SLOTS];    /* memory is allocated for the first node_slots() */
     _Atomic uint64_t arena;     /* bytes used */
     _Atomic uint8_t accepts[];   /* a byte for each rank: bits of its probes that the owner can read;
                                  * then node_access_asked, node_access_found, the arena */
@@ -161,6 +162,10 @@ bool node_lost(void);
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
 /* Returns the own file. */
 struct node_file *node_own(void);
+/* Returns how many slots of the own file are allocated. */
+int node_slots(void);
+/* Allocates more. Returns false at SLOTS, or if the folder is full. One thread at a time. */
+bool node_slots_grow(void);
 /* Publishes the GPU on which this process reads messages. */
 void node_set_gpu(uint64_t gpu);
 /* Returns the address of a range of the own arena; `at` is not 0. NULL for a range outside it. */

@@ -190,7 +190,7 @@ static bool answered(struct rndv_send *o)
 /* Answers all refusals. A slot in HELD is not given back by its owner. */
 void rndv_send_serve(void)
 {
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < node_slots(); i++) {
         struct rndv_send *o = rndv_send_of_slot(i, refused);
         if (o) spill(o);
     }

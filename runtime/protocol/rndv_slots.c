@@ -17,16 +17,22 @@ static atomic_int hint;   /* the next slot that is likely to be free */
 static int taken, reservations;   /* numbers of slots taken, and reserved but not taken */
 static struct spinlock spin_lock;
 
+/* Returns true if a slot is neither taken nor reserved. Called under the lock. */
+static bool any_free(void)
+{
+    return taken + reservations < node_slots() || node_slots_grow();
+}
+
 bool rndv_send_slot(struct rndv_send *o)
 {
     spinlock_lock(&spin_lock);
-    bool kept = o->reserved && *o->reserved, may = kept || taken + reservations < SLOTS;
-    int first = atomic_load_explicit(&hint, memory_order_relaxed);
-    for (int i = 0; i < SLOTS && may && !o->slot; i++) {
-        int at = (first + i) % SLOTS;
+    bool kept = o->reserved && *o->reserved, may = kept || any_free();
+    int n = node_slots(), first = atomic_load_explicit(&hint, memory_order_relaxed);
+    for (int i = 0; i < n && may && !o->slot; i++) {
+        int at = (first + i) % n;
         if (of_slot[at]) continue;
         of_slot[at] = o;
-        atomic_store_explicit(&hint, (at + 1) % SLOTS, memory_order_relaxed);
+        atomic_store_explicit(&hint, (at + 1) % n, memory_order_relaxed);
         o->slot = &node_own()->slot[at];
         taken++, reservations -= kept;
         if (kept) *o->reserved = false;
@@ -48,7 +54,7 @@ void rndv_send_next_near(void)
 bool rndv_send_reserve(bool *reserved)
 {
     spinlock_lock(&spin_lock);
-    bool free = taken + reservations < SLOTS;
+    bool free = any_free();
     reservations += free, *reserved = free;
     spinlock_unlock(&spin_lock);
     return free;
@@ -64,7 +70,7 @@ void rndv_send_unreserve(bool *reserved)
 void rndv_send_stays(struct rndv_send *o)
 {
     spinlock_lock(&spin_lock);
-    if (o->reserved && taken + reservations < SLOTS) reservations++, *o->reserved = true;
+    if (o->reserved && any_free()) reservations++, *o->reserved = true;
     o->reserved = NULL;
     spinlock_unlock(&spin_lock);
 }

@@ -11,6 +11,7 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_PEERS=0 -n 2 packed apart
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:2,cuIpcOpenMemHandle:3,cuIpcOpenMemHandle:5,cuIpcOpenMemHandle:8 -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle:4+ -n 2 refused
+ * run: STRIDEC_TRANSPORT=zerocopy FILES_FULL=131072 LD_PRELOAD=@ATTACH -n 2
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_MEMORY=64 -n 2 full
  */
 #include "check.h"

@@ -19,7 +19,7 @@
 #define RADIUS 4   /* a corner is long enough to be offered */
 #define BYTES (SIDE * SIDE * SIDE * sizeof(double))
 #define SECONDS 40
-#define MANY 600   /* more than an offering rank has slots */
+#define MANY 600   /* more than an offering rank has slots at first */
 
 static struct layout faces[FACES];
 static struct buf out, in, theirs;   /* theirs: what the peer sends from, on the host */
@@ -216,7 +216,7 @@ static void memory_anew(void)
     report("memory had anew between starts");
 }
 
-/* All starts come before the first receive: what is offered has few slots, and no start may fail or wait for another one's
+/* All starts come before the first receive: what is offered needs more slots than there are at first, and no start may fail or wait for another one's
  * receive. */
 static void many(void)
 {
@@ -240,8 +240,8 @@ static void many(void)
     report("%d active persistent sends", MANY);
 }
 
-/* One send, started and waited for again and again while its receiver sleeps: until the slots are used up each send is
- * through before it is received. */
+/* One send, started and waited for again and again while its receiver sleeps: each send is through before it is
+ * received. */
 static void late(void)
 {
     MPI_Request r = MPI_REQUEST_NULL;
@@ -268,7 +268,7 @@ static void late(void)
     report("%d starts of one send, its receiver behind", MANY);
 }
 
-enum { AHEAD = 2, BOTH = 300 };   /* more than half the slots */
+enum { AHEAD = 2, BOTH = 300 };   /* more than half the first slots */
 static MPI_Request awaited[AHEAD * BOTH];
 
 /* Every send once; its sender looks at nothing else until it has ended. */
@@ -282,7 +282,7 @@ static void start_each(MPI_Request send[BOTH])
 }
 
 /* Both ranks wait for their sends before they look at what they receive: that is awaited, AHEAD messages of each send, so that no
- * send may wait for its receiver to do more. More are under way than there are slots. */
+ * send may wait for its receiver to do more. More are under way than there are slots at first. */
 static void sends_first(void)
 {
     static MPI_Request send[BOTH];

@@ -1,6 +1,7 @@
 /* attach.c: what the system may refuse, as a library to be preloaded. A process_vm_readv that counts stridec's calls and lets
  * them fail: ATTACH_FAIL is "all" (not permitted from the first on), or after how many calls each one fails, having read a
- * half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times, where FILES_INTERRUPTED is set. */
+ * half. A posix_fallocate of stridec's that a signal interrupts, the first of each two times, where FILES_INTERRUPTED is set; that
+ * finds no space for FILES_FULL bytes, from the second time on. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
@@ -44,8 +45,10 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *own, unsigned long n_own
 int posix_fallocate(int fd, off_t at, off_t bytes)
 {
     static int (*real)(int, off_t, off_t);
-    static int calls;
+    static int calls, asked;
+    const char *full = getenv("FILES_FULL");
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "posix_fallocate");
+    if (full && bytes == atoi(full) && is_stridec(__builtin_return_address(0)) && asked++) return ENOSPC;
     bool interrupted = getenv("FILES_INTERRUPTED") && is_stridec(__builtin_return_address(0)) && calls++ % 2 == 0;
     return interrupted ? EINTR : real(fd, at, bytes);
 }
