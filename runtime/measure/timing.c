@@ -123,8 +123,7 @@ double tune_exchange(const struct tune_end *e, double bytes)
 static struct rndv_send *post_send(const struct tune_end *e)
 {
     struct rndv_send_site site = {.feeds = true};
-    return e->device ? rndv_send_to(e->peer, e->layout, e->device, e->user, 1, &site)
-                     : shm_send_to(e->peer, e->layout, e->user, 1, NULL);
+    return rndv_send_to(e->peer, e->layout, e->device, e->user, 1, &site);
 }
 
 bool tune_access(const struct tune_end *e)
@@ -153,7 +152,7 @@ static bool give_rndv(const struct tune_end *e)
     struct rndv_send *o = post_send(e);
     PMPI_Send(o ? (const void *)rndv_send_descriptor(o) : none, rts_bytes(e), MPI_BYTE, 1 - e->rank, TAG,
               MPI_COMM_WORLD);
-    bool fed = o && (!e->device || rndv_send_feed(o) == 0);
+    bool fed = o && rndv_send_feed(o) == 0;
     return o && rndv_send_end(o) == 0 && fed;
 }
 

@@ -27,9 +27,8 @@ struct persistent_send {
 static struct rndv_send *offer(struct persistent_send *s, struct rndv_send_site *site)
 {
     const struct typed_buffer *p = s->tbuf;
-    if (!p->device) return shm_send_to(s->peer, p->layout, p->user, p->count, site->reserved);
     struct rndv_send *o = rndv_send_to(s->peer, p->layout, p->device, p->user, p->count, site);
-    if (o) s->allocation = site->allocation;
+    if (o && p->device) s->allocation = site->allocation;
     return o;
 }
 
@@ -80,9 +79,7 @@ struct persistent_send *persistent_send_new(const struct message *m)
 
 int persistent_send_descriptor_count(const struct persistent_send *s, MPI_Datatype *type)
 {
-    if (!s->tbuf->device) return shm_send_count(s->peer, type);
-    *type = MPI_BYTE;
-    return (int)RTS_BYTES;
+    return rndv_send_count(s->peer, s->tbuf->device, type);
 }
 
 bool persistent_send_flows(const struct persistent_send *s)
@@ -127,8 +124,8 @@ bool persistent_send_start(struct persistent_send *s, struct rndv_send_site *sit
     site->reserved = &s->reserved;
     struct rndv_send *o = *started = offer(s, site);
     if (!o) return spilled(s);
-    memcpy(&s->sent, rndv_send_descriptor(o), s->tbuf->device ? sizeof s->descriptor : SHM_SEND_MIN);
-    if (!s->tbuf->device) rndv_send_feed(o);
+    memcpy(&s->sent, rndv_send_descriptor(o), s->tbuf->device ? RTS_BYTES : SHM_SEND_MIN);
+    rndv_send_feed(o);   /* only host memory */
     return true;
 }
 

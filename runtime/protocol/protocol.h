@@ -6,11 +6,11 @@
  * row, and its place in a list of protocol.c.
  *
  *   domain   row         file             what the receiver gets
- *   cuda     get         get.c            an RTS; it reads the sender's memory (rndv_send.h, rndv_push.c)
+ *   cuda     get         get.c            an RTS; it reads the sender's memory (rndv_send.h, rndv_cuda.c)
  *            pass        pass.c           the MPI's own message, from device memory
  *            pipelined   pipeline_send.c  an RTS, then packed chunks
  *            eager       eager.c          packed bytes, by a transport (pack/transport.h)
- *   host     shared      shared.c         an RTS; it reads packed bytes in shared memory, or the sender's memory
+ *   host     shared      shared.c         an RTS; it reads shared memory, or the sender's (rndv_send.h, shm_send.c)
  *            packed      shared.c         packed bytes, by compiled code
  *            pass        pass.c           the MPI's own message
  *

@@ -1,4 +1,5 @@
-/* rndv_internal.h: declarations shared by rndv_send.c, rndv_slots.c, rndv_push.c and shm_send.c. */
+/* rndv_internal.h: declarations shared by rndv_send.c, rndv_slots.c, and the memory domains: rndv_cuda.c with
+ * rndv_push.c, and shm_send.c with shm_fill.c. */
 #ifndef STRIDEC_RNDV_INTERNAL_H
 #define STRIDEC_RNDV_INTERNAL_H
 #include "nontemporal.h"
@@ -7,13 +8,34 @@
 #include "rts.h"
 #include <stddef.h>
 
+/* The sends of one kind of memory: device memory, or the host's. */
+struct rndv_domain {
+    /* Returns a new send to peer (rndv_send_new); NULL if the peer can't read such memory, or without memory. */
+    struct rndv_send *(*begin)(struct peer *peer, struct device *d);
+    /* Describes and publishes the payload. Returns false if the message goes another way: the caller withdraws o. */
+    bool (*post)(struct rndv_send *o, struct rndv_send_site *site);
+    /* Returns the count, and in *type the type, with which the MPI sends an RTS that is not short to peer. */
+    int (*count)(const struct peer *peer, MPI_Datatype *type);
+    /* Packs what rndv_send_feed packs. Returns 0 or -1. */
+    int (*feed)(struct rndv_send *o);
+    /* Packs the payload into memory of stridec's own while the slot is HELD. Returns false without memory. */
+    bool (*move)(struct rndv_send *o);
+    /* Notes a NACK. */
+    void (*refused)(const struct rndv_send *o);
+    /* Notes how the receiver has read o; or NULL. */
+    void (*read)(const struct rndv_send *o);
+    /* Ends the domain at MPI_Finalize, after its sends; or NULL. */
+    void (*finish)(void);
+};
+extern const struct rndv_domain rndv_domain_cuda, rndv_domain_host;
+
 struct rndv_send {
     struct slot *slot;
     struct peer *peer;
     struct typed_buffer *tbuf;   /* bounce buffers only once the payload has moved */
     int64_t begun;   /* time of the start */
     int64_t since;   /* when the sender began to wait for the receiver; 0: not yet */
-    bool host;   /* host memory */
+    const struct rndv_domain *domain;
     bool short_rts;   /* a short RTS (rts_short.h) that the receiver has not taken yet */
     bool pushes;   /* rndv_send_feed must fill the bounce buffer or block */
     bool stays;   /* no memory to move the payload: it stays in place until it is read */
@@ -44,15 +66,17 @@ void rndv_sends_drop(void);
 
 /* rndv_push.c. Returns true if the sender packs; if `feeds`, maybe while the receiver reads (rndv_send_feed). */
 bool rndv_send_packs_first(struct rndv_send *o, bool feeds);
-/* Called after the receiver has read o: notes how to feed the next sends to that peer. */
-void rndv_send_followed(const struct rndv_send *o);
+/* Hooks of rndv_domain_cuda; rndv_push_read notes how to feed the next sends to that peer. */
+int rndv_push_feed(struct rndv_send *o);
+void rndv_push_read(const struct rndv_send *o);
 
-/* Writes the address and layout of the payload (packed bytes, or typed buffer) to the slot; then posts the slot. */
+/* Writes address and layout of a payload in device memory (layout 0: packed bytes) to the slot. */
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout);
+/* Posts the slot, which describes the payload. */
 void rndv_send_publish(struct rndv_send *o);
-/* rndv_send.c. Makes one step of waiting for o's receiver at MPI_Finalize. The MPI progresses too, as the RTS header
- * may not be out yet. Sets DONE if the receiver will not come. */
-void rndv_send_linger(struct rndv_send *o, unsigned spins);
+/* Moves the payload to memory of stridec's own or, without any, to a file if `may_file`. Returns false if the receiver
+ * was quicker, or if there is no room: then it is not tried again. */
+bool rndv_send_move_away(struct rndv_send *o, bool may_file);
 /* Returns true if the payload lies in stridec's memory or in a file. */
 static inline bool rndv_send_moved(const struct rndv_send *o)
 {

@@ -1,5 +1,5 @@
 /* rndv_push.c: messages that the sender packs into a bounce buffer while the receiver reads. */
-#include "shm_fill.h"
+#include "rndv_internal.h"
 #include <string.h>
 
 /* Sizes in bytes. Times: two H200s, in us. */
@@ -53,7 +53,7 @@ static bool goes_in_step(const struct rndv_send *o)
     return !node_skip_next(&o->peer->flags_unread);
 }
 
-void rndv_send_followed(const struct rndv_send *o)
+void rndv_push_read(const struct rndv_send *o)
 {
     if (atomic_load_explicit(&o->slot->flags_unread, memory_order_relaxed))
         atomic_store(&o->peer->flags_unread, UNFOLLOWED);
@@ -129,12 +129,10 @@ static int feed(struct rndv_send *o, struct stream *s[2])
     return rc;
 }
 
-int rndv_send_feed(struct rndv_send *o)
+int rndv_push_feed(struct rndv_send *o)
 {
     struct device *d = o->tbuf->device;
     int rc = -1;
-    if (!o->pushes) return 0;
-    if (o->host) return shm_fill_rest(o), 0;
     if (!device_enter(d)) {
         struct stream *s[2] = {stream_get(d), stream_get(d)};
         if (s[0] && s[1]) rc = feed(o, s);

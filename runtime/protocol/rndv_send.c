@@ -5,12 +5,9 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/self_comm.h"
-#include "device/device_internal.h"
-#include "node/peer_access.h"
 #include "progress_thread.h"
 #include "rndv_file.h"
 #include "rndv_internal.h"
-#include "shm_send.h"
 #include <pthread.h>
 
 /* How long a send waits for its receiver to begin, and how often the clock and the peer's process are looked at. If the
@@ -25,42 +22,6 @@ static struct rndv_send *left;   /* whose sends have ended before their receiver
 static atomic_int left_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Writes the slot: packed bytes (layout 0), or a typed buffer. */
-void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
-{
-    struct slot *s = o->slot;
-    const struct typed_buffer *p = o->tbuf;
-    s->memory = SLOT_DEVICE;
-    /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
-    if (s->id != e->id || s->start != e->start)
-        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(p->device);
-    s->user = user, s->layout = layout, s->bytes = p->bytes;
-    s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
-    atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
-}
-
-static bool fill(struct rndv_send *o, struct rndv_send_site *site)
-{
-    struct typed_buffer *p = o->tbuf;
-    struct ipc_export *e = &site->allocation;
-    int64_t first, past;
-    uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
-    bool packed = layout_contiguous(p->layout, p->count);
-    layout_span(p->layout, p->count, &first, &past);
-    if (!ipc_export_holds(e, user + (uint64_t)first, past - first) &&
-        !ipc_export_of(p->device, user + (uint64_t)first, past - first, e)) {
-        e->span = 0;
-        return false;
-    }
-    if (!ipc_export_accepted(e, o->peer)) return false;
-    if (!packed && !(layout = ipc_export_layout(p->layout))) return false;
-    if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
-    site->drained = p->device;
-    rndv_send_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
-    return true;
-}
-
 void rndv_send_publish(struct rndv_send *o)
 {
     struct rts *d = &o->descriptor;
@@ -70,6 +31,33 @@ void rndv_send_publish(struct rndv_send *o)
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
 }
 
+static const struct rndv_domain *domain_of(const struct device *d)
+{
+    return d ? &rndv_domain_cuda : &rndv_domain_host;
+}
+
+int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatype *type)
+{
+    return domain_of(d)->count(peer, type);
+}
+
+struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
+                               struct rndv_send_site *site)
+{
+    const struct rndv_domain *domain = domain_of(d);
+    struct rndv_send *o = domain->begin(peer, d);
+    if (!o) return NULL;
+    o->domain = domain, o->peer = peer, o->reserved = site->reserved;
+    if ((o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) && domain->post(o, site)) return o;
+    rndv_send_withdraw(o);
+    return NULL;
+}
+
+int rndv_send_feed(struct rndv_send *o)
+{
+    return o->pushes ? o->domain->feed(o) : 0;
+}
+
 const struct rts *rndv_send_descriptor(const struct rndv_send *o)
 {
     return &o->descriptor;
@@ -77,32 +65,13 @@ const struct rts *rndv_send_descriptor(const struct rndv_send *o)
 
 int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type)
 {
-    if (o->host) return shm_send_count(o->peer, type);
-    *type = MPI_BYTE;
-    return o->short_rts ? (int)RTS_SHORT_BYTES : (int)RTS_BYTES;
+    int count = o->domain->count(o->peer, type);
+    return o->short_rts ? (int)RTS_SHORT_BYTES : count;
 }
 
 static uint32_t state_of(const struct rndv_send *o)
 {
     return atomic_load_explicit(&o->slot->state, memory_order_acquire);
-}
-
-/* Packs the payload into device memory of stridec's own. Returns false without memory. */
-static bool move_to_device(struct rndv_send *o)
-{
-    struct ipc_export e;
-    struct typed_buffer *p = o->tbuf;
-    if (device_enter(p->device)) return false;
-    struct stream *s = stream_get(p->device);
-    p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
-    bool moved = s && p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e) &&
-                 !typed_buffer_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
-    if (s && stream_wait(p->device, s)) moved = false;
-    if (s) stream_put(p->device, s);
-    if (!moved) mempool_put(p->wire), p->wire = NULL;
-    device_leave(p->device);
-    if (moved) rndv_send_describe(o, &e, p->wire->address, 0);
-    return moved;
 }
 
 /* Packs the payload into the slot's file: a receiver may wait for a later send of this process before it reads this one
@@ -115,38 +84,15 @@ static bool move_to_file(struct rndv_send *o)
     return true;
 }
 
-/* Moves the payload to memory of stridec's own or, without any, to a file if `may_file`. Returns false if the receiver
- * was quicker, or if there is no room: then it is not tried again. */
-static bool move_away(struct rndv_send *o, bool may_file)
+bool rndv_send_move_away(struct rndv_send *o, bool may_file)
 {
     uint32_t posted = SLOT_POSTED;
     if (o->stays || rndv_send_moved(o)) return false;
     if (!atomic_compare_exchange_strong(&o->slot->state, &posted, SLOT_HELD)) return false;
-    bool moved = (o->host ? shm_send_move(o) : move_to_device(o)) || (may_file && move_to_file(o));
+    bool moved = o->domain->move(o) || (may_file && move_to_file(o));
     o->stays = !moved && may_file;
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
     return moved;
-}
-
-struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
-                               struct rndv_send_site *site)
-{
-    /* One device of a process does not read another's memory. */
-    bool reads = peer->self ? !device_first()->next : ipc_export_probed(d, peer);
-    struct rndv_send *o = reads ? rndv_send_new_on(d) : NULL;
-    if (!o) return NULL;
-    o->peer = peer, o->reserved = site->reserved;
-    bool begun = (o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) &&
-                 progress_thread_start(rndv_send_serve);
-    bool there = begun && !site->moves && fill(o, site),
-         may = there || (begun && (o->reserved || ipc_export_readable(d, peer)));
-    bool packs = may && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
-    if (may) {
-        rndv_send_publish(o);
-        if (((packs || !there) && move_away(o, false)) || there || o->pushes) return o;
-    }
-    rndv_send_withdraw(o);
-    return NULL;
 }
 
 /* The time counts from when the sender has nothing else to do: in a window of many sends the first is old before the
@@ -174,8 +120,7 @@ static void spill(struct rndv_send *o)
         ready = atomic_load_explicit(&o->slot->ready, memory_order_acquire);
         backoff(spins);
     }
-    if (o->host) shm_send_refused(o);
-    else ipc_export_nack(o->slot->id, o->peer);
+    o->domain->refused(o);
     bool lost = ready < 0 || rndv_file_out(o->tbuf, o->descriptor.slot);
     atomic_store(&o->slot->state, lost ? SLOT_LOST : SLOT_FALLBACK);
 }
@@ -208,18 +153,26 @@ bool rndv_send_read(const struct rndv_send *o)
 
 bool rndv_send_ended(struct rndv_send *o)
 {
-    return answered(o) || rndv_send_moved(o) || (impatient(o) && (move_away(o, true) || !o->stays));
+    return answered(o) || rndv_send_moved(o) || (impatient(o) && (rndv_send_move_away(o, true) || !o->stays));
 }
 
+/* Ends a send that its receiver reads later. What lies in a shared segment block needs no more care: no refusal comes,
+ * and the next sends free the block. Calls look for the others. */
 static void leave(struct rndv_send *o)
 {
+    if (o->pool_block) {
+        typed_buffer_stats(o->tbuf, "shared", o->tbuf->bytes, o->begun);
+        typed_buffer_close(o->tbuf);
+        o->tbuf = NULL;
+    } else {
+        atomic_fetch_add(&request_freed, 1);
+    }
     rndv_send_stays(o);
     pthread_mutex_lock(&lock);
     o->next = left;
     left = o;
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&left_count, 1);
-    atomic_fetch_add(&request_freed, 1);
 }
 
 /* Returns true if the peer receives nothing any more. */
@@ -255,8 +208,8 @@ static void retire(struct rndv_send *o)
 
 static void finished(struct rndv_send *o)
 {
-    typed_buffer_stats(o->tbuf, "zerocopy", o->tbuf->bytes, o->begun);
-    if (!o->host) rndv_send_followed(o);
+    if (o->tbuf) typed_buffer_stats(o->tbuf, "zerocopy", o->tbuf->bytes, o->begun);
+    if (o->domain->read) o->domain->read(o);
     o->short_rts = false;
     rndv_send_withdraw(o);
 }
@@ -266,8 +219,8 @@ int rndv_send_end(struct rndv_send *o)
     if (o->pushes && rndv_send_feed(o)) return leave(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         /* The rank itself does not receive meanwhile. */
-        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) move_away(o, true);
-        if (rndv_send_moved(o)) return o->pool_block ? shm_send_leave(o) : leave(o), 0;
+        if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) rndv_send_move_away(o, true);
+        if (rndv_send_moved(o)) return leave(o), 0;
         if (spins % SPINS_PER_CHECK == SPINS_PER_CHECK - 1 && !pulse(o)) return retire(o), finished(o), -1;
         if (o->stays && spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
         backoff(spins);
@@ -312,12 +265,14 @@ void rndv_send_poll(void)
     for (struct rndv_send *o = harvest(), *next; o; o = next) {
         next = o->next;
         atomic_fetch_sub(&left_count, 1);
-        atomic_fetch_sub(&request_freed, 1);
+        if (!o->pool_block) atomic_fetch_sub(&request_freed, 1);
         finished(o);
     }
 }
 
-void rndv_send_linger(struct rndv_send *o, unsigned spins)
+/* Makes one step of waiting for o's receiver at MPI_Finalize. The MPI progresses too, as the RTS header may not be out
+ * yet. Sets DONE if the receiver will not come. */
+static void linger(struct rndv_send *o, unsigned spins)
 {
     if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
     if (o && spins % SPINS_PER_CHECK == 0 && (node_lost() || in_vain(o->peer))) retire(o);
@@ -329,10 +284,10 @@ void rndv_send_finish(void)
     if (node_own()) atomic_store(&node_own()->leaving, 1);
     for (unsigned spins = 1; atomic_load(&left_count); spins++) {
         rndv_send_poll();
-        rndv_send_linger(left, spins);
+        linger(left, spins);
     }
-    for (unsigned spins = 1; !rndv_file_finish(in_vain); spins++) rndv_send_linger(NULL, spins);
-    shm_send_finish();
+    for (unsigned spins = 1; !rndv_file_finish(in_vain); spins++) linger(NULL, spins);
+    rndv_domain_host.finish();
     progress_thread_finish();
     rndv_sends_drop();
 }

@@ -25,13 +25,15 @@ struct rndv_send_site {
  * without any, the reservation is lost: no send waits for its receiver to read. */
 bool rndv_send_reserve(bool *reserved);
 void rndv_send_unreserve(bool *reserved);
-/* Posts `count` elements of any size on d, of a readable layout and a committed type, for `peer`; the caller
- * announces the slot. Returns NULL if the message goes another way. */
+/* Posts `count` elements on d, NULL: in host memory, of a readable layout and a committed type, for `peer`; the caller
+ * announces the slot. In host memory the layout is not contiguous. Returns NULL if the message goes another way. */
 struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct device *d, const void *buf, int64_t count,
                                struct rndv_send_site *site);
 const struct rts *rndv_send_descriptor(const struct rndv_send *o);
 /* Returns the count and type of the RTS that the MPI sends. */
 int rndv_send_descriptor_count(const struct rndv_send *o, MPI_Datatype *type);
+/* Returns the same for all sends of such memory to peer, short RTS excepted. */
+int rndv_send_count(const struct peer *peer, const struct device *d, MPI_Datatype *type);
 /* Packs, in pieces that the receiver follows, what is better packed on this side. Call it once the RTS is out.
  * Returns 0, or -1: the receiver is told that no more comes. */
 int rndv_send_feed(struct rndv_send *o);

@@ -15,9 +15,7 @@
 #include <pthread.h>
 
 static atomic_long shared, placed;   /* sends in shared segment blocks, and in place */
-static struct rndv_send *left;   /* sends that ended before their blocks were read; typed buffers closed */
-static atomic_bool any_left;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* of with_gap */
 
 int64_t shm_send_least_of(const struct layout *l)
 {
@@ -103,30 +101,6 @@ static void gap_free(void)
     if (t != MPI_DATATYPE_NULL) PMPI_Type_free(&t);
 }
 
-int shm_send_count(const struct peer *p, MPI_Datatype *type)
-{
-    *type = p->self ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
-    if (*type != MPI_DATATYPE_NULL) return 1;
-    *type = MPI_BYTE;
-    return SHM_SEND_MIN;
-}
-
-/* Gives back the sends in `left` whose payload has been read. */
-static void harvest(void)
-{
-    pthread_mutex_lock(&lock);
-    for (struct rndv_send **at = &left, *o; (o = *at);) {
-        if (atomic_load_explicit(&o->slot->state, memory_order_acquire) != SLOT_DONE) {
-            at = &o->next;
-            continue;
-        }
-        *at = o->next;
-        rndv_send_withdraw(o);
-    }
-    atomic_store_explicit(&any_left, left != NULL, memory_order_relaxed);
-    pthread_mutex_unlock(&lock);
-}
-
 static bool place_in_pool(struct rndv_send *o)
 {
     o->descriptor.bytes = o->tbuf->bytes;
@@ -170,24 +144,43 @@ bool shm_send_sure(struct peer *peer)
     return peer->self ? gap_make() : peer_access_reached(peer) & REACH_MEMORY;
 }
 
-struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *reserved)
+static unsigned reached_of(struct peer *peer)
 {
-    unsigned reached = peer->self ? REACH_MEMORY : peer_access_reached(peer);
-    if (reached <= REACH_TRIED) return NULL;
-    if (atomic_load_explicit(&any_left, memory_order_relaxed)) harvest();
-    struct rndv_send *o = rndv_send_new();
-    if (!o) return NULL;
-    o->host = true, o->peer = peer, o->reserved = reserved;
-    if ((o->tbuf = typed_buffer_new(l, NULL, buf, count)) && rndv_send_slot(o) && place(o, reached)) {
-        rndv_send_publish(o);
-        atomic_fetch_add_explicit(o->pool_block ? &shared : &placed, 1, memory_order_relaxed);
-        return o;
-    }
-    rndv_send_withdraw(o);
-    return NULL;
+    return peer->self ? REACH_MEMORY : peer_access_reached(peer);
 }
 
-bool shm_send_move(struct rndv_send *o)
+static struct rndv_send *begin(struct peer *peer, struct device *d)
+{
+    (void)d;
+    if (reached_of(peer) <= REACH_TRIED) return NULL;
+    rndv_send_poll();
+    return rndv_send_new();
+}
+
+static bool post(struct rndv_send *o, struct rndv_send_site *site)
+{
+    (void)site;
+    if (!place(o, reached_of(o->peer))) return false;
+    rndv_send_publish(o);
+    atomic_fetch_add_explicit(o->pool_block ? &shared : &placed, 1, memory_order_relaxed);
+    return true;
+}
+
+static int count(const struct peer *p, MPI_Datatype *type)
+{
+    *type = p->self ? atomic_load(&with_gap) : MPI_DATATYPE_NULL;
+    if (*type != MPI_DATATYPE_NULL) return 1;
+    *type = MPI_BYTE;
+    return SHM_SEND_MIN;
+}
+
+static int feed(struct rndv_send *o)
+{
+    shm_fill_rest(o);
+    return 0;
+}
+
+static bool move(struct rndv_send *o)
 {
     struct typed_buffer *p = o->tbuf;
     p->block = bounce_get(p->bytes);
@@ -197,30 +190,9 @@ bool shm_send_move(struct rndv_send *o)
     return true;
 }
 
-void shm_send_refused(const struct rndv_send *o)
+static void refused(const struct rndv_send *o)
 {
     peer_access_refused(o->peer);
 }
 
-void shm_send_leave(struct rndv_send *o)
-{
-    typed_buffer_stats(o->tbuf, "shared", o->tbuf->bytes, o->begun);
-    typed_buffer_close(o->tbuf);
-    o->tbuf = NULL;
-    rndv_send_stays(o);
-    pthread_mutex_lock(&lock);
-    o->next = left;
-    left = o;
-    atomic_store_explicit(&any_left, true, memory_order_relaxed);
-    pthread_mutex_unlock(&lock);
-}
-
-/* Blocks and slots are freed soon after, so this waits until the receivers have read them. */
-void shm_send_finish(void)
-{
-    for (unsigned spins = 1; left; spins++) {
-        rndv_send_linger(left, spins);
-        harvest();
-    }
-    gap_free();
-}
+const struct rndv_domain rndv_domain_host = {begin, post, count, feed, move, refused, NULL, gap_free};

@@ -12,9 +12,6 @@ int64_t shm_send_least_of(const struct layout *l);
 
 /* Returns false if STRIDEC_HOST or STRIDEC_TRANSPORT forbids these sends, or this process has no file for the node. */
 bool shm_send_allowed(void);
-/* Exposes `count` elements at buf to peer: host memory, not contiguous, of a committed type that stridec can read.
- * Returns NULL if the message must go another way. `reserved` is the member of struct rndv_send_site. */
-struct rndv_send *shm_send_to(struct peer *peer, struct layout *l, const void *buf, int64_t count, bool *reserved);
 /* Returns SLOT_PROCESS if the payload stays in place (STRIDEC_TRANSPORT=zerocopy and REACH_MEMORY), else SLOT_POOL. */
 enum slot_memory shm_send_memory(unsigned reached);
 /* Returns true if a message with a layout is allowed and long enough for a rendezvous send. */
@@ -22,21 +19,11 @@ bool shm_send_wants(const struct message *m);
 /* Returns false if the MPI is quicker at a send that does not wait for its receiver. Then stridec would pack all before
  * any byte is read, and long payloads would pass through memory instead of the caches. */
 bool shm_send_later(const struct message *m);
-/* Returns true if shm_send_to, with a reserved slot, can't fail for this peer any more. */
+/* Returns true if rndv_send_to, with a reserved slot, can't fail for this peer any more. */
 bool shm_send_sure(struct peer *peer);
 
-/* Returns the count, and in *type the type, with which the MPI sends an RTS header to p. */
-int shm_send_count(const struct peer *p, MPI_Datatype *type);
 /* Returns the type, with a gap, of an RTS header to the rank itself; MPI_DATATYPE_NULL if no gap is needed. */
 MPI_Datatype shm_send_gapped(void);
-
-/* For rndv_send.c. shm_send_refused notes a NACK. shm_send_move packs the payload into a bounce buffer while the slot
- * is HELD; returns false without memory. shm_send_leave ends a send whose shared segment block is read later;
- * shm_send_finish waits for all those receivers (at MPI_Finalize). */
-void shm_send_refused(const struct rndv_send *o);
-bool shm_send_move(struct rndv_send *o);
-void shm_send_leave(struct rndv_send *o);
-void shm_send_finish(void);
 
 /* Returns the number of rendezvous sends of this process so far, in place or in blocks (for tests and benchmarks). */
 long stridec_host_offers(int in_place);

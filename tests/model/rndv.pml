@@ -150,7 +150,7 @@ inline move_away(m)
     :: atomic { state(m) == POSTED && !moved[m] && !stays[m] -> state(m) = HELD }
 #endif
         if
-        :: own[m] = true;                      /* typed_buffer_move, shm_send_move */
+        :: own[m] = true;                      /* rndv_domain: move */
            slot[at[m]].memory = OWN;           /* rndv_send_describe */
            moved[m] = true
 #ifdef NOMEM

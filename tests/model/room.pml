@@ -64,7 +64,7 @@ proctype sender()
               ready = at
            :: at == PIECES -> break
            od;
-           sends++;                                    /* shm_send_leave: the call returns */
+           sends++;                                    /* leave: the call returns */
            if                                          /* harvest, at the next send or MPI_Finalize */
            :: state == DONE
            :: leaving || !alive[1] -> state = DONE     /* rndv_send_linger */

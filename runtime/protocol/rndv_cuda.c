@@ -1,0 +1,90 @@
+/* rndv_cuda.c: rendezvous sends (rndv_send.h) of device memory. */
+#include "device/device_internal.h"
+#include "progress_thread.h"
+#include "rndv_internal.h"
+
+/* Writes the slot: packed bytes (layout 0), or a typed buffer. */
+void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
+{
+    struct slot *s = o->slot;
+    const struct typed_buffer *p = o->tbuf;
+    s->memory = SLOT_DEVICE;
+    /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
+    if (s->id != e->id || s->start != e->start)
+        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(p->device);
+    s->user = user, s->layout = layout, s->bytes = p->bytes;
+    s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
+    atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
+}
+
+static bool fill(struct rndv_send *o, struct rndv_send_site *site)
+{
+    struct typed_buffer *p = o->tbuf;
+    struct ipc_export *e = &site->allocation;
+    int64_t first, past;
+    uint64_t layout = 0, user = (uint64_t)(uintptr_t)p->user;
+    bool packed = layout_contiguous(p->layout, p->count);
+    layout_span(p->layout, p->count, &first, &past);
+    if (!ipc_export_holds(e, user + (uint64_t)first, past - first) &&
+        !ipc_export_of(p->device, user + (uint64_t)first, past - first, e)) {
+        e->span = 0;
+        return false;
+    }
+    if (!ipc_export_accepted(e, o->peer)) return false;
+    if (!packed && !(layout = ipc_export_layout(p->layout))) return false;
+    if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
+    site->drained = p->device;
+    rndv_send_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
+    return true;
+}
+
+/* Packs the payload into device memory of stridec's own. Returns false without memory. */
+static bool move(struct rndv_send *o)
+{
+    struct ipc_export e;
+    struct typed_buffer *p = o->tbuf;
+    if (device_enter(p->device)) return false;
+    struct stream *s = stream_get(p->device);
+    p->wire = mempool_get(p->device, BUFFER_DEVICE, (size_t)p->bytes);
+    bool moved = s && p->wire && ipc_export_of(p->device, p->wire->address, p->bytes, &e) &&
+                 !typed_buffer_move(p, s, KERNEL_PACK, p->wire->address, p->bytes);
+    if (s && stream_wait(p->device, s)) moved = false;
+    if (s) stream_put(p->device, s);
+    if (!moved) mempool_put(p->wire), p->wire = NULL;
+    device_leave(p->device);
+    if (moved) rndv_send_describe(o, &e, p->wire->address, 0);
+    return moved;
+}
+
+static struct rndv_send *begin(struct peer *peer, struct device *d)
+{
+    /* One device of a process does not read another's memory. */
+    bool reads = peer->self ? !device_first()->next : ipc_export_probed(d, peer);
+    return reads ? rndv_send_new_on(d) : NULL;
+}
+
+static bool post(struct rndv_send *o, struct rndv_send_site *site)
+{
+    struct device *d = o->tbuf->device;
+    if (!progress_thread_start(rndv_send_serve)) return false;
+    bool there = !site->moves && fill(o, site);
+    if (!there && !o->reserved && !ipc_export_readable(d, o->peer)) return false;
+    bool packs = rndv_send_packs_first(o, (there || site->moves) && site->feeds);
+    rndv_send_publish(o);
+    return ((packs || !there) && rndv_send_move_away(o, false)) || there || o->pushes;
+}
+
+static int count(const struct peer *peer, MPI_Datatype *type)
+{
+    (void)peer;
+    *type = MPI_BYTE;
+    return (int)RTS_BYTES;
+}
+
+static void refused(const struct rndv_send *o)
+{
+    ipc_export_nack(o->slot->id, o->peer);
+}
+
+const struct rndv_domain rndv_domain_cuda = {begin, post, count, rndv_push_feed, move, refused, rndv_push_read, NULL};
