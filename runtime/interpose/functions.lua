@@ -1,0 +1,82 @@
+-- functions.lua: the rows of calls.lua as C functions, those that the MPI declares. Called with the paths of calls.lua
+-- and of a file of the names that the MPI declares, one a line. Returns the functions, the rows that are passed as they
+-- are, and the set of those names.
+local calls, declared = ...
+
+local has = {}
+for name in io.lines(declared) do has[name] = true end
+
+-- The C declarations of a role, the second one for large forms; %s is the name.
+local ROLES = {
+  ["in"] = { "const void *%s" }, out = { "void *%s" }, inout = { "void *%s" },
+  count = { "int %s", "MPI_Count %s" }, size = { "int %s", "MPI_Count %s" },
+  bytes = { "MPI_Aint %s", "MPI_Count %s" },
+  counts = { "const int %s[]", "const MPI_Count %s[]" },
+  displs = { "const int %s[]", "const MPI_Aint %s[]" }, adispls = { "const MPI_Aint %s[]" },
+  unit = { "int %s", "MPI_Aint %s" }, partitions = { "partition_list %s" },
+  position = { "int *%s", "MPI_Count *%s" }, aposition = { "MPI_Aint *%s", "MPI_Count *%s" },
+  type = { "MPI_Datatype %s" }, types = { "const MPI_Datatype %s[]" },
+  comm = { "MPI_Comm %s" }, root = { "int %s" }, info = { "MPI_Info %s" },
+  request = { "MPI_Request *%s" }, requests = { "MPI_Request %s[]" },
+  status = { "MPI_Status *%s" }, statuses = { "MPI_Status %s[]" },
+}
+
+-- "in*@root sendbuf" -> { role = "in", marks = "*@root", name = "sendbuf", text = C declaration }
+local function argument(text, large)
+  local role, marks, name = text:match "^(%l+)([*~#+=>?]*@?%l*) ([%w_]+)$"
+  if role and ROLES[role] then
+    local declarations = ROLES[role]
+    local c = declarations[large and #declarations or 1]
+    return { role = role, marks = marks, name = name, text = c:format(name), wide = large and #declarations > 1 }
+  end
+  return { role = "other", name = assert(text:match "([%w_]+)%[?%]?$", text), text = text }
+end
+
+local function split(arguments, more, large)
+  local list = {}
+  local all = arguments .. (arguments ~= "" and more ~= "" and ", " or "") .. more
+  for text in all:gmatch "[^,]+" do list[#list + 1] = argument(text:match "^%s*(.-)%s*$", large) end
+  return list
+end
+
+-- The forms of a row's name, with the arguments that each adds and what keeps its buffers.
+local FORMS = {
+  { word = "blocking", name = function(n) return n end, more = "" },
+  { word = "nonblocking", name = function(n) return "I" .. n:lower() end, more = "request request", keep = "request" },
+  { word = "persistent", name = function(n) return n .. "_init" end, more = "info info, request request",
+    keep = "persistent" },
+}
+
+-- Returns the functions of a row that the MPI has: { name =, symbol =, row =, args =, keep = }.
+-- Workaround (Open MPI 4.1): persistent collectives are called MPIX_.
+local function functions(row)
+  local list = {}
+  local forms = row.forms or "blocking"
+  for _, form in ipairs(FORMS) do
+    if forms:find("%f[%l]" .. form.word) then
+      local more = forms == "persistent of one" and "request request" or form.more
+      for _, large in ipairs { false, true } do
+        local can = row.large or (row.how ~= "own" and row.how ~= "poll" and not row.small)
+        local name = form.name(row.name) .. (large and "_c" or "")
+        local symbol = has["MPI_" .. name] and "MPI_" .. name
+          or form.keep == "persistent" and has["MPIX_" .. name] and "MPIX_" .. name
+        if (not large or can) and symbol then
+          list[#list + 1] = { name = name, symbol = symbol, row = row, args = split(row.arguments, more, large),
+            large = large, keep = form.keep or row.keep }
+        end
+      end
+    end
+  end
+  return list
+end
+
+local present, passed = {}, {}
+for _, row in ipairs(dofile(calls)) do
+  if row.how == "passed" then
+    passed[#passed + 1] = row
+  else
+    for _, f in ipairs(functions(row)) do present[#present + 1] = f end
+  end
+end
+
+return present, passed, has
