@@ -221,6 +221,20 @@ static enum arg_way choose_way(const struct args_set *o, const struct arg *p, co
     return device ? WAY_PASS : WAY_HOST;
 }
 
+bool args_bounces(const struct args_set *o)
+{
+    struct args_set copy = *o;
+    struct group g;
+    bool any = false;
+    group_of(&copy, &g);
+    resolve_flags(&copy, &g);
+    for (int i = 0; i < copy.n && !any; i++) {
+        const struct arg *p = &copy.of[i];
+        any = p->buf != MPI_IN_PLACE && significant(p, &g) && choose_way(&copy, p, &g) == WAY_BOUNCE;
+    }
+    return any;
+}
+
 static int open_receive(struct args_set *o, const bool bounced[])
 {
     int rc = MPI_SUCCESS;

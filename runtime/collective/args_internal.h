@@ -20,6 +20,8 @@ struct arg_piece {
     int64_t count, bytes;
 };
 
+/* Returns true if an argument can't be passed to the MPI as it is because of where it lies. */
+bool args_bounces(const struct args_set *o);
 /* Returns true if the MPI accepts device memory in this call. */
 bool args_device_aware(const struct args_set *o);
 /* Returns the i-th count, or displacement, of the argument's lists. */

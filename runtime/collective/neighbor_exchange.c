@@ -45,6 +45,7 @@ static bool side_valid(const struct arg *p, const struct edge_side *s)
     for (int i = 0; i < s->n; i++) {
         int at = s->edge[i].number;
         int64_t count = p->counts ? args_count(p, at) : p->count;
+        if (s->edge[i].off) continue;
         if (count < 0) return false;
         if (p->types && p->types[at] == MPI_DATATYPE_NULL && !(NULL_EDGE_TYPES && count == 0)) return false;
     }
@@ -77,7 +78,7 @@ static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct 
     bool each = p->flags & ARG_NEIGHBORS;
     int64_t offset = 0;
     at->type = p->types ? p->types[i] : p->type;
-    at->count = p->counts ? args_count(p, i) : p->count;
+    at->count = at->off ? 0 : p->counts ? args_count(p, i) : p->count;
     bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_valid: no elements */
     at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
@@ -157,6 +158,10 @@ void neighbor_exchange_announce(struct neighbor_exchange *x)
     struct neighbor_topology *e = x->e;
     for (int i = 0; i < e->out.bundles; i++) {
         struct edge_bundle *r = &e->out.bundle[i], *own = r->edge->peer->self ? bundle_to(&e->in, e->rank) : NULL;
+        if (r->edge->off) {
+            r->header->kind = EDGE_EMPTY;
+            continue;
+        }
         for (int k = 0; k < r->n; k++) fill_header(x, &r->edge[k], &r->header[k]);
         if (own) {
             memcpy(own->header, r->header, (size_t)(r->n < own->n ? r->n : own->n) * sizeof *r->header);
@@ -277,7 +282,7 @@ void neighbor_exchange_post(struct neighbor_exchange *x)
     for (int i = 0; i < e->in.n && !d; i++) d = e->in.edge[i].bytes ? e->in.edge[i].where.device : NULL;
     for (int i = 0; i < e->in.bundles; i++) {
         struct edge_bundle *r = &e->in.bundle[i];
-        if (r->edge->peer->self) continue;
+        if (r->edge->peer->self || r->edge->off) continue;
         ipc_cache_probe(r->edge->peer, d);
         if (d && !*asked) typed_copy_prepare(d, NULL, 0), *asked = true;
         int rc = PMPI_Irecv(r->header, r->n * (int)sizeof *r->header, MPI_BYTE, r->edge->rank, x->tag, e->comm,

@@ -82,14 +82,17 @@ static bool requests_alloc(struct neighbor_topology *e)
     return e->request && e->status;
 }
 
+/* MPI_UNDEFINED: the complete graph. */
 static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
 {
     int in, out;
     PMPI_Comm_rank(comm, &e->rank);
-    args_degrees(comm, &in, &out);
+    if (topology == MPI_UNDEFINED) PMPI_Comm_size(comm, &in), out = in;
+    else args_degrees(comm, &in, &out);
     if (!side_alloc(&e->in, in) || !side_alloc(&e->out, out)) return false;
+    for (int i = 0; i < in && topology == MPI_UNDEFINED; i++) add_edge(&e->in, i, i, i), add_edge(&e->out, i, i, i);
     if (topology == MPI_CART) cart_edges(e, comm, in);
-    else if (!graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
+    else if (topology != MPI_UNDEFINED && !graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
     return make_bundles(&e->in, comm) && make_bundles(&e->out, comm) && requests_alloc(e);
 }
 
@@ -221,6 +224,18 @@ struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
 {
     struct neighbor_topology *e;
     return usable(find_attr(comm, &e) ? e : hold_vote(comm, true));
+}
+
+struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm)
+{
+    bool driver;
+    struct neighbor_topology *e = reserve_get(sizeof *e);
+    e->comm = MPI_COMM_NULL;
+    atomic_init(&e->holders, 1);
+    decide(e, comm, MPI_UNDEFINED, &driver);
+    if (usable(e)) return e;
+    neighbor_topology_put(e);
+    return NULL;
 }
 
 void neighbor_topology_vote(MPI_Comm comm)

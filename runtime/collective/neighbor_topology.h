@@ -34,6 +34,7 @@ struct edge {
     int64_t count, bytes;
     struct rndv_send *rndv;
     struct typed_buffer *tbuf;
+    bool off;                   /* the call does not use it (exchange.c) */
     bool borrowed;              /* tbuf belongs to another edge */
     void *excess;               /* receives a message that does not fit the buffer */
 };
@@ -74,6 +75,9 @@ struct neighbor_topology {
 struct neighbor_topology *neighbor_topology_of(MPI_Comm comm);
 /* Returns the edges without a vote; NULL if none was held. */
 struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
+/* Returns the complete graph of comm, the edges to the own rank included; NULL if a rank can't make it. All ranks of
+ * comm call it together, an intracommunicator of which every rank has its file on this node. */
+struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm);
 /* Holds the vote for a communicator that all its ranks have just made. comm may be MPI_COMM_NULL. */
 void neighbor_topology_vote(MPI_Comm comm);
 /* Returns a copy for an operation of its own; NULL without memory. The caller frees it by neighbor_topology_put. */

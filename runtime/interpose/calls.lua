@@ -21,6 +21,8 @@
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
+-- exchange: blocking calls go from memory to memory among the ranks of a node, if these agree (collective/exchange.h):
+--   the size of a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
@@ -102,31 +104,36 @@ row("own", "Pready_list", "int length, partitions array_of_partitions, MPI_Reque
 row("own", "Parrived", "MPI_Request request, int partition, int *flag", { when = "pending" })
 
 -- Collectives that move data.
-row("packed", "Bcast", "inout@bcast buffer, count count, type datatype, root root, comm comm", { forms = all })
+row("packed", "Bcast", "inout@bcast buffer, count count, type datatype, root root, comm comm",
+  { forms = all, exchange = "bytes(count, datatype)" })
 row("packed", "Gather", "in@leaf sendbuf, count sendcount, type sendtype, out*@root recvbuf, count recvcount, "
-  .. "type recvtype, root root, comm comm", { forms = all })
+  .. "type recvtype, root root, comm comm",
+  { forms = all, exchange = "bytes_at(root, comm, recvcount, recvtype, sendcount, sendtype)" })
 row("packed", "Gatherv", "in@leaf sendbuf, count sendcount, type sendtype, out*@root recvbuf, counts recvcounts, "
-  .. "displs displs, type recvtype, root root, comm comm", { forms = all })
+  .. "displs displs, type recvtype, root root, comm comm", { forms = all, exchange = "LISTS" })
 row("packed", "Scatter", "in*@root sendbuf, count sendcount, type sendtype, out@leaf recvbuf, count recvcount, "
-  .. "type recvtype, root root, comm comm", { forms = all })
+  .. "type recvtype, root root, comm comm",
+  { forms = all, exchange = "bytes_at(root, comm, sendcount, sendtype, recvcount, recvtype)" })
 row("packed", "Scatterv", "in*@root sendbuf, counts sendcounts, displs displs, type sendtype, out@leaf recvbuf, "
-  .. "count recvcount, type recvtype, root root, comm comm", { forms = all })
+  .. "count recvcount, type recvtype, root root, comm comm", { forms = all, exchange = "LISTS" })
 for _, kind in ipairs { { "", "*" }, { "Neighbor_", "~" } } do
   local name = function(n) return kind[1] == "" and n or kind[1] .. n:lower() end
   local function each(text) return (text:gsub("%*", kind[2])) end
-  local forms = { forms = all, edges = kind[2] == "~" }
+  local edges = kind[2] == "~"
+  local one, lists = { forms = all, edges = edges, exchange = not edges and "bytes(recvcount, recvtype)" },
+    { forms = all, edges = edges, exchange = not edges and "LISTS" }
   row("packed", name "Allgather", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, count recvcount, "
-    .. "type recvtype, comm comm"), forms)
+    .. "type recvtype, comm comm"), one)
   row("packed", name "Allgatherv", each("in sendbuf, count sendcount, type sendtype, out* recvbuf, counts recvcounts, "
-    .. "displs displs, type recvtype, comm comm"), forms)
+    .. "displs displs, type recvtype, comm comm"), lists)
   row("packed", name "Alltoall", each("in* sendbuf, count sendcount, type sendtype, out* recvbuf, count recvcount, "
-    .. "type recvtype, comm comm"), forms)
+    .. "type recvtype, comm comm"), one)
   row("packed", name "Alltoallv", each("in* sendbuf, counts sendcounts, displs sdispls, type sendtype, out* recvbuf, "
-    .. "counts recvcounts, displs rdispls, type recvtype, comm comm"), forms)
+    .. "counts recvcounts, displs rdispls, type recvtype, comm comm"), lists)
   local bytes = kind[1] == "" and "displs" or "adispls"
   row("packed", name "Alltoallw", each("in* sendbuf, counts sendcounts, %s sdispls, types sendtypes, out* recvbuf, "
     .. "counts recvcounts, %s rdispls, types recvtypes, comm comm"):gsub("%%s", bytes),
-    { forms = all, edges = forms.edges, degrees = forms.edges })
+    { forms = all, edges = edges, exchange = lists.exchange, degrees = edges })
 end
 
 -- Communicators with a topology.

@@ -1,6 +1,6 @@
 -- functions.lua: the rows of calls.lua as C functions, those that the MPI declares. Called with the paths of calls.lua
 -- and of a file of the names that the MPI declares, one a line. Returns the functions, the rows that are passed as they
--- are, and the set of those names.
+-- are, the set of those names, and stub_args, which declares a stub's arguments.
 local calls, declared = ...
 
 local has = {}
@@ -79,4 +79,17 @@ for _, row in ipairs(dofile(calls)) do
   end
 end
 
-return present, passed, has
+-- Declares the arguments of a stub that mostly jumps on. Those on the stack are volatile, or the compiler would load
+-- and store them again. Those in registers are not: under another MPI, whose handles are longer, they would be cut.
+local function stub_args(list)
+  local texts = {}
+  for i, a in ipairs(list) do
+    local before, name, brackets = a.text:match "^(.-)([%w_]+)(%[?%]?)$"
+    local keep = i <= 8 and "SEVENTH" or "volatile"
+    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name
+      or before .. name .. "[" .. keep .. "]"
+  end
+  return table.concat(texts, ", ")
+end
+
+return present, passed, has, stub_args

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/self_comm.h"
 #include "base/world_rank.h"
+#include "collective/exchange.h"
 #include "collective/neighbor_topology.h"
 #include "datatype/byte_types.h"
 #include "datatype/type_filter.h"
@@ -103,8 +104,8 @@ static void finish(void)
     record_finish();
     rts_arm(INT64_MAX);
     if (env_get()->stats) report(world_exists() ? MPI_COMM_WORLD : self_comm_get(), true);
-    neighbor_topology_finish(), ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(),
-        node_finish(), world_rank_finish();
+    exchange_finish(), neighbor_topology_finish();
+    ipc_cache_finish(), ipc_export_finish(), probed_finish(), shm_pool_finish(), node_finish(), world_rank_finish();
     layout_finish();
     typed_copy_finish();
     bool stopped = kernel_finish();

@@ -1,28 +1,17 @@
 -- stubs.lua CALLS HAS next.h|stubs.c|table.c: writes to stdout the table of next functions, the exported stubs, or the
 -- table of `stridec doctor --calls`. CALLS is calls.lua; HAS is a file of the names that the MPI declares, one a line.
 local what = arg[3]
-local present, passed, has = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
+local present, passed, has, stub_args = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
+
+-- See stub_args in functions.lua.
+local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
+                '#define SEVENTH\n#endif\n'
 
 local BUFFER = { ["in"] = true, out = true, inout = true }
 
 local function join(list, field)
   local texts = {}
   for i, a in ipairs(list) do texts[i] = a[field] end
-  return table.concat(texts, ", ")
-end
-
--- Declares the arguments of a stub that mostly jumps on. Those on the stack are volatile, or the compiler would load
--- and store them again. Those in registers are not: under another MPI, whose handles are longer, they would be cut.
-local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
-                '#define SEVENTH\n#endif\n'
-local function stub_args(list)
-  local texts = {}
-  for i, a in ipairs(list) do
-    local before, name, brackets = a.text:match "^(.-)([%w_]+)(%[?%]?)$"
-    local keep = i <= 8 and "SEVENTH" or "volatile"
-    texts[i] = i <= 6 and a.text or brackets == "" and before .. keep .. " " .. name
-      or before .. name .. "[" .. keep .. "]"
-  end
   return table.concat(texts, ", ")
 end
 
@@ -40,6 +29,7 @@ local function takes_messages(args) return has_any(args, { source = true, messag
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
+local function exchanges(f) return f.row.exchange and not f.keep end
 
 -- Returns true for collectives that move data; stridec may pack their host buffers (runtime/collective/args_host.c).
 local function collects(f)
@@ -82,7 +72,24 @@ $pquick    return act_P$name($names);
 }
 ]]
 
+-- Asks whether the ranks of a node do the call, or vote on it (collective/exchange.h). A function of its own: stubs of
+-- processes without other ranks on the node save no registers for it.
+local ARMED = [[
+ACT_OFTEN int armed_$p$name($declarations)
+{
+    const int64_t bytes = $bytes;
+    if (bytes >= EXCHANGE_LEAST && !caller_is_mpi(__builtin_return_address(0)) &&
+        exchange_due(EXCHANGE_$kind, comm, bytes))
+        return enter_$name(&$next, $names);
+$begin    return act_$p$name($names);
+}
+]]
 local stub_begin, pass_lists   -- defined below
+local function exchange_asked(f, p, next, names)
+  return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, declarations = join(f.args, "text"),
+    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
+    kind = f.row.name:upper(), begin = stub_begin(f, next, names) }))
+end
 
 local function each(template, chosen)
   for _, f in ipairs(present) do
@@ -99,6 +106,10 @@ local function each(template, chosen)
         pass = names == "" and "" or ", " .. names,
         begin = stub_begin(f, "next_mpi", names), pbegin = stub_begin(f, "next_pmpi", names),
         lists = pass_lists(f, "next_mpi", names), plists = pass_lists(f, "next_pmpi", names),
+        armed = exchanges(f) and exchange_asked(f, "", "next_mpi", names) or "",
+        parmed = exchanges(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
+        asks = exchanges(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
+        pasks = exchanges(f) and ("    if (node_armed()) return armed_P%s(%s);\n"):format(f.name, names) or "",
         act = pass_lists(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
         quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
         user = moved.user, count = moved.count, packed = moved.packed,
@@ -282,6 +293,8 @@ local BY_EDGES = {
   persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
 }
 
+local BY_EXCHANGE = "    if (exchange_take(&o, EXCHANGE_%s)) return exchange_run(&o);\n"
+
 -- Writes a call that makes a communicator, whose ranks then vote. So it may wait for all ranks.
 local function write_vote(f)
   emit([[
@@ -359,7 +372,7 @@ $brings    rc = next->$name($down);
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
-    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or exchanges(f) and BY_EXCHANGE:format(f.row.name:upper()) or "",
     down = table.concat(down, ", "),
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or "next->%s(%s)")
       :format(f.name, join(args, "name")),
@@ -397,10 +410,10 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/neighbor_topology.h"\n#include "device/host_range.h"\n',
-           '#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n#include "next.h"\n',
-           '#include "node/segment.h"\n#include "collective/args.h"\n#include "datatype/type_filter.h"\n',
-           '#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+  io.write('#include "collective/exchange.h"\n#include "collective/neighbor_topology.h"\n',
+           '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
+           '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
+           '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
            "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")
@@ -437,14 +450,15 @@ $act int act_P$name($declarations)
 {
 $plists    return enter_$name(&next_pmpi$pass);
 }
+$armed$parmed
 $hosted
 EXPORT int $symbol($handed)
 {
-$begin    return act_$name($names);
+$asks$begin    return act_$name($names);
 }
 EXPORT int P$symbol($handed)
 {
-$pbegin    return act_P$name($names);
+$pasks$pbegin    return act_P$name($names);
 }
 ]], acts)
   each([[

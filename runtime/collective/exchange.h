@@ -1,0 +1,44 @@
+/* exchange.h: collectives among the ranks of a node, from memory to memory: edge by edge, as neighborhoods go
+ * (neighbor_exchange.h), in a communicator's complete graph.
+ *
+ * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
+ * memory. So the calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1,
+ * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them would otherwise have to pack, this and the next calls
+ * go from memory to memory, until a vote in which nobody needs it any more. */
+#ifndef STRIDEC_EXCHANGE_H
+#define STRIDEC_EXCHANGE_H
+#include "args.h"
+
+enum exchange_kind {
+    EXCHANGE_ALLTOALL,
+    EXCHANGE_ALLTOALLV,
+    EXCHANGE_ALLTOALLW,
+    EXCHANGE_ALLGATHER,
+    EXCHANGE_ALLGATHERV,
+    EXCHANGE_BCAST,
+    EXCHANGE_GATHER,
+    EXCHANGE_GATHERV,
+    EXCHANGE_SCATTER,
+    EXCHANGE_SCATTERV,
+    EXCHANGE_KINDS
+};
+
+/* Shorter pieces are left to the MPI, packed. Calls with lists of counts have no size that all ranks know. */
+#define EXCHANGE_LEAST 512
+#define EXCHANGE_LISTS INT64_MAX
+
+/* Return the packed bytes of a piece; 0 if the arguments are wrong. exchange_bytes_at: of the first pair at the root,
+ * of the second one elsewhere. */
+int64_t exchange_bytes(MPI_Count count, MPI_Datatype type);
+int64_t exchange_bytes_at(int root, MPI_Comm comm, MPI_Count count, MPI_Datatype type, MPI_Count leaf_count,
+                          MPI_Datatype leaf_type);
+/* Counts a blocking call with pieces of at least EXCHANGE_LEAST bytes, made by the program. Returns true if
+ * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
+bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes);
+/* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike. */
+bool exchange_take(struct args_set *o, enum exchange_kind kind);
+int exchange_run(struct args_set *o);
+/* Frees what is known of communicators, at MPI_Finalize. */
+void exchange_finish(void);
+
+#endif

@@ -1,0 +1,361 @@
+/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on a rank that
+ * receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without device memory.
+ *
+ * run: STRIDEC_TRANSPORT=zerocopy -n 2
+ * run: STRIDEC_TRANSPORT=zerocopy -n 3
+ * run: STRIDEC_TRANSPORT=zerocopy LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 2
+ * run: -n 4
+ * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3 packed
+ * run: STRIDEC_TRANSPORT=oneshot -n 3 packed
+ */
+#include "check.h"
+#include "resources.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGE 24          /* of a cube of doubles, divisible by 2, 3 and 4 */
+#define ROWS 64          /* of the two-dimensional pieces: every second double of a row */
+#define SECONDS 20
+#define CELLS (EDGE * EDGE * EDGE)
+
+static bool packed;
+
+static bool everywhere(bool here)
+{
+    int in = here, all = 0;
+    MPI_Allreduce(&in, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+/* A buffer of doubles in memory of this rank's kind, and a host copy. */
+struct doubles {
+    enum mem_kind kind;
+    double *at, *shadow;
+    size_t n;
+};
+
+static void doubles_make(struct doubles *d, enum mem_kind kind, size_t n)
+{
+    d->kind = host_mode ? MEM_HOST : kind, d->n = n;
+    d->at = mem_alloc(d->kind, n * sizeof(double));
+    d->shadow = malloc(n * sizeof(double));
+}
+
+static void doubles_free(struct doubles *d)
+{
+    mem_free(d->kind, d->at);
+    free(d->shadow);
+}
+
+static void doubles_write(struct doubles *d)
+{
+    mem_write(d->kind, d->at, d->shadow, d->n * sizeof(double));
+}
+
+/* Compares all of it with the shadow. */
+static void doubles_check(const struct doubles *d, const char *what)
+{
+    double *is = malloc(d->n * sizeof(double));
+    size_t wrong = 0, first = 0;
+    mem_read(d->kind, is, d->at, d->n * sizeof(double));
+    for (size_t i = 0; i < d->n; i++)
+        if (is[i] != d->shadow[i] && !wrong++) first = i;
+    expect(!wrong, "%s: %zu of %zu doubles are wrong, first %zu: %g, not %g", what, wrong, d->n, first, is[first], d->shadow[first]);
+    free(is);
+}
+
+/* ---- a cube turned from planes of x to planes of y: MPI_Alltoallw of subarrays ---- */
+
+struct turn {
+    MPI_Datatype send[8], recv[8];
+    int counts[8], displs[8];
+    struct doubles from, to;
+};
+
+/* The cell x, y, z of the cube, in a round. */
+static double cell(int x, int y, int z, int round)
+{
+    return ((double)round * EDGE + x) * EDGE * EDGE + y * EDGE + z;
+}
+
+static void turn_make(struct turn *t, enum mem_kind kind)
+{
+    int part = EDGE / num_ranks, thin[3] = {part, EDGE, EDGE}, flat[3] = {EDGE, part, EDGE}, piece[3] = {part, part, EDGE};
+    for (int i = 0; i < num_ranks; i++) {
+        int from[3] = {0, i * part, 0}, to[3] = {i * part, 0, 0};
+        MPI_Type_create_subarray(3, thin, piece, from, MPI_ORDER_C, MPI_DOUBLE, &t->send[i]);
+        MPI_Type_create_subarray(3, flat, piece, to, MPI_ORDER_C, MPI_DOUBLE, &t->recv[i]);
+        MPI_Type_commit(&t->send[i]), MPI_Type_commit(&t->recv[i]);
+        t->counts[i] = 1, t->displs[i] = 0;
+    }
+    doubles_make(&t->from, kind, CELLS / (size_t)num_ranks), doubles_make(&t->to, kind, CELLS / (size_t)num_ranks);
+}
+
+static void turn_free(struct turn *t)
+{
+    for (int i = 0; i < num_ranks; i++) MPI_Type_free(&t->send[i]), MPI_Type_free(&t->recv[i]);
+    doubles_free(&t->from), doubles_free(&t->to);
+}
+
+static void turn_check(struct turn *t, int round)
+{
+    int part = EDGE / num_ranks, at = 0;
+    for (int x = 0; x < EDGE; x++)
+        for (int y = my_rank * part; y < (my_rank + 1) * part; y++)
+            for (int z = 0; z < EDGE; z++) t->to.shadow[at++] = cell(x, y, z, round);
+    doubles_check(&t->to, "the turned cube");
+}
+
+/* Returns the launches that it took. */
+static int64_t turn_once(struct turn *t, MPI_Comm comm, int round)
+{
+    struct resources before, after;
+    int part = EDGE / num_ranks, at = 0;
+    for (int x = my_rank * part; x < (my_rank + 1) * part; x++)
+        for (int y = 0; y < EDGE; y++)
+            for (int z = 0; z < EDGE; z++) t->from.shadow[at++] = cell(x, y, z, round);
+    doubles_write(&t->from);
+    for (size_t i = 0; i < t->to.n; i++) t->to.shadow[i] = -1;
+    doubles_write(&t->to);
+    MPI_Barrier(comm);   /* what is sent to a rank that is late is packed after all */
+    resources_now(&before);
+    int rc = MPI_Alltoallw(t->from.at, t->counts, t->displs, t->send, t->to.at, t->counts, t->displs, t->recv, comm);
+    resources_now(&after);
+    expect_equal(rc, MPI_SUCCESS, "the return code");
+    turn_check(t, round);
+    return after.launches - before.launches;
+}
+
+/* Until all ranks have one launch each; the kernel of typed copies is compiled in the background meanwhile. */
+static void turn_in_one(struct turn *t, MPI_Comm comm, const char *what)
+{
+    struct resources now;
+    double since = 0;
+    int64_t launches;
+    int round = 0;
+    bool one;
+    resources_now(&now);
+    do {
+        launches = turn_once(t, comm, round++);
+        one = everywhere(t->from.kind == MEM_HOST || launches == 1);
+    } while (now.simulated && !packed && !one && everywhere(within(&since, SECONDS)));
+    if (now.simulated && !packed && t->from.kind == MEM_DEVICE) expect_equal(launches, 1, "the number of launches");
+    report("a cube turned, %s", what);
+}
+
+/* ---- one piece a rank: every second double of ROWS ---- */
+
+static MPI_Datatype row;   /* ROWS doubles, every second one, extent 2 * ROWS doubles */
+
+static double value(int rank, int piece, int i, int round)
+{
+    return ((double)round * 16 + rank) * 16 + piece + i / 1024.0;
+}
+
+static void put(struct doubles *d, int place, int rank, int piece, int round)
+{
+    for (int i = 0; i < ROWS; i++) d->shadow[(place * ROWS + i) * 2] = value(rank, piece, i, round);
+}
+
+static void clear(struct doubles *d)
+{
+    for (size_t i = 0; i < d->n; i++) d->shadow[i] = -1;
+}
+
+/* The calls below with this rank's piece(s) in `out`, and what comes in `in`. */
+enum kind { ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHER_IN_PLACE, ALLGATHERV, BCAST, GATHER, GATHER_IN_PLACE, GATHERV, SCATTER,
+            SCATTER_IN_PLACE, SCATTERV, KINDS };
+static const char *const kind_name[KINDS] = {"Alltoall", "Alltoallv", "Allgather", "Allgather in place", "Allgatherv", "Bcast",
+    "Gather", "Gather in place", "Gatherv", "Scatter", "Scatter in place", "Scatterv"};
+
+/* Fills what this rank sends. */
+static void fill(enum kind k, struct doubles *out, struct doubles *in, int root, int round)
+{
+    clear(out), clear(in);
+    for (int i = 0; i < num_ranks; i++) put(out, i, my_rank, i, round);
+    if (k == ALLGATHER_IN_PLACE) put(in, my_rank, my_rank, 0, round);
+    if (k == GATHER_IN_PLACE && my_rank == root) put(in, root, root, 0, round);
+    if (k == BCAST && my_rank == root) put(in, 0, root, 0, round);
+    doubles_write(out), doubles_write(in);
+}
+
+static int call(enum kind k, struct doubles *out, struct doubles *in, int root, MPI_Comm comm)
+{
+    int counts[8], displs[8];
+    bool at_root = my_rank == root;
+    for (int i = 0; i < 8; i++) counts[i] = 1, displs[i] = num_ranks - 1 - i;
+    switch (k) {
+    case ALLTOALL: return MPI_Alltoall(out->at, 1, row, in->at, 1, row, comm);
+    case ALLTOALLV: return MPI_Alltoallv(out->at, counts, displs, row, in->at, counts, displs, row, comm);
+    case ALLGATHER: return MPI_Allgather(out->at, 1, row, in->at, 1, row, comm);
+    case ALLGATHER_IN_PLACE: return MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in->at, 1, row, comm);
+    case ALLGATHERV: return MPI_Allgatherv(out->at, 1, row, in->at, counts, displs, row, comm);
+    case BCAST: return MPI_Bcast(in->at, 1, row, root, comm);
+    case GATHER: return MPI_Gather(out->at, 1, row, in->at, 1, row, root, comm);
+    case GATHER_IN_PLACE: return MPI_Gather(at_root ? MPI_IN_PLACE : out->at, 1, row, in->at, 1, row, root, comm);
+    case GATHERV: return MPI_Gatherv(out->at, 1, row, in->at, counts, displs, row, root, comm);
+    case SCATTER: return MPI_Scatter(out->at, 1, row, in->at, 1, row, root, comm);
+    case SCATTER_IN_PLACE: return MPI_Scatter(out->at, 1, row, at_root ? MPI_IN_PLACE : in->at, 1, row, root, comm);
+    case SCATTERV: return MPI_Scatterv(out->at, counts, displs, row, in->at, 1, row, root, comm);
+    default: return MPI_ERR_OTHER;
+    }
+}
+
+/* Sets what must be in `in` afterwards. Lists go backwards. */
+static void expected(enum kind k, struct doubles *in, int root, int round)
+{
+    int last = num_ranks - 1;
+    bool gathers = k == GATHER || k == GATHER_IN_PLACE || k == GATHERV;
+    for (int i = 0; i < num_ranks; i++) {
+        if (k == ALLTOALL) put(in, i, i, my_rank, round);
+        if (k == ALLTOALLV) put(in, last - i, i, last - my_rank, round);
+        if (k == ALLGATHER || k == ALLGATHER_IN_PLACE) put(in, i, i, 0, round);
+        if (k == ALLGATHERV) put(in, last - i, i, 0, round);
+        if (gathers && my_rank == root) put(in, k == GATHERV ? last - i : i, i, 0, round);
+    }
+    if (k == BCAST) put(in, 0, root, 0, round);
+    if (k == SCATTER || (k == SCATTER_IN_PLACE && my_rank != root)) put(in, 0, root, my_rank, round);
+    if (k == SCATTERV) put(in, 0, root, last - my_rank, round);
+}
+
+/* Launches of a rank that are wanted: one where anything comes. */
+static int wanted(enum kind k, int root)
+{
+    if (k == GATHER || k == GATHER_IN_PLACE || k == GATHERV) return my_rank == root;
+    if (k == BCAST || k == SCATTER_IN_PLACE) return my_rank != root;
+    return 1;
+}
+
+static int64_t once(enum kind k, struct doubles *out, struct doubles *in, int root, int round)
+{
+    struct resources before, after;
+    fill(k, out, in, root, round);
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&before);
+    expect_equal(call(k, out, in, root, MPI_COMM_WORLD), MPI_SUCCESS, kind_name[k]);
+    resources_now(&after);
+    expected(k, in, root, round);
+    doubles_check(in, kind_name[k]);
+    return after.launches - before.launches;
+}
+
+static void kinds(enum mem_kind kind, const char *what)
+{
+    struct doubles out, in;
+    struct resources now;
+    resources_now(&now);
+    doubles_make(&out, kind, (size_t)num_ranks * ROWS * 2), doubles_make(&in, kind, (size_t)num_ranks * ROWS * 2);
+    bool all = everywhere(out.kind == MEM_DEVICE), counts = now.simulated && !packed && all;
+    for (enum kind k = 0; k < KINDS; k++) {
+        double since = 0;
+        bool right = false;
+        int round = 0, root = 0;
+        int64_t launches = 0;
+        do {
+            root = round % num_ranks;
+            launches = once(k, &out, &in, root, round++);
+            right = everywhere(launches == wanted(k, root));
+        } while (round < 6 || (counts && !right && everywhere(within(&since, SECONDS))));
+        if (counts) expect_equal(launches, wanted(k, root), "the number of launches");
+        report("MPI_%s, %s", kind_name[k], what);
+    }
+    doubles_free(&out), doubles_free(&in);
+}
+
+/* Host memory for a while, then device memory: the ranks find it out, and forget it again. */
+static void phases(void)
+{
+    enum { CALLS = 150 };
+    struct doubles out, in;
+    for (int phase = 0; phase < 4; phase++) {
+        enum mem_kind kind = phase % 2 ? MEM_DEVICE : MEM_HOST;
+        doubles_make(&out, kind, (size_t)num_ranks * ROWS * 2), doubles_make(&in, kind, (size_t)num_ranks * ROWS * 2);
+        for (int i = 0; i < CALLS; i++) {
+            enum kind k = i % 3 == 0 ? ALLTOALLV : i % 3 == 1 ? BCAST : GATHERV;
+            fill(k, &out, &in, 0, i);
+            expect_equal(call(k, &out, &in, 0, MPI_COMM_WORLD), MPI_SUCCESS, kind_name[k]);
+            expected(k, &in, 0, i);
+            doubles_check(&in, kind_name[k]);
+        }
+        doubles_free(&out), doubles_free(&in);
+    }
+    report("phases with host and with device memory, %d calls each", CALLS);
+}
+
+/* A communicator for each call, as many as an MPI has at a time: what is made for them goes with them. */
+static void communicators(void)
+{
+    enum { MANY = 2500 };
+    struct doubles out, in;
+    MPI_Comm comm;
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    for (int i = 0; i < MANY; i++) {
+        enum kind k = i % 2 ? BCAST : ALLTOALL;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (i % 50 < 2) fill(k, &out, &in, 0, i);
+        expect_equal(call(k, &out, &in, 0, comm), MPI_SUCCESS, kind_name[k]);
+        if (i % 50 < 2) expected(k, &in, 0, i), doubles_check(&in, kind_name[k]);
+        MPI_Comm_free(&comm);
+    }
+    doubles_free(&out), doubles_free(&in);
+    report("%d communicators", MANY);
+}
+
+/* What is too short, or wrong, is the MPI's; calls of one rank alone, and between two groups, too. */
+static void left_alone(void)
+{
+    struct doubles out, in;
+    MPI_Comm apart, inter = MPI_COMM_NULL;
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    fill(BCAST, &out, &in, 0, 1);
+    for (int i = 0; i < 3; i++) expect_equal(MPI_Bcast(in.at, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD), MPI_SUCCESS, "a short Bcast");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int rc = MPI_Bcast(in.at, 1, row, num_ranks, MPI_COMM_WORLD);
+    expect_equal(error_class(rc), MPI_ERR_ROOT, "the class of a wrong root");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    expect_equal(MPI_Bcast(in.at, 1, row, 0, MPI_COMM_SELF), MPI_SUCCESS, "a Bcast to oneself");
+    MPI_Comm_split(MPI_COMM_WORLD, my_rank == 0, 0, &apart);
+    MPI_Intercomm_create(apart, 0, MPI_COMM_WORLD, my_rank == 0, 9, &inter);
+    if (my_rank == 0) fill(BCAST, &out, &in, 0, 2);
+    rc = MPI_Bcast(in.at, 1, row, my_rank ? 0 : MPI_ROOT, inter);
+    expect_equal(rc, MPI_SUCCESS, "a Bcast between groups");
+    clear(&in), put(&in, 0, 0, 0, 2);
+    if (my_rank) doubles_check(&in, "a Bcast between groups");
+    MPI_Comm_free(&inter), MPI_Comm_free(&apart);
+    doubles_free(&out), doubles_free(&in);
+    report("short ones, a wrong root, one rank, two groups");
+}
+
+static void *threaded(void *comm)
+{
+    struct turn t;
+    turn_make(&t, MEM_DEVICE);
+    for (int i = 0; i < 20; i++) turn_once(&t, *(MPI_Comm *)comm, i);
+    turn_free(&t);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) packed |= !strcmp(argv[i], "packed");
+    int level = check_start(&argc, &argv, MPI_THREAD_MULTIPLE);
+    struct turn t;
+    MPI_Type_vector(ROWS, 1, 2, MPI_DOUBLE, &row);
+    MPI_Datatype vector = row;
+    MPI_Type_create_resized(vector, 0, 2 * ROWS * sizeof(double), &row);
+    MPI_Type_free(&vector);
+    type_commit(&row);
+    turn_make(&t, MEM_DEVICE);
+    turn_in_one(&t, MPI_COMM_WORLD, "device memory");
+    turn_free(&t);
+    kinds(MEM_DEVICE, "device memory");
+    turn_make(&t, my_rank % 2 ? MEM_HOST : MEM_DEVICE);
+    turn_in_one(&t, MPI_COMM_WORLD, "host memory on every second rank");
+    turn_free(&t);
+    kinds(my_rank % 2 ? MEM_HOST : MEM_DEVICE, "host memory on every second rank");
+    kinds(MEM_MANAGED, "managed memory");
+    phases(), communicators(), left_alone();
+    if (level == MPI_THREAD_MULTIPLE) in_threads(3, threaded), report("three threads");
+    MPI_Type_free(&row);
+    return check_finish();
+}
