@@ -50,38 +50,59 @@ int64_t locate_run(struct memory *m, uint64_t address, int64_t len)
     return len;
 }
 
-/* State of a walk over the runs of a message; the walk ends when it has found two memories. */
+/* State of a walk over a message; the walk ends when it has found two memories. */
 struct look {
-    uint64_t base;
     struct memory memory;
     struct location found;
     bool any;
 };
 
-static int look_run(void *arg, int64_t user, int64_t packed, int64_t len)
+/* Notes the memory found last. Returns true if it is the second one. */
+static bool is_second(struct look *k)
 {
-    struct look *k = arg;
-    (void)packed;
+    struct device *d = k->memory.device;
+    if (!k->any) k->found.device = d, k->any = true;
+    if (d == k->found.device) return false;
+    k->found = (struct location){.device = k->found.device ? k->found.device : d, .parts = true};
+    return true;
+}
+
+static bool look_run(struct look *k, uint64_t address, int64_t len)
+{
     for (int64_t at = 0; at < len;) {
-        at += locate_run(&k->memory, k->base + (uint64_t)user + (uint64_t)at, len - at);
-        struct device *d = k->memory.device;
-        if (!k->any) k->found.device = d, k->any = true;
-        if (d == k->found.device) continue;
-        k->found = (struct location){.device = k->found.device ? k->found.device : d, .parts = true};
-        return 1;
+        at += locate_run(&k->memory, address + (uint64_t)at, len - at);
+        if (is_second(k)) return true;
     }
-    return 0;
+    return false;
+}
+
+/* Looks at a tree as a whole if it lies in one allocation on a device. Else looks at its parts: in host memory nothing
+ * tells what lies between two addresses. Returns true if it has found two memories. */
+static bool look_tree(struct look *k, const struct tree *t, uint64_t base)
+{
+    bool second = false;
+    if (!t->size) return false;
+    if (t->kind == TREE_DENSE) return look_run(k, base + (uint64_t)t->off, t->count);
+    locate_run(&k->memory, base + (uint64_t)t->low, 1);
+    if (k->memory.device && holds(&k->memory, base + (uint64_t)t->high - 1)) return is_second(k);
+    base += (uint64_t)t->off;
+    for (int64_t i = 0; i < t->count && !second; i++)
+        second = t->kind == TREE_SEQ     ? look_tree(k, t->part[i], base)
+                 : t->kind == TREE_INDEX ? look_tree(k, t->child, base + (uint64_t)t->at[i])
+                                         : look_tree(k, t->child, base + (uint64_t)i * (uint64_t)t->step);
+    return second;
 }
 
 struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent)
 {
-    struct look k = {.base = (uint64_t)(uintptr_t)buf};
-    uint64_t last = (uint64_t)(count - 1) * (uint64_t)extent;
-    uint64_t first = k.base + (uint64_t)t->low + (extent < 0 ? last : 0);
-    uint64_t past = k.base + (uint64_t)t->high + (extent > 0 ? last : 0);
+    struct look k = {0};
+    uint64_t base = (uint64_t)(uintptr_t)buf, last = (uint64_t)(count - 1) * (uint64_t)extent;
+    uint64_t first = base + (uint64_t)t->low + (extent < 0 ? last : 0);
+    uint64_t past = base + (uint64_t)t->high + (extent > 0 ? last : 0);
     locate_run(&k.memory, first, 1);
     if (holds(&k.memory, past - 1)) return (struct location){.device = k.memory.device};
-    tree_walk(t, count, extent, 0, count * t->size, look_run, &k);
+    bool second = false;
+    for (int64_t i = 0; i < count && !second; i++) second = look_tree(&k, t, base + (uint64_t)i * (uint64_t)extent);
     return k.found;
 }
 

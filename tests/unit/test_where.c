@@ -60,6 +60,27 @@ static void test_trees(void **state)
     tree_unref(block), tree_unref(two);
 }
 
+/* Fields of many blocks in allocations of their own are looked at as a whole: block by block this would not end. */
+static void test_fields(void **state)
+{
+    enum { FIELDS = 3 };
+    (void)state;
+    struct reason why;
+    struct tree *field[FIELDS];
+    const struct driver *driver = driver_get();
+    CUdeviceptr at[FIELDS];
+    for (int i = 0; i < FIELDS; i++) {
+        assert_int_equal(driver->cuMemAlloc(&at[i], APART), CUDA_SUCCESS);
+        field[i] = tree_stride((int64_t)at[i], INT64_C(1) << 50, 0, tree_dense(0, 8, &why), &why);
+    }
+    struct tree *all = tree_seq(0, FIELDS, field, &why);
+    struct location w = locate_tree(all, NULL, 1, 0);
+    assert_ptr_equal(w.device, device);
+    assert_false(w.parts);
+    tree_unref(all);
+    for (int i = 0; i < FIELDS; i++) driver->cuMemFree(at[i]);
+}
+
 /* What can't be read is known by its ends; it can't be packed part by part. */
 static void test_unread(void **state)
 {
@@ -80,7 +101,7 @@ static void test_unread(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees), cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
     CUdeviceptr before, allocated, after;
