@@ -70,7 +70,9 @@ static bool post(struct rndv_send *o, struct rndv_send_site *site)
     if (!progress_thread_start(rndv_send_serve)) return false;
     bool there = !site->moves && fill(o, site);
     if (!there && !o->reserved && !ipc_export_readable(d, o->peer)) return false;
-    bool packs = rndv_send_packs_first(o, (there || site->moves) && site->feeds);
+    /* From several allocations, or from one that the peer can't open. */
+    if (!there && !site->moves && site->feeds) rndv_push_prepare(o, true);
+    bool packs = !o->pushes && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     rndv_send_publish(o);
     return ((packs || !there) && rndv_send_move_away(o, false)) || there || o->pushes;
 }

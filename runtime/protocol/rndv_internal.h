@@ -66,6 +66,9 @@ void rndv_sends_drop(void);
 
 /* rndv_push.c. Returns true if the sender packs; if `feeds`, maybe while the receiver reads (rndv_send_feed). */
 bool rndv_send_packs_first(struct rndv_send *o, bool feeds);
+/* Prepares a bounce buffer to be filled while the receiver reads, and sets `pushes`. With `in_step` only if chunk flags
+ * can be used. */
+void rndv_push_prepare(struct rndv_send *o, bool in_step);
 /* Hooks of rndv_domain_cuda; rndv_push_read notes how to feed the next sends to that peer. */
 int rndv_push_feed(struct rndv_send *o);
 void rndv_push_read(const struct rndv_send *o);

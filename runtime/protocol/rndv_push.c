@@ -59,8 +59,7 @@ void rndv_push_read(const struct rndv_send *o)
         atomic_store(&o->peer->flags_unread, UNFOLLOWED);
 }
 
-/* Prepares a bounce buffer to be filled while the receiver reads. With `in_step` only if chunk flags can be used. */
-static void bounce_prepare(struct rndv_send *o, bool in_step)
+void rndv_push_prepare(struct rndv_send *o, bool in_step)
 {
     struct typed_buffer *p = o->tbuf;
     struct ipc_export e;
@@ -85,7 +84,7 @@ bool rndv_send_packs_first(struct rndv_send *o, bool feeds)
     int64_t block = p->layout->block > 0 ? p->layout->block : 1;
     if (layout_contiguous(p->layout, p->count) || block >= 2 * SECTOR) return false;
     bool first = block < SECTOR ? p->bytes > SECTORS_MOST / SECTOR * block : p->bytes >= LONG;
-    if (feeds && (first || (block >= SECTOR && p->bytes >= LONG_IN_STEP))) bounce_prepare(o, !first);
+    if (feeds && (first || (block >= SECTOR && p->bytes >= LONG_IN_STEP))) rndv_push_prepare(o, !first);
     return first || o->pushes;
 }
 

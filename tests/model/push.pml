@@ -7,7 +7,7 @@
  * variable     meaning                                      written by
  * slot.ready   so many pieces are there; -1: no more come   rndv_send_describe, feed_pieces, feed, rndv_send_feed
  * wire, mark   a piece, and the flag of its chunk            kernels of feed_marked and feed_pieces
- * slot.mark    what a flag is when its chunk is there        bounce_prepare: next_mark
+ * slot.mark    what a flag is when its chunk is there        rndv_push_prepare: next_mark
  * state        as in rndv.pml; a wire is not moved away     rndv_send_publish, take, rndv_recv_fallback, spill,
  *                                                           rndv_recvs_run
  *
@@ -52,7 +52,7 @@ proctype sender()
         n = 1;
         do
         :: n <= MSGS ->
-           if                                          /* bounce_prepare, rndv_send_describe */
+           if                                          /* rndv_push_prepare, rndv_send_describe */
            :: chunk = true
            :: chunk = false
            fi;

@@ -10,7 +10,9 @@
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_NVRTC_FAIL=1 STRIDEC_CACHE_DIR=@NEW -n 2 apart
  */
 #include "check.h"
+#include "offers.h"
 #include "resources.h"
+#include "../../runtime/node/segment.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +206,50 @@ static void broken_sender(void)
     report("a sender that fails");
 }
 
+/* Two fields in allocations of their own, by absolute addresses: the bytes, and whether a sender of such a message marks what it
+ * packs, so that the receiver goes in step. The first messages come before the ranks have met. */
+static void fields(bool apart)
+{
+    enum { INTS = 20000, MESSAGES = 10 };
+    const int lengths[] = {1, 1};
+    MPI_Datatype every, types[2], both;
+    MPI_Aint at[2];
+    void *field[2];
+    static int is[2 * INTS];
+    int marked = 0, any = 0;
+    double since = 0;
+    MPI_Type_vector(INTS, 1, 2, MPI_INT, &every);
+    for (int i = 0; i < 2; i++) {
+        field[i] = mem_alloc(MEM_DEVICE, sizeof is);
+        MPI_Get_address(field[i], &at[i]), types[i] = every;
+    }
+    MPI_Type_create_struct(2, lengths, at, types, &both);
+    type_commit(&both);
+    for (int n = 0; n < MESSAGES || (apart && !any); n++) {
+        for (int i = 0; i < 2; i++) {
+            for (int k = 0; k < 2 * INTS; k++) is[k] = my_rank ? -1 : (n * 2 + i) * 2 * INTS + k;
+            mem_write(MEM_DEVICE, field[i], is, sizeof is);
+        }
+        MPI_Barrier(check_comm);
+        if (my_rank == 0) MPI_Send(MPI_BOTTOM, 1, both, 1, 5, MPI_COMM_WORLD);
+        else MPI_Recv(MPI_BOTTOM, 1, both, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 2 && my_rank; i++) {
+            mem_read(MEM_DEVICE, is, field[i], sizeof is);
+            int wrong = 0;
+            for (int k = 0; k < 2 * INTS; k++) wrong += is[k] != (k % 2 ? -1 : (n * 2 + i) * 2 * INTS + k);
+            expect(!wrong, "%d ints of field %d are wrong in message %d", wrong, i, n);
+        }
+        struct node_file *f = my_rank || host_mode ? NULL : offers_file(0);
+        for (int i = 0; f && i < SLOTS_STEP; i++) marked |= f->slot[i].bytes == 2 * INTS * 4 && f->slot[i].chunk;
+        int over = marked || (!my_rank && !within(&since, SECONDS));
+        MPI_Allreduce(&over, &any, 1, MPI_INT, MPI_MAX, check_comm);
+    }
+    if (apart && !my_rank) expect(marked, "no message was marked");
+    MPI_Type_free(&both), MPI_Type_free(&every);
+    for (int i = 0; i < 2; i++) mem_free(MEM_DEVICE, field[i]);
+    report("fields in two allocations");
+}
+
 int main(int argc, char **argv)
 {
     bool apart = false, launches = false, broken = false;
@@ -236,5 +282,6 @@ int main(int argc, char **argv)
         }
     }
     for (size_t i = 0; i < CASES && !launches; i++) pass_all(i);
+    fields(r.simulated && apart && launches);
     return check_finish();
 }
