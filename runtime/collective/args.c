@@ -199,9 +199,8 @@ static void export_to_mpi(const struct args_set *o, const struct arg_piece *piec
 }
 
 /* Returns how the argument is passed. Except with MPI_BOTTOM, all pieces lie in one allocation: the first one
- * decides. */
-enum arg_way { WAY_HOST, WAY_PASS, WAY_BOUNCE };
-static enum arg_way choose_way(const struct args_set *o, const struct arg *p, const struct group *g)
+ * decides. `passes`: the call is about to pass to the MPI. */
+static enum arg_way choose_way(const struct args_set *o, const struct arg *p, const struct group *g, bool passes)
 {
     int n = args_pieces(o, p, g);
     bool device = false, told = false, takes = args_device_aware(o) && !mpi_reads_part(o, p);
@@ -216,23 +215,25 @@ static enum arg_way choose_way(const struct args_set *o, const struct arg *p, co
             if (!device && p->buf != MPI_BOTTOM) return WAY_HOST;
         }
         if (device && !(takes && typed_buffer_mpi_takes(piece.layout, piece.buf, piece.count, w))) return WAY_BOUNCE;
-        if (device && (!told || p->buf == MPI_BOTTOM)) export_to_mpi(o, &piece, &w), told = true;
+        if (device && passes && (!told || p->buf == MPI_BOTTOM)) export_to_mpi(o, &piece, &w), told = true;
     }
     return device ? WAY_PASS : WAY_HOST;
 }
 
-bool args_bounces(const struct args_set *o)
+enum arg_way args_way(const struct args_set *o)
 {
     struct args_set copy = *o;
     struct group g;
-    bool any = false;
+    enum arg_way most = WAY_HOST;
     group_of(&copy, &g);
     resolve_flags(&copy, &g);
-    for (int i = 0; i < copy.n && !any; i++) {
+    for (int i = 0; i < copy.n; i++) {
         const struct arg *p = &copy.of[i];
-        any = p->buf != MPI_IN_PLACE && significant(p, &g) && choose_way(&copy, p, &g) == WAY_BOUNCE;
+        bool used = p->buf != MPI_IN_PLACE && significant(p, &g);
+        enum arg_way way = used ? choose_way(&copy, p, &g, false) : WAY_HOST;
+        if (way > most) most = way;
     }
-    return any;
+    return most;
 }
 
 static int open_receive(struct args_set *o, const bool bounced[])
@@ -319,7 +320,7 @@ static bool arrives_whole(const struct args_set *o, const struct arg *p, const s
 static bool needs_change(const struct args_set *o, struct arg *p, const struct group *g, bool *bounced)
 {
     bool asks = o->message || driver_get();
-    enum arg_way how = asks ? choose_way(o, p, g) : WAY_HOST;
+    enum arg_way how = asks ? choose_way(o, p, g, true) : WAY_HOST;
     p->host_packed = how == WAY_HOST && args_host_packed(o, p, g);
     *bounced = how == WAY_BOUNCE || p->host_packed;
     return *bounced || ((asks || !arrives_whole(o, p, g)) && args_byte_types(o, p, g));

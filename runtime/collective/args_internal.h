@@ -20,8 +20,10 @@ struct arg_piece {
     int64_t count, bytes;
 };
 
-/* Returns true if an argument can't be passed to the MPI as it is because of where it lies. */
-bool args_bounces(const struct args_set *o);
+/* How an argument is passed because of where it lies: host memory; device memory that the MPI takes; bounced. */
+enum arg_way { WAY_HOST, WAY_PASS, WAY_BOUNCE };
+/* Returns the greatest way of a call's arguments. */
+enum arg_way args_way(const struct args_set *o);
 /* Returns true if the MPI accepts device memory in this call. */
 bool args_device_aware(const struct args_set *o);
 /* Returns the i-th count, or displacement, of the argument's lists. */

@@ -3,8 +3,8 @@
  *
  * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
  * memory. So the calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1,
- * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them would otherwise have to pack, this and the next calls
- * go from memory to memory, until a vote in which nobody needs it any more. */
+ * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from
+ * memory to memory, until a vote since which nobody has passed any. */
 #ifndef STRIDEC_EXCHANGE_H
 #define STRIDEC_EXCHANGE_H
 #include "args.h"
