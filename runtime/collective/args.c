@@ -182,6 +182,13 @@ bool args_device_aware(const struct args_set *o)
     return mpi_cuda_aware() && (ASYNC_IS_AWARE || !o->later) && !(o->how == ARGS_STAGED && o->comm == MPI_COMM_NULL);
 }
 
+/* Returns true if the MPI gets the program's own device buffers, also in nonblocking collectives that move data, as
+ * without stridec: Open MPI 4.1 serves them, though its manual does not say so. */
+static bool takes_own(const struct args_set *o)
+{
+    return args_device_aware(o) || (mpi_cuda_aware() && o->later && o->how == ARGS_PACKED);
+}
+
 /* Returns true for MPI_Reduce_scatter_block in place.
  * Workaround (Open MPI 4.1): it copies to the host only the part that comes back, not all that is reduced. */
 static bool mpi_reads_part(const struct args_set *o, const struct arg *p)
@@ -203,7 +210,7 @@ static void export_to_mpi(const struct args_set *o, const struct arg_piece *piec
 static enum arg_way choose_way(const struct args_set *o, const struct arg *p, const struct group *g, bool passes)
 {
     int n = args_pieces(o, p, g);
-    bool device = false, told = false, takes = args_device_aware(o) && !mpi_reads_part(o, p);
+    bool device = false, told = false, takes = takes_own(o) && !mpi_reads_part(o, p);
     struct arg_piece piece;
     struct location w = {0};
     for (int i = 0; i < n; i++) {

@@ -24,7 +24,7 @@ struct arg_piece {
 enum arg_way { WAY_HOST, WAY_PASS, WAY_BOUNCE };
 /* Returns the greatest way of a call's arguments. */
 enum arg_way args_way(const struct args_set *o);
-/* Returns true if the MPI accepts device memory in this call. */
+/* Returns true if stridec may pass packed bytes in device memory in this call. */
 bool args_device_aware(const struct args_set *o);
 /* Returns the i-th count, or displacement, of the argument's lists. */
 int64_t args_count(const struct arg *p, int i);
