@@ -4,7 +4,7 @@
 #include "pack/typed_buffer.h"
 
 /* Returns the device whose kernels serve the call, or NULL. */
-static struct device *device_for(const struct layout *l, const void *typed, int64_t count, const void *packed,
+static struct device *device_for(struct layout *l, const void *typed, int64_t count, const void *packed,
                                  int64_t bytes)
 {
     struct location w = locate(l, typed, count);

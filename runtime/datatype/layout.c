@@ -36,6 +36,7 @@ void layout_unref(struct layout *l)
     if (l->host_read) filter_pack_layout_ends(l);
     kernel_put(l->kernel);
     tree_unref(l->tree);
+    free(atomic_load(&l->hulls));
     if (l->signature != unread) free(l->signature);
     reserve_put(l);
 }

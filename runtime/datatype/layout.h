@@ -14,6 +14,7 @@ struct layout {
     bool named;                /* made for a named type */
     MPI_Datatype plain;        /* the named type if host_type_plain, since duplicates share the layout */
     struct tree *tree;         /* canonical; NULL if unreadable: the MPI packs it (transport_mpi.c) */
+    _Atomic(struct hulls *) hulls;   /* of locate.c; NULL until first use */
     struct kernel *kernel;     /* NULL without tree, and for empty types */
     char *signature;           /* text of tree, for people; of the form if the list is very long; or "(unread)" */
     int64_t size;              /* packed bytes of one element */

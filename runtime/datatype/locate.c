@@ -1,6 +1,7 @@
 /* locate.c: asks the driver about addresses as seldom as possible. A device pointer takes 0.06 us, an unknown host
  * pointer 0.8 (H200, driver 580). */
 #include "locate.h"
+#include <stdlib.h>
 
 /* No driver puts device and host memory into one page. */
 #define PAGE ((uint64_t)4096)
@@ -106,6 +107,59 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
     return k.found;
 }
 
+/* Where the bytes of an element lie: ranges with few bytes between that it does not touch. */
+#define HULLS 32
+#define HULL_GAP ((uint64_t)1 << 20)   /* bytes; each further range costs a question */
+struct hulls {
+    int n;   /* 0: too many */
+    int last;
+    struct hull { uint64_t low, past; } of[HULLS];
+};
+
+static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct hulls *s = arg;
+    uint64_t low = (uint64_t)user, past = low + (uint64_t)len;
+    (void)packed;
+    for (int i = 0; i < s->n; i++) {
+        struct hull *h = &s->of[(s->last + i) % s->n];
+        if (low > h->past + HULL_GAP || past + HULL_GAP < h->low) continue;
+        if (low < h->low) h->low = low;
+        if (past > h->past) h->past = past;
+        s->last = (s->last + i) % s->n;
+        return 0;
+    }
+    if (s->n == HULLS) return s->n = 0, 1;
+    s->last = s->n++;
+    s->of[s->last] = (struct hull){low, past};
+    return 0;
+}
+
+/* Returns the ranges of a layout, found at the first use; NULL without memory or if there are too many. */
+static const struct hulls *hulls_of(struct layout *l)
+{
+    struct hulls *s = atomic_load_explicit(&l->hulls, memory_order_acquire), *none = NULL;
+    if (!s && (s = calloc(1, sizeof *s))) {
+        tree_walk(l->tree, 1, 0, 0, l->size, add_run, s);
+        if (!atomic_compare_exchange_strong(&l->hulls, &none, s)) free(s), s = none;
+    }
+    return s && s->n ? s : NULL;
+}
+
+/* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges; else NULL. */
+static struct device *device_of_hulls(struct layout *l)
+{
+    const struct hulls *s = hulls_of(l);
+    struct memory m = {0};
+    struct device *d = NULL;
+    for (int i = 0; s && i < s->n; i++) {
+        locate_run(&m, s->of[i].low, 1);
+        if (!m.device || (d && m.device != d) || !holds(&m, s->of[i].past - 1)) return NULL;
+        d = m.device;
+    }
+    return d;
+}
+
 /* Returns true if the last byte may be assumed to lie where the first does. */
 static bool ends_together(const struct layout *l, const struct device *d, int64_t count, uint64_t span)
 {
@@ -113,11 +167,14 @@ static bool ends_together(const struct layout *l, const struct device *d, int64_
     return span < NEAR && (!d || (l->tree && tree_is_strided(l->tree)));
 }
 
-struct location locate(const struct layout *l, const void *buf, int64_t count)
+struct location locate(struct layout *l, const void *buf, int64_t count)
 {
     int64_t first, past;
     uint64_t base = (uint64_t)(uintptr_t)buf;
-    if (buf == MPI_BOTTOM && l->tree) return locate_tree(l->tree, buf, count, l->extent);
+    if (buf == MPI_BOTTOM && l->tree) {
+        struct device *d = count == 1 ? device_of_hulls(l) : NULL;
+        return d ? (struct location){.device = d} : locate_tree(l->tree, buf, count, l->extent);
+    }
     layout_span(l, count, &first, &past);
     struct allocation a;
     struct device *d = at_around(base + (uint64_t)first, &a);

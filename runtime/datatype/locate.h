@@ -13,7 +13,7 @@ struct location {
     struct allocation around;   /* the allocation that holds all of it, if known; else all zeros */
 };
 /* Returns the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */
-struct location locate(const struct layout *l, const void *buf, int64_t count);
+struct location locate(struct layout *l, const void *buf, int64_t count);
 /* Returns the location of a nonempty tree; checks all its parts wherever buf is. */
 struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
 

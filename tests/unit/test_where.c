@@ -81,6 +81,33 @@ static void test_fields(void **state)
     for (int i = 0; i < FIELDS; i++) driver->cuMemFree(at[i]);
 }
 
+/* Lists that go from one field to the other: device memory that holds all, and what lies between that does not. */
+static void test_hulls(void **state)
+{
+    enum { BLOCKS = 1000 };
+    (void)state;
+    struct reason why;
+    const struct driver *driver = driver_get();
+    CUdeviceptr field[2];
+    static int64_t at[2 * BLOCKS];
+    for (int i = 0; i < 2; i++) assert_int_equal(driver->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
+    for (int i = 0; i < BLOCKS; i++)
+        for (int k = 0; k < 2; k++) at[2 * i + k] = (int64_t)field[k] + i * 1000;
+    struct layout l = {.size = 2 * BLOCKS * 8, .tree = tree_index(0, 2 * BLOCKS, at, tree_dense(0, 8, &why), &why)};
+    l.low = l.tree->low, l.high = l.tree->high;
+    for (int i = 0; i < 2; i++) {
+        struct location w = locate(&l, MPI_BOTTOM, 1);
+        assert_ptr_equal(w.device, device);
+        assert_false(w.parts);
+    }
+    driver->cuMemFree(field[1]);   /* asked anew at each use */
+    struct location w = locate(&l, MPI_BOTTOM, 1);
+    assert_ptr_equal(w.device, device);
+    assert_true(w.parts);
+    driver->cuMemFree(field[0]);
+    free(atomic_load(&l.hulls)), tree_unref(l.tree);
+}
+
 /* What can't be read is known by its ends; it can't be packed part by part. */
 static void test_unread(void **state)
 {
@@ -102,6 +129,7 @@ static void test_unread(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees), cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_hulls),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
     CUdeviceptr before, allocated, after;
