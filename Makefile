@@ -63,9 +63,11 @@ $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
 	printf '#include <mpi.h>\n#if defined OPEN_MPI && __has_include(<mpi-ext.h>)\n#include <mpi-ext.h>\n#endif\n' > $@.c
 	$(MPICC) -E $@.c | grep -oE '\bMPIX?_[A-Za-z_0-9]+ *\(' | tr -d ' (' | sort -u > $@
+$(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c: runtime/interpose/stubs.lua
+$(BUILD)/runtime/table.c: runtime/interpose/call_table.lua
 $(BUILD)/runtime/next.h $(BUILD)/runtime/stubs.c $(BUILD)/runtime/table.c: \
-    $(addprefix runtime/interpose/,stubs.lua functions.lua calls.lua) $(BUILD)/runtime/declared
-	$(LUA) runtime/interpose/stubs.lua runtime/interpose/calls.lua $(BUILD)/runtime/declared $(@F) > $@
+    $(addprefix runtime/interpose/,functions.lua calls.lua) $(BUILD)/runtime/declared
+	$(LUA) $(filter %/stubs.lua %/call_table.lua,$^) runtime/interpose/calls.lua $(BUILD)/runtime/declared $(@F) > $@
 
 # A message reads some fifteen thread-local variables: without calls, like a library that is there from the program's
 # start. One that is opened later needs 256 bytes of what the C library keeps for that.

@@ -25,7 +25,8 @@ struct calls {
 /* A communicator. Never freed: another thread's look-up may read it. */
 struct exchange {
     _Atomic(MPI_Comm) comm;
-    bool possible;        /* all ranks are on this node and run stridec */
+    bool ready;           /* all ranks have returned from MPI_Init: now all find the same */
+    bool asked, possible; /* possible: all ranks are on this node and run stridec */
     int ranks;
     bool failed;          /* its graph can't be made */
     struct neighbor_topology *edges;   /* NULL: not made yet */
@@ -38,6 +39,7 @@ struct exchange {
 static int key = MPI_KEYVAL_INVALID;
 static _Atomic(struct exchange *) known[1 << KNOWN_BITS];   /* by handle */
 static struct exchange *used, *unused;
+static atomic_bool world_ready;   /* exchange_synchronized has been called for MPI_COMM_WORLD */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Atomic(struct exchange *) *place_of(MPI_Comm comm)
@@ -82,7 +84,7 @@ static struct exchange *state_new(MPI_Comm comm)
     pthread_mutex_unlock(&lock);
     memset(x->calls, 0, sizeof x->calls);
     x->edges = NULL, x->failed = false, x->due = false;
-    x->possible = all_in_node(comm, &x->ranks);
+    x->ready = comm != MPI_COMM_WORLD, x->asked = x->possible = false;
     if (PMPI_Comm_set_attr(comm, key, x) != MPI_SUCCESS)
         log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks count their calls");
     return x;
@@ -130,10 +132,29 @@ static bool votes(unsigned number)
     return number % VOTE_EACH == 0 || (number < VOTE_EACH && !(number & (number - 1)));
 }
 
+/* Returns true if calls are counted, from here on at all ranks. A rank that has not returned from MPI_Init has no file
+ * yet, so MPI_COMM_WORLD waits for a call that ends only when all ranks have begun it. */
+static bool may_count(struct exchange *x, enum exchange_kind kind, MPI_Comm comm)
+{
+    if (x->asked) return x->possible;
+    if (!x->ready) {
+        x->ready = kind == EXCHANGE_ALLTOALL || kind == EXCHANGE_ALLGATHER;
+        return false;
+    }
+    x->asked = true, x->possible = all_in_node(comm, &x->ranks);
+    return x->possible;
+}
+
+void exchange_synchronized(MPI_Comm comm)
+{
+    struct exchange *x = comm == MPI_COMM_WORLD && !atomic_load(&world_ready) ? state_of(comm) : NULL;
+    if (x) x->ready = true, atomic_store(&world_ready, true);
+}
+
 bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
 {
     struct exchange *x = comm == MPI_COMM_NULL ? NULL : state_of(comm);
-    if (!x || !x->possible) return false;
+    if (!x || !may_count(x, kind, comm)) return false;
     x->call = &x->calls[kind][class_of(bytes)];
     x->due = votes(++x->call->number) || x->call->on;
     return x->due;
@@ -256,6 +277,7 @@ int exchange_run(struct args_set *o)
 
 void exchange_finish(void)
 {
+    atomic_store(&world_ready, false);
     while (used && PMPI_Comm_delete_attr(atomic_load(&used->comm), key) == MPI_SUCCESS) continue;
     for (int i = 0; i < 1 << KNOWN_BITS; i++) atomic_store(&known[i], NULL);
     for (struct exchange *x; (x = unused);) unused = x->next, reserve_put(x);

@@ -4,7 +4,8 @@
  * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
  * memory. So the calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1,
  * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from
- * memory to memory, until a vote since which nobody has passed any. */
+ * memory to memory, until a vote since which nobody has passed any. On MPI_COMM_WORLD they begin to count after the
+ * first MPI_Barrier, MPI_Alltoall or MPI_Allgather. */
 #ifndef STRIDEC_EXCHANGE_H
 #define STRIDEC_EXCHANGE_H
 #include "args.h"
@@ -35,6 +36,8 @@ int64_t exchange_bytes_at(int root, MPI_Comm comm, MPI_Count count, MPI_Datatype
 /* Counts a blocking call with pieces of at least EXCHANGE_LEAST bytes, made by the program. Returns true if
  * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
 bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes);
+/* Notes that all ranks have called an MPI_Barrier that has ended. */
+void exchange_synchronized(MPI_Comm comm);
 /* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike. */
 bool exchange_take(struct args_set *o, enum exchange_kind kind);
 int exchange_run(struct args_set *o);

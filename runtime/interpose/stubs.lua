@@ -1,7 +1,7 @@
--- stubs.lua CALLS HAS next.h|stubs.c|table.c: writes to stdout the table of next functions, the exported stubs, or the
--- table of `stridec doctor --calls`. CALLS is calls.lua; HAS is a file of the names that the MPI declares, one a line.
+-- stubs.lua CALLS HAS next.h|stubs.c: writes to stdout the table of next functions, or the exported stubs. CALLS is
+-- calls.lua; HAS is a file of the names that the MPI declares, one a line.
 local what = arg[3]
-local present, passed, has, stub_args = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
+local present, _, has, stub_args = assert(loadfile((arg[0]:gsub("stubs.lua$", "functions.lua"))))(arg[1], arg[2])
 
 -- See stub_args in functions.lua.
 local STACKED = '#ifdef __x86_64__\n#define SEVENTH volatile\n#else   /* AArch64 has eight registers for them */\n' ..
@@ -30,6 +30,7 @@ local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 local function exchanges(f) return f.row.exchange and not f.keep end
+local function counts(f) return (f.row.exchange or (f.row.syncs and f.row.how ~= "poll")) and not f.keep end
 
 -- Returns true for collectives that move data; stridec may pack their host buffers (runtime/collective/args_host.c).
 local function collects(f)
@@ -72,6 +73,8 @@ $pquick    return act_P$name($names);
 }
 ]]
 
+local stub_begin, pass_lists, polls   -- defined below
+
 -- Asks whether the ranks of a node do the call, or vote on it (collective/exchange.h). A function of its own: stubs of
 -- processes without other ranks on the node save no registers for it.
 local ARMED = [[
@@ -84,11 +87,20 @@ ACT_OFTEN int armed_$p$name($declarations)
 $begin    return act_$p$name($names);
 }
 ]]
-local stub_begin, pass_lists   -- defined below
+-- Notes a call that ends only when all ranks have begun it.
+local NOTED = "    if (node_armed() && !caller_is_mpi(__builtin_return_address(0))) exchange_synchronized(comm);\n"
+local SYNCS = [[
+ACT_OFTEN int armed_$p$name($declarations)
+{
+    if ($syncs && !caller_is_mpi(__builtin_return_address(0))) exchange_synchronized(comm);
+$begin    return act_$p$name($names);
+}
+]]
 local function exchange_asked(f, p, next, names)
-  return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, declarations = join(f.args, "text"),
-    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
-    kind = f.row.name:upper(), begin = stub_begin(f, next, names) }))
+  return ((f.row.syncs and SYNCS or ARMED):gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names,
+    declarations = join(f.args, "text"), syncs = f.row.syncs, kind = f.row.name:upper(),
+    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. (f.row.exchange or ""),
+    begin = stub_begin(f, next, names) }))
 end
 
 local function each(template, chosen)
@@ -106,10 +118,11 @@ local function each(template, chosen)
         pass = names == "" and "" or ", " .. names,
         begin = stub_begin(f, "next_mpi", names), pbegin = stub_begin(f, "next_pmpi", names),
         lists = pass_lists(f, "next_mpi", names), plists = pass_lists(f, "next_pmpi", names),
-        armed = exchanges(f) and exchange_asked(f, "", "next_mpi", names) or "",
-        parmed = exchanges(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
-        asks = exchanges(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
-        pasks = exchanges(f) and ("    if (node_armed()) return armed_P%s(%s);\n"):format(f.name, names) or "",
+        noted = polls(f) and f.row.syncs and NOTED or "",
+        armed = counts(f) and exchange_asked(f, "", "next_mpi", names) or "",
+        parmed = counts(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
+        asks = counts(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
+        pasks = counts(f) and ("    if (node_armed()) return armed_P%s(%s);\n"):format(f.name, names) or "",
         act = pass_lists(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
         quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
         user = moved.user, count = moved.count, packed = moved.packed,
@@ -118,7 +131,7 @@ local function each(template, chosen)
   end
 end
 local function any() return true end
-local function polls(f) return f.row.how == "poll" end
+function polls(f) return f.row.how == "poll" end
 local function acts(f) return not polls(f) end
 local function by_hand(f) return f.row.how == "own" end
 
@@ -466,34 +479,14 @@ $pasks$pbegin    return act_P$name($names);
 EXPORT int $symbol($declarations)
 {
     int rc = next_mpi.$name($names);
-    interpose_poll();
+$noted    interpose_poll();
     return rc;
 }
 EXPORT int P$symbol($declarations)
 {
     int rc = next_pmpi.$name($names);
-    interpose_poll();
+$noted    interpose_poll();
     return rc;
 }
 ]], polls)
-else
-  local HOW = { packed = "accelerated", staged = "staged", poll = "passed" }
-  local WHY = {
-    packed = "typed device buffers travel as packed bytes",
-    staged = "device buffers are copied to host memory of the same layout, which the MPI sees",
-    edges = "among the ranks of a node from memory to memory, in one launch; else typed device buffers travel packed",
-    poll = "unpacks what freed receives have brought",
-  }
-  io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')
-  for _, f in ipairs(present) do
-    io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol, f.row.as or HOW[f.row.how] or "accelerated",
-      f.row.why or by_edges(f) and WHY.edges or WHY[f.row.how] or ""))
-  end
-  for _, row in ipairs(passed) do
-    local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]
-    for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", persistent and "MPIX_" .. row.name } do
-      if has[name] then io.write(('    {"%s", "passed", "%s"},\n'):format(name, row.why)) end
-    end
-  end
-  io.write("};\nconst int call_row_total = sizeof call_rows / sizeof *call_rows;\n")
 end

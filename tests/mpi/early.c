@@ -60,6 +60,18 @@ static void send(int round, int tag)
 
 static MPI_Request once, again;
 
+enum { EARLY = 128, BROADCASTS = 3 };
+static double early[EARLY];
+
+static void broadcast(int rank)
+{
+    for (int i = 0; i < BROADCASTS; i++) {
+        for (int k = 0; k < EARLY; k++) early[k] = rank ? 0 : i * EARLY + k;
+        MPI_Bcast(early, EARLY, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        for (int k = 0; k < EARLY && rank; k++) expect(early[k] == i * EARLY + k, "double %d of broadcast %d is wrong", k, i);
+    }
+}
+
 /* Nothing has been said to rank 1 yet. */
 static void post(void)
 {
@@ -69,7 +81,9 @@ static void post(void)
     if (rank) return;
     MPI_Irecv(dense[0], N, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &once);
     MPI_Recv_init(dense[1], N, MPI_DOUBLE, 1, TAG + 1, MPI_COMM_WORLD, &again);
-    if (file) close(open(file, O_CREAT | O_WRONLY, 0600));
+    if (!file) return;
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    broadcast(0);   /* before rank 1 has its file */
 }
 
 static void posted_early(void)
@@ -121,7 +135,11 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     post();
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank && getenv("LATE")) broadcast(rank);
     check_begin(argc, argv, MPI_COMM_WORLD);
+    if (getenv("LATE")) report("broadcasts that begin before the others have left MPI_Init");
     MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &column);
     MPI_Type_commit(&column);
     posted_early();

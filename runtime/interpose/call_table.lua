@@ -1,0 +1,22 @@
+-- call_table.lua CALLS HAS: writes the table of `stridec doctor --calls` to stdout. The arguments are stubs.lua's.
+local present, passed, has = assert(loadfile((arg[0]:gsub("call_table.lua$", "functions.lua"))))(arg[1], arg[2])
+
+local HOW = { packed = "accelerated", staged = "staged", poll = "passed" }
+local WHY = {
+  packed = "typed device buffers travel as packed bytes",
+  staged = "device buffers are copied to host memory of the same layout, which the MPI sees",
+  edges = "among the ranks of a node from memory to memory, in one launch; else typed device buffers travel packed",
+  poll = "unpacks what freed receives have brought",
+}
+io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')
+for _, f in ipairs(present) do
+  io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol, f.row.as or HOW[f.row.how] or "accelerated",
+    f.row.why or f.row.edges and WHY.edges or WHY[f.row.how] or ""))
+end
+for _, row in ipairs(passed) do
+  local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]
+  for _, name in ipairs { "MPI_" .. row.name, "MPI_" .. row.name .. "_c", persistent and "MPIX_" .. row.name } do
+    if has[name] then io.write(('    {"%s", "passed", "%s"},\n'):format(name, row.why)) end
+  end
+end
+io.write("};\nconst int call_row_total = sizeof call_rows / sizeof *call_rows;\n")
