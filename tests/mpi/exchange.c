@@ -1,5 +1,6 @@
-/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on a rank that
- * receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without device memory.
+/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on a
+ * rank that receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without
+ * device memory.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 3
