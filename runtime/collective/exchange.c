@@ -1,6 +1,7 @@
 /* exchange.c: see exchange.h. */
 #include "exchange.h"
 #include "args_internal.h"
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/reserve.h"
 #include "datatype/layout.h"
@@ -14,6 +15,7 @@
 #define CLASSES 16        /* of sizes: powers of four */
 #define VOTE_EACH 64      /* calls between two votes, at most */
 #define KNOWN_BITS 6
+#define GRAPHS_MOST 256   /* MPICH 4.0 has some 2,000 communicators in all */
 
 /* The calls of one kind and size. */
 struct calls {
@@ -33,9 +35,13 @@ struct exchange {
     struct calls calls[EXCHANGE_KINDS][CLASSES];
     struct calls *call;   /* the one under way, and whether exchange_take is to be called for it */
     bool due;
+    struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;
 };
 
+_Thread_local bool exchange_counted;
+static atomic_long exchanges;
+static atomic_int graphs;   /* complete graphs alive; each has a communicator of its own */
 static int key = MPI_KEYVAL_INVALID;
 static _Atomic(struct exchange *) known[1 << KNOWN_BITS];   /* by handle */
 static struct exchange *used, *unused;
@@ -53,6 +59,7 @@ static int forget(MPI_Comm comm, int which, void *state, void *extra)
     struct exchange *x = state, **at = &used;
     (void)comm, (void)which, (void)extra;
     atomic_store(&x->comm, MPI_COMM_NULL);
+    if (x->edges) atomic_fetch_sub(&graphs, 1);
     neighbor_topology_put(x->edges);
     x->edges = NULL;
     pthread_mutex_lock(&lock);
@@ -65,10 +72,8 @@ static int forget(MPI_Comm comm, int which, void *state, void *extra)
 
 static bool all_in_node(MPI_Comm comm, int *ranks)
 {
-    int inter = 1;
     *ranks = 0;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (!inter) PMPI_Comm_size(comm, ranks);
+    PMPI_Comm_size(comm, ranks);
     return *ranks > 1 && node_all_armed(comm);
 }
 
@@ -83,8 +88,10 @@ static struct exchange *state_new(MPI_Comm comm)
     x->next = used, used = x;
     pthread_mutex_unlock(&lock);
     memset(x->calls, 0, sizeof x->calls);
-    x->edges = NULL, x->failed = false, x->due = false;
-    x->ready = comm != MPI_COMM_WORLD, x->asked = x->possible = false;
+    x->edges = NULL, x->failed = x->due = false, x->again = NULL;
+    int inter = 1;
+    PMPI_Comm_test_inter(comm, &inter);
+    x->ready = comm != MPI_COMM_WORLD, x->asked = inter, x->possible = false;
     if (PMPI_Comm_set_attr(comm, key, x) != MPI_SUCCESS)
         log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks count their calls");
     return x;
@@ -132,15 +139,12 @@ static bool votes(unsigned number)
     return number % VOTE_EACH == 0 || (number < VOTE_EACH && !(number & (number - 1)));
 }
 
-/* Returns true if calls are counted, from here on at all ranks. A rank that has not returned from MPI_Init has no file
- * yet, so MPI_COMM_WORLD waits for a call that ends only when all ranks have begun it. */
-static bool may_count(struct exchange *x, enum exchange_kind kind, MPI_Comm comm)
+/* A rank that has not returned from MPI_Init has no file yet. So MPI_COMM_WORLD waits for a call that ends only when
+ * all ranks have begun it; all ranks that make another communicator have returned. */
+bool exchange_possible(MPI_Comm comm)
 {
-    if (x->asked) return x->possible;
-    if (!x->ready) {
-        x->ready = kind == EXCHANGE_ALLTOALL || kind == EXCHANGE_ALLGATHER;
-        return false;
-    }
+    struct exchange *x = comm == MPI_COMM_NULL ? NULL : state_of(comm);
+    if (!x || x->asked || !x->ready) return x && x->possible;
     x->asked = true, x->possible = all_in_node(comm, &x->ranks);
     return x->possible;
 }
@@ -153,9 +157,12 @@ void exchange_synchronized(MPI_Comm comm)
 
 bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
 {
-    struct exchange *x = comm == MPI_COMM_NULL ? NULL : state_of(comm);
-    if (!x || !may_count(x, kind, comm)) return false;
-    x->call = &x->calls[kind][class_of(bytes)];
+    struct exchange *x = state_of(comm);
+    struct calls *again = x ? x->again : NULL;
+    if (!x) return false;
+    x->call = &x->calls[kind][class_of(bytes)], x->again = NULL;
+    if (x->call == again) return false;
+    exchange_counted = true;
     x->due = votes(++x->call->number) || x->call->on;
     return x->due;
 }
@@ -173,10 +180,13 @@ static bool gains(const struct exchange *x, enum arg_way way)
 static void vote(struct exchange *x, const struct args_set *o)
 {
     struct calls *c = x->call;
-    int needed = c->used || gains(x, args_way(o)), any = 0;
+    int mine[2] = {c->used || gains(x, args_way(o)), atomic_load(&graphs) >= GRAPHS_MOST}, any[2] = {0};
     c->used = false;
-    c->on = PMPI_Allreduce(&needed, &any, 1, MPI_INT, MPI_MAX, o->comm) == MPI_SUCCESS && any;
-    if (c->on && !x->edges && !x->failed) x->failed = !(x->edges = neighbor_topology_complete(o->comm));
+    c->on = PMPI_Allreduce(mine, any, 2, MPI_INT, MPI_MAX, o->comm) == MPI_SUCCESS && any[0];
+    if (c->on && !any[1] && !x->edges && !x->failed) {
+        x->failed = !(x->edges = neighbor_topology_complete(o->comm));
+        if (x->edges) atomic_fetch_add(&graphs, 1);
+    }
     c->on &= x->edges != NULL;
 }
 
@@ -271,8 +281,31 @@ int exchange_run(struct args_set *o)
 {
     struct exchange *x = state_of(o->comm);
     int rc = neighbor_blocking_run(o);
+    atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
     if (!x->call->used) x->call->used = any_gains(x, &o->edges->out) || any_gains(x, &o->edges->in);
     return rc;
+}
+
+int exchange_unbegun(MPI_Comm comm, int rc)
+{
+    struct exchange *x = exchange_counted ? state_of(comm) : NULL;
+    if (x) x->again = x->call;
+    return rc;
+}
+
+/* The MPI refuses such arguments before it communicates. */
+int exchange_ended(MPI_Comm comm, int rc)
+{
+    int class = MPI_SUCCESS;
+    if (rc != MPI_SUCCESS && exchange_counted) PMPI_Error_class(rc, &class);
+    bool refused = class == MPI_ERR_ROOT || class == MPI_ERR_COUNT || class == MPI_ERR_TYPE ||
+                   class == MPI_ERR_BUFFER || class == MPI_ERR_ARG;
+    return refused ? exchange_unbegun(comm, rc) : rc;
+}
+
+EXPORT long stridec_exchanges(void)
+{
+    return atomic_load(&exchanges);
 }
 
 void exchange_finish(void)

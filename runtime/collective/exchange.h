@@ -5,7 +5,7 @@
  * memory. So the calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1,
  * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from
  * memory to memory, until a vote since which nobody has passed any. On MPI_COMM_WORLD they begin to count after the
- * first MPI_Barrier, MPI_Alltoall or MPI_Allgather. */
+ * first MPI_Barrier. */
 #ifndef STRIDEC_EXCHANGE_H
 #define STRIDEC_EXCHANGE_H
 #include "args.h"
@@ -33,14 +33,24 @@ enum exchange_kind {
 int64_t exchange_bytes(MPI_Count count, MPI_Datatype type);
 int64_t exchange_bytes_at(int root, MPI_Comm comm, MPI_Count count, MPI_Datatype type, MPI_Count leaf_count,
                           MPI_Datatype leaf_type);
-/* Counts a blocking call with pieces of at least EXCHANGE_LEAST bytes, made by the program. Returns true if
- * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
+/* Returns true if all ranks of comm are on the node and run stridec, as far as all ranks know it. */
+bool exchange_possible(MPI_Comm comm);
+/* Counts a blocking call of the program on such a communicator, with pieces of at least EXCHANGE_LEAST bytes. Returns
+ * true if exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
 bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes);
 /* Notes that all ranks have called an MPI_Barrier that has ended. */
 void exchange_synchronized(MPI_Comm comm);
 /* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike. */
 bool exchange_take(struct args_set *o, enum exchange_kind kind);
 int exchange_run(struct args_set *o);
+/* Set by exchange_due if it has counted the thread's call; the stub clears it before. */
+extern _Thread_local bool exchange_counted;
+/* Return rc. exchange_unbegun: of a call that has not begun. exchange_ended: of the MPI's call, which may have refused
+ * the arguments. The program may make such a call again, which is not counted. */
+int exchange_unbegun(MPI_Comm comm, int rc);
+int exchange_ended(MPI_Comm comm, int rc);
+/* Returns the number of calls so far that went from memory to memory (for tests). */
+long stridec_exchanges(void);
 /* Frees what is known of communicators, at MPI_Finalize. */
 void exchange_finish(void);
 

@@ -53,6 +53,7 @@ static void receive_all(struct neighbor_exchange *x)
         const struct edge_header *w = &s->header[i];
         if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, &s->edge[i], w);
         else if (w->kind == EDGE_EAGER) receive(x, &s->edge[i], w->bytes);
+        else if (w->kind == EDGE_FAILED) neighbor_exchange_fail(x, MPI_ERR_OTHER, "another rank can't send");
     }
 }
 
@@ -84,7 +85,7 @@ int neighbor_blocking_run(struct args_set *o)
 {
     struct neighbor_exchange x = {.e = o->edges, .comm = o->comm, .tags = EDGE_TAGS};
     neighbor_exchange_open(&x, o);
-    if (x.rc != MPI_SUCCESS) return x.rc;
+    if (x.rc != MPI_SUCCESS) neighbor_exchange_empty(&x);
     neighbor_exchange_post(&x);
     int words = x.requests;
     neighbor_exchange_announce(&x);
@@ -98,5 +99,6 @@ int neighbor_blocking_run(struct args_set *o)
     await_sends(&x);
     neighbor_exchange_close(&x);
     record_poll();
+    if (x.rc == MPI_ERR_NO_MEM) x.rc = MPI_ERR_OTHER;   /* the others are through: it can't be made again */
     return x.what ? raise_error(x.comm, x.rc, x.what) : x.rc;
 }

@@ -109,6 +109,19 @@ void neighbor_exchange_open(struct neighbor_exchange *x, const struct args_set *
     open_side(x, &x->e->in, &o->of[1]);
 }
 
+void neighbor_exchange_empty(struct neighbor_exchange *x)
+{
+    struct edge_side *side[] = {&x->e->out, &x->e->in};
+    x->failed = true;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < side[k]->n; i++) {
+            struct edge *e = &side[k]->edge[i];
+            e->count = e->bytes = 0, e->layout = NULL, e->rndv = NULL, e->tbuf = NULL, e->excess = NULL;
+            e->borrowed = false, e->where = (struct location){0};
+        }
+    }
+}
+
 static struct message edge_message(const struct neighbor_exchange *x, const struct edge *e)
 {
     return (struct message){e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER,
@@ -144,6 +157,7 @@ static void fill_header(struct neighbor_exchange *x, struct edge *e, struct edge
     e->rndv = goes ? rndv_send_to(e->peer, e->layout, e->where.device, e->buf, e->count, &x->site) : NULL;
     *w = (struct edge_header){.bytes = e->bytes, .kind = !e->bytes ? EDGE_EMPTY : e->rndv ? EDGE_RNDV : EDGE_EAGER};
     if (e->rndv) w->slot = rndv_send_descriptor(e->rndv)->slot;
+    if (x->failed) w->kind = EDGE_FAILED;
 }
 
 static struct edge_bundle *bundle_to(struct edge_side *s, int rank)

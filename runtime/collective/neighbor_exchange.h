@@ -16,6 +16,7 @@ struct neighbor_exchange {
     struct batch batch;
     struct rndv_recvs recvs;
     bool each;               /* the edges have different send buffers */
+    bool failed;             /* neighbor_exchange_empty */
     int requests, rc;
     const char *what;        /* if set, rc is still to be raised */
 };
@@ -30,6 +31,8 @@ int neighbor_exchange_posted(struct neighbor_exchange *x, int rc, const char *wh
 bool neighbor_exchange_valid(const struct args_set *o);
 /* Sets the edges from the call's arguments; x->rc says if they are right. */
 void neighbor_exchange_open(struct neighbor_exchange *x, const struct args_set *o);
+/* Empties all edges after a failed open, so that the call takes part all the same: the peers get an error. */
+void neighbor_exchange_empty(struct neighbor_exchange *x);
 /* Posts the receives of all peers' headers; neighbor_exchange_announce sends the own ones, or copies them within the
  * own rank. */
 void neighbor_exchange_post(struct neighbor_exchange *x);

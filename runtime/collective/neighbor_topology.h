@@ -13,7 +13,8 @@
 enum edge_kind {
     EDGE_EMPTY,     /* no bytes, no message */
     EDGE_EAGER,     /* a message follows */
-    EDGE_RNDV       /* the receiver reads the sender's memory, by the slot */
+    EDGE_RNDV,      /* the receiver reads the sender's memory, by the slot */
+    EDGE_FAILED     /* the sender takes part, but can't send */
 };
 struct edge_header {
     int64_t bytes;

@@ -24,7 +24,7 @@
 -- exchange: blocking calls go from memory to memory among the ranks of a node, if these agree (collective/exchange.h):
 --   the size of a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
--- syncs: the condition on which the call ends only when all ranks have begun it (exchange_synchronized); true: always.
+-- syncs: the call ends only when all ranks have begun it (exchange_synchronized).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
 --   in out inout  a choice buffer that is read, written or both; its counts, displacements and types are the next such
@@ -158,7 +158,7 @@ row("staged", "Reduce",
   "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm", { forms = all })
 for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do
   row("staged", r[1], "in sendbuf, " .. r[2] .. " recvbuf, count count, type datatype, MPI_Op op, comm comm",
-    { forms = all, syncs = r[1] == "Allreduce" and "count > 0" })
+    { forms = all })
 end
 row("staged", "Reduce_scatter", "in+ sendbuf, out= recvbuf, counts recvcounts, type datatype, MPI_Op op, comm comm",
   { forms = all })

@@ -30,7 +30,6 @@ local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 local function exchanges(f) return f.row.exchange and not f.keep end
-local function counts(f) return (f.row.exchange or (f.row.syncs and f.row.how ~= "poll")) and not f.keep end
 
 -- Returns true for collectives that move data; stridec may pack their host buffers (runtime/collective/args_host.c).
 local function collects(f)
@@ -80,7 +79,8 @@ local stub_begin, pass_lists, polls   -- defined below
 local ARMED = [[
 ACT_OFTEN int armed_$p$name($declarations)
 {
-    const int64_t bytes = $bytes;
+    exchange_counted = false;
+    const int64_t bytes = exchange_possible(comm) ? $bytes : 0;
     if (bytes >= EXCHANGE_LEAST && !caller_is_mpi(__builtin_return_address(0)) &&
         exchange_due(EXCHANGE_$kind, comm, bytes))
         return enter_$name(&$next, $names);
@@ -88,19 +88,13 @@ $begin    return act_$p$name($names);
 }
 ]]
 -- Notes a call that ends only when all ranks have begun it.
-local NOTED = "    if (node_armed() && !caller_is_mpi(__builtin_return_address(0))) exchange_synchronized(comm);\n"
-local SYNCS = [[
-ACT_OFTEN int armed_$p$name($declarations)
-{
-    if ($syncs && !caller_is_mpi(__builtin_return_address(0))) exchange_synchronized(comm);
-$begin    return act_$p$name($names);
-}
-]]
+local NOTED = "    if (rc == MPI_SUCCESS && node_armed() && !caller_is_mpi(__builtin_return_address(0)))\n" ..
+              "        exchange_synchronized(comm);\n"
 local function exchange_asked(f, p, next, names)
-  return ((f.row.syncs and SYNCS or ARMED):gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names,
-    declarations = join(f.args, "text"), syncs = f.row.syncs, kind = f.row.name:upper(),
-    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. (f.row.exchange or ""),
-    begin = stub_begin(f, next, names) }))
+  return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
+    declarations = join(f.args, "text"),
+    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
+    begin = stub_begin(f, next, names):gsub("return (next_.*%));", "return exchange_ended(comm, %1);") }))
 end
 
 local function each(template, chosen)
@@ -119,10 +113,10 @@ local function each(template, chosen)
         begin = stub_begin(f, "next_mpi", names), pbegin = stub_begin(f, "next_pmpi", names),
         lists = pass_lists(f, "next_mpi", names), plists = pass_lists(f, "next_pmpi", names),
         noted = polls(f) and f.row.syncs and NOTED or "",
-        armed = counts(f) and exchange_asked(f, "", "next_mpi", names) or "",
-        parmed = counts(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
-        asks = counts(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
-        pasks = counts(f) and ("    if (node_armed()) return armed_P%s(%s);\n"):format(f.name, names) or "",
+        armed = exchanges(f) and exchange_asked(f, "", "next_mpi", names) or "",
+        parmed = exchanges(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
+        asks = exchanges(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
+        pasks = exchanges(f) and ("    if (node_armed()) return armed_P%s(%s);\n"):format(f.name, names) or "",
         act = pass_lists(f, "", "") ~= "" and "ACT_OFTEN" or "ACT",
         quick = f.row.quick and quick(f, "next_mpi", names), pquick = f.row.quick and quick(f, "next_pmpi", names),
         user = moved.user, count = moved.count, packed = moved.packed,
@@ -376,8 +370,8 @@ int call_$name(const struct next *next, $declarations)
 $buffers    } };
 $own$edges    int rc = $open;
     if (rc == ARGS_NONE) return $none;
-    if (rc != MPI_SUCCESS) return rc;
-$brings    rc = next->$name($down);
+    if (rc != MPI_SUCCESS) return $unbegun;
+$brings    rc = $passed;
     return $close;
 }
 ]], {
@@ -385,9 +379,13 @@ $brings    rc = next->$name($down);
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
+    unbegun = exchanges(f) and "exchange_unbegun(comm, rc)" or "rc",
+    passed = exchanges(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
+      or ("next->%s(%s)"):format(f.name, table.concat(down, ", ")),
     edges = by_edges(f) and BY_EDGES[f.keep or "none"] or exchanges(f) and BY_EXCHANGE:format(f.row.name:upper()) or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or "next->%s(%s)")
+    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)"
+      or exchanges(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
       :format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)

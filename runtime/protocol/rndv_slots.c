@@ -20,7 +20,10 @@ static struct spinlock spin_lock;
 /* Returns true if a slot is neither taken nor reserved. Called under the lock. */
 static bool any_free(void)
 {
-    return taken + reservations < node_slots() || node_slots_grow();
+    static bool full;   /* the folder; asked again once a slot was free meanwhile */
+    if (taken + reservations < node_slots()) return full = false, true;
+    if (!full) full = !node_slots_grow();
+    return !full;
 }
 
 bool rndv_send_slot(struct rndv_send *o)

@@ -16,7 +16,7 @@
 
 #define EDGE 24          /* of a cube of doubles, divisible by 2, 3 and 4 */
 #define ROWS 64          /* of the two-dimensional pieces: every second double of a row */
-#define SECONDS 20
+#define SECONDS 60
 #define CELLS (EDGE * EDGE * EDGE)
 
 static bool packed;
@@ -327,6 +327,28 @@ static void left_alone(void)
     report("short ones, a wrong root, one rank, two groups");
 }
 
+/* What one rank's MPI refuses, and is called again, counts once: votes go on. */
+static void refused(void)
+{
+    enum { CALLS = 70 };
+    struct doubles out, in;
+    MPI_Comm comm;
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < CALLS; i++) {
+        fill(BCAST, &out, &in, 0, i);
+        if (my_rank == 1 && i % 5 == 2)
+            expect_equal(error_class(MPI_Bcast(in.at, 1, row, num_ranks, comm)), MPI_ERR_ROOT, "the class of a wrong root");
+        expect_equal(call(BCAST, &out, &in, 0, comm), MPI_SUCCESS, "Bcast");
+        expected(BCAST, &in, 0, i);
+        doubles_check(&in, "Bcast");
+    }
+    MPI_Comm_free(&comm);
+    doubles_free(&out), doubles_free(&in);
+    report("calls that one rank's MPI refuses first");
+}
+
 static void *threaded(void *comm)
 {
     struct turn t;
@@ -355,7 +377,7 @@ int main(int argc, char **argv)
     turn_free(&t);
     kinds(my_rank % 2 ? MEM_HOST : MEM_DEVICE, "host memory on every second rank");
     kinds(MEM_MANAGED, "managed memory");
-    phases(), communicators(), left_alone();
+    phases(), communicators(), left_alone(), refused();
     if (level == MPI_THREAD_MULTIPLE) in_threads(3, threaded), report("three threads");
     MPI_Type_free(&row);
     return check_finish();
