@@ -34,7 +34,7 @@ struct exchange {
     struct neighbor_topology *edges;   /* NULL: not made yet */
     struct calls calls[EXCHANGE_KINDS][CLASSES];
     struct calls *call;   /* the one under way, and whether exchange_take is to be called for it */
-    bool due;
+    bool due, votes;
     struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;
 };
@@ -161,9 +161,9 @@ bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
     struct calls *again = x ? x->again : NULL;
     if (!x) return false;
     x->call = &x->calls[kind][class_of(bytes)], x->again = NULL;
-    if (x->call == again) return false;
+    x->votes = x->call != again && votes(++x->call->number);   /* one that is made again has voted */
     exchange_counted = true;
-    x->due = votes(++x->call->number) || x->call->on;
+    x->due = x->votes || x->call->on;
     return x->due;
 }
 
@@ -256,7 +256,7 @@ bool exchange_take(struct args_set *o, enum exchange_kind kind)
     struct args_set by_edges = *o;
     if (!x || !x->due) return false;
     x->due = false;
-    if (votes(x->call->number)) vote(x, o);
+    if (x->votes) vote(x, o);
     if (!x->call->on) return false;
     by_edges.edges = x->edges;
     if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind)
