@@ -45,7 +45,6 @@ static atomic_int graphs;   /* complete graphs alive; each has a communicator of
 static int key = MPI_KEYVAL_INVALID;
 static _Atomic(struct exchange *) known[1 << KNOWN_BITS];   /* by handle */
 static struct exchange *used, *unused;
-static atomic_bool world_ready;   /* exchange_synchronized has been called for MPI_COMM_WORLD */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Atomic(struct exchange *) *place_of(MPI_Comm comm)
@@ -151,8 +150,8 @@ bool exchange_possible(MPI_Comm comm)
 
 void exchange_synchronized(MPI_Comm comm)
 {
-    struct exchange *x = comm == MPI_COMM_WORLD && !atomic_load(&world_ready) ? state_of(comm) : NULL;
-    if (x) x->ready = true, atomic_store(&world_ready, true);
+    struct exchange *x = comm == MPI_COMM_WORLD ? state_of(comm) : NULL;
+    if (x) x->ready = true;
 }
 
 bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
@@ -310,7 +309,6 @@ EXPORT long stridec_exchanges(void)
 
 void exchange_finish(void)
 {
-    atomic_store(&world_ready, false);
     while (used && PMPI_Comm_delete_attr(atomic_load(&used->comm), key) == MPI_SUCCESS) continue;
     for (int i = 0; i < 1 << KNOWN_BITS; i++) atomic_store(&known[i], NULL);
     for (struct exchange *x; (x = unused);) unused = x->next, reserve_put(x);

@@ -71,6 +71,13 @@ static struct location edge_locate(struct neighbor_exchange *x, const struct edg
     return w;
 }
 
+/* Forgets what an earlier call left. */
+static void edge_reset(struct edge *e)
+{
+    e->rndv = NULL, e->tbuf = NULL, e->borrowed = false, e->where = (struct location){0};
+    e->excess = NULL;
+}
+
 /* Sets an edge from the call's argument. An argument of one piece is the same for all edges. */
 static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct arg *p, struct layout *l)
 {
@@ -82,8 +89,7 @@ static int edge_open(struct neighbor_exchange *x, struct edge *at, const struct 
     bool none = p->types && at->type == MPI_DATATYPE_NULL;   /* side_valid: no elements */
     at->layout = none ? NULL : l && !p->types ? l : layout_of(at->type);
     at->bytes = at->layout && at->layout->size && at->count ? layout_bytes(at->layout, at->count) : 0;
-    at->rndv = NULL, at->tbuf = NULL, at->borrowed = false, at->where = (struct location){0};
-    at->excess = NULL;
+    edge_reset(at);
     if (none) return MPI_SUCCESS;
     if (!at->layout) return raise_error(x->comm, MPI_ERR_NO_MEM, "out of memory");
     int64_t step = p->displs ? args_displ(p, i) : each ? i * at->count : 0;
@@ -116,8 +122,8 @@ void neighbor_exchange_empty(struct neighbor_exchange *x)
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < side[k]->n; i++) {
             struct edge *e = &side[k]->edge[i];
-            e->count = e->bytes = 0, e->layout = NULL, e->rndv = NULL, e->tbuf = NULL, e->excess = NULL;
-            e->borrowed = false, e->where = (struct location){0};
+            e->count = e->bytes = 0, e->layout = NULL;
+            edge_reset(e);
         }
     }
 }

@@ -82,6 +82,11 @@ static bool requests_alloc(struct neighbor_topology *e)
     return e->request && e->status;
 }
 
+static void complete_edges(struct neighbor_topology *e, int n)
+{
+    for (int i = 0; i < n; i++) add_edge(&e->in, i, i, i), add_edge(&e->out, i, i, i);
+}
+
 /* MPI_UNDEFINED: the complete graph. */
 static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
 {
@@ -90,9 +95,9 @@ static bool find_edges(struct neighbor_topology *e, MPI_Comm comm, int topology)
     if (topology == MPI_UNDEFINED) PMPI_Comm_size(comm, &in), out = in;
     else args_degrees(comm, &in, &out);
     if (!side_alloc(&e->in, in) || !side_alloc(&e->out, out)) return false;
-    for (int i = 0; i < in && topology == MPI_UNDEFINED; i++) add_edge(&e->in, i, i, i), add_edge(&e->out, i, i, i);
-    if (topology == MPI_CART) cart_edges(e, comm, in);
-    else if (topology != MPI_UNDEFINED && !graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
+    if (topology == MPI_UNDEFINED) complete_edges(e, in);
+    else if (topology == MPI_CART) cart_edges(e, comm, in);
+    else if (!graph_edges(e, comm, topology == MPI_DIST_GRAPH, in, out)) return false;
     return make_bundles(&e->in, comm) && make_bundles(&e->out, comm) && requests_alloc(e);
 }
 
@@ -191,6 +196,16 @@ static bool find_attr(MPI_Comm comm, struct neighbor_topology **e)
     return comm != MPI_COMM_NULL && ensure_key() && PMPI_Comm_get_attr(comm, key, e, &found) == MPI_SUCCESS && found;
 }
 
+/* Returns the edges with the ranks' decision on them (decide). The other ranks wait for this one. */
+static struct neighbor_topology *decided(MPI_Comm comm, int topology, bool *driver)
+{
+    struct neighbor_topology *e = reserve_get(sizeof *e);
+    e->comm = MPI_COMM_NULL;
+    atomic_init(&e->holders, 1);
+    decide(e, comm, topology, driver);
+    return e;
+}
+
 /* Holds the vote and keeps the result as an attribute. Keeps nothing if no rank has a driver, unless this is the
  * `last` vote. */
 static struct neighbor_topology *hold_vote(MPI_Comm comm, bool last)
@@ -199,10 +214,7 @@ static struct neighbor_topology *hold_vote(MPI_Comm comm, bool last)
     bool driver;
     if (comm == MPI_COMM_NULL || !ensure_key()) return NULL;
     if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS || topology == MPI_UNDEFINED) return NULL;
-    struct neighbor_topology *e = reserve_get(sizeof *e);   /* the other ranks wait for this one */
-    e->comm = MPI_COMM_NULL;
-    atomic_init(&e->holders, 1);
-    decide(e, comm, topology, &driver);
+    struct neighbor_topology *e = decided(comm, topology, &driver);
     if (!last && !driver) return neighbor_topology_put(e), NULL;
     if (PMPI_Comm_set_attr(comm, key, e) != MPI_SUCCESS)
         log_fatal("MPI_Comm_set_attr failed on a communicator whose ranks have agreed");
@@ -229,10 +241,7 @@ struct neighbor_topology *neighbor_topology_of(MPI_Comm comm)
 struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm)
 {
     bool driver;
-    struct neighbor_topology *e = reserve_get(sizeof *e);
-    e->comm = MPI_COMM_NULL;
-    atomic_init(&e->holders, 1);
-    decide(e, comm, MPI_UNDEFINED, &driver);
+    struct neighbor_topology *e = decided(comm, MPI_UNDEFINED, &driver);
     if (usable(e)) return e;
     neighbor_topology_put(e);
     return NULL;

@@ -107,7 +107,7 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
     return k.found;
 }
 
-/* Where the bytes of an element lie: ranges with few bytes between that it does not touch. */
+/* The ranges that hold an element's bytes. Bytes between two of its runs may belong to a range too, if they are few. */
 #define HULLS 32
 #define HULL_GAP ((uint64_t)1 << 20)   /* bytes; each further range costs a question */
 struct hulls {

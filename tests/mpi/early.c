@@ -68,7 +68,8 @@ static void broadcast(int rank)
     for (int i = 0; i < BROADCASTS; i++) {
         for (int k = 0; k < EARLY; k++) early[k] = rank ? 0 : i * EARLY + k;
         MPI_Bcast(early, EARLY, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-        for (int k = 0; k < EARLY && rank; k++) expect(early[k] == i * EARLY + k, "double %d of broadcast %d is wrong", k, i);
+        for (int k = 0; k < EARLY && rank; k++)
+            expect(early[k] == i * EARLY + k, "double %d of broadcast %d is wrong", k, i);
     }
 }
 

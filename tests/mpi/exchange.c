@@ -1,5 +1,5 @@
-/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on a
- * rank that receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without
+/* exchange.c: collectives among the ranks of a node go from memory to memory once the ranks have agreed: one launch on
+ * a rank that receives, none to pack. Host memory on some ranks, in place, many communicators, phases with and without
  * device memory.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
@@ -61,7 +61,8 @@ static void doubles_check(const struct doubles *d, const char *what)
     mem_read(d->kind, is, d->at, d->n * sizeof(double));
     for (size_t i = 0; i < d->n; i++)
         if (is[i] != d->shadow[i] && !wrong++) first = i;
-    expect(!wrong, "%s: %zu of %zu doubles are wrong, first %zu: %g, not %g", what, wrong, d->n, first, is[first], d->shadow[first]);
+    expect(!wrong, "%s: %zu of %zu doubles are wrong, first %zu: %g, not %g", what, wrong, d->n, first, is[first],
+           d->shadow[first]);
     free(is);
 }
 
@@ -81,7 +82,8 @@ static double cell(int x, int y, int z, int round)
 
 static void turn_make(struct turn *t, enum mem_kind kind)
 {
-    int part = EDGE / num_ranks, thin[3] = {part, EDGE, EDGE}, flat[3] = {EDGE, part, EDGE}, piece[3] = {part, part, EDGE};
+    int part = EDGE / num_ranks;
+    int thin[3] = {part, EDGE, EDGE}, flat[3] = {EDGE, part, EDGE}, piece[3] = {part, part, EDGE};
     for (int i = 0; i < num_ranks; i++) {
         int from[3] = {0, i * part, 0}, to[3] = {i * part, 0, 0};
         MPI_Type_create_subarray(3, thin, piece, from, MPI_ORDER_C, MPI_DOUBLE, &t->send[i]);
@@ -164,10 +166,10 @@ static void clear(struct doubles *d)
 }
 
 /* The calls below with this rank's piece(s) in `out`, and what comes in `in`. */
-enum kind { ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHER_IN_PLACE, ALLGATHERV, BCAST, GATHER, GATHER_IN_PLACE, GATHERV, SCATTER,
-            SCATTER_IN_PLACE, SCATTERV, KINDS };
-static const char *const kind_name[KINDS] = {"Alltoall", "Alltoallv", "Allgather", "Allgather in place", "Allgatherv", "Bcast",
-    "Gather", "Gather in place", "Gatherv", "Scatter", "Scatter in place", "Scatterv"};
+enum kind { ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHER_IN_PLACE, ALLGATHERV, BCAST, GATHER, GATHER_IN_PLACE, GATHERV,
+            SCATTER, SCATTER_IN_PLACE, SCATTERV, KINDS };
+static const char *const kind_name[KINDS] = {"Alltoall", "Alltoallv", "Allgather", "Allgather in place", "Allgatherv",
+    "Bcast", "Gather", "Gather in place", "Gatherv", "Scatter", "Scatter in place", "Scatterv"};
 
 /* Fills what this rank sends. */
 static void fill(enum kind k, struct doubles *out, struct doubles *in, int root, int round)
@@ -289,7 +291,8 @@ static void communicators(void)
     enum { MANY = 2500 };
     struct doubles out, in;
     MPI_Comm comm;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
     for (int i = 0; i < MANY; i++) {
         enum kind k = i % 2 ? BCAST : ALLTOALL;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -302,14 +305,16 @@ static void communicators(void)
     report("%d communicators", MANY);
 }
 
-/* What is too short, or wrong, is the MPI's; calls of one rank alone, and between two groups, too. */
+/* The MPI does short and wrong calls, calls of one rank alone, and calls between two groups. */
 static void left_alone(void)
 {
     struct doubles out, in;
     MPI_Comm apart, inter = MPI_COMM_NULL;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
     fill(BCAST, &out, &in, 0, 1);
-    for (int i = 0; i < 3; i++) expect_equal(MPI_Bcast(in.at, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD), MPI_SUCCESS, "a short Bcast");
+    for (int i = 0; i < 3; i++)
+        expect_equal(MPI_Bcast(in.at, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD), MPI_SUCCESS, "a short Bcast");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int rc = MPI_Bcast(in.at, 1, row, num_ranks, MPI_COMM_WORLD);
     expect_equal(error_class(rc), MPI_ERR_ROOT, "the class of a wrong root");
@@ -327,19 +332,20 @@ static void left_alone(void)
     report("short ones, a wrong root, one rank, two groups");
 }
 
-/* What one rank's MPI refuses, and is called again, counts once: votes go on. */
+/* A call that one rank's MPI refuses and that is made again counts once: the votes go on. */
 static void refused(void)
 {
     enum { CALLS = 70 };
     struct doubles out, in;
     MPI_Comm comm;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2), doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (int i = 0; i < CALLS; i++) {
         fill(BCAST, &out, &in, 0, i);
         if (my_rank == 1 && i % 5 == 2)
-            expect_equal(error_class(MPI_Bcast(in.at, 1, row, num_ranks, comm)), MPI_ERR_ROOT, "the class of a wrong root");
+            expect_equal(error_class(MPI_Bcast(in.at, 1, row, num_ranks, comm)), MPI_ERR_ROOT, "a wrong root's class");
         expect_equal(call(BCAST, &out, &in, 0, comm), MPI_SUCCESS, "Bcast");
         expected(BCAST, &in, 0, i);
         doubles_check(&in, "Bcast");

@@ -256,7 +256,8 @@ static void many_messages(void)
     MPI_Waitall(many, r, MPI_STATUSES_IGNORE);
     /* Without space for more slots, the rest goes packed. */
     bool more = grown();
-    if (my_rank == 0 && many == MANY) expect(more != !!getenv("FILES_FULL"), "slots %s more", more ? "became" : "did not become");
+    if (my_rank == 0 && many == MANY)
+        expect(more != !!getenv("FILES_FULL"), "slots %s more", more ? "became" : "did not become");
     for (int i = 0; i < many; i++) {
         if (my_rank == 1) buf_expect_from(&b[i], l, l, salt + (uint64_t)i);
         buf_check(&b[i], "one of many");

@@ -397,7 +397,8 @@ static void round_collective(void)
     disarm();
     exchanged = exchanges() - exchanged;
     bool took_part = *memory_collectives > before || exchanged;
-    expect_rc(rc, fails_here() || exchanged, collective_name[collective]);   /* who takes part and fails tells the others */
+    /* A rank that takes part and fails tells the others. */
+    expect_rc(rc, fails_here() || exchanged, collective_name[collective]);
     if (rc != MPI_SUCCESS && !took_part) rc = call_collective(l);   /* the other rank waits for it */
     if (rc == MPI_SUCCESS && brings(l, packed)) buf_expect(&in, l, packed, l->bytes);
     if (rc == MPI_SUCCESS) buf_check(&in, collective_name[collective]);

@@ -128,7 +128,8 @@ static void test_unread(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees), cmocka_unit_test(test_fields),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_hulls),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
