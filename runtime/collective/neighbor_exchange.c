@@ -130,8 +130,8 @@ void neighbor_exchange_empty(struct neighbor_exchange *x)
 
 static struct message edge_message(const struct neighbor_exchange *x, const struct edge *e)
 {
-    return (struct message){e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER,
-                            true, e->layout, e->where, e->bytes, e->peer};
+    return (struct message){e->buf, e->count, e->type, e->rank, x->comm, REUSE_LATER, .located = true,
+                            .layout = e->layout, .where = e->where, .bytes = e->bytes, .near = e->peer};
 }
 
 /* Returns a typed buffer for the edge's packed bytes; NULL after an error, which is noted. */

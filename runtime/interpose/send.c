@@ -47,9 +47,9 @@ static int send(struct call *c)
     return c->posts ? p2p_isend_end(&op, rc, m->comm, c->request) : p2p_send_end(&op, rc, m->comm);
 }
 
-/* `number` is the type of the counts of `name`, `when` an enum reuse. */
+/* `number` is the type of the counts of `name`, `when` an enum reuse, `sync`: the send is synchronous. */
 
-#define SEND(name, number, when) \
+#define SEND(name, number, when, sync) \
     static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
     { \
         return c->next->name(buf, (number)count, type, c->m.peer, c->tag, c->m.comm); \
@@ -57,10 +57,11 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
     { \
-        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when}, tag, false, NULL}; \
+        struct message m = {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}; \
+        struct call c = {next, down_##name, m, tag, false, NULL}; \
         return send(&c); \
     }
-#define ISEND(name, number, when) \
+#define ISEND(name, number, when, sync) \
     static int down_##name(const struct call *c, const void *buf, MPI_Count count, MPI_Datatype type) \
     { \
         return c->next->name(buf, (number)count, type, c->m.peer, c->tag, c->m.comm, c->request); \
@@ -68,18 +69,19 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when}, tag, true, request}; \
+        struct message m = {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}; \
+        struct call c = {next, down_##name, m, tag, true, request}; \
         return send(&c); \
     }
 
 #define SENDS(c, number) \
-    SEND(Send##c, number, REUSE_BLOCKING) \
-    SEND(Ssend##c, number, REUSE_SYNCHRONOUS) \
-    SEND(Rsend##c, number, REUSE_BLOCKING) \
-    SEND(Bsend##c, number, REUSE_BUFFERED) \
-    ISEND(Isend##c, number, REUSE_LATER) \
-    ISEND(Issend##c, number, REUSE_SYNCHRONOUS) \
-    ISEND(Irsend##c, number, REUSE_LATER) \
-    ISEND(Ibsend##c, number, REUSE_BUFFERED)
+    SEND(Send##c, number, REUSE_BLOCKING, false) \
+    SEND(Ssend##c, number, REUSE_BLOCKING, true) \
+    SEND(Rsend##c, number, REUSE_BLOCKING, false) \
+    SEND(Bsend##c, number, REUSE_BUFFERED, false) \
+    ISEND(Isend##c, number, REUSE_LATER, false) \
+    ISEND(Issend##c, number, REUSE_LATER, true) \
+    ISEND(Irsend##c, number, REUSE_LATER, false) \
+    ISEND(Ibsend##c, number, REUSE_BUFFERED, false)
 
 EACH_FORM(SENDS)

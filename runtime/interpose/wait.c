@@ -101,14 +101,27 @@ static int next_held(int at, int count, const MPI_Request requests[])
     return requests ? at : count;
 }
 
+/* Calls MPI_Testany without the sends that wait for their receivers. */
+static int test_any(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *index,
+                    int *flag, MPI_Status *s)
+{
+    MPI_Request *shown = completion_set_show(f, requests);
+    int rc = next->Testany(f->count, shown, index, flag, s);
+    bool any = *flag && *index != MPI_UNDEFINED;
+    if (shown == requests || (rc == MPI_SUCCESS && !*flag)) return rc;
+    if (any) requests[*index] = shown[*index];
+    else *flag = 0;
+    return rc;
+}
+
 /* Waits by polling, because the MPI's MPI_Waitany would wait without stridec's progress. */
 static int wait_any(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *index,
                     MPI_Status *s)
 {
     int flag = 0, rc = MPI_SUCCESS;
     while (rc == MPI_SUCCESS && !flag) {
-        if (completion_set_step(f)) return next->Waitany(f->count, requests, index, s);
-        rc = next->Testany(f->count, requests, index, &flag, s);
+        if (completion_set_step(f) && !record_any_rndv()) return next->Waitany(f->count, requests, index, s);
+        rc = test_any(next, f, requests, index, &flag, s);
     }
     return rc;
 }
@@ -134,7 +147,7 @@ int call_Testany(const struct next *next, int count, MPI_Request requests[], int
     if (held < count) return *flag = 1, completion_set_one(&f, *index = held, s, MPI_SUCCESS);
     *index = MPI_UNDEFINED;
     completion_set_step(&f);
-    int rc = next->Testany(count, requests, index, flag, s);
+    int rc = test_any(next, &f, requests, index, flag, s);
     return completion_set_one(&f, rc != MPI_SUCCESS || *flag ? *index : MPI_UNDEFINED, s, rc);
 }
 
@@ -145,13 +158,26 @@ static int list_held(int count, const MPI_Request requests[], int indices[])
     return n;
 }
 
+/* Calls MPI_Testsome without the sends that wait for their receivers. */
+static int test_some(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *outcount,
+                     int indices[])
+{
+    MPI_Request *shown = completion_set_show(f, requests);
+    int rc = next->Testsome(f->count, shown, outcount, indices, f->statuses);
+    if (shown == requests || !completion_set_completed(rc)) return rc;
+    if (*outcount == MPI_UNDEFINED) *outcount = 0;
+    for (int i = 0; i < *outcount; i++) requests[indices[i]] = shown[indices[i]];
+    return rc;
+}
+
 static int wait_some(const struct next *next, const struct completion_set *f, MPI_Request requests[], int *outcount,
                      int indices[])
 {
     int rc = MPI_SUCCESS;
     for (*outcount = 0; rc == MPI_SUCCESS && !*outcount;) {
-        if (completion_set_step(f)) return next->Waitsome(f->count, requests, outcount, indices, f->statuses);
-        rc = next->Testsome(f->count, requests, outcount, indices, f->statuses);
+        if (completion_set_step(f) && !record_any_rndv())
+            return next->Waitsome(f->count, requests, outcount, indices, f->statuses);
+        rc = test_some(next, f, requests, outcount, indices);
     }
     return rc;
 }
@@ -177,7 +203,7 @@ int call_Testsome(const struct next *next, int incount, MPI_Request requests[], 
         return next->Testsome(incount, requests, outcount, indices, statuses);
     if (n) return completion_set_some(&f, *outcount = n, indices, MPI_SUCCESS);
     completion_set_step(&f);
-    int rc = next->Testsome(incount, requests, outcount, indices, f.statuses);
+    int rc = test_some(next, &f, requests, outcount, indices);
     return completion_set_some(&f, *outcount, indices, rc);
 }
 

@@ -55,6 +55,7 @@ struct slot {
     int64_t chunk;              /* bytes a chunk flag, BUFFER_FLAG_BYTES before packed byte 0 (kernel.h); 0: no flags */
     uint64_t mark;              /* value of a set chunk flag */
     uint64_t gpu;               /* of the allocation (device_gpu_id) */
+    _Atomic uint32_t probed;    /* a probe has taken the RTS, and no receive yet */
     _Atomic uint32_t flags_unread;   /* the receiver could not wait for chunk flags, and read in pieces */
     _Atomic int64_t bytes_read,
         turn;                   /* packed bytes in a block (shm_pool_offset): read so far; end of the reused part */
@@ -81,6 +82,7 @@ struct node_file {
     _Atomic uint32_t probes;
     _Atomic uint32_t refusals;   /* slots refused so far (progress_thread.h) */
     _Atomic uint32_t leaving;   /* the owner receives no more */
+    _Atomic uint32_t probing;   /* probes of the owner that are about to take an RTS (rndv_recv_probing) */
     _Atomic uint32_t gone_count;   /* freed allocations so far that peers may have open; */
     _Atomic uint64_t gone[GONE_MAX];   /* the driver's numbers of the last ones */
     _Atomic uint32_t takes_short, short_msgs;   /* rts_short.h: the owner accepts them; under way to it */

@@ -6,10 +6,9 @@
 
 /* When the application may reuse the buffer of a send. */
 enum reuse {
-    REUSE_BUFFERED,      /* on return: the MPI has a copy */
-    REUSE_SYNCHRONOUS,   /* after the match. No RTS goes out: a probe of the receiver would take it (probed.h) */
-    REUSE_BLOCKING,      /* on return */
-    REUSE_LATER          /* at completion */
+    REUSE_BUFFERED,   /* on return: the MPI has a copy */
+    REUSE_BLOCKING,   /* on return */
+    REUSE_LATER       /* at completion */
 };
 
 /* A message to send, or to receive (peer may be MPI_ANY_SOURCE then). The caller sets the first part and leaves the
@@ -21,6 +20,7 @@ struct message {
     int peer;
     MPI_Comm comm;
     enum reuse reuse;        /* of a send */
+    bool synchronous;        /* a send that ends only after the match */
 
     bool located;            /* this part is set */
     struct layout *layout;   /* NULL: host memory, and a type or count that stridec does not send */

@@ -115,7 +115,8 @@ static bool fits(const struct pipeline *l, const struct message *m)
 
 int pipeline_send_way(const struct message *m)
 {
-    const struct pipeline *l = m->reuse >= REUSE_BLOCKING && env_get()->ways.chunks ? pipeline_get() : NULL;
+    bool may = m->reuse >= REUSE_BLOCKING && !m->synchronous && env_get()->ways.chunks;
+    const struct pipeline *l = may ? pipeline_get() : NULL;
     int to = l ? pipeline_peer(m->comm, m->peer) : -1;
     return to >= 0 && to != l->rank && fits(l, m) ? to : -1;
 }

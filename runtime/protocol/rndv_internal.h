@@ -38,6 +38,7 @@ struct rndv_send {
     const struct rndv_domain *domain;
     bool short_rts;   /* a short RTS (rts_short.h) that the receiver has not taken yet */
     bool pushes;   /* rndv_send_feed must fill the bounce buffer or block */
+    bool synchronous;   /* ends only after the match, which a probe of the receiver's is not */
     bool stays;   /* no memory to move the payload: it stays in place until it is read */
     bool in_file;              /* the payload is in the slot's file (SLOT_FILE) */
     bool *reserved;   /* sender's flag: a slot is reserved for its next send; NULL: none */

@@ -31,6 +31,11 @@ void rndv_recv_probe(const struct message *m);
  * d->bytes = RNDV_RECV_UNREAD; rndv_recv_add then fails. The bytes lie at `packed`, or, if NULL, in p's buffer. */
 #define RNDV_RECV_UNREAD (-1)
 bool rndv_recv_is_rts(struct typed_buffer *p, const void *packed, int64_t came, struct rts *d);
+/* A probe takes an RTS out of the MPI's queue, which for the MPI is the match. To the sender of a synchronous message
+ * it is none: rndv_recv_probing surrounds the taking, and rndv_recv_probed notes in the message's slot that no receive
+ * has it yet, or that one has. RTS headers of chunks have no slot. */
+void rndv_recv_probing(bool begins);
+void rndv_recv_probed(const struct rts *d, bool probed);
 /* Returns the first `bytes` packed bytes received, in place or copied to `room`; NULL if they can't be read. */
 const char *rndv_recv_head(struct typed_buffer *p, const void *packed, char *room, int64_t bytes);
 /* Adds the message of the RTS d, to be received into p. The caller owns both and keeps them until rndv_recvs_run,

@@ -47,7 +47,7 @@ struct rndv_send *rndv_send_to(struct peer *peer, struct layout *l, struct devic
     const struct rndv_domain *domain = domain_of(d);
     struct rndv_send *o = domain->begin(peer, d);
     if (!o) return NULL;
-    o->domain = domain, o->peer = peer, o->reserved = site->reserved;
+    o->domain = domain, o->peer = peer, o->reserved = site->reserved, o->synchronous = site->synchronous;
     if ((o->tbuf = typed_buffer_new(l, d, buf, count)) && rndv_send_slot(o) && domain->post(o, site)) return o;
     rndv_send_withdraw(o);
     return NULL;
@@ -151,9 +151,23 @@ bool rndv_send_read(const struct rndv_send *o)
     return state_of(o) == SLOT_DONE;
 }
 
+void rndv_send_unmatch(struct rndv_send *o)
+{
+    o->synchronous = false;
+}
+
+/* The MPI has completed the RTS's synchronous send. Returns false if that was by a probe of the receiver's: a thread
+ * there is about to take RTS headers out of the MPI's queue (`probing`), or this one waits in the probed queue. The
+ * order matters: the receiver sets `probed` before it clears `probing`. */
+static bool matched(const struct rndv_send *o)
+{
+    return !o->synchronous || (!atomic_load(&o->peer->file->probing) && !atomic_load(&o->slot->probed));
+}
+
 bool rndv_send_ended(struct rndv_send *o)
 {
-    return answered(o) || rndv_send_moved(o) || (impatient(o) && (rndv_send_move_away(o, true) || !o->stays));
+    return matched(o) && (answered(o) ||
+                          rndv_send_moved(o) || (impatient(o) && (rndv_send_move_away(o, true) || !o->stays)));
 }
 
 /* Ends a send that its receiver reads later. What lies in a shared segment block needs no more care: no refusal comes,
@@ -214,9 +228,21 @@ static void finished(struct rndv_send *o)
     rndv_send_withdraw(o);
 }
 
+/* Waits for the match, and makes the MPI progress meanwhile. Returns false if the receiver will not come. */
+static bool await_match(const struct rndv_send *o)
+{
+    for (unsigned spins = 1; !matched(o); spins++) {
+        if (spins % SPINS_PER_PROGRESS == 0) comm_progress(MPI_COMM_WORLD);
+        if (spins % SPINS_PER_CHECK == 0 && !pulse(o)) return false;
+        backoff(spins);
+    }
+    return true;
+}
+
 int rndv_send_end(struct rndv_send *o)
 {
     if (o->pushes && rndv_send_feed(o)) return leave(o), -1;
+    if (!await_match(o)) return retire(o), finished(o), -1;
     for (unsigned spins = 0; !answered(o); spins++) {
         /* The rank itself does not receive meanwhile. */
         if (spins % SPINS_PER_LOOK == 0 && (o->peer->self || impatient(o))) rndv_send_move_away(o, true);

@@ -17,6 +17,7 @@ struct rndv_send_site {
     struct ipc_export allocation;
     struct device *drained;
     bool feeds;   /* the caller calls rndv_send_feed once the RTS is out */
+    bool synchronous;   /* the MPI sends the RTS synchronously, and the send ends only after the match */
     bool moves;   /* the payload moves to memory of stridec's own before the RTS goes out */
     bool *reserved;   /* the sender's (rndv_send_reserve), or NULL */
 };
@@ -46,8 +47,10 @@ void rndv_send_next_near(void);
 /* Returns true once the receiver has read all: rndv_send_end does not wait then. */
 bool rndv_send_read(const struct rndv_send *o);
 /* Returns true once the buffer is the application's again, or a receiver is reading it. Does not wait: after some
- * time the payload moves away. */
+ * time the payload moves away. Of a synchronous send the MPI has completed the request. */
 bool rndv_send_ended(struct rndv_send *o);
+/* Lets a synchronous send end without a match: the application has freed its request. */
+void rndv_send_unmatch(struct rndv_send *o);
 /* Waits until the buffer is the application's again and takes o over. Returns 0, or -1 if the receiver's process
  * is gone (logged). */
 int rndv_send_end(struct rndv_send *o);

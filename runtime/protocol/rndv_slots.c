@@ -42,7 +42,10 @@ bool rndv_send_slot(struct rndv_send *o)
     }
     spinlock_unlock(&spin_lock);
     /* This store finds a truncated file (node_lost). */
-    if (o->slot) atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
+    if (o->slot) {
+        atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
+        atomic_store_explicit(&o->slot->probed, 0, memory_order_relaxed);
+    }
     return o->slot && !node_lost();
 }
 

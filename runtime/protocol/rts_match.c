@@ -61,6 +61,19 @@ void rndv_recv_probe(const struct message *m)
     for (int i = 0; i < size && i < PEERS_TRIED; i++) ipc_cache_probe(node_peer(m->comm, i), d);
 }
 
+void rndv_recv_probing(bool begins)
+{
+    if (!node_own()) return;
+    if (begins) atomic_fetch_add(&node_own()->probing, 1);
+    else atomic_fetch_sub(&node_own()->probing, 1);
+}
+
+void rndv_recv_probed(const struct rts *d, bool probed)
+{
+    struct peer *peer = d->slot >= SLOTS || pipeline_named(d) ? NULL : node_world_peer((int)d->rank);
+    if (peer) atomic_store(&peer->file->slot[d->slot].probed, probed);
+}
+
 /* Copies the first packed bytes from device memory to `room`: from `packed`, or, if NULL, from the buffer. Blocks. */
 static bool head_from_device(struct device *on, struct typed_buffer *p, const void *packed, char *room, int64_t bytes)
 {

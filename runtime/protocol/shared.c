@@ -29,7 +29,7 @@ static bool probe(const struct message *m)
 static bool start(struct send_op *op, const struct message *m, int *rc)
 {
     struct peer *peer = may_share(m) ? shared_peer(m) : NULL;
-    struct rndv_send_site site = {0};
+    struct rndv_send_site site = {.synchronous = m->synchronous};
     struct rndv_send *o = peer ? rndv_send_to(peer, m->layout, NULL, m->buf, m->count, &site) : NULL;
     (void)rc;
     if (o) send_op_rndv(op, o);

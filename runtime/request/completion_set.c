@@ -21,7 +21,7 @@ static void *emergency_list(size_t bytes)
 void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statuses)
 {
     size_t n = count > 0 ? (size_t)count : 0, own = statuses == MPI_STATUSES_IGNORE ? n : 0;
-    size_t each = record_threads() ? sizeof(struct record *) : sizeof(MPI_Request);
+    size_t each = (record_threads() ? sizeof(struct record *) : sizeof(MPI_Request)) + sizeof(MPI_Request);
     size_t list = (n * each + _Alignof(MPI_Status) - 1) / _Alignof(MPI_Status) * _Alignof(MPI_Status);
     f->block = n > FEW ? freelist_get(FREELIST_ARRAY, list + own * sizeof(MPI_Status)) : NULL;
     if (n > FEW && !f->block) f->block = emergency_list(list + own * sizeof(MPI_Status));
@@ -29,6 +29,7 @@ void completion_set_alloc(struct completion_set *f, int count, MPI_Status *statu
     f->records = !record_threads() ? NULL : f->block ? f->block : f->few.records;
     f->handles = record_threads() ? NULL : f->block ? f->block : f->few.handles;
     f->count = count;
+    f->shown = f->block ? (MPI_Request *)((char *)f->block + n * (each - sizeof(MPI_Request))) : f->few.shown;
     f->statuses = !own ? statuses : f->block ? (MPI_Status *)((char *)f->block + list) : f->few.statuses;
 }
 
@@ -131,12 +132,27 @@ int completion_set_all(struct completion_set *f, int rc)
     return rc;
 }
 
+static bool waits(const struct completion_set *f, int i)
+{
+    return f->records ? record_waits_taken(f->records[i]) : record_waits(f->handles[i]);
+}
+
 bool completion_set_waits(const struct completion_set *f)
 {
     bool any = false;
-    for (int i = 0; i < f->count && !any; i++)
-        any = f->records ? record_waits_taken(f->records[i]) : record_waits(f->handles[i]);
+    for (int i = 0; i < f->count && !any; i++) any = waits(f, i);
     return any;
+}
+
+MPI_Request *completion_set_show(const struct completion_set *f, MPI_Request requests[])
+{
+    bool all = true;
+    for (int i = 0; record_any_rndv() && i < f->count; i++) {
+        bool later = waits(f, i);
+        f->shown[i] = later ? MPI_REQUEST_NULL : requests[i];
+        all &= !later;
+    }
+    return all ? requests : f->shown;
 }
 
 bool completion_set_step(const struct completion_set *f)

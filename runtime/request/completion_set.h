@@ -11,11 +11,12 @@ struct completion_set {
     int count;
     struct record **records;   /* with threads; NULL: no record */
     MPI_Request *handles;      /* without threads */
+    MPI_Request *shown;        /* room for completion_set_show */
     MPI_Status *statuses;      /* own ones if the application wants none: they tell what arrived */
     void *block;               /* memory of these lists, if not in `few` */
     struct {
         struct record *records[32];
-        MPI_Request handles[32];
+        MPI_Request handles[32], shown[32];
         MPI_Status statuses[32];
     } few;
 };
@@ -29,6 +30,10 @@ void completion_set_free(struct completion_set *f);
 
 /* Returns true if completing the requests would wait for a receiver. */
 bool completion_set_waits(const struct completion_set *f);
+/* For calls that complete any of the requests: returns the list for the MPI, without the sends that would wait for
+ * their receivers, though the MPI has completed them. It is `requests` if there are none; else the call puts the list's
+ * completed handles into `requests`. */
+MPI_Request *completion_set_show(const struct completion_set *f, MPI_Request requests[]);
 /* Advances neighbourhood collectives. Returns true if all are complete for the MPI's next look. Calls that wait for the
  * MPI's own requests call this first. */
 bool completion_set_step(const struct completion_set *f);

@@ -41,6 +41,7 @@ bool record_freed(struct record *r)
         return false;
     }
     r->freed = true;
+    if (r->kind == &kind_rndv) rndv_send_unmatch(r->rndv);
     pthread_mutex_lock(&lock);
     push(record_receives(r) ? &receives : &sends, r);
     pthread_mutex_unlock(&lock);

@@ -98,9 +98,12 @@ static void rndv_complete(struct completion *c, struct record *r, MPI_Status *st
     if (error != MPI_SUCCESS || cancelled) rndv_recall(r);
 }
 
+/* Lets the MPI progress: while this is false, calls may leave the request out (completion_set_show). */
 static bool rndv_ready(struct record *r)
 {
-    return rndv_send_ended(r->rndv);
+    int sent = 0;
+    PMPI_Request_get_status(r->request, &sent, MPI_STATUS_IGNORE);
+    return sent && rndv_send_ended(r->rndv);
 }
 
 static int rndv_end(struct record *r)

@@ -129,6 +129,7 @@ static void drop(struct entry **link, struct probed_at *at)
     if (!*link) last = link;
     e->next = leaving;
     leaving = e;
+    if (e->is_rts) rndv_recv_probed(&e->rts, false);
     if (atomic_fetch_sub(&probed_count, 1) == 1 && !receive_gate_on()) atomic_store(&rts_check_least, rts_least());
     spinlock_count(&request_records, -1);
 }
@@ -222,6 +223,7 @@ static struct entry *put(const void *bytes, int64_t length, MPI_Comm comm, const
     memcpy(e->bytes, bytes, (size_t)length);
     e->is_rts = rndv_recv_is_rts(&whole, e->bytes, length, &found);
     e->payload = e->is_rts ? e->rts.bytes : length;
+    if (e->is_rts) rndv_recv_probed(&e->rts, true);
     e->at = (struct probed_at){MPI_MESSAGE_NULL, self, tags++ % TAGS, status->MPI_SOURCE, status->MPI_TAG, comm};
     e->message = MPI_MESSAGE_NULL;
     sweep(false);
@@ -304,9 +306,12 @@ static int take(int source, MPI_Comm comm, int *there, MPI_Status *s)
     int rc = probe_sure(source, MPI_ANY_TAG, comm, there, s);
     if (rc != MPI_SUCCESS || !*there) return rc;
     if (receive_gate_awaits(source, s->MPI_TAG, comm)) return *there = 0, rc;
+    rndv_recv_probing(true);
     rc = PMPI_Improbe(source, s->MPI_TAG, comm, there, &message, s);
-    if (rc != MPI_SUCCESS || !*there) return rc;
-    return may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
+    if (rc == MPI_SUCCESS && *there)
+        rc = may_be(comm, s) ? keep(&message, NULL, comm, s) : keep_matched(message, comm, s);
+    rndv_recv_probing(false);
+    return rc;
 }
 
 /* Queues all messages of a rank up to the probed one. */
@@ -347,7 +352,9 @@ int probed_look_matched(MPI_Message *message, MPI_Comm comm, MPI_Status *status)
     MPI_Message came = *message;
     if (came == MPI_MESSAGE_NO_PROC || !may_be(comm, status)) return MPI_SUCCESS;
     pthread_mutex_lock(&lock);
+    rndv_recv_probing(true);
     int rc = keep(&came, message, comm, status);
+    rndv_recv_probing(false);
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -364,13 +371,15 @@ static void waste(struct entry **link)
     else PMPI_Mrecv(bytes, sizeof bytes, MPI_BYTE, &matched, MPI_STATUS_IGNORE);
 }
 
-/* Receives nothing of a rendezvous, so that the sender gets its buffer back. */
-static void decline(const struct entry *e)
+/* Receives nothing of a rendezvous, so that the sender gets its buffer back, and with it the slot. */
+static void decline(struct entry *e)
 {
     struct typed_buffer none = {.bytes = 0};
     struct rndv_recvs recvs = {0};
     MPI_Status s;
-    if (e->is_rts) rndv_recv_add(&recvs, &e->rts, NULL, &none, &s), rndv_recvs_run(&recvs);
+    if (!e->is_rts) return;
+    rndv_recv_probed(&e->rts, e->is_rts = false);
+    rndv_recv_add(&recvs, &e->rts, NULL, &none, &s), rndv_recvs_run(&recvs);
 }
 
 void probed_forget(MPI_Comm comm)

@@ -246,6 +246,11 @@ bool record_has_steps(MPI_Request request)
     return record_any_steps() && ask(request, has_steps);
 }
 
+bool record_any_rndv(void)
+{
+    return atomic_load_explicit(&record_rndvs, memory_order_relaxed) != 0;
+}
+
 bool record_waits_taken(struct record *r)
 {
     return r && r->kind->ready && !r->kind->ready(r);
@@ -253,7 +258,7 @@ bool record_waits_taken(struct record *r)
 
 bool record_waits(MPI_Request request)
 {
-    return atomic_load_explicit(&record_rndvs, memory_order_relaxed) && ask(request, record_waits_taken);
+    return record_any_rndv() && ask(request, record_waits_taken);
 }
 
 static bool is_held(struct record *r)

@@ -66,6 +66,8 @@ bool record_step(MPI_Request request);
 bool record_step_taken(struct record *r);
 /* Returns true for a record with steps. */
 bool record_has_steps(MPI_Request request);
+/* Returns true while there are rendezvous sends with records. */
+bool record_any_rndv(void);
 /* Return true if completing the request would wait for a receiver. A test must not complete it. */
 bool record_waits(MPI_Request request);
 bool record_waits_taken(struct record *r);

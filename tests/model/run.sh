@@ -136,6 +136,7 @@ OPTIMIZED=-O1 scenario "rendezvous: every call ends" rndv ltl:ends -DLTL -DMSGS=
 scenario "rendezvous: a refusal is answered" rndv ltl:answered -DLTL -DMSGS=1 -DDIES=3 -DREFUSES -DNOMEM
 scenario "short RTS headers: nobody gets one who does not look" rts_short end
 scenario "short RTS headers: no endless run" rts_short cycle -DEACH=1
+scenario "synchronous sends: a probe is no match" probed end
 scenario "packing while it is read" push end
 scenario "packing while it is read: no endless run" push cycle
 scenario "rooms: nothing is overwritten before it was read" room end
@@ -160,6 +161,8 @@ fault "found: the receiver keeps the slot of what is too long" "$STUCK" \
 fault "found: the receiver does not wake the progress thread" "$STUCK" rndv end -DMSGS=1 -DREFUSES -DFAULT_NEVER_CALLS
 fault "found: short RTS headers are counted after asking" "$ASSERTION" rts_short end -DFAULT_COUNTS_AFTER_ASKING
 fault "found: the count is looked at before refusing" "$ASSERTION" rts_short end -DFAULT_LOOKS_BEFORE_REFUSING
+fault "found: the slot is looked at before the probes" "$ASSERTION" probed end -DFAULT_LOOKS_AT_THE_SLOT_FIRST
+fault "found: a probe ends before it tells" "$ASSERTION" probed end -DFAULT_TELLS_AFTERWARDS
 fault "found: all messages have one mark" "$ASSERTION" push end -DFAULT_SAME_MARK
 fault "found: a piece is told of before it is packed" "$ASSERTION" push end -DFAULT_TELLS_BEFORE_PACKING
 fault "found: packing that fails is not told" "$STUCK" push end -DFAULT_FAILS_SILENTLY
