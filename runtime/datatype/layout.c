@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/reserve.h"
 #include "device/host_range.h"
+#include "layout_parts.h"
 #include "type_filter.h"
 #include "type_reader.h"
 #include <pthread.h>
@@ -37,6 +38,7 @@ void layout_unref(struct layout *l)
     kernel_put(l->kernel);
     tree_unref(l->tree);
     free(atomic_load(&l->hulls));
+    layout_parts_free(atomic_load(&l->by_memory)), layout_parts_free(atomic_load(&l->by_bytes));
     if (l->signature != unread) free(l->signature);
     reserve_put(l);
 }

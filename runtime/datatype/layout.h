@@ -15,6 +15,7 @@ struct layout {
     MPI_Datatype plain;        /* the named type if host_type_plain, since duplicates share the layout */
     struct tree *tree;         /* canonical; NULL if unreadable: the MPI packs it (transport_mpi.c) */
     _Atomic(struct hulls *) hulls;   /* of locate.c; NULL until first use */
+    _Atomic(struct layout_parts *) by_memory, by_bytes;   /* of layout_parts.c; NULL until first use */
     struct kernel *kernel;     /* NULL without tree, and for empty types */
     char *signature;           /* text of tree, for people; of the form if the list is very long; or "(unread)" */
     int64_t size;              /* packed bytes of one element */

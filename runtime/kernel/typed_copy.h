@@ -34,6 +34,8 @@ struct typed_copy_batch {
  * and copies to *launches. Returns 0, or -1 if the driver refuses (logged); then enqueued jobs still run. */
 int typed_copy_move(struct typed_copy_batch *b, struct device *d, struct stream *s, const struct typed_copy_job *jobs,
                     int n, int *launches);
+/* Returns a buffer that b keeps until its end; NULL without memory (logged). */
+struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
 /* Frees the buffers of b, after the stream has been waited for. */
 void typed_copy_end(struct typed_copy_batch *b);
 

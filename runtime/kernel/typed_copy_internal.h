@@ -40,7 +40,4 @@ int typed_copy_pair_move(struct device *d, struct stream *s, const struct typed_
 void typed_copy_pair_forget(void);
 void typed_copy_nest_forget(void);
 
-/* Returns a buffer that b keeps until its end; NULL without memory (logged). */
-struct pool_buffer *typed_copy_keep(struct typed_copy_batch *b, struct device *d, enum buffer_kind kind, size_t bytes);
-
 #endif

@@ -60,6 +60,8 @@ struct slot {
     _Atomic int64_t bytes_read,
         turn;                   /* packed bytes in a block (shm_pool_offset): read so far; end of the reused part */
     int64_t head;               /* of these, bytes that came with the RTS */
+    uint32_t next;              /* number of the slot of the next part of a payload in several allocations, plus 1;
+                                 * parts have no state. 0: none */
     bool timed;                 /* the receiver reports its time for the rest (nontemporal.h) */
     _Atomic int64_t spent;      /* that time without waits, ns; 0: not reported */
 };

@@ -1,18 +1,25 @@
 /* rndv_cuda.c: rendezvous sends (rndv_send.h) of device memory. */
+#include "datatype/layout_parts.h"
 #include "device/device_internal.h"
 #include "progress_thread.h"
 #include "rndv_internal.h"
 
-/* Writes the slot: packed bytes (layout 0), or a typed buffer. */
+/* Writes into a slot where packed bytes (layout 0) or elements of a layout lie. */
+static void describe(struct slot *s, struct device *d, const struct ipc_export *e, uint64_t user, uint64_t layout)
+{
+    s->memory = SLOT_DEVICE;
+    /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
+    if (s->id != e->id || s->start != e->start)
+        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(d);
+    s->user = user, s->layout = layout;
+}
+
 void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_t user, uint64_t layout)
 {
     struct slot *s = o->slot;
     const struct typed_buffer *p = o->tbuf;
-    s->memory = SLOT_DEVICE;
-    /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
-    if (s->id != e->id || s->start != e->start)
-        s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(p->device);
-    s->user = user, s->layout = layout, s->bytes = p->bytes;
+    describe(s, p->device, e, user, layout);
+    s->next = 0, s->bytes = p->bytes;
     s->count = p->count, s->extent = p->layout->extent, s->chunk = 0;
     atomic_store_explicit(&s->flags_unread, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
@@ -36,6 +43,40 @@ static bool fill(struct rndv_send *o, struct rndv_send_site *site)
     if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
     site->drained = p->device;
     rndv_send_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
+    return true;
+}
+
+/* Describes a part of the payload, which must lie in one allocation. Returns false if the peer can't read it. */
+static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, struct rndv_send_site *site)
+{
+    struct ipc_export *e = &site->allocation;
+    struct device *d = o->tbuf->device;
+    uint64_t first = (uint64_t)part->low, layout = 0;
+    int64_t bytes = part->high - part->low;
+    if (!ipc_export_holds(e, first, bytes) && !ipc_export_of(d, first, bytes, e)) return e->span = 0, false;
+    if (!ipc_export_accepted(e, o->peer)) return false;
+    if (!layout_contiguous(part, 1) && !(layout = ipc_export_layout(part))) return false;
+    if (!e->synchronous && site->drained != d && ipc_export_drain(d)) return false;
+    if (!e->synchronous) site->drained = d;
+    describe(s, d, e, (uint64_t)part->tree->off, layout);
+    s->bytes = part->size, s->count = 1, s->extent = part->extent, s->chunk = 0;
+    return true;
+}
+
+/* Describes a payload at absolute addresses in several allocations, a slot for each part. */
+static bool fill_parts(struct rndv_send *o, struct rndv_send_site *site)
+{
+    const struct typed_buffer *p = o->tbuf;
+    const struct layout_parts *parts = p->count == 1 && !p->user ? layout_parts_by_memory(p->layout) : NULL;
+    if (!parts || parts->n < 2 || !rndv_send_slots(o, parts->n - 1)) return false;
+    struct slot *s = o->slot;
+    bool all = fill_part(o, s, parts->part[0], site);
+    for (int i = 1; i < parts->n && all; i++) {
+        s = &node_own()->slot[s->next - 1];
+        all = fill_part(o, s, parts->part[i], site);
+    }
+    if (!all) return o->slot->next = 0, false;
+    atomic_store_explicit(&o->slot->ready, p->bytes, memory_order_relaxed);
     return true;
 }
 
@@ -68,9 +109,9 @@ static bool post(struct rndv_send *o, struct rndv_send_site *site)
 {
     struct device *d = o->tbuf->device;
     if (!progress_thread_start(rndv_send_serve)) return false;
-    bool there = !site->moves && fill(o, site);
+    bool there = !site->moves && (fill(o, site) || fill_parts(o, site));
     if (!there && !o->reserved && !ipc_export_readable(d, o->peer)) return false;
-    /* From several allocations, or from one that the peer can't open. */
+    /* From an allocation that the peer can't open. */
     if (!there && !site->moves && site->feeds) rndv_push_prepare(o, true);
     bool packs = !o->pushes && rndv_send_packs_first(o, (there || site->moves) && site->feeds);
     rndv_send_publish(o);

@@ -31,6 +31,7 @@ extern const struct rndv_domain rndv_domain_cuda, rndv_domain_host;
 
 struct rndv_send {
     struct slot *slot;
+    struct slot *more;   /* slots of the other parts (rndv_send_slots), linked by `next`; NULL: none */
     struct peer *peer;
     struct typed_buffer *tbuf;   /* bounce buffers only once the payload has moved */
     int64_t begun;   /* time of the start */
@@ -58,6 +59,9 @@ struct rndv_send *rndv_send_new(void);
 struct rndv_send *rndv_send_new_on(struct device *d);
 /* Takes a slot. Returns false if none is free. */
 bool rndv_send_slot(struct rndv_send *o);
+/* Takes n more slots, for parts of the payload; o->slot->next begins their list. Returns false, and takes none, if too
+ * few are left. */
+bool rndv_send_slots(struct rndv_send *o, int n);
 /* Notes that o keeps its slot after its send has ended. Reserves another slot for the sender, if one is free. */
 void rndv_send_stays(struct rndv_send *o);
 /* Returns the send that holds a slot if `is`, called under the lock, returns true for it; else NULL. */

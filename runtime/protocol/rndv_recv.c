@@ -5,6 +5,7 @@
 #include "base/freelist.h"
 #include "base/log.h"
 #include "base/self_comm.h"
+#include "datatype/layout_parts.h"
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
 #include "pack/host_scatter.h"
@@ -33,6 +34,8 @@ struct rndv_get {
     struct import *import;
     struct ipc_cache_layout layout;   /* the sender's */
     struct pool_buffer *bounce;   /* packed bytes on their way to host memory */
+    uint64_t between;   /* packed bytes of parts on their way to the buffer, in device memory; 0: none */
+    struct rndv_get *parts;   /* those after the first of a payload in several allocations, by `next` */
     int64_t begun;
     bool taken, tried, done;
     struct rndv_get *next;
@@ -203,6 +206,76 @@ static bool job_of(struct rndv_get *p, struct opened *last, struct typed_copy_jo
     return sides;
 }
 
+/* Adds the other parts of a taken payload. Returns false if their list is wrong, or without memory. */
+static bool add_parts(struct rndv_get *p)
+{
+    struct rndv_get **at = &p->parts;
+    int n = 1;
+    for (uint32_t next = p->slot->next; next; next = (*at)->slot->next, at = &(*at)->next) {
+        if (next > SLOTS || ++n > LAYOUT_PARTS || !(*at = freelist_get(FREELIST_RNDV_RECV, sizeof **at))) return false;
+        **at = (struct rndv_get){.peer = p->peer, .slot = &p->peer->file->slot[next - 1], .device = p->device};
+    }
+    return true;
+}
+
+static void drop_parts(struct rndv_get *p)
+{
+    for (struct rndv_get *part; (part = p->parts);) {
+        p->parts = part->next;
+        ipc_cache_put(part->import), ipc_cache_layout_put(&part->layout);
+        freelist_put(FREELIST_RNDV_RECV, part);
+    }
+}
+
+/* Sets the sides of the jobs that the parts' packed bytes go to: parts of the receiver's layout, or packed bytes. */
+static bool sides_to(struct rndv_get *p, struct typed_copy_batch *batch, struct typed_copy_job *jobs, int n)
+{
+    struct typed_copy_side to;
+    int64_t bytes[LAYOUT_PARTS], at = 0;
+    if (!side_to(p, &to)) return false;
+    for (int i = 0; i < n; i++) bytes[i] = jobs[i].bytes;
+    const struct layout_parts *own = to.tree && to.count == 1 ? layout_parts_by_bytes(p->tbuf->layout, n, bytes) : NULL;
+    if (to.tree && !own) {
+        struct pool_buffer *b = typed_copy_keep(batch, p->device, BUFFER_DEVICE, (size_t)p->bytes);
+        if (!b) return false;
+        p->between = to.user = b->address;
+    }
+    for (int i = 0; i < n; at += bytes[i++]) {
+        struct layout *l = own ? own->part[i] : NULL;
+        jobs[i].to = (struct typed_copy_side){.user = to.user + (uint64_t)at};
+        if (!l) continue;
+        uint64_t user = (uint64_t)(uintptr_t)p->tbuf->user + (uint64_t)l->tree->off;
+        jobs[i].to = (struct typed_copy_side){l->tree, l->kernel, user, l->extent, 1};
+    }
+    return true;
+}
+
+/* Describes the jobs of a payload, one for each part. Returns their number; 0 if it can't be read in place. */
+static int jobs_of(struct rndv_get *p, struct opened *last, struct typed_copy_batch *batch, struct typed_copy_job *jobs)
+{
+    int64_t bytes = 0;
+    int n = 0;
+    if (!p->slot->next) return job_of(p, last, jobs);
+    bool sides = p->parts != NULL;
+    for (struct rndv_get *part = p; sides && part; part = part == p ? p->parts : part->next, n++) {
+        jobs[n].bytes = part->slot->bytes, bytes += part->slot->bytes;
+        sides = jobs[n].bytes > 0 && side_from(part, last, &jobs[n].from);
+        jobs[n].across = last->across || !p->tbuf->device;
+        if (!sides) p->slot->id = part->slot->id;   /* what is refused */
+    }
+    return sides && bytes == p->bytes && sides_to(p, batch, jobs, n) ? n : 0;
+}
+
+/* Unpacks parts that went through a packed buffer. */
+static bool move_between(struct rndv_recvs *ps, struct device *d, struct stream *s)
+{
+    bool moved = true;
+    for (struct rndv_get *p = ps->first; p && moved; p = p->next)
+        if (p->device == d && p->done && p->between)
+            moved = !typed_buffer_move(p->tbuf, s, KERNEL_UNPACK, p->between, p->bytes);
+    return moved;
+}
+
 /* Does other work that is due, while bytes move. */
 static void meanwhile(struct rndv_recvs *ps)
 {
@@ -214,16 +287,19 @@ static void meanwhile(struct rndv_recvs *ps)
 /* Moves all payloads of one device, which is entered, in few launches. Leaves those it can't read in place. Waits. */
 static void run_on(struct rndv_recvs *ps, struct device *d)
 {
+    int most = ps->n + ps->parts;
     struct typed_copy_job few[FEW],
-        *jobs = ps->n <= FEW ? few : freelist_get(FREELIST_ARRAY, (size_t)ps->n * sizeof *jobs);
+        *jobs = most <= FEW ? few : freelist_get(FREELIST_ARRAY, (size_t)most * sizeof *jobs);
     struct stream *s = jobs ? stream_get(d) : NULL;
     struct typed_copy_batch batch = {0};
     struct opened last = {0};
     int n = 0, launches = 0;
     for (struct rndv_get *p = ps->first; s && p; p = p->next)
-        if (!p->tried && p->device == d && !flows(p) && (p->tried = true) && (p->done = job_of(p, &last, &jobs[n])))
-            n++;
-    bool moved = s && !typed_copy_move(&batch, d, s, jobs, n, &launches);
+        if (!p->tried && p->device == d && !flows(p) && (p->tried = true)) {
+            int more = jobs_of(p, &last, &batch, &jobs[n]);
+            p->done = more > 0, n += more;
+        }
+    bool moved = s && !typed_copy_move(&batch, d, s, jobs, n, &launches) && move_between(ps, d, s);
     for (struct rndv_get *p = ps->first; moved && p; p = p->next) {
         struct typed_copy_job job;
         if (p->tried || p->device != d || !(p->tried = true) || !(p->done = job_of(p, &last, &job))) continue;
@@ -305,13 +381,15 @@ static bool rndv_recv_fallback(struct rndv_get *p)
 }
 
 /* Takes the slot and chooses the device. Leaves `taken` false if the sender has ended. */
-static void begin(struct rndv_get *p)
+static void begin(struct rndv_recvs *ps, struct rndv_get *p)
 {
     if (!(p->taken = !p->slot || take(p->peer, p->slot))) return;
     p->begun = typed_buffer_clock();
     if (!p->slot || p->slot->memory != SLOT_DEVICE) return;
     p->device = p->tbuf->device ? p->tbuf->device : device_default();
     node_set_gpu(p->device ? device_gpu_id(p->device) : 0);
+    if (!add_parts(p)) drop_parts(p);
+    for (const struct rndv_get *part = p->parts; part; part = part->next) ps->parts++;
 }
 
 /* Ends a receive, or does all of it off the GPU. Closes the sender's memory before the slot is DONE: from then on the
@@ -325,7 +403,7 @@ static bool rndv_recv_rest(struct rndv_get *p)
     p->done = ok && !file;
     if (ok && p->bounce) ok = host_scatter_move(to, p->bounce->host, 0, p->bytes, false);
     if (ok && !host && via_bounce(to)) ok = typed_buffer_unpack(to, p->bytes, MPI_COMM_SELF) == MPI_SUCCESS;
-    ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout);
+    ipc_cache_put(p->import), ipc_cache_layout_put(&p->layout), drop_parts(p);
     mempool_put(p->bounce);
     /* A payload in the shared segment needs no fallback: if it is not there, the sender is gone. */
     if (!ok && !file && p->slot->memory != SLOT_POOL) ok = rndv_recv_fallback(p);
@@ -338,7 +416,7 @@ static bool rndv_recv_rest(struct rndv_get *p)
 int rndv_recvs_run(struct rndv_recvs *ps)
 {
     pipeline_recvs_start(ps->pipelined);
-    for (struct rndv_get *p = ps->first; p; p = p->next) begin(p);
+    for (struct rndv_get *p = ps->first; p; p = p->next) begin(ps, p);
     for (const struct rndv_get *p = ps->first; p; p = p->next) {
         struct device *d = p->device;
         if (p->tried || !d || device_enter(d)) continue;

@@ -13,6 +13,7 @@ struct rndv_recvs {
     struct pipeline_recv *pipelined;   /* messages in chunks (pipeline_recv.h) */
     struct rndv_get *first, **last;
     int n;
+    int parts;                   /* of them, parts after the first */
     void (*meanwhile)(void *);   /* called once, device entered, while bytes move; or NULL */
     void *arg;                   /* argument of meanwhile */
 };

@@ -26,20 +26,60 @@ static bool any_free(void)
     return !full;
 }
 
+/* Takes a slot that is there. Called under the lock. */
+static struct slot *take_one(struct rndv_send *o)
+{
+    int n = node_slots(), at = atomic_load_explicit(&hint, memory_order_relaxed);
+    for (int i = 0; i < n && of_slot[at]; i++) at = (at + 1) % n;
+    if (of_slot[at]) return NULL;
+    of_slot[at] = o;
+    atomic_store_explicit(&hint, (at + 1) % n, memory_order_relaxed);
+    taken++;
+    node_own()->slot[at].next = 0;
+    return &node_own()->slot[at];
+}
+
+/* Frees a slot. Called under the lock. */
+static void give_back(struct slot *s)
+{
+    atomic_store_explicit(&s->state, SLOT_FREE, memory_order_relaxed);
+    of_slot[s - node_own()->slot] = NULL;
+    taken--;
+}
+
+static struct slot *next_of(const struct slot *s)
+{
+    return s->next ? &node_own()->slot[s->next - 1] : NULL;
+}
+
+static void give_back_more(struct rndv_send *o)
+{
+    for (struct slot *s = o->more, *next; s; s = next) next = next_of(s), give_back(s);
+    o->more = NULL;
+}
+
+bool rndv_send_slots(struct rndv_send *o, int n)
+{
+    bool all = true;
+    spinlock_lock(&spin_lock);
+    for (struct slot *last = o->slot; n && all; n--) {
+        struct slot *s = any_free() ? take_one(o) : NULL;
+        all = s != NULL;
+        if (!s) break;
+        if (!o->more) o->more = s;
+        last->next = (uint32_t)(s - node_own()->slot) + 1, last = s;
+    }
+    if (!all) o->slot->next = 0, give_back_more(o);
+    spinlock_unlock(&spin_lock);
+    return all;
+}
+
 bool rndv_send_slot(struct rndv_send *o)
 {
     spinlock_lock(&spin_lock);
-    bool kept = o->reserved && *o->reserved, may = kept || any_free();
-    int n = node_slots(), first = atomic_load_explicit(&hint, memory_order_relaxed);
-    for (int i = 0; i < n && may && !o->slot; i++) {
-        int at = (first + i) % n;
-        if (of_slot[at]) continue;
-        of_slot[at] = o;
-        atomic_store_explicit(&hint, (at + 1) % n, memory_order_relaxed);
-        o->slot = &node_own()->slot[at];
-        taken++, reservations -= kept;
-        if (kept) *o->reserved = false;
-    }
+    bool kept = o->reserved && *o->reserved;
+    if (kept || any_free()) o->slot = take_one(o);
+    if (o->slot && kept) reservations--, *o->reserved = false;
     spinlock_unlock(&spin_lock);
     /* This store finds a truncated file (node_lost). */
     if (o->slot) {
@@ -133,9 +173,7 @@ void rndv_send_withdraw(struct rndv_send *o)
     if (o->in_file) rndv_file_recall(node_own()->rank, o->descriptor.slot);
     spinlock_lock(&spin_lock);
     if (o->slot) {
-        atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
-        of_slot[o->slot - node_own()->slot] = NULL;
-        taken--;
+        give_back(o->slot), give_back_more(o);
         if (o->reserved) reservations++, *o->reserved = true;
     }
     o->next = free_sends[o->pinned];
