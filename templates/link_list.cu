@@ -156,9 +156,10 @@ static __device__ __forceinline__ void stridec_link_move(const struct stridec_li
 }
 
 @ -- What a multiprocessor holds must cover another device's latency: four blocks, so no more than 64 registers.
-@ -- Programs take more, and longer than that anyway.
-@ for _, many in ipairs(plan.words) do
-extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads)@(many > 0 and ", 4" or ""))
+@ -- Programs take more, and longer than that anyway: only the longest list and the one in device memory have them.
+@ for i, many in ipairs(plan.words) do
+@   local programs = i == 1 or many == 0
+extern "C" __global__ void __launch_bounds__(@(plan.way.pack.threads)@(programs and "" or ", 4"))
 stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<" .. many .. ">" or "stridec_links") a)
 {
 @   if many == 0 then
@@ -167,7 +168,7 @@ stridec_link_@(many)(const STRIDEC_IN_PLACE @(many > 0 and "stridec_links_here<"
     const struct stridec_link *const job = a.job;
 @   end
     for (unsigned int block = blockIdx.x; block < a.blocks; block += gridDim.x)
-        stridec_link_move<@(many == 0)>(job[stridec_link_of(job, a.n, block)], block);
+        stridec_link_move<@(programs)>(job[stridec_link_of(job, a.n, block)], block);
     stridec_done(a);
 }
 

@@ -335,9 +335,7 @@ void compile_queue_push(struct module *m)
         return;
     }
     atomic_store(&m->stage, STAGE_PENDING);
-    /* The module for all typed copies comes before modules for one type. */
-    if (m->kernel == &kernel_typed_copy) DL_PREPEND2(queue, m, before, behind);
-    else DL_APPEND2(queue, m, before, behind);
+    DL_APPEND2(queue, m, before, behind);
     compile_queue_wake();
 }
 

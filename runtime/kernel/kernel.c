@@ -220,8 +220,9 @@ struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
     pthread_mutex_unlock(&kernel_lock);
     /* A contiguous shape needs a module only when it is moved with gaps between its elements. */
     for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
-        struct module *m = module_of(kernel_code(k), d);
+        struct module *m = module_of(kernel_code(k), d), *list = module_of(&kernel_typed_copy, d);
         if (m) module_request(m);
+        if (list) module_request(list);   /* behind the first layout's: messages of others need no other */
     }
     return k;
 }

@@ -33,13 +33,13 @@ bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, 
     return true;
 }
 
-/* Returns the entry with the shortest argument that holds the list. Returns the last entry, whose list is in device
- * memory, if the list is too long or something is interpreted. */
+/* Returns the entry with the shortest argument that holds the list; the last one, whose list is in device memory, if it
+ * is too long. Only the longest argument's entry and the last one interpret. */
 static int choose_entry(const struct gen_plan *plan, const struct typed_copy_list *l)
 {
     int last = plan->nwords - 1, entry = last;
     while (entry >= 0 && plan->words[entry] < l->n) entry--;
-    return entry < 0 || l->programs ? last : entry;
+    return entry < 0 ? last : l->programs ? 0 : entry;
 }
 
 /* Copies the list to device memory, from pinned memory, so that the copy does not wait for the stream. */

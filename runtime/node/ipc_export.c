@@ -169,7 +169,7 @@ static uint32_t probe_of(struct device *d)
 
 /* The allocations shared last, most likely the next too. A packed message has two: the typed and the bounce
  * buffer's. */
-#define LATELY 4
+#define LATELY 16
 static struct {
     struct spinlock spin_lock;
     unsigned next;

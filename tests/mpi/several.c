@@ -45,7 +45,7 @@ struct place {
 };
 
 static int peer;
-static bool bytes_only;
+static bool bytes_only, counts;   /* counts: the simulated GPU counts launches */
 
 static void add(struct shape *s, int array, int first, int n, int step)
 {
@@ -156,7 +156,7 @@ static void several(const struct shape *a, const struct shape *b)
 {
     struct place from, to;
     double since = 0;
-    bool so = false, counted = !bytes_only && !host_mode && a->launches >= 0 && b->launches >= 0;
+    bool so = false, counted = counts && a->launches >= 0 && b->launches >= 0;
     place_make(&from, a), place_make(&to, b);
     for (int round = 0; round < 3 || (counted && !so && everywhere(within(&since, SECONDS))); round++)
         so = pass(&from, &to, round);
@@ -185,6 +185,9 @@ int main(int argc, char **argv)
     bool apart = false;
     for (int i = 1; i < argc; i++) bytes_only |= !strcmp(argv[i], "bytes"), apart |= !strcmp(argv[i], "apart");
     check_start(&argc, &argv, -1);
+    struct resources r;
+    resources_now(&r);
+    counts = r.simulated && !bytes_only && !host_mode;
     peer = 1 - my_rank;
     if (apart && !host_mode) cudaSetDevice(my_rank);
     shapes_make(&from[0], &from[1], &from[2], &from[3]);

@@ -56,21 +56,22 @@ static void pack(MPI_Datatype t)
     buf_free(&out);
 }
 
-/* All ranks want the same two modules at the same time: the interpreter, and the type's own. */
+/* All ranks want the same modules at the same time: the interpreter, the type's own, and the one for messages. */
 static void cold(void)
 {
     struct resources r;
     MPI_Datatype t = blocks();
-    resources_wait_modules(2, t, NULL);
+    resources_wait_modules(3, t, NULL);
     pack(t);
     MPI_Barrier(MPI_COMM_WORLD);
     resources_now(&r);
-    if (r.simulated) expect_equal(r.compiles, 2, "compiles of all ranks");
+    if (r.simulated) expect_equal(r.compiles, 3, "compiles of all ranks");
     MPI_Type_free(&t);
-    report("%d ranks compile one module once", num_ranks);
+    report("%d ranks compile a module once", num_ranks);
 }
 
-/* One module loaded, none compiled, one launch, no copy but the list's: the first pack is the special kernel's. */
+/* No module compiled, and but the type's own only that for messages loaded; one launch, no copy but the list's: the first
+ * pack is the special kernel's. */
 static void warm(void)
 {
     struct resources before, after;
@@ -83,7 +84,8 @@ static void warm(void)
     resources_now(&after);
     if (after.simulated) {
         expect_equal(after.compiles, 0, "compiles");
-        expect_equal(after.modules - before.modules, 1, "modules loaded");
+        int64_t loaded = after.modules - before.modules;
+        expect(loaded == 1 || loaded == 2, "%lld modules loaded", (long long)loaded);
         expect_equal(after.launches - before.launches, 1, "launches");
         expect(after.copies - before.copies <= 1, "%lld copies", (long long)(after.copies - before.copies));
     }
