@@ -88,6 +88,14 @@ mixed() {   # the report, of two runs that are the same
 }
 mixed
 result "their report"
+first() {   # each kind once, and the report beside a run that is the same
+    bench pingpong --first "$work/first.json" && grep -q 'first messages verified, 0 wrong' "$work/out" &&
+        rows "$work/first.json" 16 bytes us mean_us &&
+        (cd bench && python3 mixed.py "$work/mixed.json" "$work/first.json" -- "$work/first.json") >"$work/out" 2>&1 &&
+        grep -q '^| 4 fields 64 KiB, 256 B, first |' "$work/out"
+}
+first
+result "first messages of a process"
 bench halo --warm 0.1 --n 6 "$work/halo-2.json"
 result "halo"
 bench stencil --warm 0.1 --n 5 --radius 3 "$work/stencil-2.json"
