@@ -13,7 +13,7 @@ LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
 $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/api/bench_hooks.h
 $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
-$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand run) bench/halo.h \
+$(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand link run) bench/halo.h \
                                             bench/together.c bench/together.h
 $(BUILD)/bench/%: bench/%.c bench/common.c bench/source.c bench/timing.c bench/json.c $(LAYOUTS_C) bench/common.h \
                   bench/timing.h bench/json.h bench/layouts.h bench/layouts_make.h

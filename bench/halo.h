@@ -30,6 +30,7 @@ struct halo {
 void halo_new(struct halo *h, int n, int radius);
 void halo_free(struct halo *h);
 size_t box_cells(const struct box *b);
+unsigned box_first(const struct halo *h, const struct box *b);   /* its first cell, counted in the block */
 /* Resets the block, runs an exchange, and compares the whole block on every rank. *us: of the slowest rank. */
 bool halo_check(struct halo *h, void (*exchange)(void *halo), double *us);
 
@@ -40,10 +41,12 @@ struct way {
     bool (*begin)(struct halo *h);
     void (*exchange)(void *halo);
     void (*end)(struct halo *h);
+    const char *without;        /* says why begin returned false */
 };
 extern const struct way way_isend, way_neighbor, way_persistent;   /* halo_ways.c: subarrays, straight from the block */
 extern const struct way way_packed;    /* halo_packed.c: MPI_Pack, MPI_Alltoallv, MPI_Unpack */
 extern const struct way way_hand;      /* halo_hand.c: fused kernels and contiguous messages */
+extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel that writes, or reads, memory of other ranks */
 
 /* halo_run.c: the main program, of blocks of n^3 and those ways, the last of which is NULL. */
 int halo_main(int argc, char **argv, const char *benchmark, int n, const struct way *const *ways);

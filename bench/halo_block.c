@@ -17,6 +17,11 @@ size_t box_cells(const struct box *b)
     return (size_t)b->size[0] * (size_t)b->size[1] * (size_t)b->size[2];
 }
 
+unsigned box_first(const struct halo *h, const struct box *b)
+{
+    return ((unsigned)b->from[0] * (unsigned)h->side + (unsigned)b->from[1]) * (unsigned)h->side + (unsigned)b->from[2];
+}
+
 static void make_type(const struct halo *h, const struct box *b, MPI_Datatype *type)
 {
     const int sizes[3] = { h->side, h->side, h->side };
@@ -134,8 +139,8 @@ bool halo_check(struct halo *h, void (*exchange)(void *halo), double *us)
     size_t bytes = h->cells * sizeof(float);
     bool right;
 
-    device_write(h->block, h->start, bytes);
     MPI_Barrier(MPI_COMM_WORLD);
+    device_write(h->block, h->start, bytes);   /* undoes what a rank that comes sooner writes too soon */
     *us = now_us();
     exchange(h);
     *us = now_us() - *us;

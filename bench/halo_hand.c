@@ -69,8 +69,7 @@ static bool fused_new(struct fused *f, const struct halo *h, const struct box *b
         f->boxes.box[s].cells = n;
         f->boxes.box[s].y = (unsigned)box[s].size[1];
         f->boxes.box[s].z = (unsigned)box[s].size[2];
-        f->boxes.box[s].at = (unsigned)box[s].from[0] * f->boxes.plane + (unsigned)box[s].from[1] * f->boxes.row +
-                             (unsigned)box[s].from[2];
+        f->boxes.box[s].at = box_first(h, &box[s]);
         f->boxes.box[s].packed = (unsigned)cells;
         cells += n;
         f->blocks += (n + THREADS - 1) / THREADS;
@@ -136,4 +135,5 @@ static void hand_exchange(void *halo)
     move(a, &a->in, h->block);
 }
 
-const struct way way_hand = { "hand-written", false, hand_begin, hand_exchange, hand_end };
+const struct way way_hand = { "hand-written", false, hand_begin, hand_exchange, hand_end,
+                              "its kernels did not compile" };

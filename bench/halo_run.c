@@ -60,7 +60,7 @@ static bool begin(struct halo *h, const struct way *w)
     MPI_Allreduce(&begun, &all, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
     if (!all && h->rank == 0)
         fprintf(stderr, "halo: %s is left out: %s\n", w->name,
-                can ? "its kernels did not compile" : "no device buffers");
+                can ? w->without : "no device buffers");
     if (begun && !all && w->end)
         w->end(h);
     return all;

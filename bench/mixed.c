@@ -1,9 +1,12 @@
 /* mixed.c: contiguous and derived messages of the same device memory, by turns in one process.
  *
- * An MPI and stridec that both open memory of the other rank stand in each other's way where one keeps open what was freed.
- * So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows named
- * "fresh" have a new pair at each visit, and count the first message alone. Compare a run with stridec and one of the MPI
- * alone (bench/mixed.py). */
+ * An MPI and stridec that both open memory of the other rank stand in each other's way where one keeps open what was
+ * freed. So all rows share one pair of allocations, and each visit to a row follows one of the other kind. Rows named
+ * "fresh" have a new pair at each visit, and count the first message alone. Fields are allocations of their own that
+ * one type describes by absolute addresses. Compare a run with stridec and one of the MPI alone (bench/mixed.py).
+ *
+ * In the other mode each row's first message in the process is timed, in memory that was just allocated, and nothing
+ * before: cold starts, with an empty or a full cache of kernels. */
 #include "mixed.h"
 #include "common.h"
 #include "together.h"
@@ -17,68 +20,98 @@
 #define TRIPS_MOST 40
 #define WARM_VISITS 3
 #define FRESH_VISITS 24
+#define FIELDS 4
 
 /* ORDER ROW: the kinds alternate. */
 static const struct row {
     const char *name;
     size_t bytes, block;    /* packed; of a contiguous run, which has as long a gap behind it. block 0: no gaps */
     bool fresh;
+    int fields;             /* allocations in which the runs lie, as many in each */
 } rows[] = {
-    { "contiguous 8 B", 8, 0, false },
-    { "vector 1 KiB, 8 B", 1 << 10, 8, false },
-    { "contiguous 256 B", 256, 0, false },
-    { "vector 64 KiB, 256 B", 64 << 10, 256, false },
-    { "contiguous 1 KiB", 1 << 10, 0, false },
-    { "vector 1 MiB, 4 KiB", 1 << 20, 4 << 10, false },
-    { "contiguous 8 KiB", 8 << 10, 0, false },
-    { "vector 1 KiB, 8 B, again", 1 << 10, 8, false },
-    { "contiguous 64 KiB", 64 << 10, 0, false },
-    { "vector 4 KiB, 64 B", 4 << 10, 64, false },
-    { "contiguous 1 MiB", 1 << 20, 0, false },
-    { "vector 64 KiB, 256 B, again", 64 << 10, 256, false },
-    { "contiguous 4 MiB", 4 << 20, 0, false },
-    { "vector 4 KiB, 64 B, again", 4 << 10, 64, false },
-    { "contiguous 64 MiB", 64 << 20, 0, false },
-    { "vector 64 KiB, 256 B, fresh", 64 << 10, 256, true },
-    { "contiguous 64 KiB, fresh", 64 << 10, 0, true },
-    { "contiguous 4 MiB, fresh", 4 << 20, 0, true },
+    { "contiguous 8 B", 8, 0, false, 1 },
+    { "vector 1 KiB, 8 B", 1 << 10, 8, false, 1 },
+    { "contiguous 256 B", 256, 0, false, 1 },
+    { "vector 64 KiB, 256 B", 64 << 10, 256, false, 1 },
+    { "contiguous 1 KiB", 1 << 10, 0, false, 1 },
+    { "vector 1 MiB, 4 KiB", 1 << 20, 4 << 10, false, 1 },
+    { "contiguous 8 KiB", 8 << 10, 0, false, 1 },
+    { "vector 1 KiB, 8 B, again", 1 << 10, 8, false, 1 },
+    { "contiguous 64 KiB", 64 << 10, 0, false, 1 },
+    { "vector 4 KiB, 64 B", 4 << 10, 64, false, 1 },
+    { "contiguous 1 MiB", 1 << 20, 0, false, 1 },
+    { "vector 64 KiB, 256 B, again", 64 << 10, 256, false, 1 },
+    { "contiguous 4 MiB", 4 << 20, 0, false, 1 },
+    { "vector 4 KiB, 64 B, again", 4 << 10, 64, false, 1 },
+    { "contiguous 64 MiB", 64 << 20, 0, false, 1 },
+    { "4 fields 64 KiB, 256 B", 64 << 10, 256, false, FIELDS },
+    { "vector 64 KiB, 256 B, fresh", 64 << 10, 256, true, 1 },
+    { "contiguous 64 KiB, fresh", 64 << 10, 0, true, 1 },
+    { "4 fields 64 KiB, 256 B, fresh", 64 << 10, 256, true, FIELDS },
+    { "contiguous 4 MiB, fresh", 4 << 20, 0, true, 1 },
 };
 #define ROWS (sizeof rows / sizeof *rows)
 #define SPAN_MOST ((size_t)64 << 20)
+#define SPAN_FIELD ((size_t)1 << 20)   /* of the others than the first */
 
 struct memory {
-    char *from, *to;
+    char *from[FIELDS], *to[FIELDS];   /* rows without fields use the first ones */
 };
 struct message {
     const struct row *row;
     struct memory at;
-    MPI_Datatype type;
+    void *from, *to;
+    MPI_Datatype type[2];   /* of from and to; the same without fields */
     int count, rank;
     bool nonblocking;
 };
 
+/* Of each field. */
 static size_t span_of(const struct row *r)
 {
-    return r->block ? 2 * r->bytes : r->bytes;
+    return (r->block ? 2 * r->bytes : r->bytes) / (size_t)r->fields;
+}
+
+static MPI_Datatype fields_type(MPI_Datatype one, char *const at[FIELDS])
+{
+    MPI_Datatype type;
+    MPI_Aint places[FIELDS];
+
+    for (int i = 0; i < FIELDS; i++)
+        MPI_Get_address(at[i], &places[i]);
+    MPI_Type_create_hindexed_block(FIELDS, 1, places, one, &type);
+    MPI_Type_commit(&type);
+    return type;
 }
 
 static struct message message_new(const struct row *r, struct memory at, int rank, bool nonblocking)
 {
-    struct message m = { .row = r, .at = at, .type = MPI_BYTE, .count = (int)r->bytes, .rank = rank,
-                         .nonblocking = nonblocking };
+    struct message m = { .row = r, .at = at, .from = at.from[0], .to = at.to[0], .type = { MPI_BYTE, MPI_BYTE },
+                         .count = (int)r->bytes, .rank = rank, .nonblocking = nonblocking };
+    MPI_Datatype vector;
 
-    if (r->block) {
-        MPI_Type_vector((int)(r->bytes / r->block), (int)r->block, (int)(2 * r->block), MPI_BYTE, &m.type);
-        MPI_Type_commit(&m.type);
-        m.count = 1;
+    if (!r->block)
+        return m;
+    m.count = 1;
+    MPI_Type_vector((int)(r->bytes / r->block) / r->fields, (int)r->block, (int)(2 * r->block), MPI_BYTE, &vector);
+    if (r->fields > 1) {
+        m.from = m.to = MPI_BOTTOM;
+        m.type[0] = fields_type(vector, at.from);
+        m.type[1] = fields_type(vector, at.to);
+        MPI_Type_free(&vector);
+    } else {
+        MPI_Type_commit(&vector);
+        m.type[0] = m.type[1] = vector;
     }
     return m;
 }
 
 static void message_free(struct message *m)
 {
+    if (m->row->fields > 1)
+        MPI_Type_free(&m->type[1]);
     if (m->row->block)
-        MPI_Type_free(&m->type);
+        MPI_Type_free(&m->type[0]);
 }
 
 /* One round trip: rank 1 answers when it has received. */
@@ -90,37 +123,44 @@ static void trip(void *arg)
 
     if (!m->nonblocking) {
         if (m->rank == 0)
-            MPI_Send(m->at.from, m->count, m->type, other, TAG, MPI_COMM_WORLD);
-        MPI_Recv(m->at.to, m->count, m->type, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(m->from, m->count, m->type[0], other, TAG, MPI_COMM_WORLD);
+        MPI_Recv(m->to, m->count, m->type[1], other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (m->rank == 1)
-            MPI_Send(m->at.from, m->count, m->type, other, TAG, MPI_COMM_WORLD);
+            MPI_Send(m->from, m->count, m->type[0], other, TAG, MPI_COMM_WORLD);
         return;
     }
-    MPI_Irecv(m->at.to, m->count, m->type, other, TAG, MPI_COMM_WORLD, &q[0]);
+    MPI_Irecv(m->to, m->count, m->type[1], other, TAG, MPI_COMM_WORLD, &q[0]);
     if (m->rank == 1)
         MPI_Waitall(1, q, MPI_STATUSES_IGNORE);
-    MPI_Isend(m->at.from, m->count, m->type, other, TAG, MPI_COMM_WORLD, &q[1]);
+    MPI_Isend(m->from, m->count, m->type[0], other, TAG, MPI_COMM_WORLD, &q[1]);
     MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
 }
 
-/* Whether a trip brings the bytes of the other rank, and leaves gaps alone. Collective. */
-static bool right(struct message *m)
+/* Whether a trip brings the bytes of the other rank, and leaves gaps alone; *us: half of it. Collective. */
+static bool right(struct message *m, double *us)
 {
     static uint64_t seed;
     const struct row *r = m->row;
-    size_t span = span_of(r);
-    char *own = host_new(span), *want = host_new(span);
-    bool ok;
+    int fields = r->fields;
+    size_t span = span_of(r), all = span * (size_t)fields;
+    char *own = host_new(all), *want = host_new(all);
+    bool ok = true;
 
     seed += 2;
-    random_bytes(own, span, seed + (uint64_t)m->rank);
-    random_bytes(want, span, seed + (uint64_t)(1 - m->rank));
-    for (size_t at = r->block; r->block && at < span; at += 2 * r->block)
+    random_bytes(own, all, seed + (uint64_t)m->rank);
+    random_bytes(want, all, seed + (uint64_t)(1 - m->rank));
+    for (size_t at = r->block; r->block && at < all; at += 2 * r->block)
         memset(want + at, GAP, r->block);
-    device_write(m->at.from, own, span);
-    device_set(m->at.to, GAP, span);
+    for (int i = 0; i < fields; i++) {
+        device_write(m->at.from[i], own + (size_t)i * span, span);
+        device_set(m->at.to[i], GAP, span);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    *us = now_us();
     trip(m);
-    ok = device_equals(m->at.to, want, span);
+    *us = (now_us() - *us) / 2;
+    for (int i = 0; i < fields; i++)
+        ok = device_equals(m->at.to[i], want + (size_t)i * span, span) && ok;
     if (!ok)
         fprintf(stderr, "pingpong: mixed: %s: rank %d has wrong bytes\n", r->name, m->rank);
     MPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_C_BOOL, MPI_LAND, MPI_COMM_WORLD);
@@ -146,35 +186,47 @@ static void time_trips(struct message *m, struct samples *s, int trips)
     }
 }
 
-static struct memory memory_new(size_t bytes)
+/* For all rows, or for r alone. */
+static struct memory memory_new(const struct row *r)
 {
-    return (struct memory){ device_new(bytes), device_new(bytes) };
+    struct memory m = { { NULL }, { NULL } };
+    int fields = r ? r->fields : FIELDS;
+
+    for (int i = 0; i < fields; i++) {
+        size_t span = r ? span_of(r) : i ? SPAN_FIELD : SPAN_MOST;
+
+        m.from[i] = device_new(span);
+        m.to[i] = device_new(span);
+    }
+    return m;
 }
 
 static void memory_free(struct memory *m)
 {
-    CUDA(cudaFree(m->from));
-    CUDA(cudaFree(m->to));
+    for (int i = 0; i < FIELDS; i++) {
+        CUDA(cudaFree(m->from[i]));
+        CUDA(cudaFree(m->to[i]));
+    }
 }
 
-/* A visit to a row with memory of its own. */
-static bool visit_fresh(const struct row *r, int rank, bool nonblocking, struct samples *s)
+/* A visit to a row with memory of its own; checks the bytes where s is NULL, and sets *first to its time. */
+static bool visit_fresh(const struct row *r, int rank, bool nonblocking, struct samples *s, double *first)
 {
-    struct memory at = memory_new(span_of(r));
+    struct memory at = memory_new(r);
     struct message m = message_new(r, at, rank, nonblocking);
     bool ok = true;
 
     if (s)
         time_trips(&m, s, 1);
     else
-        ok = right(&m);
+        ok = right(&m, first);
     message_free(&m);
     MPI_Barrier(MPI_COMM_WORLD);
     memory_free(&at);
     return ok;
 }
 
-static void write_row(FILE *f, const struct row *r, bool nonblocking, struct samples *s, bool ok)
+static void write_row(FILE *f, const struct row *r, const char *form, struct samples *s, bool ok)
 {
     static bool any;
     double sum = 0, median;
@@ -183,10 +235,8 @@ static void write_row(FILE *f, const struct row *r, bool nonblocking, struct sam
         sum += s->us[i];
     median = median_of(s->us, s->n);
     fprintf(f, "%s{\"case\": \"%s%s\", \"bytes\": %zu, \"block\": %zu, \"ok\": %s, \"us\": %.2f, \"mean_us\": %.2f}",
-            any ? ",\n" : "", r->name, nonblocking ? ", Isend/Irecv/Waitall" : "", r->bytes, r->block,
-            ok ? "true" : "false", median, sum / s->n);
-    fprintf(stderr, "pingpong: mixed: %s%s: %.1f us, mean %.1f\n", r->name, nonblocking ? ", Isend" : "", median,
-            sum / s->n);
+            any ? ",\n" : "", r->name, form, r->bytes, r->block, ok ? "true" : "false", median, sum / s->n);
+    fprintf(stderr, "pingpong: mixed: %s%s: %.1f us, mean %.1f\n", r->name, form, median, sum / s->n);
     any = true;
 }
 
@@ -195,14 +245,15 @@ static int run_form(FILE *f, bool timed, int rank, bool nonblocking, struct memo
     struct samples *s = host_new(ROWS * sizeof *s);
     struct message m[ROWS];
     bool ok[ROWS];
+    double us;
     int wrong = 0;
 
     memset(s, 0, ROWS * sizeof *s);
     for (size_t i = 0; i < ROWS; i++) {
         m[i] = message_new(&rows[i], shared, rank, nonblocking);
-        ok[i] = rows[i].fresh ? visit_fresh(&rows[i], rank, nonblocking, NULL) : right(&m[i]);
+        ok[i] = rows[i].fresh ? visit_fresh(&rows[i], rank, nonblocking, NULL, &us) : right(&m[i], &us);
         if (timed && !rows[i].fresh)
-            together_ready(1, &m[i].type, shared.from);
+            together_ready(2, m[i].type, shared.from[0]);
     }
     for (int visit = 0; timed && visit < WARM_VISITS + VISITS; visit++)
         for (size_t i = 0; i < ROWS; i++) {
@@ -220,12 +271,12 @@ static int run_form(FILE *f, bool timed, int rank, bool nonblocking, struct memo
     for (int visit = 0; timed && visit < FRESH_VISITS; visit++)
         for (size_t i = 0; i < ROWS; i++)
             if (rows[i].fresh)
-                visit_fresh(&rows[i], rank, nonblocking, &s[i]);
+                visit_fresh(&rows[i], rank, nonblocking, &s[i], NULL);
     for (size_t i = 0; i < ROWS; i++) {
         if (timed && !rows[i].fresh)
-            ok[i] = right(&m[i]) && ok[i];
+            ok[i] = right(&m[i], &us) && ok[i];
         if (f)
-            write_row(f, &rows[i], nonblocking, &s[i], ok[i]);
+            write_row(f, &rows[i], nonblocking ? ", Isend/Irecv/Waitall" : "", &s[i], ok[i]);
         message_free(&m[i]);
         wrong += !ok[i];
     }
@@ -235,7 +286,7 @@ static int run_form(FILE *f, bool timed, int rank, bool nonblocking, struct memo
 
 int mixed_run(FILE *f, int rank)
 {
-    struct memory shared = memory_new(SPAN_MOST);
+    struct memory shared = memory_new(NULL);
     int timed = f != NULL, wrong;
 
     MPI_Bcast(&timed, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -244,5 +295,25 @@ int mixed_run(FILE *f, int rank)
     memory_free(&shared);
     if (rank == 0)
         fprintf(stderr, "pingpong: mixed: %zu rows in two forms verified, %d wrong\n", ROWS, wrong);
+    return wrong;
+}
+
+int mixed_first(FILE *f, int rank)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < ROWS; i++) {
+        struct samples s = { .n = 1 };
+        bool ok;
+
+        if (rows[i].fresh)
+            continue;   /* the row without the word is alike here */
+        ok = visit_fresh(&rows[i], rank, false, NULL, s.us);
+        if (f)
+            write_row(f, &rows[i], ", first", &s, ok);
+        wrong += !ok;
+    }
+    if (rank == 0)
+        fprintf(stderr, "pingpong: first messages verified, %d wrong\n", wrong);
     return wrong;
 }

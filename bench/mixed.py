@@ -45,7 +45,7 @@ def main():
     sys.stdout.reconfigure(encoding="utf-8")
     print(head(result, "Contiguous and derived messages of the same device memory, by turns in one process"))
     print("Half a round trip between two ranks, each on a GPU of its own and bound to a core. Rows named fresh: the first message of "
-          "memory that was just allocated.\n")
+          "memory that was just allocated. Named first: the first message of its kind in a process, memory and type new to it.\n")
     print(table(["message", "bytes", "the MPI alone", "mean", "with stridec", "mean", "ratio"],
                 [[ran(c), f"{c['bytes']:,}", number(c["alone_us"]), number(c["alone_mean_us"]), number(c["us"]),
                   number(c["mean_us"]), ratio(c["us"], c["alone_us"])] for c in result["cases"]]))

@@ -2,7 +2,8 @@
  *
  * usage: mpirun -n 2 stridec run -- pingpong [--check] [--quick] [--send] [--cold] [--least BYTES] [--span BYTES]
  *                                               [--only NAME]... [--limit SECONDS] [OUT.json]
- *        mpirun -n 2 [stridec run --] pingpong --mixed [--check] [OUT.json]: the rows of mixed.c instead
+ *        mpirun -n 2 [stridec run --] pingpong --mixed|--first [--check] [OUT.json]: the rows of mixed.c instead; or
+ *                                               their first messages in the process alone
  *
  * By MPI_Send and MPI_Recv, and by MPI_Isend, MPI_Irecv and MPI_Waitall, each from one buffer and into another; beside
  * each layout the contiguous message of the same bytes, and MPI_Pack and MPI_Unpack of it from device to device. All
@@ -177,7 +178,7 @@ static bool check(struct side *s)
 struct wish {
     const char *out, *transport, *only[ONLY_MOST];
     int only_total;
-    bool check_only, quick, send_only, cold, mixed;
+    bool check_only, quick, send_only, cold, mixed, first;
     size_t least, span_max;
     double end_us;
 };
@@ -351,6 +352,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.cold = true;
         else if (!strcmp(argv[i], "--mixed"))
             wish.mixed = true;
+        else if (!strcmp(argv[i], "--first"))
+            wish.first = true;
         else if (!strcmp(argv[i], "--least") && i + 1 < argc)
             wish.least = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
@@ -385,7 +388,7 @@ int main(int argc, char **argv)
         f = results_open(wish.out, argc, argv);
         fprintf(f, "\"benchmark\": \"pingpong\",\n\"cases\": [\n");
     }
-    wrong = wish.mixed ? mixed_run(f, rank) : run_all(f, rank, &wish);
+    wrong = wish.first ? mixed_first(f, rank) : wish.mixed ? mixed_run(f, rank) : run_all(f, rank, &wish);
     if (f) {
         fprintf(f, "\n]}\n");
         results_close(f);

@@ -69,6 +69,9 @@ def halo_head(results, title):
 
 def halo_report(results, peers):
     out = halo_head(results, "26-neighbour periodic halo of a block of floats")
+    if any(c["how"].startswith("link") for c in results["cases"]):
+        out.append("Link: without the MPI, one kernel a rank writes (reading: reads) all regions straight in the memory of the "
+                   "other ranks, which CUDA IPC mapped before; flags in device memory say when.\n")
     out.append(halo_rows(results))
     for c in results["cases"]:
         if (c["gpus"], c["n"], c["radius"]) == (2, 256, 2) and c["how"] in ("isend", "neighbor_alltoallw"):

@@ -11,6 +11,7 @@
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
 #   choice      GPU-choice: the automatic choice of transport, and each forced one
 #   mixed       GPU-mixed (no png): contiguous and derived messages by turns, beside the MPI alone
+#   first       GPU-first-CACHE (no png): first messages of a process with an empty and a full cache, beside the MPI alone
 # and, as root with Open MPI, on one GPU or more:
 #   nodes       GPU-nodes.{json,md,png}: messages of 1 MiB and more between two "nodes" (bench/nodes.sh) by each transport
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
@@ -25,7 +26,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit beside overhead pingpong halo stencil choice mixed nodes}
+parts=${*:-pack commit beside overhead pingpong halo stencil choice mixed first nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -169,6 +170,21 @@ bench_mixed() {
     unset OMPI_MCA_hwloc_base_binding_policy
 }
 
+# One message of each kind tells little: the median over processes does.
+bench_first() {
+    at=$scratch limit=100
+    STRIDEC_CACHE_DIR=$scratch/full measure 2 pingpong --first filled.json
+    for i in $(seq 9); do
+        ranks 2 "$build/bench/pingpong" --first "first-alone-$i.json"
+        STRIDEC_CACHE_DIR=$scratch/empty-$i measure 2 pingpong --first "first-empty-$i.json"
+        STRIDEC_CACHE_DIR=$scratch/full measure 2 pingpong --first "first-full-$i.json"
+    done
+    for cache in empty full; do
+        python3 bench/mixed.py "$out/$name-first-$cache.json" "$scratch"/first-alone-*.json -- \
+            "$scratch/first-$cache"-*.json >"$out/$name-first-$cache.md" || fail "no report for first messages, $cache cache"
+    done
+}
+
 # shellcheck disable=SC2086
 bench_nodes() {
     at=$scratch limit=300
@@ -190,7 +206,7 @@ bench_nodes() {
 for part in $parts; do
     at=$out limit=900
     case $part in
-    pingpong | halo | stencil | choice | mixed)
+    pingpong | halo | stencil | choice | mixed | first)
         [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
     esac
     case $part in
@@ -203,6 +219,7 @@ for part in $parts; do
     stencil) bench_stencil ;;
     choice) bench_choice ;;
     mixed) bench_mixed ;;
+    first) bench_first ;;
     nodes) bench_nodes ;;
     *) fail "there is no part $part" ;;
     esac

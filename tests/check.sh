@@ -188,6 +188,7 @@ for b in "$build" "$mpich"; do
     fi
 done
 MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks" tests/cli/bench.sh "$build"
+MPICC=$first BUILD=$build MPI_TEST_SECOND='' beside "benchmarks that others wrote" tests/cli/others.sh "$build"
 [ -n "$san" ] || LIMIT=900 beside "MPIs of the Python index" tests/wheels.sh "$build"
 tell_all
 

@@ -88,6 +88,14 @@ mixed() {   # the report, of two runs that are the same
 }
 mixed
 result "their report"
+first() {   # each kind once, and the report beside a run that is the same
+    bench pingpong --first "$work/first.json" && grep -q 'first messages verified, 0 wrong' "$work/out" &&
+        rows "$work/first.json" 16 bytes us mean_us &&
+        (cd bench && python3 mixed.py "$work/mixed.json" "$work/first.json" -- "$work/first.json") >"$work/out" 2>&1 &&
+        grep -q '^| 4 fields 64 KiB, 256 B, first |' "$work/out"
+}
+first
+result "first messages of a process"
 bench halo --warm 0.1 --n 6 "$work/halo-2.json"
 result "halo"
 bench stencil --warm 0.1 --n 5 --radius 3 "$work/stencil-2.json"
@@ -95,9 +103,13 @@ result "stencil"
 ranks=3
 bench halo --warm 0.1 --n 4 --radius 1 "$work/halo-3.json" && bench stencil --warm 0.1 --n 4 "$work/stencil-3.json"
 result "halo and stencil of three ranks"
-python3 bench/join.py halo "$work/halo.json" "$work"/halo-?.json && rows "$work/halo.json" 8 us n radius gpus &&
-    report "$work/halo.json" '^\| 2 \| 3 \| 4\^3 \| 1 \| persistent \|' 'The link: '
+python3 bench/join.py halo "$work/halo.json" "$work"/halo-?.json && rows "$work/halo.json" 12 us n radius gpus &&
+    report "$work/halo.json" '^\| 2 \| 3 \| 4\^3 \| 1 \| persistent \|' '\| link, reading \|' '^Link: ' 'The link: '
 result "halo's report"
+ranks=2
+SIMGPU_DEVICES=2 SIMGPU_PEERS=0 bench halo --warm 0.1 --n 6 "$work/apart.json" && rows "$work/apart.json" 4 us &&
+    bench halo --warm 0.1 --n 6 "$work/apart.json" && rows "$work/apart.json" 6 us
+result "halo leaves out what GPUs that reach each other need"
 python3 bench/join.py stencil "$work/stencil.json" "$work"/stencil-?.json &&
     rows "$work/stencil.json" 6 us n radius gpus &&
     report "$work/stencil.json" '5\^3 \| 3 \| pack, alltoallv, unpack' '4\^3 \| 2 \| hand-written'
