@@ -1,7 +1,6 @@
 /* launcher.c: see launcher.h. */
 #include "launcher.h"
 #include "mpi_abi.h"
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Returns the variable's number; -1 if it is not set. */
@@ -57,4 +56,10 @@ int launcher_local_rank(int rank, int size)
     int found = launcher_value(true, rank, size);
     bool slurm = found < 0 && !env_differs("SLURM_PROCID", rank) && !env_differs("SLURM_NTASKS", size);
     return slurm ? number("SLURM_LOCALID") : found;
+}
+
+bool launcher_one_node(void)
+{
+    int size = MPI_FAMILY <= MPI_FAMILY_MPICH ? number(LAUNCHERS[MPI_FAMILY].size) : -1;
+    return size > 0 && number(LAUNCHERS[MPI_FAMILY].local_size) == size;
 }

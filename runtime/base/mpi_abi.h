@@ -40,6 +40,9 @@ static inline int64_t mpi_abi_status_bytes(const MPI_Status *status)
 #define OLD_COMBINER(name) MPI_COMBINER_##name
 #endif
 
+/* The MPI starts through PMIx, where its launcher offers that; its ranks in MPI_COMM_WORLD are PMIx's (modex.h). */
+#define STARTS_BY_PMIX IS_OPEN_MPI
+
 /* 1 if the MPI has MPIX_GPU_query_support, which the library then offers too. */
 #ifdef OPEN_MPI
 #define HAS_GPU_QUERY 0

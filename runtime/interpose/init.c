@@ -3,6 +3,8 @@
 #include "base/launcher.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/modex.h"
+#include "base/mpi_abi.h"
 #include "base/self_comm.h"
 #include "base/world_rank.h"
 #include "collective/exchange.h"
@@ -149,20 +151,32 @@ static void begin_world(void)
     if (abi_check_ok()) end_world_by_attr();
     PMPI_Query_thread(&level);
     begin(level == MPI_THREAD_MULTIPLE);
-    bool able = atomic_load(&interpose_active) && (!env_get()->pipeline || !probed_start());
+    bool able = atomic_load(&interpose_active) && (!pipeline_wanted() || !probed_start());
     if (abi_check_ok() && pipeline_start(able) && rts_least() > RNDV_MIN) rts_arm(RNDV_MIN);
+}
+
+/* Marks this rank, unless the user has decided or no rank of the job is on another machine. A marked rank must call
+ * pipeline_start. */
+static void mark_world(void)
+{
+    const struct env *e = env_get();
+    modex_begin(STARTS_BY_PMIX && !e->disable && !e->pipeline_named && !launcher_one_node() && abi_check_ok());
 }
 
 int call_Init(const struct next *next, int *argc, char ***argv)
 {
+    mark_world();
     int rc = next->Init(argc, argv);
+    modex_end();
     if (rc == MPI_SUCCESS) begin_world();
     return rc;
 }
 
 int call_Init_thread(const struct next *next, int *argc, char ***argv, int required, int *provided)
 {
+    mark_world();
     int rc = next->Init_thread(argc, argv, required, provided);
+    modex_end();
     if (rc == MPI_SUCCESS) begin_world();
     return rc;
 }

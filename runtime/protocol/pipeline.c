@@ -2,6 +2,7 @@
 #include "pipeline.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/modex.h"
 #include "base/world_rank.h"
 #include "pipeline_send.h"
 #include "tune/active.h"
@@ -12,6 +13,7 @@
 #include <sys/random.h>
 
 #define CHUNKS_MOST 1024   /* of a message */
+#define MARKED_TAG 22397   /* of marked ranks' words to each other in MPI_Init; MPI allows no lower limit than 32767 */
 
 static struct pipeline own = {.comm = MPI_COMM_NULL};
 static struct cookie cookie;
@@ -60,7 +62,48 @@ int64_t pipeline_end(const struct rts *d, int i)
     return i + 1 == pipeline_chunks(d) ? d->bytes : (i + 1) * d->chunk;
 }
 
-/* ---- the agreement ---- */
+/* ---- the agreement without a promise ----
+ * The ranks are a binomial tree: above a rank is the one without its lowest set bit, most often on the same node. A
+ * marked rank (modex.h) exchanges words with the marked ones next to it, all of them in MPI_Init. The first message
+ * between two ranks is the word. An unmarked rank below means no; with one above, there is nobody to ask. tests/model
+ * checks this. */
+
+/* Words of a rank and those below it: all can, some has GPUs. Words from above are the same of all ranks. */
+struct words {
+    int can, gpus;
+};
+
+static void words_send(struct words w, int to)
+{
+    PMPI_Send(&w, 2, MPI_INT, to, MARKED_TAG, MPI_COMM_WORLD);
+}
+
+static struct words words_receive(int from)
+{
+    struct words w = {0, 0};
+    PMPI_Recv(&w, 2, MPI_INT, from, MARKED_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return w;
+}
+
+/* Called by marked ranks in MPI_Init. Returns true, on all ranks or on none, if all are marked, all can, and one has
+ * GPUs. */
+static bool marked_agree(bool yes)
+{
+    struct words all = {yes, node_has_gpus()};
+    int below[31], n = 0, lowest = own.rank ? own.rank & -own.rank : own.size, above = own.rank - lowest;
+    for (int bit = 1; bit < lowest && bit < own.size - own.rank; bit *= 2) {
+        bool marked = modex_marked(own.rank + bit);
+        struct words w = marked ? words_receive(own.rank + bit) : (struct words){0, 0};
+        all.can &= w.can, all.gpus |= w.gpus;
+        if (marked) below[n++] = own.rank + bit;
+    }
+    if (own.rank && modex_marked(above)) words_send(all, above), all = words_receive(above);
+    else if (own.rank) all.can = 0;
+    for (int i = 0; i < n; i++) words_send(all, below[i]);
+    return all.can && all.gpus;
+}
+
+/* ---- the agreement under the promise ---- */
 
 /* Collective: returns true if all ranks vote yes; rank 0 warns if only some do. */
 static bool vote(bool yes)
@@ -92,19 +135,29 @@ static bool can(bool able)
 {
     MPI_Comm parent = MPI_COMM_NULL;
     PMPI_Comm_get_parent(&parent);
-    return able && env_get()->pipeline && own.size > 1 && parent == MPI_COMM_NULL && settle();
+    return able && pipeline_wanted() && own.size > 1 && parent == MPI_COMM_NULL && settle();
+}
+
+bool pipeline_wanted(void)
+{
+    return env_get()->pipeline_named ? env_get()->pipeline : modex_ready();
+}
+
+static bool agree(bool able)
+{
+    bool named = env_get()->pipeline_named;
+    if (!named && !modex_ready()) return false;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &own.rank), PMPI_Comm_size(MPI_COMM_WORLD, &own.size);
+    return named ? vote(can(able)) : marked_agree(can(able));
 }
 
 bool pipeline_start(bool able)
 {
-    if (!env_get()->pipeline_named) {
-        if (able && env_get()->ways.chunks_always)
-            log_once(LOG_WARN, "pipelined",
-                     "STRIDEC_TRANSPORT=pipelined needs STRIDEC_PIPELINE=1: choosing by the table");
-        return false;
-    }
-    PMPI_Comm_rank(MPI_COMM_WORLD, &own.rank), PMPI_Comm_size(MPI_COMM_WORLD, &own.size);
-    if (!vote(can(able)) || PMPI_Comm_dup(MPI_COMM_WORLD, &own.comm) != MPI_SUCCESS) return false;
+    bool all = agree(able);
+    if (!all && able && !env_get()->pipeline_named && env_get()->ways.chunks_always)
+        log_once(LOG_WARN, "pipelined",
+                 "STRIDEC_TRANSPORT=pipelined needs STRIDEC_PIPELINE=1 in this job: choosing by the table");
+    if (!all || PMPI_Comm_dup(MPI_COMM_WORLD, &own.comm) != MPI_SUCCESS) return false;
     PMPI_Comm_set_errhandler(own.comm, MPI_ERRORS_RETURN);
     bool random = own.rank != 0 || getrandom(&cookie, sizeof cookie, 0) == (ssize_t)sizeof cookie;
     memcpy(&cookie, COOKIE_MARK, sizeof COOKIE_MARK);
@@ -143,7 +196,9 @@ static void barrier(bool draining)
     for (int done = 0, entered = 0; !done;) {
         while (draining && take_one()) continue;
         pipeline_send_poll();
-        if (!entered && !(draining && pipeline_send_any()) && PMPI_Ibarrier(own.comm, &all) == MPI_SUCCESS) entered = 1;
+        bool enters = !entered && !(draining && pipeline_send_any());
+        if (enters && PMPI_Ibarrier(own.comm, &all) != MPI_SUCCESS) return;   /* a rank has died */
+        entered |= enters;
         if (entered && PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
     }
 }

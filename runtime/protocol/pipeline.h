@@ -5,8 +5,8 @@
  * in the RTS. The sender (pipeline_send.h) starts all chunk sends before its call returns: a receiver never waits for a
  * later call of the sender. The receiver (pipeline_recv.h) receives chunks once its receive has brought the RTS.
  *
- * By setting STRIDEC_PIPELINE the user guarantees that all ranks of the job run stridec and set it. Only then do
- * MPI_Init and MPI_Finalize make collective calls to agree. */
+ * All ranks of the job must run stridec: MPI_Init and MPI_Finalize make collective calls. By setting STRIDEC_PIPELINE
+ * the user guarantees that, and that all ranks set it. Unset, ranks of several nodes find it out (modex.h). */
 #ifndef STRIDEC_PIPELINE_H
 #define STRIDEC_PIPELINE_H
 #include "base/chunk_settings.h"
@@ -32,8 +32,10 @@ bool pipeline_named(const struct rts *d);
 int pipeline_chunks(const struct rts *d);
 int64_t pipeline_end(const struct rts *d, int i);
 
-/* Called after MPI_Init; collective if STRIDEC_PIPELINE is set. `able`: this rank can use chunks. Returns true if all
- * ranks can. */
+/* Returns true if this rank wants chunks, unless others do not. */
+bool pipeline_wanted(void);
+/* Called after MPI_Init; collective if STRIDEC_PIPELINE is set or all ranks are marked. `able`: this rank can use
+ * chunks. Returns true if all ranks can. */
 bool pipeline_start(bool able);
 /* Called before MPI_Finalize; collective if the ranks have agreed. Drops chunks that nobody will receive. */
 void pipeline_finish(void);

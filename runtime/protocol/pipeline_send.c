@@ -307,7 +307,7 @@ static void abort_send(struct send_op *op)
 static const char *explain(const struct message *m, char why[TUNE_WHY_MAX])
 {
     (void)m;
-    snprintf(why, TUNE_WHY_MAX, "long, to a rank whose memory can't be read from here, under STRIDEC_PIPELINE");
+    snprintf(why, TUNE_WHY_MAX, "long, to a rank whose memory can't be read from here; all ranks run stridec");
     return "pipelined";
 }
 

@@ -143,6 +143,7 @@ scenario "rooms: nothing is overwritten before it was read" room end
 scenario "rooms: no endless run" room cycle
 scenario "slots: what is kept for a persistent send is there" slots end
 scenario "slots: no endless run" slots cycle
+scenario "ranks agree without a promise, whoever runs stridec" marks end
 
 #
 # Faults.
@@ -170,6 +171,8 @@ fault "found: the receiver takes -1 for all" "$ASSERTION" push end -DFAULT_READS
 fault "found: the ring is written without a wait" "$ASSERTION" room end -DFAULT_WAITS_FOR_NOTHING
 fault "found: the turn is looked at before what is ready" "$ASSERTION" room end -DFAULT_TURN_BEFORE_READY
 fault "found: pieces are told to be read before they are" "$ASSERTION" room end -DFAULT_EATS_BEFORE_READING
+fault "found: a mark is seen from one side alone" "$ASSERTION" marks end -DFAULT_ONE_SIDED
+fault "found: ranks without a mark are sent words" "$ASSERTION" marks end -DFAULT_STRANGERS
 fault "found: a slot is kept that is not free" "$ASSERTION" slots end -DFAULT_PROMISES_WHAT_IS_NOT_FREE
 fault "found: a slot is taken that is kept" "$ASSERTION" slots end -DFAULT_TAKES_WHAT_IS_PROMISED
 

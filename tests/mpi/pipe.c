@@ -10,6 +10,13 @@
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 no => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_PIPELINE=1 STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
  * run: STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 2 unasked => warns
+ * run: NODES=2 STRIDEC_CHUNKS=least=4096,chunk=5000 -n 2
+ * run: NODES=2 STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 OMPI_MCA_pmix_base_collect_data=0 -n 3
+ * run: NODES=2 SIMGPU_OPEN=1 STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 3 stranger => warns
+ * run: NODES=2 STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 -n 3 disabled => warns
+ * run: NODES=2 STRIDEC_TRANSPORT=pipelined STRIDEC_CHUNKS=chunk=4096 OMPI_MCA_async_mpi_finalize=1 -n 2 unasked => warns
+ * run: NODES=2 LD_PRELOAD=@TWICE SIMGPU_OPEN=1 STRIDEC_CHUNKS=least=4096,chunk=5000 -n 2 => warns
+ * run: NODES=2 STRIDEC_PIPELINE=0 STRIDEC_CHUNKS=least=4096,chunk=5000 -n 2 unasked
  */
 #include "check.h"
 #include "resources.h"
@@ -366,7 +373,7 @@ static void broken(void)
     buf_free(&b);
 }
 
-/* A rank on which stridec is disabled takes part in the vote, and gets plain bytes. */
+/* A rank on which stridec is disabled gets plain bytes. Under the promise it takes part in the vote. */
 static void to_disabled(void)
 {
     const struct layout *l = &layouts[2];
@@ -406,19 +413,26 @@ static void too_short(void)
     report("receives that are too short");
 }
 
+/* Rank 1 begins anew without stridec. */
+static void become_stranger(char **argv)
+{
+    if (rank_given() == 1 && getenv("LD_PRELOAD") && !unsetenv("LD_PRELOAD")) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
     char path[] = "/tmp/stridec-table.XXXXXX";
-    bool disabled = false, breaks = false;
+    bool disabled = false, breaks = false, stranger = false;
     for (int i = 1; i < argc; i++) {
         bool no = !strcmp(argv[i], "no");
         if (!strcmp(argv[i], "staged")) write_table(path);
-        disabled |= !strcmp(argv[i], "disabled");
+        disabled |= !strcmp(argv[i], "disabled"), stranger |= !strcmp(argv[i], "stranger");
+        if (stranger) become_stranger(argv);
         if (no && rank_given() == 1) setenv("STRIDEC_PIPELINE", "0", 1);
         if (disabled && rank_given() == 1) setenv("STRIDEC_DISABLE", "1", 1);
         breaks |= !strcmp(argv[i], "broken");
         if (breaks && rank_given() != 1) setenv("SIMGPU_FAIL", "cuStreamSynchronize:40", 1);
-        if (no || disabled || !strcmp(argv[i], "unasked")) chunked = false;
+        if (no || disabled || stranger || !strcmp(argv[i], "unasked")) chunked = false;
     }
     check_start(&argc, &argv, -1);
     unlink(path);
@@ -426,6 +440,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < LAYOUTS; i++) layout_number(&layouts[i], i, ELEMENTS);
     if (disabled || breaks) (breaks ? broken : to_disabled)();
     else counts(), rings(), relay();
+    if (stranger) to_disabled();
     if (chunked && !breaks) inside(), any_types(), outstanding(), too_short();
     for (int i = 0; i < LAYOUTS; i++) layout_free(&layouts[i]);
     MPI_Comm_free(&comm);

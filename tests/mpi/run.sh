@@ -4,6 +4,7 @@
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
 # comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
 # Without programs all are run; with MPI_TEST_SECOND=1 those that depend on the MPI, on
@@ -79,8 +80,29 @@ ended() {   # STATUS WANTED: before its end, by itself
     esac
 }
 
+# Has Open MPI start ranks in turn on two "nodes" of this machine, which reach each other by TCP: each has a daemon, a folder for
+# temporary files and, where this may be, a host name of its own. False if ranks don't see that they are on two.
+on_nodes() {
+    cat >"$work/on" <<END
+#!/bin/sh
+export TMPDIR=$work/\$1
+mkdir -p "\$TMPDIR"
+name=\$1
+shift
+if unshare -u true 2>/dev/null; then exec unshare -u sh -c "hostname \$name && \$*"; fi
+exec sh -c "\$*"
+END
+    chmod +x "$work/on"
+    printf '%s slots=8\n' node-a node-b >"$work/hosts"
+    export OMPI_MCA_plm_rsh_agent="$work/on" OMPI_MCA_orte_default_hostfile="$work/hosts" OMPI_MCA_rmaps_base_mapping_policy=node \
+        PRTE_MCA_plm_ssh_agent="$work/on" PRTE_MCA_prte_default_hostfile="$work/hosts" \
+        PRTE_MCA_rmaps_default_mapping_policy=node:oversubscribe OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self
+    # shellcheck disable=SC2016
+    [ "$(timeout 60 "$here/../mpirun.sh" -n 2 sh -c 'echo $OMPI_COMM_WORLD_LOCAL_SIZE' 2>/dev/null | tr -d '\n')" = 11 ]
+}
+
 one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end with it
-    name=$1 warns= ends= wanted=
+    name=$1 warns= ends= wanted= NODES=
     shift
     while [ "$1" != -n ]; do
         value=${1#*=}
@@ -100,6 +122,10 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         export "${1%%=*}=$value"
         shift
     done
+    if [ -n "$NODES" ] && ! on_nodes; then
+        echo "# left out: this MPI starts no ranks on two nodes here"
+        return 0
+    fi
     ranks=${MPI_TEST_RANKS:-$2}
     shift 2
     case "$*" in
@@ -157,6 +183,7 @@ for name in "$@"; do
         case $line in
         *"-n 4"*) [ -z "$MPI_TEST_SECOND" ] && [ "$(nproc)" -gt 2 ] || continue ;;
         # What the driver refuses is the same above both.
+        NODES=*) [ -z "$MPI_TEST_SECOND$MPI_TEST_HOST" ] || continue ;;
         *@SCARCE*driver* | *SIMGPU_FAIL=* | *SIMGPU_NVRTC_FAIL=* | *SIMGPU_PEERS=* | *SIMGPU_CLOCK=*) [ -z "$MPI_TEST_SECOND" ] || continue ;;
         # The sanitizer's runtime has to be first, has nothing there twice, and ends where address space does.
         *@TOOL_FIRST* | *@TWICE* | *"--host limits") [ -z "${SAN:-}" ] || continue ;;
