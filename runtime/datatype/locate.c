@@ -107,35 +107,42 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
     return k.found;
 }
 
-/* The ranges that hold an element's bytes. Bytes between two of its runs may belong to a range too, if they are few. */
+/* The ranges of device memory that hold an element's bytes, one in each allocation: small allocations lie close to each
+ * other. Each costs a question. */
 #define HULLS 32
-#define HULL_GAP ((uint64_t)1 << 20)   /* bytes; each further range costs a question */
 struct hulls {
-    int n;   /* 0: too many */
+    int n;   /* 0: too many, or some on the host */
     int last;
-    struct hull { uint64_t low, past; } of[HULLS];
+    struct hull {
+        uint64_t low, past;
+        struct memory in;   /* the allocation when the ranges were found */
+    } of[HULLS];
 };
+
+static bool add_to(struct hull *h, uint64_t low, uint64_t past)
+{
+    if (!holds(&h->in, low) || !holds(&h->in, past - 1)) return false;
+    if (low < h->low) h->low = low;
+    if (past > h->past) h->past = past;
+    return true;
+}
 
 static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
     struct hulls *s = arg;
     uint64_t low = (uint64_t)user, past = low + (uint64_t)len;
     (void)packed;
-    for (int i = 0; i < s->n; i++) {
-        struct hull *h = &s->of[(s->last + i) % s->n];
-        if (low > h->past + HULL_GAP || past + HULL_GAP < h->low) continue;
-        if (low < h->low) h->low = low;
-        if (past > h->past) h->past = past;
-        s->last = (s->last + i) % s->n;
-        return 0;
-    }
-    if (s->n == HULLS) return s->n = 0, 1;
+    for (int i = 0; i < s->n; i++)
+        if (add_to(&s->of[(s->last + i) % s->n], low, past)) return s->last = (s->last + i) % s->n, 0;
+    struct hull new = {low, past, {0}};
+    locate_run(&new.in, low, 1);
+    if (s->n == HULLS || !new.in.device || !add_to(&new, low, past)) return s->n = 0, 1;
     s->last = s->n++;
-    s->of[s->last] = (struct hull){low, past};
+    s->of[s->last] = new;
     return 0;
 }
 
-/* Returns the ranges of a layout, found at the first use; NULL without memory or if there are too many. */
+/* Returns the ranges of a layout, found at the first use; NULL without memory or where there are none. */
 static const struct hulls *hulls_of(struct layout *l)
 {
     struct hulls *s = atomic_load_explicit(&l->hulls, memory_order_acquire), *none = NULL;
