@@ -85,7 +85,7 @@ static int tag_of(const struct neighbor_topology *e, unsigned operation)
 }
 
 /* Returns NULL without memory, which has been raised; the call may then be repeated. Sets d->x.rc for wrong
- * arguments. Counts the persistent operations made, for their tags. */
+ * arguments. */
 static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool persistent)
 {
     struct nb_exchange *d = reserve_low() ? NULL : exchange_get();
@@ -95,7 +95,7 @@ static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool per
         raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
         return NULL;
     }
-    int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
+    int tag = tag_of(e, persistent ? o->edges->persistent + 1 : 0);
     *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token};
     neighbor_exchange_open(&d->x, o);
     return d;
@@ -142,6 +142,8 @@ static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool rec
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
+        e->request = -1;
+        if (e->off) continue;
         int rc = receives ? receive(x, e) : edge_send(x, e);
         e->request = neighbor_exchange_posted(x, rc, "an edge of a neighbourhood can't be posted");
     }
@@ -256,6 +258,7 @@ int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool per
     if (!d) return MPI_ERR_NO_MEM;
     int rc = d->x.rc;
     if (rc != MPI_SUCCESS) return release(d), rc;
+    o->edges->persistent += persistent;   /* on all ranks: a call that fails before does not count */
     rc = persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request)
                     : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS)
