@@ -58,6 +58,7 @@ struct exchange {
     struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;
 };
+_Static_assert(sizeof(struct exchange) <= RESERVE_MOST, "reserve_get has no such memory");
 
 _Thread_local bool exchange_counted;
 static atomic_long exchanges;

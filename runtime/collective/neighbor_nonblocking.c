@@ -1,4 +1,5 @@
-/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h).
+/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h), and
+ * those of exchange.h, whose edges may be off.
  *
  * The start posts everything and waits for no rank. Each peer gets one message of headers, which say for every edge
  * whether its payload is a rendezvous send. Each edge gets a message too: the payload, or empty. Memory for all
@@ -239,8 +240,10 @@ static int end(void *of, const char **what)
 
 static bool start(struct record *r, void *of, struct starts *s)
 {
+    struct nb_exchange *d = of;
     (void)r, (void)s;
-    post(of);
+    d->x.comm = MPI_COMM_WORLD;   /* the call's own may be freed */
+    post(d);
     return true;
 }
 
