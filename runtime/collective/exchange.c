@@ -17,12 +17,25 @@
 #define KNOWN_BITS 6
 #define GRAPHS_MOST 256   /* MPICH 4.0 has some 2,000 communicators in all */
 
-/* The calls of one kind and size. */
+/* The blocking calls of one kind and size, or the calls for persistent requests. */
 struct calls {
     unsigned number;      /* of calls so far */
     bool on;              /* they go from memory to memory */
     bool used;            /* one since the last vote was quicker so (gains) */
 };
+
+/* Sets of nonblocking calls, by kind and size. */
+#define LATER_WORDS ((EXCHANGE_KINDS * CLASSES + 63) / 64)
+struct later {
+    uint64_t called[LATER_WORDS], used[LATER_WORDS];   /* since the last vote; used: one was quicker so */
+};
+
+/* A rank's vote; OR makes the result of them. */
+struct ballot {
+    struct later later;
+    uint64_t flags;
+};
+enum { QUICKER = 1, FULL = 2 };   /* the call that votes is quicker so; the rank has no room for one more graph */
 
 /* A communicator. Never freed: another thread's look-up may read it. */
 struct exchange {
@@ -32,12 +45,20 @@ struct exchange {
     int ranks;
     bool failed;          /* its graph can't be made */
     struct neighbor_topology *edges;   /* NULL: not made yet */
-    struct calls calls[EXCHANGE_KINDS][CLASSES];
-    struct calls *call;   /* the one under way, and whether exchange_take is to be called for it */
-    bool due, votes;
+    struct calls calls[EXCHANGE_NONBLOCKING][EXCHANGE_KINDS][CLASSES];   /* by enum exchange_form */
+    struct later later;
+    uint64_t later_on[LATER_WORDS];   /* nonblocking calls that go from memory to memory */
+    unsigned barriers;    /* so far */
+    /* The call under way. */
+    enum exchange_form form;
+    enum exchange_kind kind;
+    struct calls *call;   /* NULL if it is nonblocking */
+    int bit;              /* in the sets of nonblocking calls */
+    bool due, votes;      /* due: exchange_take is to be called for it */
     struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;
 };
+_Static_assert(sizeof(struct exchange) <= RESERVE_MOST, "reserve_get has no such memory");
 
 _Thread_local bool exchange_counted;
 static atomic_long exchanges;
@@ -87,7 +108,8 @@ static struct exchange *state_new(MPI_Comm comm)
     x->next = used, used = x;
     pthread_mutex_unlock(&lock);
     memset(x->calls, 0, sizeof x->calls);
-    x->edges = NULL, x->failed = x->due = false, x->again = NULL;
+    memset(&x->later, 0, sizeof x->later), memset(x->later_on, 0, sizeof x->later_on);
+    x->edges = NULL, x->failed = x->due = false, x->again = NULL, x->barriers = 0;
     int inter = 1;
     PMPI_Comm_test_inter(comm, &inter);
     x->ready = comm != MPI_COMM_WORLD, x->asked = inter, x->possible = false;
@@ -148,45 +170,97 @@ bool exchange_possible(MPI_Comm comm)
     return x->possible;
 }
 
-void exchange_synchronized(MPI_Comm comm)
+static bool has_bit(const uint64_t set[], int bit)
 {
-    struct exchange *x = comm == MPI_COMM_WORLD ? state_of(comm) : NULL;
-    if (x) x->ready = true;
+    return set[bit / 64] >> bit % 64 & 1;
 }
 
-bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
+static void set_bit(uint64_t set[], int bit)
+{
+    set[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* A nonblocking call may not wait, so it never votes. */
+bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm comm, int64_t bytes)
 {
     struct exchange *x = state_of(comm);
-    struct calls *again = x ? x->again : NULL;
+    int class = class_of(bytes);
     if (!x) return false;
-    x->call = &x->calls[kind][class_of(bytes)], x->again = NULL;
-    x->votes = x->call != again && votes(++x->call->number);   /* one that is made again has voted */
+    x->kind = kind, x->form = form, x->bit = kind * CLASSES + class;
     exchange_counted = true;
+    if (form == EXCHANGE_NONBLOCKING) {
+        set_bit(x->later.called, x->bit);
+        x->call = NULL, x->votes = false, x->due = has_bit(x->later_on, x->bit);
+        return x->due;
+    }
+    struct calls *again = x->again;
+    x->call = &x->calls[form][kind][class], x->again = NULL;
+    x->votes = x->call != again && (votes(++x->call->number) || form == EXCHANGE_PERSISTENT);   /* again: has voted */
     x->due = x->votes || x->call->on;
     return x->due;
 }
 
 /* Returns true if calls with arguments of this way are quicker from memory to memory. Device memory that a CUDA-aware
- * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, 9 to 26 us, by the MPI 10 to 36. Among more
- * ranks the MPI's Bcast may go by a tree, where here all read the root's memory. */
+ * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, blocking, 9 to 26 us, by the MPI 10 to 36.
+ * Among more ranks the MPI's Bcast may go by a tree, where here all read the root's memory. */
 static bool gains(const struct exchange *x, enum arg_way way)
 {
-    bool bcast = x->call >= x->calls[EXCHANGE_BCAST] && x->call < x->calls[EXCHANGE_BCAST + 1];
-    return way == WAY_BOUNCE || (way == WAY_PASS && (!bcast || x->ranks <= 2));
+    bool passes = x->form == EXCHANGE_BLOCKING && (x->kind != EXCHANGE_BCAST || x->ranks <= 2);
+    return way == WAY_BOUNCE || (way == WAY_PASS && passes);
 }
 
-/* All ranks vote alike, and make the graph alike. */
-static void vote(struct exchange *x, const struct args_set *o)
+/* Switches the nonblocking calls: of those made since the last vote the ones go from memory to memory that were
+ * quicker so on one rank. Returns true if any does. */
+static bool switch_later(struct exchange *x, const struct later *all)
 {
-    struct calls *c = x->call;
-    int mine[2] = {c->used || gains(x, args_way(o)), atomic_load(&graphs) >= GRAPHS_MOST}, any[2] = {0};
-    c->used = false;
-    c->on = PMPI_Allreduce(mine, any, 2, MPI_INT, MPI_MAX, o->comm) == MPI_SUCCESS && any[0];
-    if (c->on && !any[1] && !x->edges && !x->failed) {
-        x->failed = !(x->edges = neighbor_topology_complete(o->comm));
+    bool any = false;
+    for (int i = 0; i < LATER_WORDS; i++) {
+        x->later_on[i] = (x->later_on[i] & ~all->called[i]) | all->used[i];
+        any |= x->later_on[i] != 0;
+    }
+    memset(&x->later, 0, sizeof x->later);
+    return any;
+}
+
+/* All ranks vote alike, and make the graph alike. *quicker: by this rank; then, whether the call goes from memory to
+ * memory. Returns the MPI's code. */
+static int vote(struct exchange *x, MPI_Comm comm, bool *quicker)
+{
+    struct ballot mine = {.later = x->later, .flags = *quicker ? QUICKER : 0}, all = {.flags = 0};
+    if (atomic_load(&graphs) >= GRAPHS_MOST) mine.flags |= FULL;
+    int rc = PMPI_Allreduce(&mine, &all, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_BOR, comm);
+    bool heard = rc == MPI_SUCCESS, any = heard && switch_later(x, &all.later), call = heard && all.flags & QUICKER;
+    if ((any || call) && !(all.flags & FULL) && !x->edges && !x->failed) {
+        x->failed = !(x->edges = neighbor_topology_complete(comm));
         if (x->edges) atomic_fetch_add(&graphs, 1);
     }
-    c->on &= x->edges != NULL;
+    if (!heard || !x->edges) memset(x->later_on, 0, sizeof x->later_on);
+    *quicker = call && x->edges;
+    return rc;
+}
+
+static void vote_on_call(struct exchange *x, const struct args_set *o)
+{
+    bool quicker = x->call->used || gains(x, args_way(o));
+    x->call->used = false;
+    vote(x, o->comm, &quicker);
+    x->call->on = quicker;
+}
+
+int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm))
+{
+    struct exchange *x = exchange_possible(comm) ? state_of(comm) : NULL;
+    bool quicker = false;
+    if (x && votes(++x->barriers)) {
+        interpose_depth++;
+        int rc = vote(x, comm, &quicker);
+        interpose_depth--;
+        return rc;
+    }
+    int rc = barrier(comm);
+    x = rc == MPI_SUCCESS && comm == MPI_COMM_WORLD ? state_of(comm) : NULL;
+    if (x) x->ready = true;
+    return rc;
 }
 
 /* ---- what the graph's edges carry ---- */
@@ -249,18 +323,19 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     return true;
 }
 
-bool exchange_take(struct args_set *o, enum exchange_kind kind)
+bool exchange_take(struct args_set *o)
 {
-    struct exchange *x = o->comm == MPI_COMM_NULL ? NULL : state_of(o->comm);
+    struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;
     struct args_set by_edges = *o;
-    if (!x || !x->due) return false;
+    if (!x) return false;
+    if (!x->call && !has_bit(x->later.used, x->bit) && gains(x, args_way(o))) set_bit(x->later.used, x->bit);
+    if (!x->due) return false;
     x->due = false;
-    if (x->votes) vote(x, o);
-    if (!x->call->on) return false;
+    if (x->votes) vote_on_call(x, o);
+    if (x->call && !x->call->on) return false;
     by_edges.edges = x->edges;
-    if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind)
-                               : !take_all(&by_edges, kind == EXCHANGE_ALLGATHER || kind == EXCHANGE_ALLGATHERV))
-        return false;
+    bool gathers = x->kind == EXCHANGE_ALLGATHER || x->kind == EXCHANGE_ALLGATHERV;
+    if (x->kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, x->kind) : !take_all(&by_edges, gathers)) return false;
     if (!neighbor_exchange_valid(&by_edges)) return false;
     *o = by_edges;
     return true;
@@ -276,19 +351,26 @@ static bool any_gains(const struct exchange *x, const struct edge_side *s)
     return false;
 }
 
-int exchange_run(struct args_set *o)
+static int run_blocking(struct exchange *x, struct args_set *o)
+{
+    int rc = neighbor_blocking_run(o);
+    if (!x->call->used) x->call->used = any_gains(x, &o->edges->out) || any_gains(x, &o->edges->in);
+    return rc;
+}
+
+int exchange_run(struct args_set *o, MPI_Request *request)
 {
     struct exchange *x = state_of(o->comm);
-    int rc = neighbor_blocking_run(o);
+    int rc = !request ? run_blocking(x, o) : neighbor_nonblocking_make(o, request, x->form == EXCHANGE_PERSISTENT);
+    if (request && rc != MPI_SUCCESS) return exchange_unbegun(o->comm, rc);
     atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
-    if (!x->call->used) x->call->used = any_gains(x, &o->edges->out) || any_gains(x, &o->edges->in);
     return rc;
 }
 
 int exchange_unbegun(MPI_Comm comm, int rc)
 {
     struct exchange *x = exchange_counted ? state_of(comm) : NULL;
-    if (x) x->again = x->call;
+    if (x && x->call) x->again = x->call;
     return rc;
 }
 

@@ -2,10 +2,15 @@
  * (neighbor_exchange.h), in a communicator's complete graph.
  *
  * All ranks of a call must choose alike, and one that passes host memory can't know that another one passes device
- * memory. So the calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1,
- * 2, 4, 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from
- * memory to memory, until a vote since which nobody has passed any. On MPI_COMM_WORLD they begin to count after the
- * first MPI_Barrier. */
+ * memory. So the ranks vote. On MPI_COMM_WORLD all of this begins after the first MPI_Barrier.
+ *
+ * Blocking calls on a communicator are counted, by kind and by size where all ranks know it. In calls number 1, 2, 4,
+ * 8, ... 64, 128, 192, ... the ranks vote: if one of them passes device memory, this and the next calls go from memory
+ * to memory, until a vote since which nobody has passed any. Each call that makes a persistent request votes.
+ *
+ * A nonblocking call may not wait, so it can't vote. The votes of the other calls, and of MPI_Barrier number 1, 2, 4,
+ * 8, ... 64, 128, 192, ..., decide on nonblocking calls too: by what the ranks passed to those since the last vote.
+ * Collectives on a communicator have one order on all ranks, so each nonblocking call goes alike on all of them. */
 #ifndef STRIDEC_EXCHANGE_H
 #define STRIDEC_EXCHANGE_H
 #include "args.h"
@@ -23,6 +28,7 @@ enum exchange_kind {
     EXCHANGE_SCATTERV,
     EXCHANGE_KINDS
 };
+enum exchange_form { EXCHANGE_BLOCKING, EXCHANGE_PERSISTENT, EXCHANGE_NONBLOCKING };
 
 /* Shorter pieces are left to the MPI, packed. Calls with lists of counts have no size that all ranks know. */
 #define EXCHANGE_LEAST 512
@@ -35,14 +41,16 @@ int64_t exchange_bytes_at(int root, MPI_Comm comm, MPI_Count count, MPI_Datatype
                           MPI_Datatype leaf_type);
 /* Returns true if all ranks of comm are on the node and run stridec, as far as all ranks know it. */
 bool exchange_possible(MPI_Comm comm);
-/* Counts a blocking call of the program on such a communicator, with pieces of at least EXCHANGE_LEAST bytes. Returns
- * true if exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
-bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes);
-/* Notes that all ranks have called an MPI_Barrier that has ended. */
-void exchange_synchronized(MPI_Comm comm);
-/* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike. */
-bool exchange_take(struct args_set *o, enum exchange_kind kind);
-int exchange_run(struct args_set *o);
+/* Counts a call of the program on such a communicator, with pieces of at least EXCHANGE_LEAST bytes. Returns true if
+ * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
+bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm comm, int64_t bytes);
+/* Does an MPI_Barrier of the program, by a vote if it is time, else by `barrier`. */
+int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm));
+/* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike where
+ * exchange_due has returned true. */
+bool exchange_take(struct args_set *o);
+/* Does the call, or makes its request: NULL if it is blocking. */
+int exchange_run(struct args_set *o, MPI_Request *request);
 /* Set by exchange_due if it has counted the thread's call; the stub clears it before. */
 extern _Thread_local bool exchange_counted;
 /* Return rc. exchange_unbegun: of a call that has not begun. exchange_ended: of the MPI's call, which may have refused

@@ -1,4 +1,5 @@
-/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h).
+/* neighbor_nonblocking.c: nonblocking and persistent neighborhood collectives, edge by edge (neighbor_topology.h), and
+ * those of exchange.h, whose edges may be off.
  *
  * The start posts everything and waits for no rank. Each peer gets one message of headers, which say for every edge
  * whether its payload is a rendezvous send. Each edge gets a message too: the payload, or empty. Memory for all
@@ -85,7 +86,7 @@ static int tag_of(const struct neighbor_topology *e, unsigned operation)
 }
 
 /* Returns NULL without memory, which has been raised; the call may then be repeated. Sets d->x.rc for wrong
- * arguments. Counts the persistent operations made, for their tags. */
+ * arguments. */
 static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool persistent)
 {
     struct nb_exchange *d = reserve_low() ? NULL : exchange_get();
@@ -95,7 +96,7 @@ static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool per
         raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
         return NULL;
     }
-    int tag = tag_of(e, persistent ? ++o->edges->persistent : 0);
+    int tag = tag_of(e, persistent ? o->edges->persistent + 1 : 0);
     *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token};
     neighbor_exchange_open(&d->x, o);
     return d;
@@ -142,6 +143,8 @@ static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool rec
 {
     for (int i = 0; i < s->n; i++) {
         struct edge *e = &s->edge[i];
+        e->request = -1;
+        if (e->off) continue;
         int rc = receives ? receive(x, e) : edge_send(x, e);
         e->request = neighbor_exchange_posted(x, rc, "an edge of a neighbourhood can't be posted");
     }
@@ -237,8 +240,10 @@ static int end(void *of, const char **what)
 
 static bool start(struct record *r, void *of, struct starts *s)
 {
+    struct nb_exchange *d = of;
     (void)r, (void)s;
-    post(of);
+    d->x.comm = MPI_COMM_WORLD;   /* the call's own may be freed */
+    post(d);
     return true;
 }
 
@@ -256,6 +261,7 @@ int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool per
     if (!d) return MPI_ERR_NO_MEM;
     int rc = d->x.rc;
     if (rc != MPI_SUCCESS) return release(d), rc;
+    o->edges->persistent += persistent;   /* on all ranks: a call that fails before does not count */
     rc = persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request)
                     : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, d->token, self, request);
     if (rc != MPI_SUCCESS)

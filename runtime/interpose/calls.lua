@@ -21,10 +21,10 @@
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
--- exchange: blocking calls go from memory to memory among the ranks of a node, if these agree (collective/exchange.h):
---   the size of a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
+-- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of a
+--   piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
--- syncs: the call ends only when all ranks have begun it (exchange_synchronized).
+-- syncs: the call ends only when all ranks have begun it, so a vote may take its place (exchange_barrier).
 --
 -- Arguments: "ROLE name", or a C declaration. Roles:
 --   in out inout  a choice buffer that is read, written or both; its counts, displacements and types are the next such

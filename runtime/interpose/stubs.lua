@@ -29,7 +29,9 @@ local function takes_messages(args) return has_any(args, { source = true, messag
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
-local function exchanges(f) return f.row.exchange and not f.keep end
+local function exchanges(f) return f.row.exchange end
+-- Returns true for those of which exchange_ended is to be told.
+local function counted(f) return exchanges(f) and f.keep ~= "request" end
 
 -- Returns true for collectives that move data; stridec may pack their host buffers (runtime/collective/args_host.c).
 local function collects(f)
@@ -82,19 +84,22 @@ ACT_OFTEN int armed_$p$name($declarations)
     exchange_counted = false;
     const int64_t bytes = exchange_possible(comm) ? $bytes : 0;
     if (bytes >= EXCHANGE_LEAST && !caller_is_mpi(__builtin_return_address(0)) &&
-        exchange_due(EXCHANGE_$kind, comm, bytes))
+        exchange_due(EXCHANGE_$kind, EXCHANGE_$form, comm, bytes))
         return enter_$name(&$next, $names);
 $begin    return act_$p$name($names);
 }
 ]]
--- Notes a call that ends only when all ranks have begun it.
-local NOTED = "    if (rc == MPI_SUCCESS && node_armed() && !caller_is_mpi(__builtin_return_address(0)))\n" ..
-              "        exchange_synchronized(comm);\n"
+-- Before a call that ends only when all ranks have begun it: a vote may take its place.
+local SYNCS = "node_armed() && !caller_is_mpi(__builtin_return_address(0))\n" ..
+              "        ? exchange_barrier(comm, %s.Barrier) :"
+local FORM = { none = "BLOCKING", request = "NONBLOCKING", persistent = "PERSISTENT" }
 local function exchange_asked(f, p, next, names)
+  local begin = stub_begin(f, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
+    form = FORM[f.keep or "none"],
     declarations = join(f.args, "text"),
     bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
-    begin = stub_begin(f, next, names):gsub("return (next_.*%));", "return exchange_ended(comm, %1);") }))
+    begin = counted(f) and begin:gsub("return (next_.*%));", "return exchange_ended(comm, %1);") or begin }))
 end
 
 local function each(template, chosen)
@@ -112,7 +117,7 @@ local function each(template, chosen)
         pass = names == "" and "" or ", " .. names,
         begin = stub_begin(f, "next_mpi", names), pbegin = stub_begin(f, "next_pmpi", names),
         lists = pass_lists(f, "next_mpi", names), plists = pass_lists(f, "next_pmpi", names),
-        noted = polls(f) and f.row.syncs and NOTED or "",
+        syncs = f.row.syncs and SYNCS:format "next_mpi" or "", psyncs = f.row.syncs and SYNCS:format "next_pmpi" or "",
         armed = exchanges(f) and exchange_asked(f, "", "next_mpi", names) or "",
         parmed = exchanges(f) and exchange_asked(f, "P", "next_pmpi", names) or "",
         asks = exchanges(f) and ("    if (node_armed()) return armed_%s(%s);\n"):format(f.name, names) or "",
@@ -218,8 +223,10 @@ function pass_lists(f, next, names)
     end
   end
   if not any then return "" end
+  local down = ("%s.%s(%s)"):format(next, f.name, names)
   return ("    const int ranks = driver_absent() ? filter_ranks(comm) : -1;\n" ..
-    "    if (ranks >= 0 && %s)\n        return %s.%s(%s);\n"):format(table.concat(checks, " && "), next, f.name, names)
+    "    if (ranks >= 0 && %s)\n        return %s;\n"):format(table.concat(checks, " && "),
+    counted(f) and ("exchange_ended(comm, %s)"):format(down) or down)
 end
 
 -- Returns the first lines of a stub. They pass a call to the MPI by a jump. A jump does not change the arguments,
@@ -300,7 +307,7 @@ local BY_EDGES = {
   persistent = "    if (neighbor_blocking_take(&o)) return neighbor_nonblocking_make(&o, request, true);\n",
 }
 
-local BY_EXCHANGE = "    if (exchange_take(&o, EXCHANGE_%s)) return exchange_run(&o);\n"
+local BY_EXCHANGE = "    if (exchange_take(&o)) return exchange_run(&o, %s);\n"
 
 -- Writes a call that makes a communicator, whose ranks then vote. So it may wait for all ranks.
 local function write_vote(f)
@@ -379,13 +386,14 @@ $brings    rc = $passed;
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
-    unbegun = exchanges(f) and "exchange_unbegun(comm, rc)" or "rc",
-    passed = exchanges(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
+    unbegun = counted(f) and "exchange_unbegun(comm, rc)" or "rc",
+    passed = counted(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
       or ("next->%s(%s)"):format(f.name, table.concat(down, ", ")),
-    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or exchanges(f) and BY_EXCHANGE:format(f.row.name:upper()) or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"]
+      or exchanges(f) and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
     down = table.concat(down, ", "),
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)"
-      or exchanges(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
+      or counted(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
       :format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)
@@ -476,14 +484,14 @@ $pasks$pbegin    return act_P$name($names);
 
 EXPORT int $symbol($declarations)
 {
-    int rc = next_mpi.$name($names);
-$noted    interpose_poll();
+    int rc = $syncs next_mpi.$name($names);
+    interpose_poll();
     return rc;
 }
 EXPORT int P$symbol($declarations)
 {
-    int rc = next_pmpi.$name($names);
-$noted    interpose_poll();
+    int rc = $psyncs next_pmpi.$name($names);
+    interpose_poll();
     return rc;
 }
 ]], polls)

@@ -8,63 +8,19 @@
  * run: -n 4
  * run: STRIDEC_TRANSPORT=zerocopy SIMGPU_FAIL=cuIpcOpenMemHandle -n 3 packed
  * run: STRIDEC_TRANSPORT=oneshot -n 3 packed
+ * run: -n 2 --host packed
  */
 #include "check.h"
 #include "resources.h"
+#include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define EDGE 24          /* of a cube of doubles, divisible by 2, 3 and 4 */
-#define ROWS 64          /* of the two-dimensional pieces: every second double of a row */
 #define SECONDS 60
 #define CELLS (EDGE * EDGE * EDGE)
 
 static bool packed;
-
-static bool everywhere(bool here)
-{
-    int in = here, all = 0;
-    MPI_Allreduce(&in, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    return all;
-}
-
-/* A buffer of doubles in memory of this rank's kind, and a host copy. */
-struct doubles {
-    enum mem_kind kind;
-    double *at, *shadow;
-    size_t n;
-};
-
-static void doubles_make(struct doubles *d, enum mem_kind kind, size_t n)
-{
-    d->kind = host_mode ? MEM_HOST : kind, d->n = n;
-    d->at = mem_alloc(d->kind, n * sizeof(double));
-    d->shadow = malloc(n * sizeof(double));
-}
-
-static void doubles_free(struct doubles *d)
-{
-    mem_free(d->kind, d->at);
-    free(d->shadow);
-}
-
-static void doubles_write(struct doubles *d)
-{
-    mem_write(d->kind, d->at, d->shadow, d->n * sizeof(double));
-}
-
-/* Compares all of it with the shadow. */
-static void doubles_check(const struct doubles *d, const char *what)
-{
-    double *is = malloc(d->n * sizeof(double));
-    size_t wrong = 0, first = 0;
-    mem_read(d->kind, is, d->at, d->n * sizeof(double));
-    for (size_t i = 0; i < d->n; i++)
-        if (is[i] != d->shadow[i] && !wrong++) first = i;
-    expect(!wrong, "%s: %zu of %zu doubles are wrong, first %zu: %g, not %g", what, wrong, d->n, first, is[first],
-           d->shadow[first]);
-    free(is);
-}
 
 /* ---- a cube turned from planes of x to planes of y: MPI_Alltoallw of subarrays ---- */
 
@@ -146,98 +102,15 @@ static void turn_in_one(struct turn *t, MPI_Comm comm, const char *what)
     report("a cube turned, %s", what);
 }
 
-/* ---- one piece a rank: every second double of ROWS ---- */
-
-static MPI_Datatype row;   /* ROWS doubles, every second one, extent 2 * ROWS doubles */
-
-static double value(int rank, int piece, int i, int round)
-{
-    return ((double)round * 16 + rank) * 16 + piece + i / 1024.0;
-}
-
-static void put(struct doubles *d, int place, int rank, int piece, int round)
-{
-    for (int i = 0; i < ROWS; i++) d->shadow[(place * ROWS + i) * 2] = value(rank, piece, i, round);
-}
-
-static void clear(struct doubles *d)
-{
-    for (size_t i = 0; i < d->n; i++) d->shadow[i] = -1;
-}
-
-/* The calls below with this rank's piece(s) in `out`, and what comes in `in`. */
-enum kind { ALLTOALL, ALLTOALLV, ALLGATHER, ALLGATHER_IN_PLACE, ALLGATHERV, BCAST, GATHER, GATHER_IN_PLACE, GATHERV,
-            SCATTER, SCATTER_IN_PLACE, SCATTERV, KINDS };
-static const char *const kind_name[KINDS] = {"Alltoall", "Alltoallv", "Allgather", "Allgather in place", "Allgatherv",
-    "Bcast", "Gather", "Gather in place", "Gatherv", "Scatter", "Scatter in place", "Scatterv"};
-
-/* Fills what this rank sends. */
-static void fill(enum kind k, struct doubles *out, struct doubles *in, int root, int round)
-{
-    clear(out), clear(in);
-    for (int i = 0; i < num_ranks; i++) put(out, i, my_rank, i, round);
-    if (k == ALLGATHER_IN_PLACE) put(in, my_rank, my_rank, 0, round);
-    if (k == GATHER_IN_PLACE && my_rank == root) put(in, root, root, 0, round);
-    if (k == BCAST && my_rank == root) put(in, 0, root, 0, round);
-    doubles_write(out), doubles_write(in);
-}
-
-static int call(enum kind k, struct doubles *out, struct doubles *in, int root, MPI_Comm comm)
-{
-    int counts[8], displs[8];
-    bool at_root = my_rank == root;
-    for (int i = 0; i < 8; i++) counts[i] = 1, displs[i] = num_ranks - 1 - i;
-    switch (k) {
-    case ALLTOALL: return MPI_Alltoall(out->at, 1, row, in->at, 1, row, comm);
-    case ALLTOALLV: return MPI_Alltoallv(out->at, counts, displs, row, in->at, counts, displs, row, comm);
-    case ALLGATHER: return MPI_Allgather(out->at, 1, row, in->at, 1, row, comm);
-    case ALLGATHER_IN_PLACE: return MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in->at, 1, row, comm);
-    case ALLGATHERV: return MPI_Allgatherv(out->at, 1, row, in->at, counts, displs, row, comm);
-    case BCAST: return MPI_Bcast(in->at, 1, row, root, comm);
-    case GATHER: return MPI_Gather(out->at, 1, row, in->at, 1, row, root, comm);
-    case GATHER_IN_PLACE: return MPI_Gather(at_root ? MPI_IN_PLACE : out->at, 1, row, in->at, 1, row, root, comm);
-    case GATHERV: return MPI_Gatherv(out->at, 1, row, in->at, counts, displs, row, root, comm);
-    case SCATTER: return MPI_Scatter(out->at, 1, row, in->at, 1, row, root, comm);
-    case SCATTER_IN_PLACE: return MPI_Scatter(out->at, 1, row, at_root ? MPI_IN_PLACE : in->at, 1, row, root, comm);
-    case SCATTERV: return MPI_Scatterv(out->at, counts, displs, row, in->at, 1, row, root, comm);
-    default: return MPI_ERR_OTHER;
-    }
-}
-
-/* Sets what must be in `in` afterwards. Lists go backwards. */
-static void expected(enum kind k, struct doubles *in, int root, int round)
-{
-    int last = num_ranks - 1;
-    bool gathers = k == GATHER || k == GATHER_IN_PLACE || k == GATHERV;
-    for (int i = 0; i < num_ranks; i++) {
-        if (k == ALLTOALL) put(in, i, i, my_rank, round);
-        if (k == ALLTOALLV) put(in, last - i, i, last - my_rank, round);
-        if (k == ALLGATHER || k == ALLGATHER_IN_PLACE) put(in, i, i, 0, round);
-        if (k == ALLGATHERV) put(in, last - i, i, 0, round);
-        if (gathers && my_rank == root) put(in, k == GATHERV ? last - i : i, i, 0, round);
-    }
-    if (k == BCAST) put(in, 0, root, 0, round);
-    if (k == SCATTER || (k == SCATTER_IN_PLACE && my_rank != root)) put(in, 0, root, my_rank, round);
-    if (k == SCATTERV) put(in, 0, root, last - my_rank, round);
-}
-
-/* Launches of a rank that are wanted: one where anything comes. */
-static int wanted(enum kind k, int root)
-{
-    if (k == GATHER || k == GATHER_IN_PLACE || k == GATHERV) return my_rank == root;
-    if (k == BCAST || k == SCATTER_IN_PLACE) return my_rank != root;
-    return 1;
-}
-
 static int64_t once(enum kind k, struct doubles *out, struct doubles *in, int root, int round)
 {
     struct resources before, after;
-    fill(k, out, in, root, round);
+    rows_fill(k, out, in, root, round);
     MPI_Barrier(MPI_COMM_WORLD);
     resources_now(&before);
-    expect_equal(call(k, out, in, root, MPI_COMM_WORLD), MPI_SUCCESS, kind_name[k]);
+    expect_equal(rows_call(k, BLOCKING, out, in, root, MPI_COMM_WORLD, NULL), MPI_SUCCESS, kind_name[k]);
     resources_now(&after);
-    expected(k, in, root, round);
+    rows_expected(k, in, root, round);
     doubles_check(in, kind_name[k]);
     return after.launches - before.launches;
 }
@@ -247,7 +120,7 @@ static void kinds(enum mem_kind kind, const char *what)
     struct doubles out, in;
     struct resources now;
     resources_now(&now);
-    doubles_make(&out, kind, (size_t)num_ranks * ROWS * 2), doubles_make(&in, kind, (size_t)num_ranks * ROWS * 2);
+    rows_make(&out, kind), rows_make(&in, kind);
     bool all = everywhere(out.kind == MEM_DEVICE), counts = now.simulated && !packed && all;
     for (enum kind k = 0; k < KINDS; k++) {
         double since = 0;
@@ -257,9 +130,9 @@ static void kinds(enum mem_kind kind, const char *what)
         do {
             root = round % num_ranks;
             launches = once(k, &out, &in, root, round++);
-            right = everywhere(launches == wanted(k, root));
+            right = everywhere(launches == rows_wanted(k, root));
         } while (round < 6 || (counts && !right && everywhere(within(&since, SECONDS))));
-        if (counts) expect_equal(launches, wanted(k, root), "the number of launches");
+        if (counts) expect_equal(launches, rows_wanted(k, root), "the number of launches");
         report("MPI_%s, %s", kind_name[k], what);
     }
     doubles_free(&out), doubles_free(&in);
@@ -272,12 +145,12 @@ static void phases(void)
     struct doubles out, in;
     for (int phase = 0; phase < 4; phase++) {
         enum mem_kind kind = phase % 2 ? MEM_DEVICE : MEM_HOST;
-        doubles_make(&out, kind, (size_t)num_ranks * ROWS * 2), doubles_make(&in, kind, (size_t)num_ranks * ROWS * 2);
+        rows_make(&out, kind), rows_make(&in, kind);
         for (int i = 0; i < CALLS; i++) {
             enum kind k = i % 3 == 0 ? ALLTOALLV : i % 3 == 1 ? BCAST : GATHERV;
-            fill(k, &out, &in, 0, i);
-            expect_equal(call(k, &out, &in, 0, MPI_COMM_WORLD), MPI_SUCCESS, kind_name[k]);
-            expected(k, &in, 0, i);
+            rows_fill(k, &out, &in, 0, i);
+            expect_equal(rows_call(k, BLOCKING, &out, &in, 0, MPI_COMM_WORLD, NULL), MPI_SUCCESS, kind_name[k]);
+            rows_expected(k, &in, 0, i);
             doubles_check(&in, kind_name[k]);
         }
         doubles_free(&out), doubles_free(&in);
@@ -291,14 +164,13 @@ static void communicators(void)
     enum { MANY = 2500 };
     struct doubles out, in;
     MPI_Comm comm;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
-    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    rows_make(&out, MEM_DEVICE), rows_make(&in, MEM_DEVICE);
     for (int i = 0; i < MANY; i++) {
         enum kind k = i % 2 ? BCAST : ALLTOALL;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        if (i % 50 < 2) fill(k, &out, &in, 0, i);
-        expect_equal(call(k, &out, &in, 0, comm), MPI_SUCCESS, kind_name[k]);
-        if (i % 50 < 2) expected(k, &in, 0, i), doubles_check(&in, kind_name[k]);
+        if (i % 50 < 2) rows_fill(k, &out, &in, 0, i);
+        expect_equal(rows_call(k, BLOCKING, &out, &in, 0, comm, NULL), MPI_SUCCESS, kind_name[k]);
+        if (i % 50 < 2) rows_expected(k, &in, 0, i), doubles_check(&in, kind_name[k]);
         MPI_Comm_free(&comm);
     }
     doubles_free(&out), doubles_free(&in);
@@ -310,9 +182,8 @@ static void left_alone(void)
 {
     struct doubles out, in;
     MPI_Comm apart, inter = MPI_COMM_NULL;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
-    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
-    fill(BCAST, &out, &in, 0, 1);
+    rows_make(&out, MEM_DEVICE), rows_make(&in, MEM_DEVICE);
+    rows_fill(BCAST, &out, &in, 0, 1);
     for (int i = 0; i < 3; i++)
         expect_equal(MPI_Bcast(in.at, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD), MPI_SUCCESS, "a short Bcast");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -322,10 +193,10 @@ static void left_alone(void)
     expect_equal(MPI_Bcast(in.at, 1, row, 0, MPI_COMM_SELF), MPI_SUCCESS, "a Bcast to oneself");
     MPI_Comm_split(MPI_COMM_WORLD, my_rank == 0, 0, &apart);
     MPI_Intercomm_create(apart, 0, MPI_COMM_WORLD, my_rank == 0, 9, &inter);
-    if (my_rank == 0) fill(BCAST, &out, &in, 0, 2);
+    if (my_rank == 0) rows_fill(BCAST, &out, &in, 0, 2);
     rc = MPI_Bcast(in.at, 1, row, my_rank ? 0 : MPI_ROOT, inter);
     expect_equal(rc, MPI_SUCCESS, "a Bcast between groups");
-    clear(&in), put(&in, 0, 0, 0, 2);
+    rows_clear(&in), rows_put(&in, 0, 0, 0, 2);
     if (my_rank) doubles_check(&in, "a Bcast between groups");
     MPI_Comm_free(&inter), MPI_Comm_free(&apart);
     doubles_free(&out), doubles_free(&in);
@@ -333,26 +204,27 @@ static void left_alone(void)
 }
 
 /* A call that one rank's MPI refuses and that is made again counts once: the votes go on. */
-static void refused(void)
+static void refused(enum kind k)
 {
     enum { CALLS = 70 };
     struct doubles out, in;
     MPI_Comm comm;
-    doubles_make(&out, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
-    doubles_make(&in, MEM_DEVICE, (size_t)num_ranks * ROWS * 2);
+    rows_make(&out, MEM_DEVICE), rows_make(&in, MEM_DEVICE);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (int i = 0; i < CALLS; i++) {
-        fill(BCAST, &out, &in, 0, i);
-        if (my_rank == 1 && i % 5 == 2)
-            expect_equal(error_class(MPI_Bcast(in.at, 1, row, num_ranks, comm)), MPI_ERR_ROOT, "a wrong root's class");
-        expect_equal(call(BCAST, &out, &in, 0, comm), MPI_SUCCESS, "Bcast");
-        expected(BCAST, &in, 0, i);
-        doubles_check(&in, "Bcast");
+        rows_fill(k, &out, &in, 0, i);
+        if (my_rank == 1 && i % 5 == 2) {
+            int rc = rows_call(k, BLOCKING, &out, &in, num_ranks, comm, NULL);
+            expect_equal(error_class(rc), MPI_ERR_ROOT, "a wrong root's class");
+        }
+        expect_equal(rows_call(k, BLOCKING, &out, &in, 0, comm, NULL), MPI_SUCCESS, kind_name[k]);
+        rows_expected(k, &in, 0, i);
+        doubles_check(&in, kind_name[k]);
     }
     MPI_Comm_free(&comm);
     doubles_free(&out), doubles_free(&in);
-    report("calls that one rank's MPI refuses first");
+    report("calls of %s that one rank's MPI refuses first", kind_name[k]);
 }
 
 static void *threaded(void *comm)
@@ -369,11 +241,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) packed |= !strcmp(argv[i], "packed");
     int level = check_start(&argc, &argv, MPI_THREAD_MULTIPLE);
     struct turn t;
-    MPI_Type_vector(ROWS, 1, 2, MPI_DOUBLE, &row);
-    MPI_Datatype vector = row;
-    MPI_Type_create_resized(vector, 0, 2 * ROWS * sizeof(double), &row);
-    MPI_Type_free(&vector);
-    type_commit(&row);
+    rows_begin();
     turn_make(&t, MEM_DEVICE);
     turn_in_one(&t, MPI_COMM_WORLD, "device memory");
     turn_free(&t);
@@ -383,8 +251,8 @@ int main(int argc, char **argv)
     turn_free(&t);
     kinds(my_rank % 2 ? MEM_HOST : MEM_DEVICE, "host memory on every second rank");
     kinds(MEM_MANAGED, "managed memory");
-    phases(), communicators(), left_alone(), refused();
+    phases(), communicators(), left_alone(), refused(BCAST), refused(GATHERV);
     if (level == MPI_THREAD_MULTIPLE) in_threads(3, threaded), report("three threads");
-    MPI_Type_free(&row);
+    rows_end();
     return check_finish();
 }

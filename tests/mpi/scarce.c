@@ -16,6 +16,7 @@
 #include "../../runtime/device/driver.h"
 #include "../sim/simgpu.h"
 #include "jobs.h"
+#include "persistent.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -336,10 +337,11 @@ static void messages(int number_from, int number_to, int count)
 
 /* ---- collectives ---- */
 
-enum { BCAST, IBCAST, GATHER, ALLGATHER, IALLGATHER, ALLTOALL, ALLTOALLW, ALLREDUCE, COLLECTIVES };
-static const char *const collective_name[] = {"Bcast", "Ibcast", "Gather", "Allgather", "Iallgather", "Alltoall", "Alltoallw",
-                                              "Allreduce"};
+enum { BCAST, IBCAST, GATHER, ALLGATHER, IALLGATHER, ALLTOALL, IALLTOALL, ALLTOALL_INIT, ALLTOALLW, ALLREDUCE, COLLECTIVES };
+static const char *const collective_name[] = {"Bcast", "Ibcast", "Gather", "Allgather", "Iallgather", "Alltoall", "Ialltoall",
+                                              "Alltoall_init", "Alltoallw", "Allreduce"};
 static int collective;
+static bool begun;   /* the persistent request was made */
 
 /* Every rank gives two elements of each layout, and gets two. */
 static int call_collective(const struct layout *l)
@@ -358,6 +360,16 @@ static int call_collective(const struct layout *l)
     case ALLGATHER: return MPI_Allgather(o, 1, l->type, i, 1, l->type, comm);
     case IALLGATHER: return wait_for(&r, MPI_Iallgather(o, 1, l->type, i, 1, l->type, comm, &r), MPI_STATUS_IGNORE);
     case ALLTOALL: return MPI_Alltoall(o, 1, l->type, i, 1, l->type, comm);
+    case IALLTOALL: return wait_for(&r, MPI_Ialltoall(o, 1, l->type, i, 1, l->type, comm, &r), MPI_STATUS_IGNORE);
+#if HAVE_PERSISTENT
+    case ALLTOALL_INIT: {
+        int rc = MPI_Alltoall_init(o, 1, l->type, i, 1, l->type, comm, MPI_INFO_NULL, &r);
+        begun = rc == MPI_SUCCESS;
+        return run_once(&r, rc, MPI_STATUS_IGNORE);
+    }
+#else
+    case ALLTOALL_INIT: return MPI_Alltoall(o, 1, l->type, i, 1, l->type, comm);
+#endif
     case ALLTOALLW: return MPI_Alltoallw(o, ones, at, types, i, ones, at, types, comm);
     default: return MPI_Allreduce(o, i, 2 * LAYOUT_DOUBLES, MPI_INT32_T, MPI_BXOR, comm);
     }
@@ -392,26 +404,37 @@ static void round_collective(void)
     unsigned char *packed = malloc((size_t)l->bytes);
     buf_fill(&out, salt + (uint64_t)my_rank), buf_fill(&in, salt + 5);
     long before = *memory_collectives, exchanged = exchanges();
+    begun = false;
     arm();
     int rc = call_collective(l);
     disarm();
     exchanged = exchanges() - exchanged;
-    bool took_part = *memory_collectives > before || exchanged;
+    bool took_part = *memory_collectives > before || exchanged || begun;
     /* A rank that takes part and fails tells the others. */
     expect_rc(rc, fails_here() || exchanged, collective_name[collective]);
     if (rc != MPI_SUCCESS && !took_part) rc = call_collective(l);   /* the other rank waits for it */
     if (rc == MPI_SUCCESS && brings(l, packed)) buf_expect(&in, l, packed, l->bytes);
     if (rc == MPI_SUCCESS) buf_check(&in, collective_name[collective]);
     free(packed);
+    MPI_Barrier(comm);   /* ranks agree there how the next nonblocking ones go */
     MPI_Barrier(control);
 }
 
+/* Nonblocking ones have a communicator of their own: on a new one its first barriers let them go from memory to memory. */
 static void collectives(void)
 {
+    MPI_Comm all = comm;
     for (collective = 0; collective < COLLECTIVES; collective++) {
+        bool nonblocking = collective == IBCAST || collective == IALLGATHER || collective == IALLTOALL;
+        long before = exchanges();
         layout_number(&from, collective == ALLREDUCE ? 0 : 2, collective == ALLREDUCE ? 1 : 2);
         buf_make(&out, kind, &from, 0, salt), buf_make(&in, kind, &from, 0, salt);
+        if (nonblocking) MPI_Comm_dup(all, &comm);
         in_turn(round_collective, collective_name[collective]);
+        bool asks = fault.rank >= 0 && !fault.call && !host_mode && collective != ALLREDUCE;
+        expect(!asks || exchanges() > before, "%s: none goes from memory to memory", collective_name[collective]);
+        if (nonblocking) MPI_Comm_free(&comm);
+        comm = all;
         buf_free(&out), buf_free(&in);
         layout_free(&from);
     }

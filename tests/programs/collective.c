@@ -16,6 +16,7 @@ static const char *const call_name[CALLS] = {
     "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"};
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static const char *const form_name[FORMS] = {"blocking", "nonblocking", "persistent"};
+static const char *const event_name[] = {"begins", "ends", "calls MPI_Barrier"};
 enum { ROUNDS = 3 };
 
 struct collective {
@@ -105,7 +106,8 @@ static void plan(struct op *o, struct chance *c)
     /* Open MPI 4.1's blocking MPI_Scatterv and MPI_Gatherv between two groups end in an error. */
     if (OPEN_MPI_HAS && m->inter && (k->call == SCATTERV || k->call == GATHERV)) k->call = ALLTOALLV;
     o->alone = KNOWN_PERSISTENT && k->form == PERSISTENT;
-    k->rounds = k->form == PERSISTENT ? draw_in(c, 1, ROUNDS) : 1;
+    k->rounds = k->form != BLOCKING ? draw_in(c, 1, ROUNDS) : 1;
+    bool between = k->form == NONBLOCKING && !once_in(c, 4);   /* a vote: stridec may take the next ones otherwise */
     k->unit = unit_draw(c);
     plan_numbers(k, c);
     for (int i = 0; i < RANKS; i++)
@@ -119,6 +121,7 @@ static void plan(struct op *o, struct chance *c)
             for (int i = 0; i < m->n[side]; i++) {
                 op_event(o, time, m->world[side][i], k->form == BLOCKING ? BLOCK : START, 0, round);
                 if (k->form != BLOCKING) op_event(o, draw_in(c, time, last), m->world[side][i], DONE, 1, round);
+                if (between && round < k->rounds - 1) op_event(o, last, m->world[side][i], BLOCK, 2, round);
             }
     }
 }
@@ -227,7 +230,7 @@ static void prepare(struct op *o)
          k->in_place ? ", in place" : "", k->comm, k->root, k->rounds);
     for (int i = 0; i < o->n && setup.tell; i++)
         if (o->event[i].rank == my_rank)
-            tell("    time %d, rank %d: %s", o->event[i].time, my_rank, o->event[i].what ? "ends" : "begins");
+            tell("    time %d, rank %d: %s", o->event[i].time, my_rank, event_name[o->event[i].what]);
     if (k->call == BARRIER) return;
     lay(o, k, &k->s, false);
     lay(o, k, &k->r, true);
@@ -337,6 +340,10 @@ static void act(struct op *o, const struct event *e)
 {
     struct collective *k = o->own;
     int code = MPI_SUCCESS;
+    if (e->what == 2) {
+        op_must(o, MPI_Barrier(o->strand->comms[k->comm].comm), "MPI_Barrier");
+        return;
+    }
     if (k->call != BARRIER) {
         fill(o, k, e->round);
         end_store(&k->s), end_store(&k->r);

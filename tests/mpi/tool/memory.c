@@ -199,6 +199,7 @@ PASS(Gather, (OUT, IN, int root, MPI_Comm comm), out, n, sent, in, m, got, root,
 PASS(Allgather, (OUT, IN, MPI_Comm comm), out, n, sent, in, m, got, comm)
 PASS(Iallgather, (OUT, IN, MPI_Comm comm, MPI_Request *r), out, n, sent, in, m, got, comm, r)
 PASS(Alltoall, (OUT, IN, MPI_Comm comm), out, n, sent, in, m, got, comm)
+PASS(Ialltoall, (OUT, IN, MPI_Comm comm, MPI_Request *r), out, n, sent, in, m, got, comm, r)
 PASS(Alltoallw, (EACH(out, sent), void *in, const int n_in[], const int at_in[], const MPI_Datatype got[], MPI_Comm comm), out,
      n_out, at_out, sent, in, n_in, at_in, got, comm)
 PASS(Allreduce, (const void *out, void *in, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm), out, in, n, type, op, comm)
