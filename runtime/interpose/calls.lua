@@ -23,6 +23,7 @@
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
 -- exchange: blocking calls go from memory to memory among the ranks of a node, if these agree (collective/exchange.h):
 --   the size of a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
+-- kernel: an expression, true if a kernel has done the blocking call of a staged row, and then has set rc.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 -- syncs: the call ends only when all ranks have begun it (exchange_synchronized).
 --
@@ -164,7 +165,9 @@ row("staged", "Reduce_scatter", "in+ sendbuf, out= recvbuf, counts recvcounts, t
   { forms = all })
 row("staged", "Reduce_scatter_block", "in# sendbuf, out= recvbuf, count recvcount, type datatype, MPI_Op op, comm comm",
   { forms = all })
-row("staged", "Reduce_local", "in inbuf, inout inoutbuf, count count, type datatype, MPI_Op op")
+row("staged", "Reduce_local", "in inbuf, inout inoutbuf, count count, type datatype, MPI_Op op",
+  { kernel = "reduction_local(&o, op, &rc)", as = "accelerated",
+    why = "predefined operations on predefined types by one kernel, if one device holds both buffers; others staged" })
 
 -- Completion.
 row("own", "Wait", "request request, status status", { when = "pending" })

@@ -368,7 +368,7 @@ int call_$name(const struct next *next, $declarations)
 {
     struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
 $buffers    } };
-$own$edges    int rc = $open;
+$own$edges$kernel    $rc = $open;
     if (rc == ARGS_NONE) return $none;
     if (rc != MPI_SUCCESS) return $unbegun;
 $brings    rc = $passed;
@@ -378,6 +378,8 @@ $brings    rc = $passed;
     name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #buffer_list,
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
+    kernel = f.row.kernel and not f.keep and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel) or "",
+    rc = f.row.kernel and not f.keep and "rc" or "int rc",
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     unbegun = exchanges(f) and "exchange_unbegun(comm, rc)" or "rc",
     passed = exchanges(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
@@ -421,7 +423,7 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/exchange.h"\n#include "collective/neighbor_topology.h"\n',
+  io.write('#include "collective/exchange.h"\n#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
