@@ -166,13 +166,19 @@ bool exchange_due(enum exchange_kind kind, MPI_Comm comm, int64_t bytes)
     return x->due;
 }
 
+static bool is_kind(const struct exchange *x, enum exchange_kind first, enum exchange_kind last)
+{
+    return x->call >= x->calls[first] && x->call < x->calls[last + 1];
+}
+
 /* Returns true if calls with arguments of this way are quicker from memory to memory. Device memory that a CUDA-aware
  * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, 9 to 26 us, by the MPI 10 to 36. Among more
- * ranks the MPI's Bcast may go by a tree, where here all read the root's memory. */
+ * ranks the MPI's Bcast may go by a tree, where here all read the root's memory. Reductions that such an MPI does were not
+ * measured. */
 static bool gains(const struct exchange *x, enum arg_way way)
 {
-    bool bcast = x->call >= x->calls[EXCHANGE_BCAST] && x->call < x->calls[EXCHANGE_BCAST + 1];
-    return way == WAY_BOUNCE || (way == WAY_PASS && (!bcast || x->ranks <= 2));
+    if (is_kind(x, EXCHANGE_REDUCE, EXCHANGE_EXSCAN)) return way == WAY_BOUNCE;
+    return way == WAY_BOUNCE || (way == WAY_PASS && (!is_kind(x, EXCHANGE_BCAST, EXCHANGE_BCAST) || x->ranks <= 2));
 }
 
 /* All ranks vote alike, and make the graph alike. */
@@ -191,15 +197,11 @@ static void vote(struct exchange *x, const struct args_set *o)
 
 /* ---- what the graph's edges carry ---- */
 
-#define NONE (-1)
-#define ALL (-2)
-
-/* Leaves one edge of a side, ALL or NONE; without the own one if `apart`. */
-static void choose(struct edge_side *s, int which, int rank, bool apart)
+void exchange_choose(struct edge_side *s, int which, int rank, bool apart)
 {
     for (int i = 0; i < s->n; i++) {
         int number = s->edge[i].number;
-        s->edge[i].off = (which != ALL && which != number) || (apart && number == rank);
+        s->edge[i].off = (which != EXCHANGE_ALL && which != number) || (apart && number == rank);
     }
 }
 
@@ -226,7 +228,7 @@ static bool take_all(struct args_set *o, bool gathers)
     o->of[1].flags |= ARG_NEIGHBORS;
     if (!gathers) o->of[0].flags |= ARG_NEIGHBORS;
     if (in_place && !(gathers && own_part(&o->of[0], &o->of[1], e->rank))) return false;
-    choose(&e->out, ALL, e->rank, in_place), choose(&e->in, ALL, e->rank, in_place);
+    exchange_choose(&e->out, EXCHANGE_ALL, e->rank, in_place), exchange_choose(&e->in, EXCHANGE_ALL, e->rank, in_place);
     return true;
 }
 
@@ -243,21 +245,26 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     if (root && !bcast && one->buf == MPI_IN_PLACE) apart = true, *one = nothing;
     if (root && bcast) *one = nothing;
     if (!root) *many = nothing;
-    int at_many = root ? ALL : NONE, at_one = root && bcast ? NONE : o->root;
-    choose(&e->out, gathers ? at_one : at_many, e->rank, apart);
-    choose(&e->in, gathers ? at_many : at_one, e->rank, apart);
+    int at_many = root ? EXCHANGE_ALL : EXCHANGE_NONE, at_one = root && bcast ? EXCHANGE_NONE : o->root;
+    exchange_choose(&e->out, gathers ? at_one : at_many, e->rank, apart);
+    exchange_choose(&e->in, gathers ? at_many : at_one, e->rank, apart);
     return true;
+}
+
+struct neighbor_topology *exchange_agreed(const struct args_set *o)
+{
+    struct exchange *x = o->comm == MPI_COMM_NULL ? NULL : state_of(o->comm);
+    if (!x || !x->due) return NULL;
+    x->due = false;
+    if (x->votes) vote(x, o);
+    return x->call->on ? x->edges : NULL;
 }
 
 bool exchange_take(struct args_set *o, enum exchange_kind kind)
 {
-    struct exchange *x = o->comm == MPI_COMM_NULL ? NULL : state_of(o->comm);
     struct args_set by_edges = *o;
-    if (!x || !x->due) return false;
-    x->due = false;
-    if (x->votes) vote(x, o);
-    if (!x->call->on) return false;
-    by_edges.edges = x->edges;
+    by_edges.edges = exchange_agreed(o);
+    if (!by_edges.edges) return false;
     if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind)
                                : !take_all(&by_edges, kind == EXCHANGE_ALLGATHER || kind == EXCHANGE_ALLGATHERV))
         return false;
@@ -283,6 +290,14 @@ int exchange_run(struct args_set *o)
     atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
     if (!x->call->used) x->call->used = any_gains(x, &o->edges->out) || any_gains(x, &o->edges->in);
     return rc;
+}
+
+void exchange_went(const struct args_set *o, bool refused)
+{
+    struct exchange *x = state_of(o->comm);
+    if (refused) x->call->on = false;
+    else atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
+    if (!x->call->used) x->call->used = gains(x, args_way(o));
 }
 
 int exchange_unbegun(MPI_Comm comm, int rc)

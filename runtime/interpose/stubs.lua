@@ -80,7 +80,7 @@ local ARMED = [[
 ACT_OFTEN int armed_$p$name($declarations)
 {
     exchange_counted = false;
-    const int64_t bytes = exchange_possible(comm) ? $bytes : 0;
+    const int64_t bytes = $bytes;
     if (bytes >= EXCHANGE_LEAST && !caller_is_mpi(__builtin_return_address(0)) &&
         exchange_due(EXCHANGE_$kind, comm, bytes))
         return enter_$name(&$next, $names);
@@ -93,7 +93,8 @@ local NOTED = "    if (rc == MPI_SUCCESS && node_armed() && !caller_is_mpi(__bui
 local function exchange_asked(f, p, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
     declarations = join(f.args, "text"),
-    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
+    bytes = (f.row.kernel and "" or "exchange_possible(comm) ? ")
+      .. (f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange) .. (f.row.kernel and "" or " : 0"),
     begin = stub_begin(f, next, names):gsub("return (next_.*%));", "return exchange_ended(comm, %1);") }))
 end
 
@@ -104,7 +105,7 @@ local function each(template, chosen)
       local moved = f.row.quick or {}
       emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
         name = f.name, symbol = f.symbol, names = names,
-        upper = (f.row.when or collects(f) and "host"
+        upper = (f.row.when or (collects(f) or exchanges(f)) and "host"
           or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(),
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or stub_args(f.args),
@@ -384,7 +385,8 @@ $brings    rc = $passed;
     unbegun = exchanges(f) and "exchange_unbegun(comm, rc)" or "rc",
     passed = exchanges(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
       or ("next->%s(%s)"):format(f.name, table.concat(down, ", ")),
-    edges = by_edges(f) and BY_EDGES[f.keep or "none"] or exchanges(f) and BY_EXCHANGE:format(f.row.name:upper()) or "",
+    edges = by_edges(f) and BY_EDGES[f.keep or "none"]
+      or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(f.row.name:upper()) or "",
     down = table.concat(down, ", "),
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)"
       or exchanges(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
@@ -423,7 +425,7 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/exchange.h"\n#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
+  io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',

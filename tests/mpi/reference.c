@@ -27,6 +27,10 @@ static double random_half(void)
 }
 
 #define INTEGER(NAME, T)                                                                                               \
+    static void copy_##NAME(void *to, const void *from)                                                                \
+    {                                                                                                                  \
+        *(T *)to = *(const T *)from;                                                                                 \
+    }                                                                                                                  \
     static void fill_##NAME(void *to, size_t n)                                                                        \
     {                                                                                                                  \
         for (size_t i = 0; i < n; i++)                                                                                 \
@@ -60,6 +64,11 @@ INTEGER(u16, uint16_t)
 INTEGER(u32, uint32_t)
 INTEGER(u64, uint64_t)
 
+static void copy_flag(void *to, const void *from)
+{
+    *(bool *)to = *(const bool *)from;
+}
+
 static void fill_flag(void *to, size_t n)
 {
     for (size_t i = 0; i < n; i++) ((bool *)to)[i] = random_bits() >> 33 & 1;
@@ -73,6 +82,10 @@ static void reduce_flag(enum operation op, const void *in, void *inout, size_t n
 }
 
 #define FLOATING(NAME, T)                                                                                              \
+    static void copy_##NAME(void *to, const void *from)                                                                \
+    {                                                                                                                  \
+        *(T *)to = *(const T *)from;                                                                                   \
+    }                                                                                                                  \
     static void fill_##NAME(void *to, size_t n)                                                                        \
     {                                                                                                                  \
         for (size_t i = 0; i < n; i++) ((T *)to)[i] = (T)random_half();                                                \
@@ -88,6 +101,10 @@ FLOATING(f32, float)
 FLOATING(f64, double)
 
 #define COMPLEX(NAME, T)                                                                                               \
+    static void copy_##NAME(void *to, const void *from)                                                                \
+    {                                                                                                                  \
+        *(T complex *)to = *(const T complex *)from;                                                                 \
+    }                                                                                                                  \
     static void fill_##NAME(void *to, size_t n)                                                                        \
     {                                                                                                                  \
         for (size_t i = 0; i < 2 * n; i++) ((T *)to)[i] = (T)random_half();                                            \
@@ -107,6 +124,11 @@ COMPLEX(c128, double)
         V value;                                                                                                       \
         P place;                                                                                                       \
     };                                                                                                                 \
+    static void copy_##NAME(void *to, const void *from)                                                                \
+    {                                                                                                                  \
+        ((struct NAME *)to)->value = ((const struct NAME *)from)->value;                                               \
+        ((struct NAME *)to)->place = ((const struct NAME *)from)->place;                                               \
+    }                                                                                                                  \
     static void fill_##NAME(void *to, size_t n)                                                                        \
     {                                                                                                                  \
         for (size_t i = 0; i < n; i++)                                                                                 \
@@ -134,8 +156,9 @@ PAIR(double_double, double, double)
 #define ARITHMETIC BITS(SUM, MIN)
 #define C_INTEGER BITS(SUM, BXOR)
 #define OTHER_INTEGER (ARITHMETIC | BITS(BAND, BXOR))
-#define ROW(type, c, name, operations) {#type, type, sizeof(c), sizeof(c), operations, fill_##name, reduce_##name}
-#define PLACES(type, name, bytes) {#type, type, bytes, sizeof(struct name), BITS(MAXLOC, MINLOC), fill_##name, reduce_##name}
+#define ROW(type, c, name, operations) {#type, type, sizeof(c), sizeof(c), operations, fill_##name, copy_##name, reduce_##name}
+#define PLACES(type, name, bytes) {#type, type, bytes, sizeof(struct name), BITS(MAXLOC, MINLOC), fill_##name, copy_##name, \
+        reduce_##name}
 
 const struct number numbers[] = {
     ROW(MPI_INT, int, i32, C_INTEGER), ROW(MPI_LONG, int64_t, i64, C_INTEGER), ROW(MPI_SHORT, short, i16, C_INTEGER),

@@ -17,6 +17,7 @@ struct number {
     unsigned operations;     /* a bit each */
     /* Fills n elements with random values, whose sums and products of up to four are exact; never what lies in gaps. */
     void (*fill)(void *to, size_t n);
+    void (*copy)(void *to, const void *from);   /* one element, without gaps */
     /* inout = in OP inout */
     void (*reduce)(enum operation op, const void *in, void *inout, size_t n);
 };
