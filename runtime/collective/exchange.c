@@ -173,8 +173,8 @@ static bool is_kind(const struct exchange *x, enum exchange_kind first, enum exc
 
 /* Returns true if calls with arguments of this way are quicker from memory to memory. Device memory that a CUDA-aware
  * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, 9 to 26 us, by the MPI 10 to 36. Among more
- * ranks the MPI's Bcast may go by a tree, where here all read the root's memory. Reductions that such an MPI does were not
- * measured. */
+ * ranks the MPI's Bcast may go by a tree, where here all read the root's memory. Reductions that such an MPI takes were
+ * not measured. */
 static bool gains(const struct exchange *x, enum arg_way way)
 {
     if (is_kind(x, EXCHANGE_REDUCE, EXCHANGE_EXSCAN)) return way == WAY_BOUNCE;

@@ -49,16 +49,19 @@ void exchange_synchronized(MPI_Comm comm);
 /* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike. */
 bool exchange_take(struct args_set *o, enum exchange_kind kind);
 int exchange_run(struct args_set *o);
-/* The parts of exchange_take and exchange_run that reductions use. exchange_agreed: votes if it is time; returns the
- * complete graph if the call goes from memory to memory, else NULL. exchange_choose: leaves one edge of a side, all of
- * them or none; without the own rank's if `apart`. exchange_went: all ranks end the call alike, from memory to memory, or
- * `refused`: then the next calls are the MPI's until a vote. */
+
+/* Parts of exchange_take and exchange_run, for reductions. */
+
+/* Votes if it is time. Returns the complete graph if the call goes from memory to memory, else NULL. */
 struct neighbor_topology *exchange_agreed(const struct args_set *o);
 #define EXCHANGE_NONE (-1)
 #define EXCHANGE_ALL (-2)
 struct edge_side;
+/* Leaves one edge of a side, all of them or none; without the own rank's if `apart`. */
 void exchange_choose(struct edge_side *s, int which, int rank, bool apart);
+/* Notes the end of the call, alike on all ranks. `refused`: the MPI does it, and the next ones until a vote. */
 void exchange_went(const struct args_set *o, bool refused);
+
 /* Set by exchange_due if it has counted the thread's call; the stub clears it before. */
 extern _Thread_local bool exchange_counted;
 /* Return rc. exchange_unbegun: of a call that has not begun. exchange_ended: of the MPI's call, which may have refused

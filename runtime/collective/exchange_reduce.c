@@ -122,7 +122,8 @@ static int64_t result_count(const struct exchange_reduce *r)
 static bool open_call(struct exchange_reduce *r)
 {
     const struct arg *in = &r->o->of[0], *out = &r->o->of[1];
-    bool rooted = r->kind == EXCHANGE_REDUCE, gets = !rooted || r->o->root == r->rank, in_place = in->buf == MPI_IN_PLACE;
+    bool rooted = r->kind == EXCHANGE_REDUCE, gets = !rooted || r->o->root == r->rank;
+    bool in_place = in->buf == MPI_IN_PLACE;
     r->type = out->type;
     if (!reduction_of(r->op, r->type, &r->reduction) || !measure(r)) return false;
     if (rooted && (r->o->root < 0 || r->o->root >= r->ranks)) return false;
@@ -259,8 +260,8 @@ static void give_back(struct exchange_reduce *r, int64_t at)
     exchange(r, r->rows, r->to);
 }
 
-/* Returns false if a rank was not able: nothing has been written, and all ranks know it. A rank that fails later goes on
- * without data, so that no other one waits. */
+/* Returns false if a rank was not able: nothing has been written, and all ranks know it. A rank that fails later goes
+ * on without data, so that no other one waits. */
 static bool run(struct exchange_reduce *r)
 {
     for (int64_t at = 0; at < r->most; at += r->step) {

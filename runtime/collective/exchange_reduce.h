@@ -1,5 +1,5 @@
-/* exchange_reduce.h: reductions on device memory among the ranks of a node, by kernels: those whose ranks have agreed on
- * it (exchange.h).
+/* exchange_reduce.h: reductions on device memory among the ranks of a node, by kernels: those whose ranks have agreed
+ * on it (exchange.h).
  *
  * Each rank reduces a share of the elements. All ranks send it their pieces of the share, from memory to memory; they
  * become the rows of a buffer, in the order of the ranks, and one kernel reduces the rows (kernel/reduce.h). The result
@@ -15,8 +15,8 @@
 /* Shorter vectors stay with the MPI: it needs one exchange where this needs two. An estimate, not measured. */
 #define EXCHANGE_REDUCE_LEAST 32768
 
-/* Return the packed bytes of all elements that are reduced; 0 if the call is the MPI's. All ranks of a call get the same.
- * each: bytes of an integer of the list. */
+/* Return the packed bytes of all elements that are reduced; 0 if the call is the MPI's. All ranks of a call get the
+ * same. each: bytes of an integer of the list. */
 int64_t exchange_reduce_bytes(MPI_Comm comm, int64_t count, MPI_Datatype type, MPI_Op op);
 int64_t exchange_reduce_block_bytes(MPI_Comm comm, int64_t count, MPI_Datatype type, MPI_Op op);
 int64_t exchange_reduce_list_bytes(MPI_Comm comm, const void *counts, size_t each, MPI_Datatype type, MPI_Op op);

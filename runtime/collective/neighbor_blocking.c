@@ -53,8 +53,9 @@ static void receive_all(struct neighbor_exchange *x)
         const struct edge_header *w = &s->header[i];
         if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, &s->edge[i], w);
         else if (w->kind == EDGE_EAGER) receive(x, &s->edge[i], w->bytes);
-        else if (w->kind == EDGE_FAILED) x->refused = true, neighbor_exchange_fail(x, MPI_ERR_OTHER, "another rank can't send");
+        else if (w->kind == EDGE_FAILED) x->refused = true;
     }
+    if (x->refused) neighbor_exchange_fail(x, MPI_ERR_OTHER, "another rank can't send");
 }
 
 /* Unpacks the eager edges; after an error it is unknown which bytes arrived. */

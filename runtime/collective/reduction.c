@@ -147,8 +147,8 @@ bool reduction_local(const struct args_set *o, MPI_Op op, int *rc)
     struct device *d = device_holding(l, inout->buf, count, r.type);
     if (!d || device_holding(l, in->buf, count, r.type) != d || !reduce_ready(r.type, d)) return false;
     uint64_t from = (uint64_t)(uintptr_t)in->buf, to = (uint64_t)(uintptr_t)inout->buf;
-    struct reduce_job job = {.type = r.type, .op = r.op, .from = from, .to = to, .step = (int64_t)(to - from), .rows = 2,
-                             .count = count};
+    struct reduce_job job = {.type = r.type, .op = r.op, .from = from, .to = to, .step = (int64_t)(to - from),
+                             .rows = 2, .count = count};
     struct typed_buffer stats = typed_buffer_on(l, d, inout->buf, count);
     int64_t begun = typed_buffer_clock();
     int failed = reduction_run(d, &job, &stats.launches);

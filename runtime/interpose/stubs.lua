@@ -93,8 +93,9 @@ local NOTED = "    if (rc == MPI_SUCCESS && node_armed() && !caller_is_mpi(__bui
 local function exchange_asked(f, p, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
     declarations = join(f.args, "text"),
-    bytes = (f.row.kernel and "" or "exchange_possible(comm) ? ")
-      .. (f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange) .. (f.row.kernel and "" or " : 0"),
+    bytes = (f.row.kernel and "exchange_%s" or "exchange_possible(comm) ? %s : 0")
+      :format(f.row.kernel and f.row.exchange or f.row.exchange == "LISTS" and "EXCHANGE_LISTS"
+        or "exchange_" .. f.row.exchange),
     begin = stub_begin(f, next, names):gsub("return (next_.*%));", "return exchange_ended(comm, %1);") }))
 end
 
@@ -425,7 +426,8 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
+  io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
+           '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',

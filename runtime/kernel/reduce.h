@@ -1,5 +1,5 @@
-/* reduce.h: reductions on a GPU: a kernel combines rows of elements by one of MPI's predefined operations. One module for
- * each type of element, with all its operations, compiled in the background. */
+/* reduce.h: reductions on a GPU: a kernel combines rows of elements by one of MPI's predefined operations. One module
+ * for each type of element, with all its operations, compiled in the background. */
 #ifndef STRIDEC_REDUCE_H
 #define STRIDEC_REDUCE_H
 #include "kernel.h"
