@@ -257,6 +257,7 @@ struct neighbor_topology *exchange_agreed(const struct args_set *o)
     if (!x || !x->due) return NULL;
     x->due = false;
     if (x->votes) vote(x, o);
+    exchange_counted = true;   /* the vote's own calls clear it */
     return x->call->on ? x->edges : NULL;
 }
 

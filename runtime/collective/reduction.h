@@ -1,9 +1,10 @@
 /* reduction.h: MPI's predefined operations on predefined types as kernels do them (kernel/reduce.h).
  *
  * The kernels give the MPI's results: integers wrap; sums and products are rounded after each step; of a NaN and
- * another number MAX and MIN give the operand of the lower rank, as Open MPI's plain code does. Where an MPI saturates short
- * integers (Open MPI 4.1's vector code, 8 and 16 bits) they differ. The MPI does own operations, long double, Fortran's
- * logicals and numbers of odd sizes. It refuses predefined operations on derived types (MPI-4.1 section 6.9.2). */
+ * another number MAX and MIN give the operand of the lower rank, as Open MPI's plain code does. They differ where an
+ * MPI saturates short integers (Open MPI 4.1's vector code, 8 and 16 bits). The MPI does own operations, long double,
+ * Fortran's logicals and numbers of odd sizes. It refuses predefined operations on derived types (MPI-4.1 section
+ * 6.9.2). */
 #ifndef STRIDEC_REDUCTION_H
 #define STRIDEC_REDUCTION_H
 #include "args.h"
