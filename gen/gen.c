@@ -60,8 +60,8 @@ static int open_libraries(lua_State *L)
         lua_pop(L, 1);
     }
     lua_register(L, "require", lua_require);
-    static const char *const modules[] = {"plan", "emit", "link", "host"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const modules[] = {"plan", "emit", "link", "reduce", "host"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
         lua_getglobal(L, "require");
         lua_pushstring(L, modules[i]);
         lua_call(L, 1, 0);
@@ -79,6 +79,7 @@ static char *copy_string(lua_State *L, int at)
 struct job {
     const struct form *form; /* NULL: the interpreter, or the list of links */
     const struct form *to;   /* of a pair's link */
+    const char *reduced;     /* the type of a reduction's elements */
     const char *target;
     const char *const *knobs; /* NULL, or by direction, of which either may be NULL */
     struct gen_kernel *out; /* what was set before an error is freed by the caller */
@@ -177,6 +178,17 @@ static int make_link(lua_State *L)
     lua_pushstring(L, job->target);
     lua_call(L, job->form ? 4 : 1, 1);
     emit(L, "link", job->form ? job->form->signature : "any chains of strides", job->out);
+    return 0;
+}
+
+static int make_reduce(lua_State *L)
+{
+    struct job *job = lua_touserdata(L, 1);
+    push_function(L, "reduce", "plan");
+    lua_pushstring(L, job->reduced);
+    lua_pushstring(L, job->target);
+    lua_call(L, 2, 1);
+    emit(L, "reduce", job->reduced, job->out);
     return 0;
 }
 
@@ -300,6 +312,12 @@ int gen_link(struct gen *g, const struct form *from, const struct form *to, cons
 {
     struct job job = {.form = from, .to = to, .target = target, .out = out};
     return generate(g, make_link, &job, why);
+}
+
+int gen_reduce(struct gen *g, enum gen_reduce_type type, const char *target, struct gen_kernel *out, struct reason *why)
+{
+    struct job job = {.reduced = gen_reduce_type_name(type), .target = target, .out = out};
+    return generate(g, make_reduce, &job, why);
 }
 
 int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why)

@@ -18,7 +18,8 @@ enum gen_family {
     GEN_INDEXED,      /* lists in device memory, among strides */
     GEN_MIXED,        /* both */
     GEN_GENERIC,      /* any tree, interpreted */
-    GEN_LINK          /* from layouts into layouts (gen_link) */
+    GEN_LINK,         /* from layouts into layouts (gen_link) */
+    GEN_REDUCE        /* rows of elements into one (gen_reduce) */
 };
 const char *gen_family_name(enum gen_family f);
 
@@ -208,6 +209,38 @@ struct stridec_links {
     uint64_t list;          /* device address of the links, for the entry that has none in its argument */
     uint32_t n, blocks;
     struct stridec_link job[GEN_LINK_MOST];
+};
+
+/*
+ * Reductions: kernels that combine rows of elements by MPI's predefined operations. A module holds the entry
+ * stridec_reduce_w16, with all operations of a type; of gen_plan.way the first counts.
+ */
+
+/* ORDER GEN_OP: reduce.lua */
+enum gen_op {
+    GEN_SUM, GEN_PROD, GEN_MAX, GEN_MIN, GEN_LAND, GEN_LOR, GEN_LXOR, GEN_BAND, GEN_BOR, GEN_BXOR, GEN_MAXLOC, GEN_MINLOC
+};
+/* Types of elements: signed, unsigned, floats, complex numbers of two, C's bool, pairs of a value and an index. */
+#define GEN_REDUCE_TYPES(X) \
+    X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(f32) X(f64) X(c64) X(c128) X(bool) \
+    X(i16_i32) X(i32_i32) X(i64_i32) X(i64_i64) X(f32_i32) X(f64_i32) X(f32_f32) X(f64_f64)
+#define GEN_REDUCE_TYPE(name) GEN_REDUCE_##name,
+enum gen_reduce_type { GEN_REDUCE_TYPES(GEN_REDUCE_TYPE) GEN_REDUCE_TYPE_TOTAL };
+const char *gen_reduce_type_name(enum gen_reduce_type type);
+int gen_reduce(struct gen *g, enum gen_reduce_type type, const char *target, struct gen_kernel *out, struct reason *why);
+
+/* The argument. Row k lies at from + k * step; `to` gets row 0 OP row 1 OP ... In blocks of threads * words_per_thread
+ * words, or elements where words is 0; any other number of blocks is right as well. templates/reduce.cu declares the
+ * same struct. */
+struct stridec_reduce {
+    uint64_t from, to;
+    int64_t step;           /* bytes, of either sign */
+    int64_t count;          /* elements of a row */
+    int64_t words;          /* 16 bytes each, at the beginning of a row; from, to and step are multiples of 16 then */
+    uint32_t rows, op;      /* at least one row */
+    uint32_t all;           /* 1: each row from the second on also becomes the result up to it */
+    uint32_t unused;
+    uint64_t done, ticket;  /* as in stridec_launch */
 };
 
 /* A hash of the generator itself (Lua, templates): part of every cache key. Hex, static. */

@@ -5,9 +5,17 @@
 
 /* ORDER GEN_FAMILY; plan.lua uses the same names. */
 static const char *const family_names[] = {"contiguous", "strided", "struct", "indexed", "mixed", "generic", "link",
-                                           NULL};
+                                           "reduce", NULL};
 
 const char *const gen_directions[] = {"pack", "unpack"}; /* ORDER gen_direction */
+
+#define NAME(name) #name,
+static const char *const reduce_type_names[] = {GEN_REDUCE_TYPES(NAME)};
+
+const char *gen_reduce_type_name(enum gen_reduce_type type)
+{
+    return reduce_type_names[type];
+}
 
 const char *gen_family_name(enum gen_family f)
 {

@@ -202,11 +202,12 @@ bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm com
 
 /* Returns true if calls with arguments of this way are quicker from memory to memory. Device memory that a CUDA-aware
  * MPI takes: two H200s, Open MPI 4.1 with CUDA, 1 KiB to 4 MiB: all kinds, blocking, 9 to 26 us, by the MPI 10 to 36.
- * Among more ranks the MPI's Bcast may go by a tree, where here all read the root's memory. */
+ * Among more ranks the MPI's Bcast may go by a tree, where here all read the root's memory. Reductions that such an MPI
+ * takes were not measured. */
 static bool gains(const struct exchange *x, enum arg_way way)
 {
-    bool passes = x->form == EXCHANGE_BLOCKING && (x->kind != EXCHANGE_BCAST || x->ranks <= 2);
-    return way == WAY_BOUNCE || (way == WAY_PASS && passes);
+    bool bcast = x->kind == EXCHANGE_BCAST, passes = x->form == EXCHANGE_BLOCKING && (!bcast || x->ranks <= 2);
+    return way == WAY_BOUNCE || (way == WAY_PASS && passes && x->kind < EXCHANGE_REDUCE);
 }
 
 /* Switches the nonblocking calls: of those made since the last vote the ones go from memory to memory that were
@@ -265,15 +266,11 @@ int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm))
 
 /* ---- what the graph's edges carry ---- */
 
-#define NONE (-1)
-#define ALL (-2)
-
-/* Leaves one edge of a side, ALL or NONE; without the own one if `apart`. */
-static void choose(struct edge_side *s, int which, int rank, bool apart)
+void exchange_choose(struct edge_side *s, int which, int rank, bool apart)
 {
     for (int i = 0; i < s->n; i++) {
         int number = s->edge[i].number;
-        s->edge[i].off = (which != ALL && which != number) || (apart && number == rank);
+        s->edge[i].off = (which != EXCHANGE_ALL && which != number) || (apart && number == rank);
     }
 }
 
@@ -300,7 +297,7 @@ static bool take_all(struct args_set *o, bool gathers)
     o->of[1].flags |= ARG_NEIGHBORS;
     if (!gathers) o->of[0].flags |= ARG_NEIGHBORS;
     if (in_place && !(gathers && own_part(&o->of[0], &o->of[1], e->rank))) return false;
-    choose(&e->out, ALL, e->rank, in_place), choose(&e->in, ALL, e->rank, in_place);
+    exchange_choose(&e->out, EXCHANGE_ALL, e->rank, in_place), exchange_choose(&e->in, EXCHANGE_ALL, e->rank, in_place);
     return true;
 }
 
@@ -317,25 +314,32 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     if (root && !bcast && one->buf == MPI_IN_PLACE) apart = true, *one = nothing;
     if (root && bcast) *one = nothing;
     if (!root) *many = nothing;
-    int at_many = root ? ALL : NONE, at_one = root && bcast ? NONE : o->root;
-    choose(&e->out, gathers ? at_one : at_many, e->rank, apart);
-    choose(&e->in, gathers ? at_many : at_one, e->rank, apart);
+    int at_many = root ? EXCHANGE_ALL : EXCHANGE_NONE, at_one = root && bcast ? EXCHANGE_NONE : o->root;
+    exchange_choose(&e->out, gathers ? at_one : at_many, e->rank, apart);
+    exchange_choose(&e->in, gathers ? at_many : at_one, e->rank, apart);
     return true;
+}
+
+struct neighbor_topology *exchange_agreed(const struct args_set *o)
+{
+    struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;
+    if (!x) return NULL;
+    if (!x->call && !has_bit(x->later.used, x->bit) && gains(x, args_way(o))) set_bit(x->later.used, x->bit);
+    if (!x->due) return NULL;
+    x->due = false;
+    if (x->votes) vote_on_call(x, o);
+    exchange_counted = true;   /* the vote's own calls clear it */
+    return !x->call || x->call->on ? x->edges : NULL;
 }
 
 bool exchange_take(struct args_set *o)
 {
-    struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;
     struct args_set by_edges = *o;
-    if (!x) return false;
-    if (!x->call && !has_bit(x->later.used, x->bit) && gains(x, args_way(o))) set_bit(x->later.used, x->bit);
-    if (!x->due) return false;
-    x->due = false;
-    if (x->votes) vote_on_call(x, o);
-    if (x->call && !x->call->on) return false;
-    by_edges.edges = x->edges;
-    bool gathers = x->kind == EXCHANGE_ALLGATHER || x->kind == EXCHANGE_ALLGATHERV;
-    if (x->kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, x->kind) : !take_all(&by_edges, gathers)) return false;
+    by_edges.edges = exchange_agreed(o);
+    if (!by_edges.edges) return false;
+    enum exchange_kind kind = state_of(o->comm)->kind;
+    bool gathers = kind == EXCHANGE_ALLGATHER || kind == EXCHANGE_ALLGATHERV;
+    if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind) : !take_all(&by_edges, gathers)) return false;
     if (!neighbor_exchange_valid(&by_edges)) return false;
     *o = by_edges;
     return true;
@@ -365,6 +369,14 @@ int exchange_run(struct args_set *o, MPI_Request *request)
     if (request && rc != MPI_SUCCESS) return exchange_unbegun(o->comm, rc);
     atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
     return rc;
+}
+
+void exchange_went(const struct args_set *o, bool refused)
+{
+    struct exchange *x = state_of(o->comm);
+    if (refused) x->call->on = false;
+    else atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
+    if (!x->call->used) x->call->used = gains(x, args_way(o));
 }
 
 int exchange_unbegun(MPI_Comm comm, int rc)

@@ -26,6 +26,12 @@ enum exchange_kind {
     EXCHANGE_GATHERV,
     EXCHANGE_SCATTER,
     EXCHANGE_SCATTERV,
+    EXCHANGE_REDUCE,   /* this and the next: reductions (exchange_reduce.h) */
+    EXCHANGE_ALLREDUCE,
+    EXCHANGE_REDUCE_SCATTER_BLOCK,
+    EXCHANGE_REDUCE_SCATTER,
+    EXCHANGE_SCAN,
+    EXCHANGE_EXSCAN,
     EXCHANGE_KINDS
 };
 enum exchange_form { EXCHANGE_BLOCKING, EXCHANGE_PERSISTENT, EXCHANGE_NONBLOCKING };
@@ -51,6 +57,19 @@ int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm));
 bool exchange_take(struct args_set *o);
 /* Does the call, or makes its request: NULL if it is blocking. */
 int exchange_run(struct args_set *o, MPI_Request *request);
+
+/* Parts of exchange_take and exchange_run, for reductions. */
+
+/* Votes if it is time. Returns the complete graph if the call goes from memory to memory, else NULL. */
+struct neighbor_topology *exchange_agreed(const struct args_set *o);
+#define EXCHANGE_NONE (-1)
+#define EXCHANGE_ALL (-2)
+struct edge_side;
+/* Leaves one edge of a side, all of them or none; without the own rank's if `apart`. */
+void exchange_choose(struct edge_side *s, int which, int rank, bool apart);
+/* Notes the end of the call, alike on all ranks. `refused`: the MPI does it, and the next ones until a vote. */
+void exchange_went(const struct args_set *o, bool refused);
+
 /* Set by exchange_due if it has counted the thread's call; the stub clears it before. */
 extern _Thread_local bool exchange_counted;
 /* Return rc. exchange_unbegun: of a call that has not begun. exchange_ended: of the MPI's call, which may have refused

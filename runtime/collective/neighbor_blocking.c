@@ -53,8 +53,9 @@ static void receive_all(struct neighbor_exchange *x)
         const struct edge_header *w = &s->header[i];
         if (w->kind == EDGE_RNDV) neighbor_exchange_rndv(x, &s->edge[i], w);
         else if (w->kind == EDGE_EAGER) receive(x, &s->edge[i], w->bytes);
-        else if (w->kind == EDGE_FAILED) neighbor_exchange_fail(x, MPI_ERR_OTHER, "another rank can't send");
+        else if (w->kind == EDGE_FAILED) x->refused = true;
     }
+    if (x->refused) neighbor_exchange_fail(x, MPI_ERR_OTHER, "another rank can't send");
 }
 
 /* Unpacks the eager edges; after an error it is unknown which bytes arrived. */
@@ -81,24 +82,38 @@ static void await_sends(struct neighbor_exchange *x)
 
 /* Sends its headers before it waits for anything, so that the headers of all ranks arrive. The rendezvous receives
  * run first; meanwhile the messages travel. */
+static void run(struct neighbor_exchange *x, const struct args_set *o, bool able)
+{
+    if (able) neighbor_exchange_open(x, o);
+    if (!able || x->rc != MPI_SUCCESS) neighbor_exchange_empty(x);
+    neighbor_exchange_post(x);
+    int words = x->requests;
+    neighbor_exchange_announce(x);
+    neighbor_exchange_pack(x);
+    send_eager(x);
+    wait_all(x, 0, words);
+    receive_all(x);
+    if (rndv_recvs_run(&x->recvs)) neighbor_exchange_fail(x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be read");
+    wait_all(x, words, x->requests);
+    unpack_all(x);
+    await_sends(x);
+    neighbor_exchange_close(x);
+    record_poll();
+    if (x->rc == MPI_ERR_NO_MEM) x->rc = MPI_ERR_OTHER;   /* the others are through: it can't be made again */
+}
+
 int neighbor_blocking_run(struct args_set *o)
 {
     struct neighbor_exchange x = {.e = o->edges, .comm = o->comm, .tags = EDGE_TAGS};
-    neighbor_exchange_open(&x, o);
-    if (x.rc != MPI_SUCCESS) neighbor_exchange_empty(&x);
-    neighbor_exchange_post(&x);
-    int words = x.requests;
-    neighbor_exchange_announce(&x);
-    neighbor_exchange_pack(&x);
-    send_eager(&x);
-    wait_all(&x, 0, words);
-    receive_all(&x);
-    if (rndv_recvs_run(&x.recvs)) neighbor_exchange_fail(&x, MPI_ERR_OTHER, "an edge of a neighbourhood can't be read");
-    wait_all(&x, words, x.requests);
-    unpack_all(&x);
-    await_sends(&x);
-    neighbor_exchange_close(&x);
-    record_poll();
-    if (x.rc == MPI_ERR_NO_MEM) x.rc = MPI_ERR_OTHER;   /* the others are through: it can't be made again */
+    run(&x, o, true);
     return x.what ? raise_error(x.comm, x.rc, x.what) : x.rc;
+}
+
+int neighbor_blocking_step(const struct args_set *o, bool able, bool *refused, const char **what)
+{
+    struct neighbor_exchange x = {.e = o->edges, .comm = o->comm, .tags = EDGE_TAGS};
+    run(&x, o, able);
+    *refused = x.failed || x.refused;
+    if (x.what) *what = x.what;
+    return x.rc;
 }

@@ -91,6 +91,10 @@ void neighbor_topology_finish(void);
  * request. */
 bool neighbor_blocking_take(struct args_set *o);
 int neighbor_blocking_run(struct args_set *o);
+/* Does a step of a collective that has several. Not `able`: takes part without data, and the peers learn it. Sets
+ * *refused if this rank or a peer did so; with all edges of the complete graph all ranks then know it. Returns
+ * MPI_SUCCESS or an error, which has been raised if *what is as it was. */
+int neighbor_blocking_step(const struct args_set *o, bool able, bool *refused, const char **what);
 /* neighbor_nonblocking.c. Returns true if a nonblocking call goes edge by edge: neighbor_nonblocking_make does it. */
 bool neighbor_nonblocking_take(struct args_set *o);
 /* Makes a persistent request, or begins a nonblocking operation. */

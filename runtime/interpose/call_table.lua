@@ -6,13 +6,18 @@ local WHY = {
   packed = "typed device buffers travel as packed bytes",
   staged = "device buffers are copied to host memory of the same layout, which the MPI sees",
   exchange = "among the ranks of a node, if they agree, from memory to memory; else typed device buffers travel packed",
+  reduce = "predefined operations among the ranks of a node, if they agree, by kernels; "
+    .. "else as a copy in host memory",
   edges = "among the ranks of a node from memory to memory, in one launch; else typed device buffers travel packed",
   poll = "unpacks what freed receives have brought",
 }
 io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')
 for _, f in ipairs(present) do
-  io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol, f.row.as or HOW[f.row.how] or "accelerated",
-    f.row.why or f.row.edges and WHY.edges or f.row.exchange and not f.keep and WHY.exchange or WHY[f.row.how] or ""))
+  local exchanges, kernel = f.row.exchange and not f.keep, f.row.kernel and not f.keep
+  io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol,
+    f.row.as or kernel and "accelerated" or HOW[f.row.how] or "accelerated",
+    f.row.why or f.row.edges and WHY.edges or exchanges and (kernel and WHY.reduce or WHY.exchange)
+      or WHY[f.row.how] or ""))
 end
 for _, row in ipairs(passed) do
   local persistent = row.name:find "_init$" and not has["MPI_" .. row.name]

@@ -22,7 +22,9 @@
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
 -- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of a
---   piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it.
+--   piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel`, blocking
+--   calls only, and the size of all that is reduced (collective/exchange_reduce.h).
+-- kernel: an expression, true if a kernel has done the blocking call of a staged row, and then has set rc.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 -- syncs: the call ends only when all ranks have begun it, so a vote may take its place (exchange_barrier).
 --
@@ -154,17 +156,23 @@ for _, r in ipairs {
 end
 
 -- Reductions: the operation may be the application's and sees the datatype, so the layout stays.
-row("staged", "Reduce",
-  "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm", { forms = all })
-for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do
-  row("staged", r[1], "in sendbuf, " .. r[2] .. " recvbuf, count count, type datatype, MPI_Op op, comm comm",
-    { forms = all })
+local function reduction(name, arguments, bytes)
+  row("staged", name, arguments, { forms = all, exchange = bytes,
+    kernel = ("exchange_reduce(&o, EXCHANGE_%s, op, &rc)"):format(name:upper()) })
 end
-row("staged", "Reduce_scatter", "in+ sendbuf, out= recvbuf, counts recvcounts, type datatype, MPI_Op op, comm comm",
-  { forms = all })
-row("staged", "Reduce_scatter_block", "in# sendbuf, out= recvbuf, count recvcount, type datatype, MPI_Op op, comm comm",
-  { forms = all })
-row("staged", "Reduce_local", "in inbuf, inout inoutbuf, count count, type datatype, MPI_Op op")
+local reduce_bytes = "reduce_bytes(comm, count, datatype, op)"
+reduction("Reduce", "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm",
+  reduce_bytes)
+for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do
+  reduction(r[1], "in sendbuf, " .. r[2] .. " recvbuf, count count, type datatype, MPI_Op op, comm comm", reduce_bytes)
+end
+reduction("Reduce_scatter", "in+ sendbuf, out= recvbuf, counts recvcounts, type datatype, MPI_Op op, comm comm",
+  "reduce_list_bytes(comm, recvcounts, sizeof *recvcounts, datatype, op)")
+reduction("Reduce_scatter_block", "in# sendbuf, out= recvbuf, count recvcount, type datatype, MPI_Op op, comm comm",
+  "reduce_block_bytes(comm, recvcount, datatype, op)")
+row("staged", "Reduce_local", "in inbuf, inout inoutbuf, count count, type datatype, MPI_Op op",
+  { kernel = "reduction_local(&o, op, &rc)", as = "accelerated",
+    why = "predefined operations on predefined types by one kernel, if one device holds both buffers; others staged" })
 
 -- Completion.
 row("own", "Wait", "request request, status status", { when = "pending" })

@@ -29,7 +29,7 @@ local function takes_messages(args) return has_any(args, { source = true, messag
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
-local function exchanges(f) return f.row.exchange end
+local function exchanges(f) return f.row.exchange and not (f.row.kernel and f.keep) end
 -- Returns true for those of which exchange_ended is to be told.
 local function counted(f) return exchanges(f) and f.keep ~= "request" end
 
@@ -82,7 +82,7 @@ local ARMED = [[
 ACT_OFTEN int armed_$p$name($declarations)
 {
     exchange_counted = false;
-    const int64_t bytes = exchange_possible(comm) ? $bytes : 0;
+    const int64_t bytes = $bytes;
     if (bytes >= EXCHANGE_LEAST && !caller_is_mpi(__builtin_return_address(0)) &&
         exchange_due(EXCHANGE_$kind, EXCHANGE_$form, comm, bytes))
         return enter_$name(&$next, $names);
@@ -98,7 +98,9 @@ local function exchange_asked(f, p, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
     form = FORM[f.keep or "none"],
     declarations = join(f.args, "text"),
-    bytes = f.row.exchange == "LISTS" and "EXCHANGE_LISTS" or "exchange_" .. f.row.exchange,
+    bytes = (f.row.kernel and "exchange_%s" or "exchange_possible(comm) ? %s : 0")
+      :format(f.row.kernel and f.row.exchange or f.row.exchange == "LISTS" and "EXCHANGE_LISTS"
+        or "exchange_" .. f.row.exchange),
     begin = counted(f) and begin:gsub("return (next_.*%));", "return exchange_ended(comm, %1);") or begin }))
 end
 
@@ -109,7 +111,7 @@ local function each(template, chosen)
       local moved = f.row.quick or {}
       emit((template:gsub("%$hosted\n", f.row.quick and HOSTED or "")), {
         name = f.name, symbol = f.symbol, names = names,
-        upper = (f.row.when or collects(f) and "host"
+        upper = (f.row.when or (collects(f) or exchanges(f)) and "host"
           or (takes_messages(f.args) or makes_messages(f.args) or by_edges(f)) and "receive" or "device"):upper(),
         declarations = declarations == "" and "void" or declarations,
         handed = declarations == "" and "void" or stub_args(f.args),
@@ -375,7 +377,7 @@ int call_$name(const struct next *next, $declarations)
 {
     struct args_set o = { .how = $how, .comm = $comm, .root = $root, .n = $n$message$later$receives$sends, .of = {
 $buffers    } };
-$own$edges    int rc = $open;
+$own$edges$kernel    $rc = $open;
     if (rc == ARGS_NONE) return $none;
     if (rc != MPI_SUCCESS) return $unbegun;
 $brings    rc = $passed;
@@ -385,12 +387,14 @@ $brings    rc = $passed;
     name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #buffer_list,
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
+    kernel = f.row.kernel and not f.keep and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel) or "",
+    rc = f.row.kernel and not f.keep and "rc" or "int rc",
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     unbegun = counted(f) and "exchange_unbegun(comm, rc)" or "rc",
     passed = counted(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
       or ("next->%s(%s)"):format(f.name, table.concat(down, ", ")),
     edges = by_edges(f) and BY_EDGES[f.keep or "none"]
-      or exchanges(f) and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
+      or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
     down = table.concat(down, ", "),
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)"
       or counted(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
@@ -429,7 +433,8 @@ if what == "next.h" then
   each("int call_$name(const struct next *next$more);\n", acts)
   io.write("\n#endif\n")
 elseif what == "stubs.c" then
-  io.write('#include "collective/exchange.h"\n#include "collective/neighbor_topology.h"\n',
+  io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
+           '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
            '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',

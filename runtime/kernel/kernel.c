@@ -247,6 +247,7 @@ bool kernel_finish(void)
     HASH_ITER(hh, table, k, next) modules_free(k);
     modules_free(&kernel_interpreter);
     modules_free(&kernel_typed_copy);
+    for (int i = 0; i < GEN_REDUCE_TYPE_TOTAL; i++) modules_free(&kernel_reduce[i]);
     pthread_mutex_unlock(&kernel_lock);
     return true;
 }

@@ -63,6 +63,7 @@ extern pthread_mutex_t kernel_lock;
 extern pthread_cond_t kernel_changed;    /* signalled when a module leaves STAGE_PENDING */
 extern struct kernel kernel_interpreter;   /* for any tree; not in the table */
 extern struct kernel kernel_typed_copy;       /* many typed copies per launch; not in the table */
+extern struct kernel kernel_reduce[GEN_REDUCE_TYPE_TOTAL];   /* reductions, by type (reduce.c); not in the table */
 
 /* kernel.c. Callers of kernel_unref, kernel_find, kernel_add and kernel_trim hold kernel_lock. */
 void kernel_unref(struct kernel *k);

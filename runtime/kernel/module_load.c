@@ -164,10 +164,10 @@ static CUresult find_entries(struct module *m, CUmodule handle)
     static const char *const directions[] = {"pack_w", "unpack_w"}; /* ORDER kernel_direction */
     CUresult r = CUDA_SUCCESS;
     char name[64];
-    bool link = m->plan.family == GEN_LINK;
-    for (int i = 0; i < (link ? 1 : 2) * m->plan.nwords && r == CUDA_SUCCESS; i++) {
+    const char *one = m->plan.family == GEN_LINK ? "link_" : m->plan.family == GEN_REDUCE ? "reduce_w" : NULL;
+    for (int i = 0; i < (one ? 1 : 2) * m->plan.nwords && r == CUDA_SUCCESS; i++) {
         int direction = i / m->plan.nwords, word = i % m->plan.nwords;
-        snprintf(name, sizeof name, "stridec_%s%d", link ? "link_" : directions[direction], m->plan.words[word]);
+        snprintf(name, sizeof name, "stridec_%s%d", one ? one : directions[direction], m->plan.words[word]);
         r = driver_get()->cuModuleGetFunction(&m->entry[direction][word], handle, name);
     }
     for (int i = 0; i < 2 && m->plan.marked.threads && r == CUDA_SUCCESS; i++) {
@@ -263,6 +263,8 @@ static int generate(struct build *b, const char *const knobs[2], struct gen_kern
     if (!*b->gen && !(*b->gen = gen_open(why))) return -1;
     if (k && k->family == GEN_LINK)
         return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, "cuda", code, why);
+    if (k && k->family == GEN_REDUCE)
+        return gen_reduce(*b->gen, (enum gen_reduce_type)(k - kernel_reduce), "cuda", code, why);
     if (!b->form) return gen_generic(*b->gen, "cuda", code, why);
     return gen_kernel_form(*b->gen, b->form, "cuda", knobs, code, why);
 }

@@ -342,6 +342,20 @@ static void test_links(void **state)
     (void)state;
 }
 
+static void test_reductions(void **state)
+{
+    if (!found) skip();
+    for (int type = 0; type < GEN_REDUCE_TYPE_TOTAL; type++) {
+        struct gen_kernel k;
+        struct reason why;
+        print_message("  reductions of %s\n", gen_reduce_type_name((enum gen_reduce_type)type));
+        if (gen_reduce(generator, (enum gen_reduce_type)type, "cuda", &k, &why)) fail_msg("%s", why.text);
+        compile_everywhere(k.source);
+        gen_kernel_free(&k);
+    }
+    (void)state;
+}
+
 /* Four loads in flight and no division; lists in the argument are read where they lie, not copied. */
 static void test_link_code(void **state)
 {
@@ -368,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_irregular_code),
         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_link_code),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
