@@ -21,9 +21,9 @@
 --   synchronization) or "file" (until the call NAME with _end for _begin).
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
--- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of a
---   piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel`, blocking
---   calls only, and the size of all that is reduced (collective/exchange_reduce.h).
+-- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of
+--   a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel`,
+--   blocking calls only, and the size of all that is reduced (collective/exchange_reduce.h).
 -- kernel: an expression, true if a kernel has done the blocking call of a staged row, and then has set rc.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 -- syncs: the call ends only when all ranks have begun it, so a vote may take its place (exchange_barrier).

@@ -371,6 +371,7 @@ local function write_call(f)
   for i, a in ipairs(args) do down[i] = replaced[a.name] or a.role == "status" and partial and "s" or a.name end
   local keep = f.keep
   if (f.row.forms or ""):find "persistent of one" then keep = "persistent" end
+  local ended = counted(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)"
   emit([[
 
 int call_$name(const struct next *next, $declarations)
@@ -391,14 +392,11 @@ $brings    rc = $passed;
     rc = f.row.kernel and not f.keep and "rc" or "int rc",
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     unbegun = counted(f) and "exchange_unbegun(comm, rc)" or "rc",
-    passed = counted(f) and ("exchange_ended(comm, next->%s(%s))"):format(f.name, table.concat(down, ", "))
-      or ("next->%s(%s)"):format(f.name, table.concat(down, ", ")),
+    passed = ended:format(f.name, table.concat(down, ", ")),
     edges = by_edges(f) and BY_EDGES[f.keep or "none"]
       or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)"
-      or counted(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)")
-      :format(f.name, join(args, "name")),
+    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended):format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)
       and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
