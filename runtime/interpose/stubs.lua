@@ -96,8 +96,7 @@ local FORM = { none = "BLOCKING", request = "NONBLOCKING", persistent = "PERSIST
 local function exchange_asked(f, p, next, names)
   local begin = stub_begin(f, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
-    form = FORM[f.keep or "none"],
-    declarations = join(f.args, "text"),
+    form = FORM[f.keep or "none"], declarations = join(f.args, "text"),
     bytes = (f.row.kernel and "exchange_%s" or "exchange_possible(comm) ? %s : 0")
       :format(f.row.kernel and f.row.exchange or f.row.exchange == "LISTS" and "EXCHANGE_LISTS"
         or "exchange_" .. f.row.exchange),
@@ -396,13 +395,13 @@ $brings    rc = $passed;
     edges = by_edges(f) and BY_EDGES[f.keep or "none"]
       or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
     down = table.concat(down, ", "),
-    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended):format(f.name, join(args, "name")),
+    none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
+      :format(f.name, join(args, "name")),
     message = message and ", .message = true" or "",
     brings = names_of.target_datatype and receives_at(args)
       and "    args_bound_read(&o, target_count, target_datatype);\n" or "",
     later = f.keep and (f.row.forms or ""):find "persistent$" and ", .later = true" or "",
-    sends = keep == "persistent" and names_of.dest and not f.name:find "^[BS]send" and ", .sends = true, .dest = dest"
-      or "",
+    sends = keep == "persistent" and f.name:find "^R?[Ss]end_init" and ", .sends = true, .dest = dest" or "",
     receives = names_of.source and (", .receives = true, .source = source, .tag = %s")
       :format(names_of.recvtag and "recvtag" or "tag") or "",
     -- A read from MPI_PROC_NULL must not change the buffer.
