@@ -43,7 +43,11 @@ here=$PWD help=
 if [ "${1:-}" = --help ]; then help=1; shift; fi
 out=${1:-bench/results}
 [ $# -eq 0 ] || shift
-folders=("$@")
+folders=()
+for folder in "$@"; do   # programs run in folders of their own
+    folder=$(cd "$folder" && pwd) || exit 1
+    folders+=("$folder")
+done
 python=${PYTHON:-python3}
 read -r -a mpis <<<"${MPIS:-${MPICC:-mpicc}}"
 read -r -a builds <<<"${BUILDS:-build}"
@@ -67,6 +71,7 @@ name=${NAME:-$(echo "${gpu:-host}" | sed 's/.* //' | tr '[:upper:]' '[:lower:]')
 seek() {
     local folder
     for folder in ${1:+"$1"} "${folders[@]}"; do
+        case $folder in /*) ;; *) folder=$here/$folder ;; esac
         find -L "$folder" -maxdepth 8 -path "*/$2" ! -type d -print -quit 2>/dev/null | grep . && return 0
     done
     return 1

@@ -40,6 +40,32 @@ static inline int64_t mpi_abi_status_bytes(const MPI_Status *status)
 #define OLD_COMBINER(name) MPI_COMBINER_##name
 #endif
 
+/* Fortran's types of a given size: an MPI that was built without them has no such names. */
+#ifndef MPI_INTEGER1
+#define MPI_INTEGER1 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_INTEGER2
+#define MPI_INTEGER2 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_INTEGER4
+#define MPI_INTEGER4 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_INTEGER8
+#define MPI_INTEGER8 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_REAL4
+#define MPI_REAL4 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_REAL8
+#define MPI_REAL8 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_COMPLEX8
+#define MPI_COMPLEX8 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_COMPLEX16
+#define MPI_COMPLEX16 MPI_DATATYPE_NULL
+#endif
+
 /* The MPI starts through PMIx, where its launcher offers that; its ranks in MPI_COMM_WORLD are PMIx's (modex.h). */
 #define STARTS_BY_PMIX IS_OPEN_MPI
 
