@@ -179,9 +179,10 @@ const struct number numbers[] = {
     ROW(MPI_COMPLEX, float complex, c64, BITS(SUM, PROD)), ROW(MPI_DOUBLE_COMPLEX, double complex, c128, BITS(SUM, PROD)),
     ROW(MPI_C_BOOL, bool, flag, BITS(LAND, LXOR)), ROW(MPI_BYTE, uint8_t, u8, BITS(BAND, BXOR)),
     PLACES(MPI_2INT, int_int, 8), PLACES(MPI_SHORT_INT, short_int, 6), PLACES(MPI_LONG_INT, long_int, 12),
-    PLACES(MPI_FLOAT_INT, float_int, 8), PLACES(MPI_DOUBLE_INT, double_int, 12), PLACES(MPI_2INTEGER, int_int, 8),
-    PLACES(MPI_2REAL, float_float, 8), PLACES(MPI_2DOUBLE_PRECISION, double_double, 16),
+    PLACES(MPI_FLOAT_INT, float_int, 8), PLACES(MPI_DOUBLE_INT, double_int, 12),
 #ifdef MPI_INTEGER1   /* an MPI built with Fortran */
+    PLACES(MPI_2INTEGER, int_int, 8), PLACES(MPI_2REAL, float_float, 8),
+    PLACES(MPI_2DOUBLE_PRECISION, double_double, 16),
     ROW(MPI_INTEGER1, int8_t, i8, OTHER_INTEGER), ROW(MPI_INTEGER2, int16_t, i16, OTHER_INTEGER),
     ROW(MPI_INTEGER4, int32_t, i32, OTHER_INTEGER), ROW(MPI_INTEGER8, int64_t, i64, OTHER_INTEGER),
     ROW(MPI_REAL4, float, f32, ARITHMETIC), ROW(MPI_REAL8, double, f64, ARITHMETIC),
