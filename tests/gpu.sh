@@ -24,7 +24,7 @@ LOGS=${LOGS:-$scratch/logs}
 mkdir -p "$LOGS"
 # Compiled kernels go where no earlier run left any, so that compiling is part of what is checked.
 export BUILD PYTHONDONTWRITEBYTECODE=1 STRIDEC_CACHE_DIR="$scratch/cache"
-export OMPI_MCA_osc="${OMPI_MCA_osc:-pt2pt}"   # Open MPI 4.1 has no other for windows among ranks of a machine without a network
+export OMPI_MCA_osc="${OMPI_MCA_osc:-pt2pt,sm}"   # Open MPI 4.1 has no other for windows among ranks of a machine without a network
 stridec=$BUILD/stridec
 passed=0 failed=0 limit=${LIMIT:-300}
 # Lines worth showing of a run that went well.

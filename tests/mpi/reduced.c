@@ -13,7 +13,7 @@
  * run: STRIDEC_ENGINE=copy -n 2 staged
  * run: -n 3 lacking
  * run: -n 3 failing
- * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 aware
+ * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3
  */
 #include "check.h"
 #include "reference.h"
@@ -27,7 +27,7 @@
 #define GUARD 3          /* elements on both sides */
 
 static bool staged;      /* there are no kernels; `lacking`: at one rank; `failing`: of one rank one fails */
-static bool lacking, failing, aware;
+static bool lacking, failing;
 
 /* Elements in memory of a kind, behind and before guards, and an image of them in host memory. */
 struct row {
@@ -288,7 +288,7 @@ static void task_repeat(const struct task *k)
     char what[120];
     double since = 0;
     static bool more = true;   /* else time is over */
-    bool waits = !staged && !lacking && !aware, went;
+    bool waits = !staged && !lacking, went;
     struct row from, to;
     row_make(&from, k->from, k->t, k->all), row_make(&to, k->to, k->t, k->in_place ? k->all : k->own);
     resources_now(&now);
@@ -298,7 +298,7 @@ static void task_repeat(const struct task *k)
         more = within(&since, SECONDS);
         MPI_Bcast(&more, 1, MPI_C_BOOL, 0, MPI_COMM_WORLD);
     }
-    if (now.simulated && !host_mode && !aware) expect_equal(went, waits, what);
+    if (now.simulated && !host_mode) expect_equal(went, waits, what);
     row_free(&from), row_free(&to);
 }
 
@@ -444,13 +444,11 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         staged |= !strcmp(argv[i], "staged"), lacking |= !strcmp(argv[i], "lacking");
-        failing |= !strcmp(argv[i], "failing"), aware |= !strcmp(argv[i], "aware");
+        failing |= !strcmp(argv[i], "failing");
     }
     if (lacking && rank_given() == 1) setenv("STRIDEC_ENGINE", "copy", 1);
     if (failing && rank_given() == 1) setenv("SIMGPU_FAIL", "cuGraphLaunch:40+,cuLaunchKernel:40+", 1);
     check_start(&argc, &argv, -1);
-    aware |= cuda_aware();   /* it has contiguous device memory as without stridec */
-    if (failing && aware) return report("left out: this MPI reduces device memory itself"), check_finish();
     if (failing) return one_fails(), check_finish();
     if (num_ranks > 1) return among_ranks(), check_finish();
     for (int i = 0; i < number_total; i++) {
