@@ -1,6 +1,6 @@
 #!/bin/bash
 # others.sh: runs programs that others wrote, above each MPI without and with stridec, and writes
-# OUT_DIR/MACHINE-others.json and .md. `bench/others.sh --help` says what it needs and finds; this text is what it
+# OUT_DIR/others-MACHINE.json and .md. `bench/others.sh --help` says what it needs and finds; this text is what it
 # prints first.
 #
 # usage: bench/others.sh [--help] [OUT_DIR [FOLDER...]]
@@ -260,4 +260,4 @@ for i in "${!mpis[@]}"; do
         [ -z "${at[$program]:-}" ] || "run_$program"
     done
 done
-"$python" bench/others.py "$log" "$out/$name-others.json" "$out/$name-others.md"
+"$python" bench/others.py "$log" "$out/others-$name.json" "$out/others-$name.md"

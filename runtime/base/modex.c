@@ -78,12 +78,17 @@ static bool known_version(const char *(*version)(void))
     return major == 4 || major == 5;
 }
 
-/* Returns true if a rank may end while others are still in MPI_Init (Open MPI's parameter async_mpi_finalize). PMIx 4
- * and 5 then leave requests for that rank's entries without an answer. */
-static bool may_end_early(void)
+static bool set(const char *parameter)
 {
-    const bool *async = dlsym(RTLD_DEFAULT, "ompi_async_mpi_finalize");
-    return !async || *async;
+    const bool *value = dlsym(RTLD_DEFAULT, parameter);
+    return !value || *value;
+}
+
+/* Returns true if a rank may leave MPI_Init before its fence has ended, or end while others are still in MPI_Init (Open
+ * MPI's parameters). PMIx 4 and 5 leave requests for the entries of a rank that has ended without an answer. */
+static bool may_be_apart(void)
+{
+    return set("ompi_async_mpi_init") || set("ompi_async_mpi_finalize");
 }
 
 /* Commits the mark by PMIx's library, that of the function `fence`. Returns true if it did. */
@@ -116,7 +121,7 @@ EXPORT int PMIx_Fence_nb(const struct proc *procs, size_t num_procs, const struc
     fence_function next;
     *(void **)&next = beneath(__func__, __builtin_return_address(0));
     if (!next) return NOT_SUPPORTED;
-    bool marks = to_mark && !procs && done && !may_end_early() && commit_mark(*(void **)&next);
+    bool marks = to_mark && !procs && done && !may_be_apart() && commit_mark(*(void **)&next);
     if (marks) to_mark = false, watched.done = done, watched.data = data;
     return next(procs, num_procs, info, num_info, marks ? watched_done : done, marks ? NULL : data);
 }

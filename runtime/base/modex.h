@@ -2,7 +2,8 @@
  *
  * Open MPI starts through PMIx: in MPI_Init each rank commits what others must know of it and enters a fence. stridec
  * commits one more entry, its mark, just before: its PMIx_Fence_nb stands before PMIx's. A rank without stridec notices
- * nothing. stridec never starts PMIx, and what it asks never waits for a rank: after the fence all marks are there. */
+ * nothing. stridec never starts PMIx, and what it asks never waits for a rank: after the fence all marks are
+ * there. So two marked ranks find the same of each other, and may wait for each other's messages. */
 #ifndef STRIDEC_MODEX_H
 #define STRIDEC_MODEX_H
 #include <stdbool.h>

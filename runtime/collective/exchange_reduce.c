@@ -118,19 +118,26 @@ static int64_t result_count(const struct exchange_reduce *r)
     return p->counts ? args_count(p, r->rank) : p->count;
 }
 
-/* Returns false for arguments that the MPI refuses. */
+/* Returns false for arguments that the MPI refuses on all ranks. Sets from and to. */
 static bool open_call(struct exchange_reduce *r)
 {
     const struct arg *in = &r->o->of[0], *out = &r->o->of[1];
-    bool rooted = r->kind == EXCHANGE_REDUCE, gets = !rooted || r->o->root == r->rank;
-    bool in_place = in->buf == MPI_IN_PLACE;
+    bool rooted = r->kind == EXCHANGE_REDUCE, nowhere = r->kind == EXCHANGE_EXSCAN && r->rank == 0;
     r->type = out->type;
     if (!reduction_of(r->op, r->type, &r->reduction) || !measure(r)) return false;
     if (rooted && (r->o->root < 0 || r->o->root >= r->ranks)) return false;
-    if ((in_place && !gets) || (gets && out->buf == MPI_IN_PLACE)) return false;
-    if (gets && !out->buf && result_count(r)) return false;
-    r->from = in_place ? out->buf : in->buf, r->to = gets ? out->buf : NULL;
-    return r->from != NULL;
+    r->from = in->buf == MPI_IN_PLACE ? out->buf : in->buf;
+    r->to = nowhere || (rooted && r->o->root != r->rank) ? NULL : out->buf;
+    return true;
+}
+
+/* Returns false if the MPI refuses this rank's buffers. */
+static bool right(const struct exchange_reduce *r)
+{
+    bool in_place = r->o->of[0].buf == MPI_IN_PLACE, gets = r->kind != EXCHANGE_REDUCE || r->o->root == r->rank;
+    if (!r->from || r->from == MPI_IN_PLACE || r->to == MPI_IN_PLACE || (in_place && !gets)) return false;
+    bool nowhere = r->kind == EXCHANGE_EXSCAN && r->rank == 0;
+    return r->to || !gets || nowhere || !result_count(r);
 }
 
 /* Sets each rank's piece. */
@@ -267,7 +274,8 @@ static bool run(struct exchange_reduce *r)
     for (int64_t at = 0; at < r->most; at += r->step) {
         bool refused = collect(r, at);
         if (at == 0 && refused) return false;
-        if (r->able && reduce(r, part(r, r->rank, at))) note(r, MPI_ERR_OTHER, "a reduction on the GPU failed");
+        int rc = r->able ? reduce(r, part(r, r->rank, at)) : 0;
+        if (rc) note(r, r->device ? MPI_ERR_OTHER : rc, "a reduction of a share failed");
         give_back(r, at);
     }
     return true;
@@ -279,7 +287,7 @@ bool exchange_reduce(const struct args_set *o, enum exchange_kind kind, MPI_Op o
     if (!r.e) return false;
     r.ranks = r.e->out.n, r.rank = r.e->rank;
     if (!open_call(&r)) return false;
-    r.able = acquire(&r);
+    r.able = right(&r) && acquire(&r);   /* else all ranks leave the call to the MPI, which tells this one */
     bool done = run(&r);
     release(&r);
     exchange_went(o, !done);

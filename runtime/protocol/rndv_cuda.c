@@ -41,7 +41,7 @@ static bool fill(struct rndv_send *o, struct rndv_send_site *site)
     if (!ipc_export_accepted(e, o->peer)) return false;
     if (!packed && !(layout = ipc_export_layout(p->layout))) return false;
     if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
-    site->drained = p->device;
+    if (!e->synchronous) site->drained = p->device;
     rndv_send_describe(o, e, user + (uint64_t)p->layout->tree->off, layout);
     return true;
 }
@@ -76,6 +76,7 @@ static bool fill_parts(struct rndv_send *o, struct rndv_send_site *site)
         all = fill_part(o, s, parts->part[i], site);
     }
     if (!all) return o->slot->next = 0, false;
+    atomic_store_explicit(&o->slot->flags_unread, 0, memory_order_relaxed);
     atomic_store_explicit(&o->slot->ready, p->bytes, memory_order_relaxed);
     return true;
 }

@@ -161,7 +161,8 @@ void rndv_send_unmatch(struct rndv_send *o)
  * order matters: the receiver sets `probed` before it clears `probing`. */
 static bool matched(const struct rndv_send *o)
 {
-    return !o->synchronous || (!atomic_load(&o->peer->file->probing) && !atomic_load(&o->slot->probed));
+    if (!o->synchronous || state_of(o) == SLOT_DONE) return true;
+    return !atomic_load(&o->peer->file->probing) && !atomic_load(&o->slot->probed);
 }
 
 bool rndv_send_ended(struct rndv_send *o)

@@ -44,7 +44,7 @@ void rndv_send_withdraw(struct rndv_send *o);
 void rndv_send_near(const struct rndv_send *o);
 /* Prefetches the slot that the next send will write. */
 void rndv_send_next_near(void);
-/* Returns true once the receiver has read all: rndv_send_end does not wait then. */
+/* Returns true once the receiver has read all: rndv_send_end does not wait then, of a synchronous send either. */
 bool rndv_send_read(const struct rndv_send *o);
 /* Returns true once the buffer is the application's again, or a receiver is reading it. Does not wait: after some
  * time the payload moves away. Of a synchronous send the MPI has completed the request. */

@@ -53,9 +53,9 @@ result "help says what is found"
 
 NAME=m PROGRAMS="osu ddt comb tempi" MEMORY="device host" OSU=latency OSU_TYPES=latency OSU_HOST="latency bw" \
     others "$work/out" "$work/programs"
-[ $? -eq 1 ] && [ -s "$work/out/m-others.json" ]
+[ $? -eq 1 ] && [ -s "$work/out/others-m.json" ]
 result "wrong bytes are an error"
-python3 - "$work/out/m-others.json" >>"$work/said" 2>&1 <<'EOF'
+python3 - "$work/out/others-m.json" >>"$work/said" 2>&1 <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert all(key in r for key in ("machine", "versions", "date", "command")), r.keys()
@@ -78,7 +78,7 @@ assert "tempi: not found" in r["left_out"] and "osu_bw: not found" in r["left_ou
 assert sum("comb" in f and "status 3: no luck" in f for f in r["failed"]) == 5, r["failed"]   # aware alone too
 EOF
 result "rows of all programs, MPIs and modes"
-lines "$work/out/m-others.md" '÷ the MPI alone \| aware, warm \| 2 \| 0\.50, worst 0\.50' \
+lines "$work/out/others-m.md" '÷ the MPI alone \| aware, warm \| 2 \| 0\.50, worst 0\.50' \
     'device memory ÷ the aware MPI alone \| stock, warm \| 4 \| 0\.50' 'DDTBench ÷ contiguous message \| stock, warm \| 1 \| 1\.0[23]' \
     '^\| some_x \| 4,096 \| device \| 20\.0 \| 20\.5 ' '5\.0 \(\*\*wrong bytes\*\*\)' '^- tempi: not found' 'stock: .*Open MPI' \
     '^`bench/others.sh;' >>"$work/said"

@@ -232,7 +232,7 @@ static int task_run(const struct task *k, void *from, void *to, MPI_Comm comm)
     case REDUCE_SCATTER_BLOCK: return MPI_Reduce_scatter_block(in, to, k->count, type, op, comm);
     case REDUCE_SCATTER: return MPI_Reduce_scatter(in, to, k->counts, type, op, comm);
     case SCAN: return MPI_Scan(in, to, k->count, type, op, comm);
-    default: return MPI_Exscan(in, to, k->count, type, op, comm);
+    default: return MPI_Exscan(in, my_rank || in == MPI_IN_PLACE ? to : NULL, k->count, type, op, comm);
     }
 }
 
