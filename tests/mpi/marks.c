@@ -206,24 +206,26 @@ static void broken_sender(void)
     report("a sender that fails");
 }
 
-/* Two fields in allocations of their own, by absolute addresses: the bytes, and whether a sender of such a message
- * marks the chunks it packs, so that the receiver goes in step. The first messages come before the ranks have met. */
+/* Two fields in allocations of their own, by absolute addresses, a piece of one and a piece of the other in turn: too many
+ * to be read where they lie. The bytes, and whether a sender of such a message marks the chunks it packs, so that the
+ * receiver goes in step. The first messages come before the ranks have met. */
 static void fields(bool apart)
 {
-    enum { INTS = 20000, MESSAGES = 10 };
-    const int lengths[] = {1, 1};
-    MPI_Datatype every, types[2], both;
-    MPI_Aint at[2];
+    enum { INTS = 20000, PIECES = 40, MESSAGES = 10 };
+    int lengths[2 * PIECES];
+    MPI_Datatype every, types[2 * PIECES], both;
+    MPI_Aint at[2 * PIECES];
     void *field[2];
     static int is[2 * INTS];
     int marked = 0, any = 0;
     double since = 0;
-    MPI_Type_vector(INTS, 1, 2, MPI_INT, &every);
-    for (int i = 0; i < 2; i++) {
-        field[i] = mem_alloc(MEM_DEVICE, sizeof is);
-        MPI_Get_address(field[i], &at[i]), types[i] = every;
+    MPI_Type_vector(INTS / PIECES, 1, 2, MPI_INT, &every);
+    for (int i = 0; i < 2; i++) field[i] = mem_alloc(MEM_DEVICE, sizeof is);
+    for (int i = 0; i < 2 * PIECES; i++) {
+        MPI_Get_address((int *)field[i % 2] + i / 2 * (2 * INTS / PIECES), &at[i]);
+        types[i] = every, lengths[i] = 1;
     }
-    MPI_Type_create_struct(2, lengths, at, types, &both);
+    MPI_Type_create_struct(2 * PIECES, lengths, at, types, &both);
     type_commit(&both);
     for (int n = 0; n < MESSAGES || (apart && !any); n++) {
         for (int i = 0; i < 2; i++) {

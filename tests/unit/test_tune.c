@@ -385,6 +385,7 @@ static bool tried(void)
     static const char *const quick[2] = {"threads=512", "threads=128"}, *const bad[2] = {"treads=1", NULL};
     if (!start()) return false;
     struct kernel *k = column(8, 1000);
+    kernel_wait(&kernel_typed_copy);   /* requested with the first layout */
     uint64_t compiled = kernel_counts().compiled;
     const struct module *production = served(k);
     struct kernel_trial trial = {k, {quick[0], quick[1]}};
