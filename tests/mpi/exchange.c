@@ -85,7 +85,8 @@ static int64_t turn_once(struct turn *t, MPI_Comm comm, int round)
     return after.launches - before.launches;
 }
 
-/* Until all ranks have one launch each; the kernel of typed copies is compiled in the background meanwhile. */
+/* Until all ranks have one launch each, if all have device memory; the kernel of typed copies is compiled in the background
+ * meanwhile. What comes from host memory is unpacked by a launch of its own, or read with the rest. */
 static void turn_in_one(struct turn *t, MPI_Comm comm, const char *what)
 {
     struct resources now;
@@ -94,11 +95,12 @@ static void turn_in_one(struct turn *t, MPI_Comm comm, const char *what)
     int round = 0;
     bool one;
     resources_now(&now);
+    bool counts = everywhere(now.simulated && !packed && t->from.kind == MEM_DEVICE);
     do {
         launches = turn_once(t, comm, round++);
-        one = everywhere(t->from.kind == MEM_HOST || launches == 1);
-    } while (now.simulated && !packed && !one && everywhere(within(&since, SECONDS)));
-    if (now.simulated && !packed && t->from.kind == MEM_DEVICE) expect_equal(launches, 1, "the number of launches");
+        one = everywhere(launches == 1);
+    } while (round < 3 || (counts && !one && everywhere(within(&since, SECONDS))));
+    if (counts) expect_equal(launches, 1, "the number of launches");
     report("a cube turned, %s", what);
 }
 
