@@ -248,8 +248,9 @@ static void vote_on_call(struct exchange *x, const struct args_set *o)
     x->call->on = quicker;
 }
 
-int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm))
+int exchange_barrier(MPI_Comm comm, bool is_mpis, int (*barrier)(MPI_Comm comm))
 {
+    if (is_mpis) return barrier(comm);
     struct exchange *x = exchange_possible(comm) ? state_of(comm) : NULL;
     bool quicker = false;
     if (x && votes(++x->barriers)) {

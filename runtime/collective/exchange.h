@@ -50,8 +50,8 @@ bool exchange_possible(MPI_Comm comm);
 /* Counts a call of the program on such a communicator, with pieces of at least EXCHANGE_LEAST bytes. Returns true if
  * exchange_take is to be called: the ranks vote, or the call goes from memory to memory. */
 bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm comm, int64_t bytes);
-/* Does an MPI_Barrier of the program, by a vote if it is time, else by `barrier`. */
-int exchange_barrier(MPI_Comm comm, int (*barrier)(MPI_Comm comm));
+/* Does an MPI_Barrier, by a vote if it is time and the program's, else by `barrier`. */
+int exchange_barrier(MPI_Comm comm, bool is_mpis, int (*barrier)(MPI_Comm comm));
 /* Votes if it is time. Returns true if exchange_run does the call. All ranks of the communicator call it alike where
  * exchange_due has returned true. */
 bool exchange_take(struct args_set *o);

@@ -89,9 +89,9 @@ ACT_OFTEN int armed_$p$name($declarations)
 $begin    return act_$p$name($names);
 }
 ]]
--- Before a call that ends only when all ranks have begun it: a vote may take its place.
-local SYNCS = "node_armed() && !caller_is_mpi(__builtin_return_address(0))\n" ..
-              "        ? exchange_barrier(comm, %s.Barrier) :"
+-- Before a call that ends only when all ranks have begun it: a vote may take its place. Unarmed, nothing is called
+-- before the MPI: another family's handles are wider than `comm`.
+local SYNCS = "node_armed() ? exchange_barrier(comm, caller_is_mpi(__builtin_return_address(0)), %s.Barrier) :"
 local FORM = { none = "BLOCKING", request = "NONBLOCKING", persistent = "PERSISTENT" }
 local function exchange_asked(f, p, next, names)
   local begin = stub_begin(f, next, names)
