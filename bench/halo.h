@@ -46,7 +46,7 @@ struct way {
 extern const struct way way_isend, way_neighbor, way_persistent;   /* halo_ways.c: subarrays, straight from the block */
 extern const struct way way_packed;    /* halo_packed.c: MPI_Pack, MPI_Alltoallv, MPI_Unpack */
 extern const struct way way_hand;      /* halo_hand.c: fused kernels and contiguous messages */
-extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel that writes, or reads, memory of other ranks */
+extern const struct way way_link, way_link_read;   /* halo_link.c: a kernel writes, or reads, memory of other ranks */
 
 /* halo_run.c: the main program, of blocks of n^3 and those ways, the last of which is NULL. */
 int halo_main(int argc, char **argv, const char *benchmark, int n, const struct way *const *ways);

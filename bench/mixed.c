@@ -66,7 +66,7 @@ struct message {
     bool nonblocking;
 };
 
-/* Of each field. */
+/* Returns the bytes that a field of the row spans. */
 static size_t span_of(const struct row *r)
 {
     return (r->block ? 2 * r->bytes : r->bytes) / (size_t)r->fields;

@@ -218,7 +218,8 @@ struct stridec_links {
 
 /* ORDER GEN_OP: reduce.lua */
 enum gen_op {
-    GEN_SUM, GEN_PROD, GEN_MAX, GEN_MIN, GEN_LAND, GEN_LOR, GEN_LXOR, GEN_BAND, GEN_BOR, GEN_BXOR, GEN_MAXLOC, GEN_MINLOC
+    GEN_SUM, GEN_PROD, GEN_MAX, GEN_MIN, GEN_LAND, GEN_LOR, GEN_LXOR, GEN_BAND, GEN_BOR, GEN_BXOR,
+    GEN_MAXLOC, GEN_MINLOC
 };
 /* Types of elements: signed, unsigned, floats, complex numbers of two, C's bool, pairs of a value and an index. */
 #define GEN_REDUCE_TYPES(X) \
@@ -227,7 +228,8 @@ enum gen_op {
 #define GEN_REDUCE_TYPE(name) GEN_REDUCE_##name,
 enum gen_reduce_type { GEN_REDUCE_TYPES(GEN_REDUCE_TYPE) GEN_REDUCE_TYPE_TOTAL };
 const char *gen_reduce_type_name(enum gen_reduce_type type);
-int gen_reduce(struct gen *g, enum gen_reduce_type type, const char *target, struct gen_kernel *out, struct reason *why);
+int gen_reduce(struct gen *g, enum gen_reduce_type type, const char *target, struct gen_kernel *out,
+               struct reason *why);
 
 /* The argument. Row k lies at from + k * step; `to` gets row 0 OP row 1 OP ... In blocks of threads * words_per_thread
  * words, or elements where words is 0; any other number of blocks is right as well. templates/reduce.cu declares the

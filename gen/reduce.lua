@@ -11,8 +11,8 @@ local EACH = 2
 -- ORDER GEN_OP (gen.h)
 local OPS = { "sum", "prod", "max", "min", "land", "lor", "lxor", "band", "bor", "bxor", "maxloc", "minloc" }
 
--- The operations of each class of types, as C; `a` is of the earlier row. Sums and products of integers wrap. With a NaN, MAX
--- and MIN give `a`. true: written in the class's own template.
+-- The operations of each class of types, as C; `a` is of the earlier row. Sums and products of integers wrap. With a
+-- NaN, MAX and MIN give `a`. true: written in the class's own template.
 local LOGICAL = { land = "a && b", lor = "a || b", lxor = "!a != !b" }
 local CLASSES = {
   integer = { sum = "(element)((WRAP)a + (WRAP)b)", prod = "(element)((WRAP)a * (WRAP)b)",
@@ -24,8 +24,8 @@ local CLASSES = {
   pair = { maxloc = true, minloc = true },
 }
 
--- Types by the names of gen.h's GEN_REDUCE_TYPES. c: the C type; wrap: the unsigned type that sums and products wrap in;
--- bits: the unsigned type of a float's size; rn: the prefix of the functions that round after each step.
+-- Types by the names of gen.h's GEN_REDUCE_TYPES. c: the C type; wrap: the unsigned type that sums and products wrap
+-- in; bits: the unsigned type of a float's size; rn: the prefix of the functions that round after each step.
 local TYPES = { bool = { class = "bool", c = "unsigned char", bytes = 1 } }
 for i, c in ipairs { "char", "short", "int", "long long" } do
   local bytes = 1 << (i - 1)

@@ -19,7 +19,8 @@ struct exchange_reduce {
     struct layout *layout;
     int ranks, rank;
     const char *from;
-    char *to;                    /* NULL: this rank gets nothing */
+    bool gets;                   /* this rank gets a result, */
+    char *to;                    /* here; else NULL */
     int64_t total, most;         /* elements of all pieces, and of the longest one */
     int64_t step;                /* elements of a piece in a round: rows lie so far apart */
     MPI_Count *length;           /* by rank: its piece of all elements */
@@ -122,22 +123,21 @@ static int64_t result_count(const struct exchange_reduce *r)
 static bool open_call(struct exchange_reduce *r)
 {
     const struct arg *in = &r->o->of[0], *out = &r->o->of[1];
-    bool rooted = r->kind == EXCHANGE_REDUCE, nowhere = r->kind == EXCHANGE_EXSCAN && r->rank == 0;
+    bool rooted = r->kind == EXCHANGE_REDUCE, first = r->kind == EXCHANGE_EXSCAN && r->rank == 0;
     r->type = out->type;
     if (!reduction_of(r->op, r->type, &r->reduction) || !measure(r)) return false;
     if (rooted && (r->o->root < 0 || r->o->root >= r->ranks)) return false;
     r->from = in->buf == MPI_IN_PLACE ? out->buf : in->buf;
-    r->to = nowhere || (rooted && r->o->root != r->rank) ? NULL : out->buf;
+    r->gets = !first && (!rooted || r->o->root == r->rank), r->to = r->gets ? out->buf : NULL;
     return true;
 }
 
 /* Returns false if the MPI refuses this rank's buffers. */
 static bool right(const struct exchange_reduce *r)
 {
-    bool in_place = r->o->of[0].buf == MPI_IN_PLACE, gets = r->kind != EXCHANGE_REDUCE || r->o->root == r->rank;
-    if (!r->from || r->from == MPI_IN_PLACE || r->to == MPI_IN_PLACE || (in_place && !gets)) return false;
-    bool nowhere = r->kind == EXCHANGE_EXSCAN && r->rank == 0;
-    return r->to || !gets || nowhere || !result_count(r);
+    bool in_place = r->o->of[0].buf == MPI_IN_PLACE, leaf = r->kind == EXCHANGE_REDUCE && !r->gets;
+    if (!r->from || r->from == MPI_IN_PLACE || r->to == MPI_IN_PLACE || (in_place && leaf)) return false;
+    return r->to || !r->gets || !result_count(r);
 }
 
 /* Sets each rank's piece. */

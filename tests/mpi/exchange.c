@@ -85,8 +85,8 @@ static int64_t turn_once(struct turn *t, MPI_Comm comm, int round)
     return after.launches - before.launches;
 }
 
-/* Until all ranks have one launch each, if all have device memory; the kernel of typed copies is compiled in the background
- * meanwhile. What comes from host memory is unpacked by a launch of its own, or read with the rest. */
+/* Repeats it until all ranks have one launch each, if all have device memory: the kernel of typed copies is compiled in
+ * the background meanwhile. What comes from host memory is unpacked by a launch of its own, or read with the rest. */
 static void turn_in_one(struct turn *t, MPI_Comm comm, const char *what)
 {
     struct resources now;

@@ -1,6 +1,6 @@
-/* exchange_later.c: nonblocking and persistent collectives among the ranks of a node go from memory to memory: one launch
- * on a rank that receives, none to pack. When votes switch nonblocking ones, who waits for whom, several at a time, what
- * is freed before the end, calls that one rank's MPI refuses.
+/* exchange_later.c: nonblocking and persistent collectives among the ranks of a node go from memory to memory: one
+ * launch on a rank that receives, none to pack. When votes switch nonblocking ones, who waits for whom, several at a
+ * time, what is freed before the end, calls that one rank's MPI refuses.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 3
@@ -24,7 +24,7 @@
 static bool packed;
 static long (*exchanges)(void);   /* stridec_exchanges; NULL without stridec */
 
-/* Of one call; `out` and `in` are this rank's. */
+/* One call, with this rank's buffers. */
 struct op {
     enum kind kind;
     int root, round;
@@ -299,7 +299,7 @@ static void complete(int way, int n, MPI_Request q[])
     for (; way == 7 && left; left--) MPI_Wait(&q[(left + my_rank) % n], MPI_STATUS_IGNORE);
 }
 
-/* Of all kinds, on one communicator, with blocking calls between, completed in another order. */
+/* Begins calls of all kinds on one communicator, with blocking calls between, and completes them in another order. */
 static void several(void)
 {
     MPI_Comm comm;
@@ -327,7 +327,7 @@ static void several(void)
 }
 
 #if HAVE_PERSISTENT
-/* Of all kinds on one communicator; started by each rank in an order of its own. */
+/* Starts requests of all kinds on one communicator, each rank in an order of its own. */
 static void any_order(void)
 {
     MPI_Comm comm;

@@ -1,4 +1,5 @@
-/* persistent.h: HAVE_PERSISTENT: whether the MPI has persistent collectives; those of Open MPI 4.1 have other names. */
+/* persistent.h: HAVE_PERSISTENT: whether the MPI has persistent collectives; those of Open MPI 4.1 have other names.
+ * PERSISTENT_INIT(NAME, request, arguments): makes the request of MPI_NAME; MPI_ERR_OTHER where there are none. */
 #ifndef STRIDEC_TESTS_MPI_PERSISTENT_H
 #define STRIDEC_TESTS_MPI_PERSISTENT_H
 #include <mpi.h>
@@ -34,6 +35,11 @@
 #endif
 #ifndef HAVE_PERSISTENT
 #define HAVE_PERSISTENT 0
+#endif
+#if HAVE_PERSISTENT
+#define PERSISTENT_INIT(N, q, ...) MPI_##N##_init(__VA_ARGS__, MPI_INFO_NULL, q)
+#else
+#define PERSISTENT_INIT(N, q, ...) MPI_ERR_OTHER
 #endif
 
 #endif

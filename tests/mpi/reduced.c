@@ -1,6 +1,6 @@
-/* reduced.c: reductions by kernels: MPI_Reduce_local of all predefined operations on all types that MPI defines them for, in
- * one launch and without a copy; among several ranks the collectives, once the ranks have agreed. Results are computed
- * here. Every byte is compared, those in gaps too.
+/* reduced.c: reductions by kernels: MPI_Reduce_local of all predefined operations on all types that MPI defines them
+ * for, in one launch and without a copy; among several ranks the collectives, once the ranks have agreed. Results are
+ * computed here. Every byte is compared, those in gaps too.
  *
  * run: -n 1
  * run: STRIDEC_ENGINE=copy -n 1 staged
@@ -118,7 +118,8 @@ static void all_operations(const struct number *t, enum mem_kind kind)
         if (!(t->operations >> op & 1) || (staged && !mpi_right(t, op))) continue;
         bool one = true;
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) one &= once(t, op, &in, &inout, counts[i]);
-        if (now.simulated && !host_mode) expect(one != staged, "%s: more than one launch, or copies", operation_name[op]);
+        if (now.simulated && !host_mode)
+            expect(one != staged, "%s: more than one launch, or copies", operation_name[op]);
     }
     row_free(&in), row_free(&inout);
     report("MPI_Reduce_local of %s, %s memory", t->name, mem_name[kind]);
@@ -357,7 +358,8 @@ static void collectives(enum mem_kind from, enum mem_kind to, int bytes, size_t 
 static void same_bits(void)
 {
     enum { N = 20011 };
-    double *in = malloc(N * sizeof *in), *all = malloc(N * sizeof *in * (size_t)num_ranks), *sums = malloc(N * sizeof *in);
+    double *in = malloc(N * sizeof *in), *all = malloc(N * sizeof *in * (size_t)num_ranks),
+           *sums = malloc(N * sizeof *in);
     enum mem_kind kind = host_mode ? MEM_HOST : MEM_DEVICE;
     double *from = mem_alloc(kind, N * sizeof *in), *to = mem_alloc(kind, N * sizeof *in);
     for (int i = 0; i < N; i++) in[i] = (double)(1 + i % 100) / (3 + my_rank) * (i % 2 ? 1e10 : 1e-10);
@@ -384,14 +386,16 @@ static void same_bits(void)
 static void maximum(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     (void)type;
-    for (int i = 0; i < *n; i++) ((int *)inout)[i] = ((int *)in)[i] > ((int *)inout)[i] ? ((int *)in)[i] : ((int *)inout)[i];
+    for (int i = 0; i < *n; i++)
+        ((int *)inout)[i] = ((int *)in)[i] > ((int *)inout)[i] ? ((int *)in)[i] : ((int *)inout)[i];
 }
 
 static void not_by_kernels(void)
 {
     enum { N = 20000 };
     enum mem_kind kind = host_mode ? MEM_HOST : MEM_DEVICE;
-    int *ints = malloc(N * sizeof *ints), *from = mem_alloc(kind, N * sizeof *ints), *to = mem_alloc(kind, N * sizeof *ints);
+    int *ints = malloc(N * sizeof *ints), *from = mem_alloc(kind, N * sizeof *ints),
+        *to = mem_alloc(kind, N * sizeof *ints);
     long before = exchanged();
     MPI_Op own;
     MPI_Op_create(maximum, 1, &own);

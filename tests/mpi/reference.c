@@ -156,7 +156,8 @@ PAIR(double_double, double, double)
 #define ARITHMETIC BITS(SUM, MIN)
 #define C_INTEGER BITS(SUM, BXOR)
 #define OTHER_INTEGER (ARITHMETIC | BITS(BAND, BXOR))
-#define ROW(type, c, name, operations) {#type, type, sizeof(c), sizeof(c), operations, fill_##name, copy_##name, reduce_##name}
+#define ROW(type, c, name, operations) \
+    {#type, type, sizeof(c), sizeof(c), operations, fill_##name, copy_##name, reduce_##name}
 #define PLACES(type, name, bytes) {#type, type, bytes, sizeof(struct name), BITS(MAXLOC, MINLOC), fill_##name, copy_##name, \
         reduce_##name}
 
@@ -176,7 +177,8 @@ const struct number numbers[] = {
     ROW(MPI_REAL, float, f32, ARITHMETIC), ROW(MPI_DOUBLE_PRECISION, double, f64, ARITHMETIC),
     ROW(MPI_C_FLOAT_COMPLEX, float complex, c64, BITS(SUM, PROD)),
     ROW(MPI_C_DOUBLE_COMPLEX, double complex, c128, BITS(SUM, PROD)),
-    ROW(MPI_COMPLEX, float complex, c64, BITS(SUM, PROD)), ROW(MPI_DOUBLE_COMPLEX, double complex, c128, BITS(SUM, PROD)),
+    ROW(MPI_COMPLEX, float complex, c64, BITS(SUM, PROD)),
+    ROW(MPI_DOUBLE_COMPLEX, double complex, c128, BITS(SUM, PROD)),
     ROW(MPI_C_BOOL, bool, flag, BITS(LAND, LXOR)), ROW(MPI_BYTE, uint8_t, u8, BITS(BAND, BXOR)),
     PLACES(MPI_2INT, int_int, 8), PLACES(MPI_SHORT_INT, short_int, 6), PLACES(MPI_LONG_INT, long_int, 12),
     PLACES(MPI_FLOAT_INT, float_int, 8), PLACES(MPI_DOUBLE_INT, double_int, 12),

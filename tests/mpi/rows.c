@@ -44,7 +44,7 @@ void doubles_check(const struct doubles *d, const char *what)
 
 MPI_Datatype row;
 
-/* Of all pieces, backwards; they outlive nonblocking calls. */
+/* The lists of a call with lists: all pieces, backwards. They outlive nonblocking calls. */
 static int counts[8], displs[8], bytes[8];
 static MPI_Datatype types[8];
 
@@ -99,13 +99,9 @@ void rows_fill(enum kind k, struct doubles *out, struct doubles *in, int root, i
     doubles_write(out), doubles_write(in);
 }
 
-#if HAVE_PERSISTENT
-#define INIT(N, ...) MPI_##N##_init(__VA_ARGS__, MPI_INFO_NULL, q)
-#else
-#define INIT(N, ...) MPI_ERR_OTHER
-#endif
 #define CALL(N, I, ...) \
-    form == BLOCKING ? MPI_##N(__VA_ARGS__) : form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q) : INIT(N, __VA_ARGS__)
+    form == BLOCKING ? MPI_##N(__VA_ARGS__) \
+    : form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q) : PERSISTENT_INIT(N, q, __VA_ARGS__)
 
 int rows_call(enum kind k, enum form form, struct doubles *out, struct doubles *in, int root, MPI_Comm comm,
               MPI_Request *q)

@@ -96,7 +96,7 @@ static void place_free(struct place *p)
     MPI_Type_free(&p->type);
 }
 
-/* Fills the arrays with numbers below 0, and the pieces with 0, 1, ... from `first` on; first < 0: nothing but the shadow. */
+/* Writes first, first + 1, ... into the pieces of the shadows, and then the shadows into the arrays if `memory_too`. */
 static void fill(struct place *p, double first, bool memory_too)
 {
     for (int i = 0; i < p->shape->pieces; i++)

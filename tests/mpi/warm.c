@@ -70,8 +70,8 @@ static void cold(void)
     report("%d ranks compile a module once", num_ranks);
 }
 
-/* No module compiled, and but the type's own only that for messages loaded; one launch, no copy but the list's: the first
- * pack is the special kernel's. */
+/* No module is compiled, and none is loaded but the type's own and that for messages; one launch, no copy but the
+ * list's: the first pack is the special kernel's. */
 static void warm(void)
 {
     struct resources before, after;

@@ -280,13 +280,9 @@ static int call(struct op *o, struct collective *k)
         if (from_root(k->call)) r = MPI_IN_PLACE;
         else s = MPI_IN_PLACE;
     }
-#if HAVE_PERSISTENT
-#define INIT(N, ...) MPI_##N##_init(__VA_ARGS__, MPI_INFO_NULL, q)
-#else
-#define INIT(N, ...) MPI_ERR_OTHER
-#endif
 #define ALL(N, I, ...)                                                                                                       \
-    return k->form == BLOCKING ? MPI_##N(__VA_ARGS__) : k->form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q) : INIT(N, __VA_ARGS__)
+    return k->form == BLOCKING ? MPI_##N(__VA_ARGS__) \
+         : k->form == NONBLOCKING ? MPI_##I(__VA_ARGS__, q) : PERSISTENT_INIT(N, q, __VA_ARGS__)
     switch (k->call) {
     case BCAST: ALL(Bcast, Ibcast, r, rn, rt, at, comm);
     case GATHER: ALL(Gather, Igather, s, sn, st, r, rn, rt, at, comm);

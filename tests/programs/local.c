@@ -261,13 +261,9 @@ static void reduce_act(struct op *o, const struct event *e)
     end_clear(&k->r, o->seed + 1);
     if (place) end_put(&k->r, 0, values_of(o, e->round, my_rank));
     end_store(&k->r);
-#if HAVE_PERSISTENT
-#define INIT(N, ...) MPI_##N##_init(__VA_ARGS__, MPI_INFO_NULL, q)
-#else
-#define INIT(N, ...) MPI_ERR_OTHER
-#endif
 #define CALL(N, I, ...)                                                                                                         \
-    code = !k->later ? MPI_##N(__VA_ARGS__) : !k->persistent ? MPI_##I(__VA_ARGS__, q) : e->round ? MPI_SUCCESS : INIT(N, __VA_ARGS__)
+    code = !k->later ? MPI_##N(__VA_ARGS__) : !k->persistent ? MPI_##I(__VA_ARGS__, q) \
+         : e->round ? MPI_SUCCESS : PERSISTENT_INIT(N, q, __VA_ARGS__)
     switch (k->call) {
     case REDUCE: CALL(Reduce, Ireduce, s, r, k->n, t, op, k->root, comm); break;
     case ALLREDUCE: CALL(Allreduce, Iallreduce, s, r, k->n, t, op, comm); break;
