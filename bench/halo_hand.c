@@ -1,6 +1,6 @@
 /* halo_hand.c: the exchange as one writes it by hand: a fused kernel packs all 26 regions, 26 contiguous messages each
- * way, a fused kernel unpacks. The packed bytes are in device memory where the MPI is CUDA-aware, else in pinned host
- * memory that the kernels reach. */
+ * way, a fused kernel unpacks. The packed bytes are in device memory where the MPI is CUDA-aware or stridec is loaded,
+ * else in pinned host memory that the kernels reach. */
 #include "halo.h"
 #include <stdlib.h>
 
@@ -99,7 +99,7 @@ static bool hand_begin(struct halo *h)
 
     *(void **)&a->launch = driver_symbol("cuLaunchKernel");
     CUDA(cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking));
-    a->on_device = mpi_takes_device();
+    a->on_device = mpi_takes_device() || stridec_loaded();
     made = fused_new(&a->out, h, h->send_box, "halo_pack", a->on_device);
     made = fused_new(&a->in, h, h->recv_box, "halo_unpack", a->on_device) && made;
     if (!made)
