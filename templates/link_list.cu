@@ -76,9 +76,8 @@ static __device__ __forceinline__ void stridec_link_words(const struct stridec_l
 
 template <class OFFSET>
 static __device__ __forceinline__ void stridec_link_all(const struct stridec_link &job, const OFFSET *from,
-                                                        const OFFSET *to, unsigned int first)
+                                                        const OFFSET *to, unsigned int many)
 {
-    const unsigned int many = (job.words - first + STRIDEC_THREADS - 1) / STRIDEC_THREADS;
     switch (job.code >> 23) {
 @ for log, width in ipairs { 2, 4, 8, 16 } do
     case @(log): stridec_link_words<@(width)>(job, from, to, many); break;
@@ -93,42 +92,36 @@ static __device__ __forceinline__ long long stridec_link_walk(const struct strid
 {
     const long long *const program = (const long long *)job.program.at[side];
     if (!program) return (long long)rest;
-    const unsigned long long element = rest / (unsigned long long)program[SIZE];
+    const unsigned long long element = stridec_quotient(rest, (unsigned long long)program[SIZE]);
     return (long long)element * job.program.extent[side]
            + stridec_walk(program, rest - element * (unsigned long long)program[SIZE]);
 }
 
-/* A job without levels: its sides' programs are walked. */
-static __device__ __forceinline__ void stridec_link_interpret(const struct stridec_link &job, unsigned int first)
+/* A job without levels: its sides' programs are walked, for one word a thread, as each walk waits for memory. */
+static __device__ __forceinline__ void stridec_link_interpret(const struct stridec_link &job, unsigned int block)
 {
-    long long from[STRIDEC_EACH], to[STRIDEC_EACH];
-#pragma unroll
-    for (unsigned int i = 0; i < STRIDEC_EACH; i++) from[i] = to[i] = 0;
-#pragma unroll
-    for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
-        const unsigned int at = first + i * STRIDEC_THREADS;
-        if (at >= job.words) break;
-        const unsigned long long rest = (unsigned long long)(job.start + at) << (job.code >> 23);
-        from[i] = stridec_link_walk(job, 0, rest);
-        to[i] = stridec_link_walk(job, 1, rest);
-    }
-    stridec_link_all(job, from, to, first);
+    const unsigned int at = (block - job.first) * STRIDEC_THREADS + threadIdx.x;
+    if (at >= job.words) return;
+    const unsigned long long rest = (unsigned long long)(job.start + at) << (job.code >> 23);
+    const long long from = stridec_link_walk(job, 0, rest), to = stridec_link_walk(job, 1, rest);
+    stridec_link_all(job, &from, &to, 1);
 }
 
-/* A block's part of one job: STRIDEC_EACH words a thread, a block's threads apart. */
+/* A block's part of one job with levels: STRIDEC_EACH words a thread, a block's threads apart. */
 template <bool PROGRAMS>
 static __device__ __forceinline__ void stridec_link_move(const struct stridec_link &job, unsigned int block)
 {
     const unsigned int first = (block - job.first) * STRIDEC_THREADS * STRIDEC_EACH + threadIdx.x;
     const unsigned int levels = job.code >> 20 & 7, outermost = levels - 1;
+    const unsigned int many = (job.words - first + STRIDEC_THREADS - 1) / STRIDEC_THREADS;
     unsigned int rest[STRIDEC_EACH];
     int from[STRIDEC_EACH], to[STRIDEC_EACH];
 
-    if (first >= job.words) return;
     if (PROGRAMS && !levels) {
-        stridec_link_interpret(job, first);
+        stridec_link_interpret(job, block);
         return;
     }
+    if (first >= job.words) return;
 #pragma unroll
     for (unsigned int i = 0; i < STRIDEC_EACH; i++) {
         rest[i] = job.start + first + i * STRIDEC_THREADS;
@@ -152,7 +145,7 @@ static __device__ __forceinline__ void stridec_link_move(const struct stridec_li
         from[i] += (int)rest[i] * job.step[outermost][0];
         to[i] += (int)rest[i] * job.step[outermost][1];
     }
-    stridec_link_all(job, from, to, first);
+    stridec_link_all(job, from, to, many);
 }
 
 @ -- What a multiprocessor holds must cover another device's latency: four blocks, so no more than 64 registers.

@@ -5,6 +5,12 @@ enum { STRIDE_CHILD_SIZE = 3, STRIDE_STEP, STRIDE_CHILD };
 enum { SEQ_COUNT = 3, SEQ_PAIRS };
 enum { INDEX_CHILD_SIZE = 3, INDEX_CHILD, INDEX_COUNT, INDEX_OFFSETS };
 
+/* A division of 64 bits takes ten times as long as one of 32. */
+static __device__ __forceinline__ unsigned long long stridec_quotient(unsigned long long a, unsigned long long b)
+{
+    return (a | b) >> 32 ? a / b : (unsigned int)a / (unsigned int)b;
+}
+
 /* The (start, node) pair of the last part that starts at or before `rest`. The first starts at 0. */
 static __device__ const long long *stridec_part(const long long *node, unsigned long long rest)
 {
@@ -28,7 +34,7 @@ static __device__ __forceinline__ long long stridec_walk(const long long *progra
     long long offset = 0;
     while (node[KIND] != DENSE) {
         if (node[KIND] == STRIDE) {
-            const unsigned long long digit = rest / (unsigned long long)node[STRIDE_CHILD_SIZE];
+            const unsigned long long digit = stridec_quotient(rest, (unsigned long long)node[STRIDE_CHILD_SIZE]);
             rest -= digit * (unsigned long long)node[STRIDE_CHILD_SIZE];
             offset += (long long)digit * node[STRIDE_STEP];
             node = program + node[STRIDE_CHILD];
@@ -37,7 +43,7 @@ static __device__ __forceinline__ long long stridec_walk(const long long *progra
             rest -= (unsigned long long)part[0];
             node = program + part[1];
         } else {
-            const unsigned long long digit = rest / (unsigned long long)node[INDEX_CHILD_SIZE];
+            const unsigned long long digit = stridec_quotient(rest, (unsigned long long)node[INDEX_CHILD_SIZE]);
             rest -= digit * (unsigned long long)node[INDEX_CHILD_SIZE];
             offset += node[INDEX_OFFSETS + digit];
             node = program + node[INDEX_CHILD];

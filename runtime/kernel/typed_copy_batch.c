@@ -22,11 +22,12 @@ void copy_list_begin(struct typed_copy_list *l, struct device *d)
 bool copy_list_add(struct typed_copy_list *l, const struct stridec_link *links, int n)
 {
     const struct gen_way *way = &l->module->plan.way[0];
-    uint32_t each = (uint32_t)(way->threads * way->words_per_thread);
     if (l->n + n > LIST_LINKS) return false;
     for (int i = 0; i < n; i++) {
+        bool program = (links[i].code >> 20 & 7) == 0;   /* one word a thread (templates/link_list.cu) */
+        uint32_t each = (uint32_t)(way->threads * (program ? 1 : way->words_per_thread));
         l->job[l->n] = links[i];
-        l->programs |= (links[i].code >> 20 & 7) == 0;
+        l->programs |= program;
         l->job[l->n++].first = l->blocks;
         l->blocks += (links[i].words + each - 1) / each;
     }
