@@ -224,13 +224,13 @@ static bool on_device(const struct origin *o)
     return o->type == CU_MEMORYTYPE_DEVICE || o->type == CU_MEMORYTYPE_UNIFIED || o->managed;
 }
 
-/* This thread's recent allocations: a send's, a receive's and two more. */
-#define RECENT_COUNT 4
+/* This thread's recent allocations: a message may lie in 32 (HULLS), sent and received. */
+#define RECENT_COUNT 64
 static _Thread_local struct recent {
     struct device *device;
     struct allocation alloc;
 } recent_allocs[RECENT_COUNT];
-static _Thread_local unsigned next_recent;
+static _Thread_local unsigned next_recent, last_recent;   /* the oldest one, and the one found last */
 
 static bool alloc_contains(const struct allocation *a, const void *p)
 {
@@ -251,10 +251,13 @@ static bool ask_allocation(const struct driver *driver, const void *p, struct al
     return false;
 }
 
+/* Begins at the one found last: messages of several allocations ask about them in the same order each time. */
 static struct recent *recent_around(const void *p)
 {
-    for (int i = 0; i < RECENT_COUNT; i++)
-        if (alloc_contains(&recent_allocs[i].alloc, p)) return &recent_allocs[i];
+    for (unsigned i = 0; i < RECENT_COUNT; i++) {
+        struct recent *m = &recent_allocs[(last_recent + i) % RECENT_COUNT];
+        if (alloc_contains(&m->alloc, p)) return last_recent += i, m;
+    }
     return NULL;
 }
 
@@ -285,6 +288,13 @@ struct device *device_locate(const void *p, struct allocation *a)
     if (!m) m = &recent_allocs[next_recent++ % RECENT_COUNT];
     *m = (struct recent){d, *a};
     return d;
+}
+
+bool device_located(const void *p, struct allocation *a)
+{
+    const struct recent *m = recent_around(p);
+    if (m) *a = m->alloc;
+    return m != NULL;
 }
 
 struct device *device_of(const void *p)

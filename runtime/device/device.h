@@ -28,6 +28,9 @@ struct allocation {
 };
 /* Returns device_of(p); *a is the allocation, all zero if not cuMemAlloc's. A recent one costs only one query. */
 struct device *device_locate(const void *p, struct allocation *a);
+/* Sets *a to the allocation that this thread's device_locate last found around p, without a query: for memory that was
+ * located in the same MPI call. Returns false if it is not known. */
+bool device_located(const void *p, struct allocation *a);
 /* Returns true if p is in device memory that is not managed: the host can't access it. */
 bool device_unmanaged(const void *p);
 /* Returns true if kernels may use [p, p + bytes): device or managed memory, or one pinned allocation mapped there. */

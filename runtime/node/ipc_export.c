@@ -167,12 +167,11 @@ static uint32_t probe_of(struct device *d)
     return made ? number : PROBES;
 }
 
-/* The allocations shared last, most likely the next too. A packed message has two: the typed and the bounce
- * buffer's. */
-#define LATELY 16
+/* The allocations shared last, most likely the next too: a message may lie in many. */
+#define LATELY 64
 static struct {
     struct spinlock spin_lock;
-    unsigned next;
+    unsigned next, found;   /* the oldest one, and the one found last */
     struct lately {
         struct device *device;
         struct ipc_export export;
@@ -183,8 +182,10 @@ static bool share_recent(const struct device *d, struct ipc_export *e)
 {
     const struct lately *same = NULL;
     spinlock_lock(&lately.spin_lock);
-    for (const struct lately *l = lately.of; l < lately.of + LATELY && !same; l++)
-        if (l->device == d && l->export.id == e->id && l->export.start == e->start) same = l;
+    for (unsigned i = 0; i < LATELY && !same; i++) {
+        const struct lately *l = &lately.of[(lately.found + i) % LATELY];
+        if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found += i, same = l;
+    }
     if (same) *e = same->export;
     spinlock_unlock(&lately.spin_lock);
     return same;

@@ -42,7 +42,9 @@ enum slot_memory {
 };
 struct slot {
     _Alignas(64) _Atomic uint32_t state;   /* first of the cache line that receivers poll */
-    uint32_t memory;            /* enum slot_memory */
+    uint16_t memory;            /* enum slot_memory */
+    uint16_t next;              /* number of the slot of the next part of a payload in several allocations, plus 1;
+                                 * parts have no state, and are read from this line alone. 0: none */
     _Atomic int64_t ready;      /* packed bytes ready to be read; -1: no more will come */
     uint64_t user;              /* address of element 0's origin, or of the first packed byte */
     uint64_t layout;            /* offset of its signature in the file; 0: packed bytes; to the owner itself,
@@ -60,8 +62,6 @@ struct slot {
     _Atomic int64_t bytes_read,
         turn;                   /* packed bytes in a block (shm_pool_offset): read so far; end of the reused part */
     int64_t head;               /* of these, bytes that came with the RTS */
-    uint32_t next;              /* number of the slot of the next part of a payload in several allocations, plus 1;
-                                 * parts have no state. 0: none */
     bool timed;                 /* the receiver reports its time for the rest (nontemporal.h) */
     _Atomic int64_t spent;      /* that time without waits, ns; 0: not reported */
 };

@@ -25,6 +25,14 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
     atomic_store_explicit(&s->ready, o->pushes ? 0 : p->bytes, memory_order_relaxed);
 }
 
+/* Sets *e to the allocation around the range. Returns false if the peer can't open it. */
+static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool located, struct ipc_export *e)
+{
+    struct allocation a;
+    if (!located || !device_located((const void *)(uintptr_t)first, &a)) return ipc_export_of(d, first, bytes, e);
+    return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
+}
+
 static bool fill(struct rndv_send *o, struct rndv_send_site *site)
 {
     struct typed_buffer *p = o->tbuf;
@@ -34,10 +42,8 @@ static bool fill(struct rndv_send *o, struct rndv_send_site *site)
     bool packed = layout_contiguous(p->layout, p->count);
     layout_span(p->layout, p->count, &first, &past);
     if (!ipc_export_holds(e, user + (uint64_t)first, past - first) &&
-        !ipc_export_of(p->device, user + (uint64_t)first, past - first, e)) {
-        e->span = 0;
-        return false;
-    }
+        !export_range(p->device, user + (uint64_t)first, past - first, site->located, e))
+        return e->span = 0, false;
     if (!ipc_export_accepted(e, o->peer)) return false;
     if (!packed && !(layout = ipc_export_layout(p->layout))) return false;
     if (!e->synchronous && site->drained != p->device && ipc_export_drain(p->device)) return false;
@@ -53,7 +59,8 @@ static bool fill_part(struct rndv_send *o, struct slot *s, struct layout *part, 
     struct device *d = o->tbuf->device;
     uint64_t first = (uint64_t)part->low, layout = 0;
     int64_t bytes = part->high - part->low;
-    if (!ipc_export_holds(e, first, bytes) && !ipc_export_of(d, first, bytes, e)) return e->span = 0, false;
+    if (!ipc_export_holds(e, first, bytes) && !export_range(d, first, bytes, site->located, e))
+        return e->span = 0, false;
     if (!ipc_export_accepted(e, o->peer)) return false;
     if (!layout_contiguous(part, 1) && !(layout = ipc_export_layout(part))) return false;
     if (!e->synchronous && site->drained != d && ipc_export_drain(d)) return false;

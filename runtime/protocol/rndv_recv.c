@@ -214,6 +214,7 @@ static bool add_parts(struct rndv_get *p)
     for (uint32_t next = p->slot->next; next; next = (*at)->slot->next, at = &(*at)->next) {
         if (next > SLOTS || ++n > LAYOUT_PARTS || !(*at = freelist_get(FREELIST_RNDV_RECV, sizeof **at))) return false;
         **at = (struct rndv_get){.peer = p->peer, .slot = &p->peer->file->slot[next - 1], .device = p->device};
+        __builtin_prefetch(&p->peer->file->slot[next]);   /* the sender took them in a row, mostly */
     }
     return true;
 }

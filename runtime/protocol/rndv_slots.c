@@ -43,8 +43,10 @@ static struct slot *take_one(struct rndv_send *o)
 static void give_back(struct slot *s)
 {
     atomic_store_explicit(&s->state, SLOT_FREE, memory_order_relaxed);
-    of_slot[s - node_own()->slot] = NULL;
+    int at = (int)(s - node_own()->slot);
+    of_slot[at] = NULL;
     taken--;
+    if (at < atomic_load_explicit(&hint, memory_order_relaxed)) atomic_store_explicit(&hint, at, memory_order_relaxed);
 }
 
 static struct slot *next_of(const struct slot *s)
@@ -67,7 +69,7 @@ bool rndv_send_slots(struct rndv_send *o, int n)
         all = s != NULL;
         if (!s) break;
         if (!o->more) o->more = s;
-        last->next = (uint32_t)(s - node_own()->slot) + 1, last = s;
+        last->next = (uint16_t)(s - node_own()->slot + 1), last = s;
     }
     if (!all) o->slot->next = 0, give_back_more(o);
     spinlock_unlock(&spin_lock);
