@@ -7,6 +7,8 @@
 
 #define PIECE ((size_t)64 << 20)
 #define SAMPLES_MAX 2000
+#define COPY_BYTES ((size_t)64 << 20)
+#define COPIES 16
 
 void cuda_check(cudaError_t status, const char *what)
 {
@@ -65,6 +67,39 @@ bool mpi_takes_device(void)
 bool stridec_loaded(void)
 {
     return dlsym(RTLD_DEFAULT, "stridec_kernel_ready") != NULL;
+}
+
+double peer_rate(void)
+{
+    int device, count, other, reach = 0;
+    void *from, *to;
+    double best = 0;
+
+    CUDA(cudaGetDevice(&device));
+    CUDA(cudaGetDeviceCount(&count));
+    other = (device + 1) % count;
+    if (other != device)
+        CUDA(cudaDeviceCanAccessPeer(&reach, device, other));
+    if (!reach)
+        return 0;
+    from = device_new(COPY_BYTES);
+    CUDA(cudaSetDevice(other));
+    to = device_new(COPY_BYTES);
+    CUDA(cudaSetDevice(device));
+    cudaDeviceEnablePeerAccess(other, 0);   /* may be enabled already */
+    cudaGetLastError();
+    for (int round = 0; round < 5; round++) {
+        double t = now_us(), rate;
+
+        for (int i = 0; i < COPIES; i++)
+            CUDA(cudaMemcpyPeerAsync(to, other, from, device, COPY_BYTES, NULL));
+        CUDA(cudaStreamSynchronize(NULL));
+        rate = (double)COPY_BYTES * COPIES / (now_us() - t);
+        best = rate > best ? rate : best;
+    }
+    CUDA(cudaFree(from));
+    CUDA(cudaFree(to));
+    return best;
 }
 
 void *host_new(size_t bytes)

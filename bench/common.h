@@ -27,6 +27,9 @@ CUfunction source_kernel(const char *source, const char *name);
 bool mpi_takes_device(void);   /* whether the MPI says that it is CUDA-aware */
 bool stridec_loaded(void);
 
+/* Bytes a microsecond from this rank's GPU to the next one, by the driver's copies; 0 where no other is in reach. */
+double peer_rate(void);
+
 void *host_new(size_t bytes);     /* end the run when memory is out */
 void *device_new(size_t bytes);
 

@@ -7,8 +7,6 @@
 #define BUDGET_US 0.5e6
 #define SLOW_US 0.5e6        /* an exchange that takes so long is timed once, unwarmed */
 #define LEAST 10
-#define COPY_BYTES ((size_t)64 << 20)
-#define COPIES 16
 
 /* What the command line asks for. */
 struct wish {
@@ -16,40 +14,6 @@ struct wish {
     int n, radius;
     double end_us, warm_us;
 };
-
-/* Bytes a microsecond from this rank's GPU to another one; 0 where no other is in reach. */
-static double peer_rate(void)
-{
-    int device, count, other, reach = 0;
-    void *from, *to;
-    double best = 0;
-
-    CUDA(cudaGetDevice(&device));
-    CUDA(cudaGetDeviceCount(&count));
-    other = (device + 1) % count;
-    if (other != device)
-        CUDA(cudaDeviceCanAccessPeer(&reach, device, other));
-    if (!reach)
-        return 0;
-    from = device_new(COPY_BYTES);
-    CUDA(cudaSetDevice(other));
-    to = device_new(COPY_BYTES);
-    CUDA(cudaSetDevice(device));
-    cudaDeviceEnablePeerAccess(other, 0);   /* may be enabled already */
-    cudaGetLastError();
-    for (int round = 0; round < 5; round++) {
-        double t = now_us(), rate;
-
-        for (int i = 0; i < COPIES; i++)
-            CUDA(cudaMemcpyPeerAsync(to, other, from, device, COPY_BYTES, NULL));
-        CUDA(cudaStreamSynchronize(NULL));
-        rate = (double)COPY_BYTES * COPIES / (now_us() - t);
-        best = rate > best ? rate : best;
-    }
-    CUDA(cudaFree(from));
-    CUDA(cudaFree(to));
-    return best;
-}
 
 /* Whether this way can be had here, on every rank. */
 static bool begin(struct halo *h, const struct way *w)

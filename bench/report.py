@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c, bench/commit.c, bench/pingpong.c, bench/halo.c, bench/stencil.c or bench/join.py wrote, and the
+Reads what bench/pack.c, bench/commit.c, bench/pingpong.c, bench/halo.c, bench/stencil.c,
+bench/collectives.c or bench/join.py wrote, and the
 other libraries' figures from peers.json.
 """
 import json

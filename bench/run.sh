@@ -9,6 +9,7 @@
 #   pingpong    GPU-pingpong: messages of derived types, Send and Recv, Isend and Irecv
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
+#   collectives GPU-collectives (no png): transposes, gathers and broadcasts by 1, 2, 4 and 8 ranks; by 2 the MPI alone too
 #   choice      GPU-choice: the automatic choice of transport, and each forced one
 #   mixed       GPU-mixed (no png): contiguous and derived messages by turns, beside the MPI alone
 #   first       GPU-first-CACHE (no png): first messages of a process with an empty and a full cache, beside the MPI alone
@@ -17,7 +18,7 @@
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 3 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
-# NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL: more arguments for the program. With
+# NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL, COLLECTIVES: more arguments for the program. With
 # QUICK pingpong, halo, stencil and choice take at most some 90, 60, 90 and 250 seconds, nodes 60 for each run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -26,7 +27,7 @@ build=$(cd "${1:-build}" && pwd) || exit 1
 mkdir -p "${2:-bench/results}" && out=$(cd "${2:-bench/results}" && pwd) || exit 1
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-parts=${*:-pack commit beside overhead pingpong halo stencil choice mixed first nodes}
+parts=${*:-pack commit beside overhead pingpong halo stencil collectives choice mixed first nodes}
 export BUILD="$build" PYTHONDONTWRITEBYTECODE=1
 failed=0
 scratch=$(mktemp -d)
@@ -145,6 +146,20 @@ bench_stencil() {
 }
 
 # shellcheck disable=SC2086
+bench_collectives() {
+    at=$scratch limit=150
+    for n in 1 2 4 8; do
+        [ "$n" -gt "$gpus" ] || measure "$n" collectives --limit 60 ${COLLECTIVES:-} "collectives-$n.json"
+    done
+    ! cuda_aware || ranks 2 "$build/bench/collectives" --limit 30 ${COLLECTIVES:-} "collectives-alone.json"
+    if python3 bench/join.py collectives "$out/$name-collectives.json" "$scratch"/collectives-*.json; then
+        report "$name-collectives"
+    else
+        failed=1
+    fi
+}
+
+# shellcheck disable=SC2086
 bench_choice() {
     at=$scratch
     transports=${TRANSPORTS:-auto zerocopy oneshot staged$(cuda_aware && echo " device") zerocopy auto auto zerocopy}
@@ -206,7 +221,7 @@ bench_nodes() {
 for part in $parts; do
     at=$out limit=900
     case $part in
-    pingpong | halo | stencil | choice | mixed | first)
+    pingpong | halo | stencil | collectives | choice | mixed | first)
         [ "$gpus" -gt 1 ] || { echo "bench: $part needs two GPUs: left out"; continue; } ;;
     esac
     case $part in
@@ -217,6 +232,7 @@ for part in $parts; do
     pingpong) bench_pingpong ;;
     halo) bench_halo ;;
     stencil) bench_stencil ;;
+    collectives) bench_collectives ;;
     choice) bench_choice ;;
     mixed) bench_mixed ;;
     first) bench_first ;;

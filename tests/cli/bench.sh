@@ -114,6 +114,13 @@ python3 bench/join.py stencil "$work/stencil.json" "$work"/stencil-?.json &&
     rows "$work/stencil.json" 6 us n radius gpus &&
     report "$work/stencil.json" '5\^3 \| 3 \| pack, alltoallv, unpack' '4\^3 \| 2 \| hand-written'
 result "stencil's report"
+bench collectives --warm 0.1 --n 6 "$work/collectives-2.json" && ranks=3 &&
+    bench collectives --warm 0.1 --n 6 "$work/collectives-3.json" &&
+    python3 bench/join.py collectives "$work/collectives.json" "$work"/collectives-?.json &&
+    rows "$work/collectives.json" 12 us contiguous_us n ranks leaving_bytes &&
+    report "$work/collectives.json" '\| alltoallw, slabs to z pencils \| 6 \|' '\| bcast of rows \|' 'The link: '
+result "collectives"
+ranks=2
 
 # shellcheck disable=SC2086
 cpu() {   # PROGRAM PATTERN [ARGUMENT]: 4 sizes of a kernel in host memory, and their report
