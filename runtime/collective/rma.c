@@ -218,11 +218,10 @@ PASS(Win_lock, window_lock(w, lock_type, rank, assert),
 PASS(Win_lock_all, window_lock_all(w, assert), (const struct next *next, int assert, MPI_Win win), assert, win)
 PASS(Win_sync, window_sync(w), (const struct next *next, MPI_Win win), win)
 
-/* The MPI's window of an own one may have no memory. */
 int call_Win_get_attr(const struct next *next, MPI_Win win, int win_keyval, void *attribute_val, int *flag)
 {
     struct window *w = window_of(win);
     int rc = next->Win_get_attr(win, win_keyval, attribute_val, flag);
-    if (w && rc == MPI_SUCCESS && *flag && win_keyval == MPI_WIN_SIZE) *(MPI_Aint **)attribute_val = window_size(w);
+    if (w && rc == MPI_SUCCESS && *flag) window_attribute(w, win_keyval, attribute_val);
     return rc;
 }

@@ -52,9 +52,10 @@ int window_raise(struct window *w, int class, const char *what)
     return class;
 }
 
-MPI_Aint *window_size(struct window *w)
+void window_attribute(struct window *w, int keyval, void *value)
 {
-    return &w->size;
+    if (keyval == MPI_WIN_BASE) *(void **)value = w->base;
+    if (keyval == MPI_WIN_SIZE) *(MPI_Aint **)value = &w->size;
 }
 
 /* ---- the memory that the ranks share ---- */
@@ -151,7 +152,8 @@ static struct window *begin(const struct window_ask *a, MPI_Win win, struct ipc_
     PMPI_Comm_size(a->comm, &ranks);
     struct window *w = calloc(1, sizeof *w + (size_t)ranks * sizeof *w->target);
     if (!w) return NULL;
-    *w = (struct window){.win = win, .group = MPI_GROUP_NULL, .ranks = ranks, .size = a->size};
+    *w = (struct window){.win = win, .group = MPI_GROUP_NULL, .ranks = ranks, .base = a->base,
+                         .size = a->size};
     PMPI_Comm_rank(a->comm, &w->rank);
     pthread_mutex_init(&w->lock, NULL);
     w->device = a->size ? device_of(a->base) : device_default();

@@ -22,7 +22,7 @@ struct window_ask {
     MPI_Aint size, unit;
     bool refused;   /* the MPI can't access the memory: its own window has none */
 };
-/* Returns true if all ranks of comm may vote, as far as this one knows. */
+/* Returns true if all ranks of comm may vote, as far as this one knows before the MPI has made the window. */
 bool window_possible(MPI_Comm comm);
 enum window_owner { WINDOW_MPI, WINDOW_OWN, WINDOW_NOBODY };
 /* Decides alike on all ranks whose a window is that they have just made. WINDOW_NOBODY: no rank can use it, as the MPI
@@ -32,8 +32,8 @@ enum window_owner window_decide(const struct window_ask *a, MPI_Win win);
 struct window *window_of(MPI_Win win);
 /* Completes all operations on all ranks, and frees the window but for the MPI's handle. Collective. */
 void window_free(struct window *w);
-/* Returns the bytes that this rank exposes, kept with the window. */
-MPI_Aint *window_size(struct window *w);
+/* Corrects the value of an attribute, for the MPI's window may have no memory. */
+void window_attribute(struct window *w, int keyval, void *value);
 
 /* ---- synchronising: return MPI_SUCCESS, or an error that has been raised on the window ---- */
 

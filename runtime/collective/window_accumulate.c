@@ -36,8 +36,8 @@ struct work {
     int64_t n, bytes;           /* elements, and their packed bytes */
 };
 
-/* Returns the named type of which all elements of a type are; MPI_DATATYPE_NULL without memory. Types of pairs with gaps
- * have no `basic` in their layouts: the first type that a constructor names tells. */
+/* Returns the named type of all elements of a type; MPI_DATATYPE_NULL without memory. Layouts of pairs with gaps tell
+ * no `basic`: the first type that a constructor names does. */
 static MPI_Datatype element_type(MPI_Datatype type, const struct layout *l)
 {
     int n[3], combiner;

@@ -43,7 +43,8 @@ struct window {
     MPI_Win win;
     MPI_Group group;
     int rank, ranks;
-    MPI_Aint size;              /* of the own memory */
+    void *base;                 /* the own memory */
+    MPI_Aint size;
     struct device *device;      /* runs the kernels; it holds the own memory, if any */
     bool drains;                /* peers don't see copies into the own memory before ipc_export_drain */
     bool fenced, all_locked, starts, posts;   /* epochs that are open */
@@ -88,9 +89,9 @@ struct window_there {
 struct window_move *window_begin(struct window *w);
 /* Waits for all moves, and ends them. Returns 0 or -1. */
 int window_settle(struct window *w);
-/* Returns a side of a typed copy. Of elements of a layout, at an address that the device reaches. */
+/* Returns elements of a layout, at an address that the device reaches, as a side of a typed copy. */
 struct typed_copy_side window_elements(struct layout *l, uint64_t address, int64_t count);
-/* Of an operand: in place, or its packed bytes, for which it then has memory. Returns false without it. */
+/* Sets *out to an operand: in place, or its packed bytes, for which it then has memory. Returns false without it. */
 bool window_operand(struct window *w, struct window_move *m, struct window_side *s, struct typed_copy_side *out);
 /* Fills an operand's packed bytes from its memory, or the reverse, unless it is direct. Returns 0 or -1. */
 int window_repack(struct window_side *s, int64_t bytes, bool pack);

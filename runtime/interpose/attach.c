@@ -49,11 +49,10 @@ static int refuse_window(const struct next *next, MPI_Comm comm, MPI_Win *win)
                     MPI_Comm comm, MPI_Win *win) \
     { \
         struct window_ask ask = {comm, base, size, disp_unit, window_refused(base, size)}; \
-        bool possible = window_possible(comm); \
-        if (ask.refused && !possible) return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED); \
+        if (ask.refused && !window_possible(comm)) return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED); \
         int rc = next->name(base, ask.refused ? 0 : size, disp_unit, info, comm, win); \
-        if (rc != MPI_SUCCESS || !possible) return rc; \
-        return window_decide(&ask, *win) == WINDOW_NOBODY ? refuse_window(next, comm, win) : MPI_SUCCESS; \
+        bool unusable = rc == MPI_SUCCESS && window_decide(&ask, *win) == WINDOW_NOBODY; \
+        return unusable ? refuse_window(next, comm, win) : rc; \
     }
 WIN_CREATE(Win_create, int)
 #ifdef HAVE_Win_create_c

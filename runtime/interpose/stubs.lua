@@ -433,8 +433,8 @@ elseif what == "stubs.c" then
   io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
            '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
-           '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
-           '#include "collective/window.h"\n#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
+           '#include "next.h"\n#include "node/segment.h"\n#include "collective/window.h"\n',
+           '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
            "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",
            "struct next next_mpi, next_pmpi;\n\n__attribute__((constructor)) static void find_next(void)\n{\n")

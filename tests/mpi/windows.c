@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define SECONDS 100
-enum { SLICE = 8192, AT = 256, UNIT = 4, INTS = 240 };
+enum { SLICE = 8192, AT = 256, UNIT = 4, INTS = 240, BEHIND = 64 };   /* windows begin BEHIND an allocation's first byte */
 
 static struct layout lists[LISTS], one;
 static bool few, slow, refused;   /* slow: no kernels reduce; refused: peers' memory can't be opened */
@@ -38,7 +38,8 @@ struct window {
 static void window_make(struct window *w, size_t bytes)
 {
     w->bytes = bytes;
-    w->memory = mem_alloc(MEM_DEVICE, bytes + 1), w->image = malloc(bytes + 1);
+    w->memory = mem_alloc(MEM_DEVICE, bytes + BEHIND), w->image = malloc(bytes + 1);
+    w->memory += BEHIND;
     int rc = MPI_Win_create(w->memory, (MPI_Aint)bytes, UNIT, MPI_INFO_NULL, MPI_COMM_WORLD, &w->win);
     expect_equal(rc, MPI_SUCCESS, "MPI_Win_create");
 }
@@ -47,7 +48,7 @@ static void window_make(struct window *w, size_t bytes)
 static void window_end(struct window *w)
 {
     MPI_Win_free(&w->win);
-    mem_free(MEM_DEVICE, w->memory);
+    mem_free(MEM_DEVICE, w->memory - BEHIND);
     free(w->image);
 }
 
