@@ -208,6 +208,8 @@ local function on_own(call, more)
   return ("window_take(&(struct window_op){.call = WINDOW_%s, .win = win, .target = target_rank, "
     .. ".disp = target_disp, %s}, &o, &rc)"):format(call:upper(), more)
 end
+local MOVED = "between device memories of a node in one kernel; else typed device buffers travel as packed bytes"
+local COMBINED = "on device memory of a node by kernels; else device buffers are copied to host memory for the MPI"
 local OF_TARGET = ".count = target_count, .type = target_datatype"
 for _, r in ipairs {
   { "packed", "Put", origin:format("in") .. ", MPI_Win win", OF_TARGET },
@@ -215,17 +217,21 @@ for _, r in ipairs {
   { "staged", "Accumulate", origin:format("in") .. ", MPI_Op op, MPI_Win win", OF_TARGET .. ", .op = op" },
   { "staged", "Get_accumulate", result, OF_TARGET .. ", .op = op" },
 } do
-  row(r[1], r[2], r[3], { keep = "window", flat = r[1] == "staged", kernel = on_own(r[2], r[4]) })
+  local flat = r[1] == "staged"
+  local why = flat and COMBINED or MOVED
+  row(r[1], r[2], r[3],
+    { keep = "window", flat = flat, kernel = on_own(r[2], r[4]), as = "accelerated", why = why })
   row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request",
-    { keep = r[2]:find "^Get" and "read" or "request", flat = r[1] == "staged",
+    { keep = r[2]:find "^Get" and "read" or "request", flat = flat, as = "accelerated", why = why,
       kernel = on_own(r[2], r[4] .. ", .request = request") })
 end
 row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
   .. "MPI_Op op, MPI_Win win",
-  { keep = "window", small = true, kernel = on_own("get_accumulate", ".count = 1, .type = datatype, .op = op") })
+  { keep = "window", small = true, as = "accelerated", why = COMBINED, kernel = on_own("get_accumulate", ".count = 1, .type = datatype, .op = op") })
 row("staged", "Compare_and_swap", "in origin_addr, in compare_addr, out result_addr, type datatype, int target_rank, "
   .. "MPI_Aint target_disp, MPI_Win win",
-  { keep = "window", small = true, kernel = on_own("compare_and_swap", ".count = 1, .type = datatype") })
+  { keep = "window", small = true, as = "accelerated", why = COMBINED,
+    kernel = on_own("compare_and_swap", ".count = 1, .type = datatype") })
 for _, r in ipairs {
   { "Win_fence", "int assert, MPI_Win win" }, { "Win_complete", "MPI_Win win" },
   { "Win_unlock", "int rank, MPI_Win win" }, { "Win_unlock_all", "MPI_Win win" },
@@ -340,10 +346,10 @@ by_hand("accelerated", "what is still under way is looked after until it complet
 by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",
   "Psend_init Precv_init Pready Pready_range Pready_list Parrived")
-by_hand("staged", "completes what one-sided calls carried", [[
+by_hand("accelerated", "completes what kernels moved, or what one-sided calls of the MPI carried", [[
   Win_fence Win_complete Win_unlock Win_unlock_all Win_flush Win_flush_all Win_flush_local
   Win_flush_local_all Win_free ]])
-by_hand("passed", "epochs of windows over device memory in a node are stridec's own", [[
+by_hand("accelerated", "epochs of windows over device memory in a node are stridec's own", [[
   Win_post Win_start Win_wait Win_test Win_lock Win_lock_all Win_sync Win_get_attr ]])
 by_hand("accelerated", "over device memory in a node kernels do all calls; elsewhere it needs a CUDA-aware MPI",
   "Win_create")

@@ -584,6 +584,59 @@ static void passive(void)
     report("a target that does nothing");
 }
 
+/* ---- operands of several memories, or on another device than the window ---- */
+
+enum { EACH = 90 };
+
+/* Ints of three allocations go to the next rank, are added there to what they are, and come back. */
+static void there_and_back(int *const part[3], const enum mem_kind kind[3], const char *what)
+{
+    int ints[3 * EACH], lengths[3] = {EACH, EACH, EACH}, next = (my_rank + 1) % num_ranks, wrong = 0;
+    MPI_Aint at[3];
+    MPI_Datatype all;
+    struct window w;
+    for (int i = 0; i < 3; i++) MPI_Get_address(part[i], &at[i]);
+    MPI_Type_create_hindexed(3, lengths, at, MPI_INT, &all);
+    type_commit(&all);
+    window_make(&w, sizeof ints);
+    for (int i = 0; i < 3 * EACH; i++) ints[i] = 1000 * my_rank + i;
+    for (int i = 0; i < 3; i++) mem_write(kind[i], part[i], ints + i * EACH, EACH * sizeof(int));
+    MPI_Win_fence(0, w.win);
+    MPI_Put(MPI_BOTTOM, 1, all, next, 0, 3 * EACH, MPI_INT, w.win);
+    MPI_Win_fence(0, w.win);
+    MPI_Accumulate(MPI_BOTTOM, 1, all, next, 0, 3 * EACH, MPI_INT, MPI_SUM, w.win);
+    MPI_Win_fence(0, w.win);
+    MPI_Get(MPI_BOTTOM, 1, all, my_rank, EACH, 2 * EACH, MPI_INT, w.win);   /* fewer: the last part stays */
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, w.win);
+    int from = 1000 * ((my_rank + num_ranks - 1) % num_ranks);
+    for (int i = 0; i < 3; i++) mem_read(kind[i], ints + i * EACH, part[i], EACH * sizeof(int));
+    for (int i = 0; i < 3 * EACH; i++) wrong += ints[i] != (i < 2 * EACH ? 2 * (from + i + EACH) : 1000 * my_rank + i);
+    expect_equal(wrong, 0, "wrong ints");
+    MPI_Type_free(&all);
+    window_end(&w);
+    report("%s", what);
+}
+
+static void operands_elsewhere(int devices, int device)
+{
+    enum mem_kind kind[3] = {MEM_DEVICE, MEM_HOST, MEM_DEVICE};
+    int *part[3];
+    for (int i = 0; i < 3; i++) part[i] = mem_alloc(kind[i], EACH * sizeof **part);
+    there_and_back(part, kind, "operands on the device and in host memory");
+    for (int i = 0; i < 3; i++) mem_free(kind[i], part[i]);
+    if (devices < 2) return;
+    kind[1] = MEM_DEVICE;
+    for (int alike = 0; alike < 2; alike++) {
+        for (int i = 0; i < 3; i++) {
+            cudaSetDevice((device + (alike || i == 1)) % devices);
+            part[i] = mem_alloc(MEM_DEVICE, EACH * sizeof **part);
+        }
+        cudaSetDevice(device);
+        there_and_back(part, kind, alike ? "operands on another device" : "operands on two devices");
+        for (int i = 0; i < 3; i++) mem_free(MEM_DEVICE, part[i]);
+    }
+}
+
 /* ---- launches ---- */
 
 static void puts_and_gets(MPI_Win win, const struct buf *b, int64_t launches[2])
@@ -791,6 +844,7 @@ int main(int argc, char **argv)
         long_doubles();
         together();
         passive();
+        operands_elsewhere(host_mode ? 1 : devices, my_rank % devices);
         if (num_ranks > 1) launches();
         attributes();
         if (!host_mode) errors();
