@@ -227,7 +227,8 @@ for _, r in ipairs {
 end
 row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
   .. "MPI_Op op, MPI_Win win",
-  { keep = "window", small = true, as = "accelerated", why = COMBINED, kernel = on_own("get_accumulate", ".count = 1, .type = datatype, .op = op") })
+  { keep = "window", small = true, as = "accelerated", why = COMBINED,
+    kernel = on_own("get_accumulate", ".count = 1, .type = datatype, .op = op") })
 row("staged", "Compare_and_swap", "in origin_addr, in compare_addr, out result_addr, type datatype, int target_rank, "
   .. "MPI_Aint target_disp, MPI_Win win",
   { keep = "window", small = true, as = "accelerated", why = COMBINED,

@@ -433,7 +433,9 @@ static void all_types(void)
         MPI_Datatype spread;
         double since = 0;
         bool kernels = able && is_waited_for(t);
-        if (t->type == MPI_DATATYPE_NULL) continue;
+        int size = 0;
+        if (t->type != MPI_DATATYPE_NULL) MPI_Type_size(t->type, &size);
+        if (size != t->bytes) continue;   /* an MPI without Fortran */
         MPI_Type_vector(ELEMENTS, 1, 2, t->type, &spread);
         type_commit(&spread);
         while (!(t->operations >> first & 1) || !mpi_right(t, first)) first++;   /* by the host meanwhile */
