@@ -10,6 +10,7 @@
  * run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2 few
  * run: OMPI_MCA_osc=pt2pt STRIDEC_ENGINE=copy -n 2 slow
  * run: OMPI_MCA_osc=pt2pt SIMGPU_DEVICES=2 -n 3 few
+ * run: OMPI_MCA_osc=pt2pt -n 2 threads
  * run: OMPI_MCA_osc=pt2pt LD_PRELOAD=@AWARE SIMGPU_OPEN=1 -n 2 few
  * run: OMPI_MCA_osc=pt2pt SIMGPU_FAIL=cuIpcOpenMemHandle -n 2 refused
  */
@@ -18,6 +19,7 @@
 #include "resources.h"
 #include <cuda_runtime.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -565,6 +567,51 @@ static void together(void)
     report("accumulates of all ranks at once");
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 3 };
+static struct window shared;
+
+/* Each thread of each rank counts in a place of all threads, and writes to one of its own. */
+static void *in_thread(void *comm)
+{
+    static atomic_int number;
+    int one_more = 1, got, mine = 1 + my_rank * THREADS + atomic_fetch_add(&number, 1), target = mine % num_ranks;
+    (void)comm;
+    for (int k = 0; k < TIMES; k++) {
+        struct buf b;
+        buf_bytes(&b, MEM_DEVICE, sizeof k, 0, 0);
+        mem_write(MEM_DEVICE, b.origin, &k, sizeof k);
+        MPI_Fetch_and_op(&one_more, &got, MPI_INT, target, 0, MPI_SUM, shared.win);
+        MPI_Put(b.origin, 1, MPI_INT, target, mine, 1, MPI_INT, shared.win);
+        MPI_Win_flush(target, shared.win);
+        MPI_Get(&got, 1, MPI_INT, target, mine, 1, MPI_INT, shared.win);
+        MPI_Win_flush(target, shared.win);
+        expect_equal(got, k, "what the thread has put");
+        buf_free(&b);
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    int all = num_ranks * THREADS, counted, total;
+    size_t bytes = (size_t)(all + 1) * sizeof(int);
+    window_make(&shared, bytes);
+    memset(shared.image, 0, bytes);
+    mem_write(MEM_DEVICE, shared.memory, shared.image, bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, shared.win);
+    in_threads(THREADS, in_thread);
+    MPI_Win_unlock_all(shared.win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    mem_read(MEM_DEVICE, &counted, shared.memory, sizeof counted);
+    MPI_Allreduce(&counted, &total, 1, MPI_INT, MPI_SUM, check_comm);
+    expect_equal(total, all * TIMES, "what all threads counted");
+    window_end(&shared);
+    report("threads");
+}
+
 /* The target does nothing while others read and write its memory. */
 static void passive(void)
 {
@@ -825,10 +872,22 @@ static void come_and_go(void)
     report("windows that come and go");
 }
 
+#ifdef OPEN_MPI
+enum { HAS_THREADS = 0 };   /* osc/pt2pt makes no windows where threads may call the MPI */
+#else
+enum { HAS_THREADS = 1 };
+#endif
+
 int main(int argc, char **argv)
 {
-    check_start(&argc, &argv, -1);
+    bool threaded = !strcmp(argv[argc - 1], "threads");
+    check_start(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : -1);
     int devices = 1;
+    if (threaded) {
+        if (HAS_THREADS) threads();
+        else report("threads: left out, this MPI makes no windows among them");
+        return check_finish();
+    }
     for (int i = 1; i < argc; i++) {
         slow = slow || !strcmp(argv[i], "slow");
         refused = refused || !strcmp(argv[i], "refused");
