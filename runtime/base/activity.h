@@ -18,7 +18,8 @@ extern atomic_int request_records;     /* requests with a record, and probed mes
 extern atomic_int request_dormant;     /* persistent receives with a record that the MPI serves itself */
 extern atomic_int request_light;     /* receives with a light request (light_request.c) */
 extern atomic_int request_freed;     /* freed requests, and sends past their calls, whose buffers are still in use */
-extern atomic_int window_operations;   /* one-sided operations not yet complete (rma.c) */
+extern atomic_int window_operations;   /* one-sided operations not yet complete (rma.c), and windows of stridec's own */
+extern atomic_int window_owned;        /* windows of stridec's own (collective/window.h) */
 /* Bytes: shorter receives never get an RTS header. INT64_MAX: no receive does. */
 extern _Atomic int64_t rts_least_now;
 /* Bytes: stubs leave shorter receives to the MPI. rts_least_now, or 0 while probed messages or gates need a look. */
@@ -27,6 +28,11 @@ extern atomic_int probed_count;   /* probed messages in the queue, or on their w
 extern atomic_bool receive_gate_needed;   /* RTS headers may come, and threads may call at once (receive_gate.h) */
 #pragma GCC visibility pop
 
+/* Returns true if a window may be stridec's own. */
+static inline bool window_owned_any(void)
+{
+    return atomic_load_explicit(&window_owned, memory_order_acquire) != 0;
+}
 /* Returns true if a request may be stridec's. */
 static inline bool interpose_pending(void)
 {

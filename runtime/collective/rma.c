@@ -1,5 +1,6 @@
 /* rma.c: one-sided communication. Bounced arguments stay until a synchronisation completes their operation. */
 #include "args.h"
+#include "window.h"
 #include "base/mpi_workarounds.h"
 #include "base/activity.h"
 #include "base/error.h"
@@ -17,20 +18,20 @@ struct pending {
     struct pending *next;
 };
 
-struct window {
+struct unfinished {
     MPI_Win win;
     struct pending *pending;
     UT_hash_handle hh;
 };
 
 static atomic_ulong ops_begun;        /* operations so far */
-static struct window *windows;
+static struct unfinished *windows;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t finish_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct window *window_of(MPI_Win win)
+static struct unfinished *unfinished_of(MPI_Win win)
 {
-    struct window *w = NULL;
+    struct unfinished *w = NULL;
     HASH_FIND(hh, windows, &win, sizeof win, w);
     if (w) return w;
     w = reserve_get(sizeof *w);
@@ -42,7 +43,7 @@ static struct window *window_of(MPI_Win win)
 static void pending_add(struct pending *h)
 {
     pthread_mutex_lock(&lock);
-    struct window *w = window_of(h->of.win);
+    struct unfinished *w = unfinished_of(h->of.win);
     h->next = w->pending;
     w->pending = h;
     pthread_mutex_unlock(&lock);
@@ -59,7 +60,7 @@ static bool is_covered(const struct rma_op *of, const struct rma_op *last)
 static struct pending *pending_take(const struct rma_op *last)
 {
     struct pending *taken = NULL, *h;
-    struct window *w = NULL;
+    struct unfinished *w = NULL;
     pthread_mutex_lock(&lock);
     HASH_FIND(hh, windows, &last->win, sizeof last->win, w);
     for (struct pending **at = w ? &w->pending : NULL; at && (h = *at);) {
@@ -169,24 +170,58 @@ static int sync_end(const struct rma_op *last, MPI_Win win, int rc)
     return failed ? unpacking_failed(win) : rc;
 }
 
-#define SYNCHRONISE(name, target, parameters, ...) \
+/* Defines a call that synchronises; `own` does it on stridec's own window w. */
+#define SYNCHRONISE(name, target, own, parameters, ...) \
     int call_##name parameters \
     { \
+        struct window *w = window_of(win); \
+        if (w) return own; \
         const struct rma_op last = sync_begin(win, target); \
         return sync_end(&last, win, next->name(__VA_ARGS__)); \
     }
-SYNCHRONISE(Win_fence, ALL_TARGETS, (const struct next *next, int assert, MPI_Win win), assert, win)
-SYNCHRONISE(Win_complete, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
-SYNCHRONISE(Win_unlock, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_unlock_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
-SYNCHRONISE(Win_flush, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_flush_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
-SYNCHRONISE(Win_flush_local, rank, (const struct next *next, int rank, MPI_Win win), rank, win)
-SYNCHRONISE(Win_flush_local_all, ALL_TARGETS, (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_fence, ALL_TARGETS, window_fence(w, assert), (const struct next *next, int assert, MPI_Win win),
+            assert, win)
+SYNCHRONISE(Win_complete, ALL_TARGETS, window_complete(w), (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_unlock, rank, window_unlock(w, rank), (const struct next *next, int rank, MPI_Win win), rank, win)
+SYNCHRONISE(Win_unlock_all, ALL_TARGETS, window_unlock_all(w), (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_flush, rank, window_flush(w, rank), (const struct next *next, int rank, MPI_Win win), rank, win)
+SYNCHRONISE(Win_flush_all, ALL_TARGETS, window_flush_all(w), (const struct next *next, MPI_Win win), win)
+SYNCHRONISE(Win_flush_local, rank, window_flush(w, rank), (const struct next *next, int rank, MPI_Win win), rank, win)
+SYNCHRONISE(Win_flush_local_all, ALL_TARGETS, window_flush_all(w), (const struct next *next, MPI_Win win), win)
 
 int call_Win_free(const struct next *next, MPI_Win *win)
 {
+    struct window *w = win ? window_of(*win) : NULL;
+    if (w) return window_free(w), next->Win_free(win);
     const struct rma_op last = sync_begin(win ? *win : MPI_WIN_NULL, ALL_TARGETS);
     int rc = next->Win_free(win);
     return sync_end(&last, MPI_WIN_NULL, rc);
+}
+
+/* ---- calls that matter to stridec's own windows alone ---- */
+
+/* Defines a call that passes to the MPI for its own windows. */
+#define PASS(name, own, parameters, ...) \
+    int call_##name parameters \
+    { \
+        struct window *w = window_of(win); \
+        return w ? own : next->name(__VA_ARGS__); \
+    }
+PASS(Win_post, window_post(w, group), (const struct next *next, MPI_Group group, int assert, MPI_Win win),
+     group, assert, win)
+PASS(Win_start, window_start(w, group), (const struct next *next, MPI_Group group, int assert, MPI_Win win),
+     group, assert, win)
+PASS(Win_wait, window_wait(w), (const struct next *next, MPI_Win win), win)
+PASS(Win_test, window_test(w, flag), (const struct next *next, MPI_Win win, int *flag), win, flag)
+PASS(Win_lock, window_lock(w, lock_type, rank, assert),
+     (const struct next *next, int lock_type, int rank, int assert, MPI_Win win), lock_type, rank, assert, win)
+PASS(Win_lock_all, window_lock_all(w, assert), (const struct next *next, int assert, MPI_Win win), assert, win)
+PASS(Win_sync, window_sync(w), (const struct next *next, MPI_Win win), win)
+
+int call_Win_get_attr(const struct next *next, MPI_Win win, int win_keyval, void *attribute_val, int *flag)
+{
+    struct window *w = window_of(win);
+    int rc = next->Win_get_attr(win, win_keyval, attribute_val, flag);
+    if (w && rc == MPI_SUCCESS && *flag) window_attribute(w, win_keyval, attribute_val);
+    return rc;
 }

@@ -1,6 +1,7 @@
 /* attach.c: memory that the MPI keeps using: windows, and buffers for MPI_Bsend. The MPI must be able to access it. */
 #include "base/error.h"
 #include "base/log.h"
+#include "collective/window.h"
 #include "large_count.h"
 #include "pack/typed_buffer.h"
 
@@ -16,8 +17,9 @@ static bool buffer_refused(const void *buffer, MPI_Count size)
     return size > 0 && device_unmanaged(buffer);
 }
 
-#define WINDOW_REFUSED "a window over device memory needs a CUDA-aware MPI, and this one is not: only origin " \
-                       "buffers of one-sided calls may lie on a device"
+#define WINDOW_REFUSED "a window over device memory that this MPI, which is not CUDA-aware, can't access, and no " \
+                       "kernels: those need all ranks on one node, under stridec, each with memory from cudaMalloc, " \
+                       "or none, that the others can open"
 #define BUFFER_REFUSED "a buffer for MPI_Bsend must lie in host memory, where the MPI keeps lists of its own in it: " \
                        "device memory is not supported"
 
@@ -35,11 +37,23 @@ static int refuse_attach(MPI_Win win)
         return refused ? refusal : next->name(__VA_ARGS__); \
     }
 
+static int refuse_window(const struct next *next, MPI_Comm comm, MPI_Win *win)
+{
+    if (*win != MPI_WIN_NULL) next->Win_free(win);
+    return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED);
+}
+
+/* The MPI gets no memory that it can't access. All ranks have made its window before they decide whose it is. */
 #define WIN_CREATE(name, number) \
-    CHECKED(name, (const struct next *next, void *base, MPI_Aint size, number disp_unit, MPI_Info info, MPI_Comm comm, \
-                   MPI_Win *win), \
-            window_refused(base, size), raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED), base, size, disp_unit, info, \
-            comm, win)
+    int call_##name(const struct next *next, void *base, MPI_Aint size, number disp_unit, MPI_Info info, \
+                    MPI_Comm comm, MPI_Win *win) \
+    { \
+        struct window_ask ask = {comm, base, size, disp_unit, window_refused(base, size)}; \
+        if (ask.refused && !window_possible(comm)) return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED); \
+        int rc = next->name(base, ask.refused ? 0 : size, disp_unit, info, comm, win); \
+        bool unusable = rc == MPI_SUCCESS && window_decide(&ask, *win) == WINDOW_NOBODY; \
+        return unusable ? refuse_window(next, comm, win) : rc; \
+    }
 WIN_CREATE(Win_create, int)
 #ifdef HAVE_Win_create_c
 WIN_CREATE(Win_create_c, MPI_Aint)

@@ -24,7 +24,7 @@
 -- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of
 --   a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel`,
 --   blocking calls only, and the size of all that is reduced (collective/exchange_reduce.h).
--- kernel: an expression, true if a kernel has done the blocking call of a staged row, and then has set rc.
+-- kernel: an expression, true if kernels have done the call, and then has set rc; with `exchange` of blocking calls.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 -- syncs: the call ends only when all ranks have begun it, so a vote may take its place (exchange_barrier).
 --
@@ -203,33 +203,55 @@ local target = "int target_rank, MPI_Aint target_disp, size target_count, MPI_Da
 local origin = "%s origin_addr, count origin_count, type origin_datatype, " .. target
 local result = "in origin_addr, count origin_count, type origin_datatype, out result_addr, count result_count, "
   .. "type result_datatype, " .. target .. ", MPI_Op op, MPI_Win win"
+-- The call on a window of stridec's own. more: members of struct window_op (collective/window.h).
+local function on_own(call, more)
+  return ("window_take(&(struct window_op){.call = WINDOW_%s, .win = win, .target = target_rank, "
+    .. ".disp = target_disp, %s}, &o, &rc)"):format(call:upper(), more)
+end
+local MOVED = "between device memories of a node in one kernel; else typed device buffers travel as packed bytes"
+local COMBINED = "on device memory of a node by kernels; else device buffers are copied to host memory for the MPI"
+local OF_TARGET = ".count = target_count, .type = target_datatype"
 for _, r in ipairs {
-  { "packed", "Put", origin:format("in") .. ", MPI_Win win" },
-  { "packed", "Get", origin:format("out") .. ", MPI_Win win" },
-  { "staged", "Accumulate", origin:format("in") .. ", MPI_Op op, MPI_Win win" },
-  { "staged", "Get_accumulate", result },
+  { "packed", "Put", origin:format("in") .. ", MPI_Win win", OF_TARGET },
+  { "packed", "Get", origin:format("out") .. ", MPI_Win win", OF_TARGET },
+  { "staged", "Accumulate", origin:format("in") .. ", MPI_Op op, MPI_Win win", OF_TARGET .. ", .op = op" },
+  { "staged", "Get_accumulate", result, OF_TARGET .. ", .op = op" },
 } do
-  row(r[1], r[2], r[3], { keep = "window", flat = r[1] == "staged" })
+  local flat = r[1] == "staged"
+  local why = flat and COMBINED or MOVED
+  row(r[1], r[2], r[3],
+    { keep = "window", flat = flat, kernel = on_own(r[2], r[4]), as = "accelerated", why = why })
   row(r[1], "R" .. r[2]:lower(), r[3] .. ", request request",
-    { keep = r[2]:find "^Get" and "read" or "request", flat = r[1] == "staged" })
+    { keep = r[2]:find "^Get" and "read" or "request", flat = flat, as = "accelerated", why = why,
+      kernel = on_own(r[2], r[4] .. ", .request = request") })
 end
 row("staged", "Fetch_and_op", "in origin_addr, out result_addr, type datatype, int target_rank, MPI_Aint target_disp, "
-  .. "MPI_Op op, MPI_Win win", { keep = "window", small = true })
+  .. "MPI_Op op, MPI_Win win",
+  { keep = "window", small = true, as = "accelerated", why = COMBINED,
+    kernel = on_own("get_accumulate", ".count = 1, .type = datatype, .op = op") })
 row("staged", "Compare_and_swap", "in origin_addr, in compare_addr, out result_addr, type datatype, int target_rank, "
-  .. "MPI_Aint target_disp, MPI_Win win", { keep = "window", small = true })
+  .. "MPI_Aint target_disp, MPI_Win win",
+  { keep = "window", small = true, as = "accelerated", why = COMBINED,
+    kernel = on_own("compare_and_swap", ".count = 1, .type = datatype") })
 for _, r in ipairs {
   { "Win_fence", "int assert, MPI_Win win" }, { "Win_complete", "MPI_Win win" },
   { "Win_unlock", "int rank, MPI_Win win" }, { "Win_unlock_all", "MPI_Win win" },
   { "Win_flush", "int rank, MPI_Win win" }, { "Win_flush_all", "MPI_Win win" },
   { "Win_flush_local", "int rank, MPI_Win win" }, { "Win_flush_local_all", "MPI_Win win" },
   { "Win_free", "MPI_Win *win" },
+  { "Win_post", "MPI_Group group, int assert, MPI_Win win" },
+  { "Win_start", "MPI_Group group, int assert, MPI_Win win" },
+  { "Win_wait", "MPI_Win win" }, { "Win_test", "MPI_Win win, int *flag" },
+  { "Win_lock", "int lock_type, int rank, int assert, MPI_Win win" }, { "Win_lock_all", "int assert, MPI_Win win" },
+  { "Win_sync", "MPI_Win win" },
+  { "Win_get_attr", "MPI_Win win, int win_keyval, void *attribute_val, int *flag" },
 } do
   row("own", r[1], r[2], { when = "window" })
 end
 
 -- Memory that the MPI keeps using.
 row("own", "Win_create", "void *base, MPI_Aint size, unit disp_unit, info info, comm comm, MPI_Win *win",
-  { large = true })
+  { large = true, when = "host", unless = "driver_absent() && !node_armed()" })
 row("own", "Win_attach", "MPI_Win win, void *base, MPI_Aint size")
 row("own", "Buffer_attach", "void *buffer, size size", { large = true })
 row("own", "Comm_attach_buffer", "comm comm, void *buffer, size size", { large = true })
@@ -325,10 +347,14 @@ by_hand("accelerated", "what is still under way is looked after until it complet
 by_hand("accelerated", "typed device buffers of persistent requests are packed at each start", "Start Startall")
 by_hand("staged", "partitions of device buffers are copied to and from host memory of the same layout",
   "Psend_init Precv_init Pready Pready_range Pready_list Parrived")
-by_hand("staged", "completes what one-sided calls carried", [[
+by_hand("accelerated", "completes what kernels moved, or what one-sided calls of the MPI carried", [[
   Win_fence Win_complete Win_unlock Win_unlock_all Win_flush Win_flush_all Win_flush_local
   Win_flush_local_all Win_free ]])
-by_hand("passed", "device memory on an MPI that is not CUDA-aware is an error", "Win_create Win_attach")
+by_hand("accelerated", "epochs of windows over device memory in a node are stridec's own", [[
+  Win_post Win_start Win_wait Win_test Win_lock Win_lock_all Win_sync Win_get_attr ]])
+by_hand("accelerated", "over device memory in a node kernels do all calls; elsewhere it needs a CUDA-aware MPI",
+  "Win_create")
+by_hand("passed", "device memory on an MPI that is not CUDA-aware is an error", "Win_attach")
 by_hand("passed", "device memory is an error: the MPI keeps lists of its own in the buffer",
   "Buffer_attach Comm_attach_buffer Session_attach_buffer")
 by_hand("staged", "completes what the split collective's beginning carried", [[

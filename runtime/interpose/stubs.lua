@@ -30,6 +30,7 @@ local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
 local function exchanges(f) return f.row.exchange and not (f.row.kernel and f.keep) end
+local function by_kernel(f) return f.row.kernel and not (f.row.exchange and f.keep) end
 -- Returns true for those of which exchange_ended is to be told.
 local function counted(f) return exchanges(f) and f.keep ~= "request" end
 
@@ -257,6 +258,7 @@ function stub_begin(f, next, names)
     if count then check = ("rts_ignore(%s) && %s"):format(count.name, check) end
     if into or makes_messages(f.args) then check = ("driver_absent() ? %s : %s"):format(nothing_in_host(f), check)
     else check = "driver_absent() || " .. (check:find "&&" and "(" .. check .. ")" or check) end
+    if has_any(f.args, { target_rank = true }) then check = ("!window_owned_any() && (%s)"):format(check) end
     if by_edges(f) then check = ("!node_armed() && (%s)"):format(check) end
   end
   for _, a in ipairs(f.args) do
@@ -344,9 +346,9 @@ end
 
 local function write_call(f)
   local args, buffer_list, texts, down = f.args, {}, {}, {}
-  local replaced, names = {}, {}
+  local replaced, names, names_of = {}, {}, {}
   for i, a in ipairs(args) do
-    names[a.role] = a.name
+    names[a.role], names_of[a.name] = a.name, true
     if BUFFER[a.role] then
       local o = buffer_args(args, i)
       local at = #buffer_list
@@ -363,8 +365,6 @@ local function write_call(f)
     end
   end
   local partial = names.status and not f.keep
-  local names_of = {}
-  for _, a in ipairs(args) do names_of[a.name] = true end
   local one_sided = names_of.target_rank
   local message = names_of.dest or names_of.source
   for i, a in ipairs(args) do down[i] = replaced[a.name] or a.role == "status" and partial and "s" or a.name end
@@ -387,8 +387,8 @@ $brings    rc = $passed;
     name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #buffer_list,
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
-    kernel = f.row.kernel and not f.keep and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel) or "",
-    rc = f.row.kernel and not f.keep and "rc" or "int rc",
+    kernel = by_kernel(f) and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel) or "",
+    rc = by_kernel(f) and "rc" or "int rc",
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     unbegun = counted(f) and "exchange_unbegun(comm, rc)" or "rc",
     passed = ended:format(f.name, table.concat(down, ", ")),
@@ -433,7 +433,7 @@ elseif what == "stubs.c" then
   io.write('#include "collective/exchange.h"\n#include "collective/exchange_reduce.h"\n',
            '#include "collective/neighbor_topology.h"\n#include "collective/reduction.h"\n',
            '#include "device/host_range.h"\n#include "interpose/interpose.h"\n#include "hostpack/host_pack.h"\n',
-           '#include "next.h"\n#include "node/segment.h"\n#include "collective/args.h"\n',
+           '#include "next.h"\n#include "node/segment.h"\n#include "collective/window.h"\n',
            '#include "datatype/type_filter.h"\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdlib.h>\n\n',
            "#define ACT static __attribute__((noinline, cold))   /* off the path of calls that go straight down */\n",
            "#define ACT_OFTEN static __attribute__((noinline))\n", STACKED, "\n",

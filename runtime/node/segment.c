@@ -487,3 +487,8 @@ void node_fallback_name(char name[128], int rank, uint32_t slot)
 {
     snprintf(name, 128, "%s%d.%u", prefix, rank, slot);
 }
+
+void node_window_name(char name[128], int rank, uint32_t number)
+{
+    snprintf(name, 128, "%s%d.window%u", prefix, rank, number);
+}

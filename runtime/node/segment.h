@@ -185,6 +185,8 @@ _Atomic uint8_t *node_access_found(struct node_file *f);
 bool node_may_write(int64_t bytes);
 /* Writes the name of a rank's file of shared blocks. */
 void node_pool_name(char name[128], int rank);
+/* Writes the name of the file that a window's ranks share, by the number that its first rank gives it. */
+void node_window_name(char name[128], int rank, uint32_t number);
 /* Writes the name of the file into which the owner of a slot copies a refused payload. */
 void node_fallback_name(char name[128], int rank, uint32_t slot);
 

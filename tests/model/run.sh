@@ -139,6 +139,8 @@ scenario "short RTS headers: no endless run" rts_short cycle -DEACH=1
 scenario "synchronous sends: a probe is no match" probed end
 scenario "packing while it is read" push end
 scenario "packing while it is read: no endless run" push cycle
+scenario "windows: a writer is alone, and every lock is had" window end
+scenario "windows: every post has its epoch" window end -DGROUPS
 scenario "rooms: nothing is overwritten before it was read" room end
 scenario "rooms: no endless run" room cycle
 scenario "slots: what is kept for a persistent send is there" slots end
@@ -168,6 +170,9 @@ fault "found: all messages have one mark" "$ASSERTION" push end -DFAULT_SAME_MAR
 fault "found: a piece is told of before it is packed" "$ASSERTION" push end -DFAULT_TELLS_BEFORE_PACKING
 fault "found: packing that fails is not told" "$STUCK" push end -DFAULT_FAILS_SILENTLY
 fault "found: the receiver takes -1 for all" "$ASSERTION" push end -DFAULT_READS_WHATEVER_COMES
+fault "found: a writer looks for other writers alone" "$STUCK" window end -DFAULT_LOOKS_FOR_WRITERS
+fault "found: a reader that ends takes back what a writer wants" "$STUCK" window end -DFAULT_READER_WANTS
+fault "found: a start counts no posts" "$ASSERTION" window end -DGROUPS -DFAULT_COUNTS_NO_POSTS
 fault "found: the ring is written without a wait" "$ASSERTION" room end -DFAULT_WAITS_FOR_NOTHING
 fault "found: the turn is looked at before what is ready" "$ASSERTION" room end -DFAULT_TURN_BEFORE_READY
 fault "found: pieces are told to be read before they are" "$ASSERTION" room end -DFAULT_EATS_BEFORE_READING

@@ -1,7 +1,9 @@
 /* window.c: one-sided calls on a window of their own, in epochs of every kind.
  *
  * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or all ranks as
- * origins of the same sum: so no order of accesses matters. Rounds come one after another, each an epoch of its own. */
+ * origins of the same sum: so no order of accesses matters. Rounds come one after another, each an epoch of its own.
+ *
+ * Windows over device memory on all ranks are stridec's own: what is known of the MPIs' windows does not hold for them. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>
@@ -37,6 +39,7 @@ struct access {
 struct window {
     int comm, rounds, n, unit_bytes;
     enum flavor flavor;
+    bool own;
     enum epoch epoch[ROUNDS];
     enum flush flush[ROUNDS];
     bool all_take_part[ROUNDS];
@@ -66,7 +69,7 @@ static void plan_access(struct access *a, struct chance *c, const struct window 
     enum epoch e;
     a->call = once_in(c, 2) ? (enum call)draw(c, 2) : (enum call)draw(c, CALLS);
     a->round = draw(c, w->rounds), e = w->epoch[a->round];
-    if (KNOWN_FETCHES && fetches(a->call) && (e == LOCK || e == LOCK_ALL)) a->call = PUT;
+    if (KNOWN_FETCHES && !w->own && fetches(a->call) && (e == LOCK || e == LOCK_ALL)) a->call = PUT;
     a->from = draw(c, members), a->to = draw(c, members);
     a->unit = unit_draw(c), a->units = units_draw(c, &a->unit);
     a->kind = integers[draw(c, 4)], a->op = draw(c, OPERATIONS);
@@ -75,12 +78,12 @@ static void plan_access(struct access *a, struct chance *c, const struct window 
     a->every = once_in(c, 4) && a->call == ACCUMULATE && e != EXCLUSIVE && !a->requests;
     if (a->every && a->op == 1) a->op = 0;
     if (a->call == ACCUMULATE && a->op == OPERATIONS - 1) a->op = 0;
-    if (KNOWN_ACCUMULATE_ABSOLUTE && accumulates(a->call)) a->absolute = false;
+    if (KNOWN_ACCUMULATE_ABSOLUTE && !w->own && accumulates(a->call)) a->absolute = false;
     if (accumulates(a->call)) a->unit = (struct unit){.n = 1, .part = {{a->kind, 1}}};
-    if (a->units * unit_bytes(&a->unit) > KNOWN_ACCESS_MOST) a->units = KNOWN_ACCESS_MOST / unit_bytes(&a->unit);
+    if (!w->own && a->units * unit_bytes(&a->unit) > KNOWN_ACCESS_MOST) a->units = KNOWN_ACCESS_MOST / unit_bytes(&a->unit);
     if (single(a->call)) a->units = 1;
     a->origin_each = draw_divisor(c, a->units ? a->units : 1), a->there_each = draw_divisor(c, a->units ? a->units : 1);
-    if (KNOWN_ACCUMULATE && accumulates(a->call)) a->there_each = 1;
+    if (KNOWN_ACCUMULATE && !w->own && accumulates(a->call)) a->there_each = 1;
 }
 
 static bool is_origin(const struct access *a, int rank)
@@ -130,11 +133,12 @@ static void plan(struct op *o, struct chance *c)
     struct window *w = o->own;
     w->comm = comms[draw(c, 3)];
     w->flavor = once_in(c, 2) ? CREATE : (enum flavor)draw(c, FLAVORS);
+    w->own = once_in(c, 2) && w->flavor == CREATE && !setup.host;
     w->unit_bytes = sizes[draw(c, 4)];
     w->rounds = draw_in(c, 1, ROUNDS), w->n = draw_in(c, 1, ACCESSES);
     for (int i = 0; i < ROUNDS; i++) {
         w->epoch[i] = (enum epoch)draw(c, EPOCHS);
-        if (KNOWN_EPOCHS || (KNOWN_WIN_WAIT && w->epoch[i] == POST_START)) w->epoch[i] = FENCE;
+        if (!w->own && (KNOWN_EPOCHS || (KNOWN_WIN_WAIT && w->epoch[i] == POST_START))) w->epoch[i] = FENCE;
         w->flush[i] = (enum flush)draw(c, FLUSHES);
         w->all_take_part[i] = once_in(c, 3) && w->epoch[i] != LOCK;
     }
@@ -205,13 +209,13 @@ static void open_window(struct op *o, struct window *w)
 {
     MPI_Comm comm = o->strand->comms[w->comm].comm;
     struct chance c = chance_of(o->seed, (uint64_t)my_rank + 40);
-    enum memory memory = w->flavor == ALLOCATE || once_in(&c, 2) ? HOST : memory_draw(&c);
+    enum memory memory = w->own ? DEVICE : w->flavor == ALLOCATE || once_in(&c, 2) ? HOST : memory_draw(&c);
     MPI_Aint at = 0;
     int code;
     place_blocks(o, w, &w->memory, w->me);
-    end_place(&w->memory, o->strand->number, &c, keeps_in(memory) ? memory : HOST);
+    end_place(&w->memory, o->strand->number, &c, w->own || keeps_in(memory) ? memory : HOST);
     struct region *r = &w->memory.region[0];
-    while (KNOWN_WINDOW_BASE && (uintptr_t)region_origin(r) % 16) r->lead++;
+    while (KNOWN_WINDOW_BASE && !w->own && (uintptr_t)region_origin(r) % 16) r->lead++;
     MPI_Aint bytes = (MPI_Aint)r->bytes - (MPI_Aint)r->lead;
     unsigned char *origin = region_origin(r), *memory_of;
     if (w->flavor != ALLOCATE) fill_window(o, w);
@@ -266,12 +270,13 @@ static void prepare(struct op *o)
     struct window *w = o->own;
     w->me = comm_rank(&o->strand->comms[w->comm], my_rank);
     if (w->me < 0 || !w->n) return;
-    tell("op %d: %s, communicator %d, displacements of %d, %d rounds", o->number, flavor_name[w->flavor], w->comm, w->unit_bytes, w->rounds);
+    tell("op %d: %s%s, communicator %d, displacements of %d, %d rounds", o->number, flavor_name[w->flavor],
+         w->own ? " over device memory" : "", w->comm, w->unit_bytes, w->rounds);
     for (int i = 0; i < w->rounds; i++) tell("    round %d: %s, flush %d", i, epoch_name[w->epoch[i]], w->flush[i]);
     for (int i = 0; i < w->n; i++) {
         struct access *a = &w->access[i];
         a->request = MPI_REQUEST_NULL;
-        if (single(a->call) || (KNOWN_ACCUMULATE && accumulates(a->call))) named_layout(&a->there, a->kind);
+        if (single(a->call) || (KNOWN_ACCUMULATE && !w->own && accumulates(a->call))) named_layout(&a->there, a->kind);
         else layout_draw(&a->there, o->seed + 300 + (uint64_t)i, &a->unit, a->there_each, elements(a->units, a->there_each), OVERLAP_NEVER);
         tell("    access %d, round %d: %s%s%s from %d to %d, operation %d, there: %d x %s", i, a->round, call_name[a->call],
              a->requests ? ", with a request" : "", a->every ? ", from all" : "", a->from, a->to, a->op, elements(a->units, a->there_each),
@@ -546,7 +551,7 @@ static void done(struct op *o, const struct event *e, const MPI_Status *s, int c
 {
     (void)s;
     op_must(o, code, "the end of a one-sided request");
-    if (!KNOWN_RGET) check_origin(o, o->own, e->round);
+    if (!KNOWN_RGET || ((struct window *)o->own)->own) check_origin(o, o->own, e->round);
 }
 
 static void finish(struct op *o)
