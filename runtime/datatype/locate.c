@@ -34,8 +34,9 @@ static void locate_memory(struct memory *m, uint64_t address)
     void *where[] = {&start, &size};
     struct allocation a;
     *m = (struct memory){at_around(address, &a), address - address % PAGE, PAGE};
-    if (a.span) *m = (struct memory){m->device, a.start, a.span};
-    if (!m->device || a.span || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
+    bool alone = a.span && !a.mapped;   /* mapped memory may continue in the next piece */
+    if (alone) *m = (struct memory){m->device, a.start, a.span};
+    if (!m->device || alone || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
     struct memory all = {m->device, start, size};
     if (holds(&all, address)) *m = all;
 }
