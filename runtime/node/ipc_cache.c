@@ -66,8 +66,9 @@ static void ipc_cache_drop_under(const struct ipc_cache_key *key, const struct s
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
-        bool apart = (i->mapped && s->id & SLOT_MAPPED) || i->key.rank != key->rank || i->key.device != key->device || i->start >= s->start + s->span ||
-                     s->start >= i->start + i->span;
+        bool both_mapped = i->mapped && s->id & SLOT_MAPPED;
+        bool apart = both_mapped || i->key.rank != key->rank || i->key.device != key->device ||
+                     i->start >= s->start + s->span || s->start >= i->start + i->span;
         if (!apart) ipc_cache_drop(i);
     }
 }
@@ -124,11 +125,11 @@ static struct import *use_latest(const struct ipc_cache_key *key)
     return same ? i : NULL;
 }
 
-static bool is_gone(const struct import *i)
+static bool is_gone(int64_t rank, uint64_t id)
 {
-    const struct peer *p = node_world_peer((int)i->key.rank);
+    const struct peer *p = node_world_peer((int)rank);
     for (int at = 0; p && at < GONE_MAX; at++)
-        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == i->key.id) return true;
+        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == id) return true;
     return false;
 }
 
@@ -147,7 +148,7 @@ static void drop_gone(void)
     struct peer *p;
     uint32_t gone_count;
     HASH_ITER(hh, imports, i, next)
-    if (gone_news(i, &p) && is_gone(i)) ipc_cache_drop(i);
+    if (gone_news(i, &p) && is_gone(i->key.rank, i->key.id)) ipc_cache_drop(i);
     HASH_ITER(hh, imports, i, next)
         if ((gone_count = gone_news(i, &p))) atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);
 }
@@ -166,7 +167,7 @@ static struct import *import_use(const struct peer *p, const struct ipc_cache_ke
     HASH_FIND(hh, imports, key, sizeof *key, i);
     bool there = i != NULL;
     bool last = there && !i->hh.next;   /* an empty table would be freed and made again */
-    if (!there && s->id & SLOT_MAPPED) drop_gone();   /* gives back memory that the peer has unmapped */
+    if (!there && s->id & SLOT_MAPPED) drop_gone(), mapping_import_drop_gone(is_gone);   /* memory that was unmapped */
     if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(p, key, s);
     if (!i) return NULL;
     bool opened = i->base;

@@ -172,7 +172,8 @@ static bool export_piece(const struct export *x, int i, struct mapping_record *r
     CUmemGenericAllocationHandle memory;
     void *out = r->fabric ? (void *)r->handle[i] : (void *)fd;
     r->span[i] = x->piece[i].span;
-    if (driver->cuMemRetainAllocationHandle(&memory, (void *)(uintptr_t)x->piece[i].start) != CUDA_SUCCESS) return false;
+    void *at = (void *)(uintptr_t)x->piece[i].start;
+    if (driver->cuMemRetainAllocationHandle(&memory, at) != CUDA_SUCCESS) return false;
     CUresult got = driver->cuMemExportToShareableHandle(out, memory, (CUmemAllocationHandleType)x->type, 0);
     driver->cuMemRelease(memory);
     if (got != CUDA_SUCCESS) log_write(LOG_INFO, "mapped memory can't be shared: %s", driver_error(got));
@@ -183,7 +184,8 @@ static bool export_piece(const struct export *x, int i, struct mapping_record *r
 static bool send_handles(struct export *x, const struct peer *p)
 {
     int fds[MAPPING_PIECES], n = 0;
-    struct mapping_record r = {.id = x->id, .rank = node_own()->rank, .pieces = x->pieces, .fabric = x->type == MAPPING_FABRIC};
+    struct mapping_record r = {.id = x->id, .rank = node_own()->rank, .pieces = x->pieces};
+    r.fabric = x->type == MAPPING_FABRIC;
     if (!is_whole(x) || device_enter(x->device)) return false;
     while (n < x->pieces && export_piece(x, n, &r, &fds[n])) n++;
     device_leave(x->device);

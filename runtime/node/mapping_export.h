@@ -1,8 +1,8 @@
 /* mapping_export.h: mapped memory (device/mapping.h) that peers on the node may read.
  *
  * An export is a range of addresses with all pieces that a message touches, one behind the other. Each peer gets the
- * pieces' handles once, by a socket (fd_socket.h); slots then tell the export's number alone. No handle is kept here, so
- * memory that the application unmaps is freed when the peers close it.
+ * pieces' handles once, by a socket (fd_socket.h); slots then tell the export's number alone. No handle is kept here,
+ * so memory that the application unmaps is freed when the peers close it.
  *
  * ipc_export.c calls these functions, under its lock. */
 #ifndef STRIDEC_MAPPING_EXPORT_H

@@ -116,6 +116,14 @@ void mapping_import_close(struct mapping_import *m)
     free(m);
 }
 
+void mapping_import_drop_gone(bool (*is_gone)(int64_t rank, uint64_t id))
+{
+    struct waiting *w, *next;
+    take();
+    DL_FOREACH_SAFE(waiting, w, next)
+        if (is_gone(w->record.rank, w->record.id)) drop(w);
+}
+
 void mapping_import_finish(void)
 {
     while (waiting) drop(waiting);

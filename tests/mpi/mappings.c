@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECES = 4, TAG = 5, FABRIC = 8, REMAPS = 300, SECONDS = 60, TIMED = 51 };
+enum { PIECES = 4, TAG = 5, FABRIC = 8, REMAPS = 100, ROWS = 65536, SECONDS = 60, TIMED = 51 };
 static int peer;
 static size_t piece;          /* bytes */
 static bool packed, bytes_only, part, offset, counts;
@@ -188,7 +188,7 @@ static void settle(CUdeviceptr at, size_t span, transfer *go, MPI_Request *persi
     double since = 0;
     int64_t launches = 0;
     bool so = false;
-    for (int round = 0; round < 5 || (counts && !so && everywhere(within(&since, SECONDS))); round++) {
+    for (int round = 0; round < 4 || (counts && !so && everywhere(within(&since, SECONDS))); round++) {
         launches = message(at, span, go, persistent, what);
         so = packed ? launches % 100 > 0 : launches == 100;
     }
@@ -198,12 +198,12 @@ static void settle(CUdeviceptr at, size_t span, transfer *go, MPI_Request *persi
 static void places(void)
 {
     CUdeviceptr range = range_make();
-    settle(range, piece / 4, plain, NULL, "in a piece");
-    settle(range + piece / 2, piece / 4, plain, NULL, "in the middle of it");
+    settle(range, ROWS, plain, NULL, "in a piece");
+    settle(range + piece / 2, ROWS, plain, NULL, "in the middle of it");
+    settle(range + 2 * piece, piece, plain, NULL, "all of a piece");
     report("messages of one piece");
-    settle(range + piece / 2, piece, plain, NULL, "over two pieces");
-    settle(range + piece / 2, 2 * piece, plain, NULL, "over three pieces");
-    settle(range + piece, piece, plain, NULL, "all of a piece");
+    settle(range + piece - ROWS / 2, ROWS, plain, NULL, "over two pieces");
+    settle(range + piece - ROWS / 2, piece + ROWS, plain, NULL, "over three pieces");
     settle(range + piece - 2048, 4096, plain, NULL, "around the end of one");
     report("messages of several pieces");
     range_free(range);
@@ -212,17 +212,17 @@ static void places(void)
 /* Other memory at the address, before each message; each keeps what was written there. */
 static void changes(transfer *go, const char *what)
 {
-    CUdeviceptr range = range_make(), second = range + piece;
+    CUdeviceptr range = range_make(), second = range + piece, at = second - ROWS / 2;
     MPI_Request persistent = MPI_REQUEST_NULL;
-    for (int i = 0; i < 4; i++) {
-        settle(range + piece / 2, piece, go, &persistent, what);
+    for (int i = 0; i < 3; i++) {
+        settle(at, ROWS, go, &persistent, what);
         unmap(second), put(second);
-        message(range + piece / 2, piece, go, &persistent, what);
+        message(at, ROWS, go, &persistent, what);
     }
     CUmemGenericAllocationHandle two[2] = {memory_make(), memory_make()};
     for (int i = 0; i < 8; i++) {
         unmap(second), map(second, two[i % 2]);
-        message(range + piece / 2, piece, go, &persistent, what);
+        for (int j = 0; j < 2; j++) message(at, ROWS, go, &persistent, what);
     }
     for (int i = 0; i < 2; i++) OK(cu.cuMemRelease(two[i]));
     if (persistent != MPI_REQUEST_NULL) MPI_Request_free(&persistent);
@@ -230,20 +230,20 @@ static void changes(transfer *go, const char *what)
     report("%s", what);
 }
 
-/* One memory, mapped by turns at addresses that overlap in no piece's place. */
+/* Two memories, mapped by turns at addresses that overlap. */
 static void moves(void)
 {
     CUdeviceptr range = 0;
-    OK(cu.cuMemAddressReserve(&range, 8 * piece, 0, 0, 0));
+    OK(cu.cuMemAddressReserve(&range, 4 * piece, 0, 0, 0));
     CUmemGenericAllocationHandle two[2] = {memory_make(), memory_make()};
     for (int i = 0; i < 8; i++) {
         CUdeviceptr at = range + (CUdeviceptr)(i % 3) * piece;
         map(at, two[i / 2 % 2]), map(at + piece, two[1 - i / 2 % 2]);
-        for (int j = 0; j < 3; j++) message(at + piece / 2, piece, plain, NULL, "moved memory");
+        for (int j = 0; j < 3; j++) message(at + piece - ROWS / 2, ROWS, plain, NULL, "moved memory");
         unmap(at), unmap(at + piece);
     }
     for (int i = 0; i < 2; i++) OK(cu.cuMemRelease(two[i]));
-    OK(cu.cuMemAddressFree(range, 8 * piece));
+    OK(cu.cuMemAddressFree(range, 4 * piece));
     report("memory that moves");
 }
 
