@@ -51,8 +51,10 @@ void fd_socket_open(void)
 static bool is_own(int fd)
 {
     struct sockaddr_un a, there = {0};
-    socklen_t n = address_of(&a, &node_own()->cookie), m = sizeof there;
-    return fd >= 0 && !getsockname(fd, (struct sockaddr *)&there, &m) && n == m && !memcmp(&a, &there, n);
+    socklen_t m = sizeof there;
+    if (fd < 0) return false;
+    socklen_t n = address_of(&a, &node_own()->cookie);
+    return !getsockname(fd, (struct sockaddr *)&there, &m) && n == m && !memcmp(&a, &there, n);
 }
 
 union control {

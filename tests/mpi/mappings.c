@@ -29,7 +29,7 @@
 enum { PIECES = 4, TAG = 5, FABRIC = 8, REMAPS = 100, ROWS = 65536, SECONDS = 60, TIMED = 51 };
 static int peer;
 static size_t piece;          /* bytes */
-static bool packed, bytes_only, part, offset, counts;
+static bool packed, bytes_only, part, offset, counts, flat;   /* flat: contiguous messages */
 static unsigned types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 static uint64_t salt = 10;
 
@@ -112,11 +112,12 @@ static void range_free(CUdeviceptr range)
 
 /* ---- messages ---- */
 
-/* Rows of a kilobyte, two kilobytes apart: `span` bytes in all. */
+/* Rows of a kilobyte, two kilobytes apart: `span` bytes in all; or all of them. */
 static MPI_Datatype rows(size_t span)
 {
     MPI_Datatype t;
-    MPI_Type_vector((int)(span / 2048), 128, 256, MPI_DOUBLE, &t);
+    if (flat) MPI_Type_contiguous((int)(span / 8), MPI_DOUBLE, &t);
+    else MPI_Type_vector((int)(span / 2048), 128, 256, MPI_DOUBLE, &t);
     type_commit(&t);
     return t;
 }
@@ -142,7 +143,7 @@ static void check_at(CUdeviceptr at, size_t span, uint64_t came, uint64_t with, 
     unsigned char *got = malloc(span);
     size_t i = 0;
     cudaMemcpy(got, (void *)(uintptr_t)at, span, cudaMemcpyDeviceToHost);
-    while (i < span && got[i] == pattern_at(i % 2048 < 1024 ? came : with, (int64_t)i)) i++;
+    while (i < span && got[i] == pattern_at(flat || i % 2048 < 1024 ? came : with, (int64_t)i)) i++;
     expect(i == span, "%s: byte %zu of %zu is wrong", what, i, span);
     free(got);
 }
@@ -206,6 +207,10 @@ static void places(void)
     settle(range + piece - ROWS / 2, piece + ROWS, plain, NULL, "over three pieces");
     settle(range + piece - 2048, 4096, plain, NULL, "around the end of one");
     report("messages of several pieces");
+    flat = true;
+    for (int i = 0; i < 4; i++) message(range + piece - ROWS / 2, ROWS, plain, NULL, "contiguous bytes");
+    flat = false;
+    report("contiguous messages");
     range_free(range);
 }
 
