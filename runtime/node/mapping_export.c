@@ -25,16 +25,23 @@ static struct export *exports;   /* most recently used first */
 static int count;
 static uint64_t last_id = SLOT_MAPPED;
 
-static bool contains(const struct export *x, uint64_t address, uint64_t bytes)
+static bool holds(const struct allocation *a, uint64_t address)
 {
-    return address - x->start < x->span && bytes <= x->span - (address - x->start);
+    return address - a->start < a->span;
 }
 
-/* Returns true if the pieces that hold [address, address + bytes) are still mapped. */
-static bool is_there(const struct export *x, uint64_t address, uint64_t bytes)
+/* Returns true if a range lies in all pieces of an export. Without any piece more: callers use an export for other
+ * ranges in it, so all its pieces are checked for each message. */
+static bool is_of(const struct export *x, uint64_t address, uint64_t bytes)
 {
-    for (const struct allocation *a = x->piece; a < x->piece + x->pieces; a++)
-        if (a->start < address + bytes && address < a->start + a->span && !mapping_same(a)) return false;
+    return holds(&x->piece[0], address) && holds(&x->piece[x->pieces - 1], address + bytes - 1);
+}
+
+/* Returns true if all pieces are still mapped. */
+static bool is_there(const struct export *x)
+{
+    for (int i = 0; i < x->pieces; i++)
+        if (!mapping_same(&x->piece[i])) return false;
     return true;
 }
 
@@ -46,13 +53,13 @@ static void drop(struct export *x)
     free(x->sent), free(x);
 }
 
-/* Returns an export that holds the range. Drops those of the range whose memory has changed. */
+/* Returns the export of a range. Drops what has other memory now. */
 static struct export *find(const struct device *d, uint64_t address, uint64_t bytes)
 {
     struct export *x, *next;
     DL_FOREACH_SAFE(exports, x, next) {
-        if (x->device != d || !contains(x, address, bytes)) continue;
-        if (is_there(x, address, bytes)) return x;
+        if (x->device != d || !is_of(x, address, bytes)) continue;
+        if (is_there(x)) return x;
         drop(x);
     }
     return NULL;
@@ -78,7 +85,7 @@ static void bound(void)
 {
     struct export *x, *next;
     DL_FOREACH_SAFE(exports, x, next)
-        if (!is_there(x, x->start, x->span)) drop(x);
+        if (!is_there(x)) drop(x);
     if (count >= EXPORTS_MAX) drop(exports->prev);
 }
 
@@ -154,7 +161,7 @@ static struct export *export_of_id(uint64_t id)
 static bool is_whole(struct export *x)
 {
     if (device_enter(x->device)) return false;
-    bool there = is_there(x, x->start, x->span);
+    bool there = is_there(x);
     device_leave(x->device);
     return there;
 }

@@ -24,8 +24,8 @@ struct mapping_record {
     unsigned char handle[MAPPING_PIECES][MAPPING_FABRIC_BYTES];
 };
 
-/* Sets *e to an export of d that holds [address, address + bytes); e->probe is the caller's. Checks that the range's
- * pieces are still mapped. Returns false if the memory has no handle that can be shared. `first`: ipc_export_around. */
+/* Sets *e to the export of d for [address, address + bytes); e->probe is the caller's. Checks that all its pieces are
+ * still mapped. Returns false if the memory has no handle that can be shared. `first`: ipc_export_around. */
 bool mapping_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e, bool *first);
 /* Returns true if all pieces of the export are still mapped. */
 bool mapping_export_valid(uint64_t id);

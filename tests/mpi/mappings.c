@@ -235,6 +235,39 @@ static void changes(transfer *go, const char *what)
     report("%s", what);
 }
 
+/* Two edges of one call, from pieces that a message has lain over; the second piece has changed since. */
+static void together(void)
+{
+    CUdeviceptr range = range_make(), at[2] = {range + piece - ROWS, range + piece};
+    MPI_Datatype t = rows(ROWS), types[2] = {t, t};
+    MPI_Aint from[2] = {(MPI_Aint)(at[0] - range), (MPI_Aint)(at[1] - range)}, to[2] = {0, ROWS};
+    MPI_Comm graph;
+    int twice[2] = {peer, peer}, ones[2] = {1, 1}, weights[2] = {1, 1};
+    char *in = NULL;
+    cudaMalloc((void **)&in, 2 * ROWS);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, twice, weights, 2, twice, weights, MPI_INFO_NULL, 0, &graph);
+    for (int i = 0; i < 4; i++) {
+        settle(range + piece - ROWS / 2, ROWS, plain, NULL, "over two pieces");
+        unmap(range + piece), put(range + piece);
+        uint64_t with = ++salt;
+        for (int k = 0; k < 2; k++) {
+            write_at(at[k], ROWS, with + 100 * (uint64_t)k + 1000 * (uint64_t)my_rank);
+            write_at((CUdeviceptr)(uintptr_t)in + (CUdeviceptr)k * ROWS, ROWS, with + 200);
+        }
+        MPI_Neighbor_alltoallw((void *)(uintptr_t)range, ones, from, types, in, ones, to, types, graph);
+        for (int k = 0; k < 2; k++) {
+            uint64_t came = with + 100 * (uint64_t)k + 1000 * (uint64_t)peer;
+            check_at((CUdeviceptr)(uintptr_t)in + (CUdeviceptr)k * ROWS, ROWS, came, with + 200, "two edges of a call");
+        }
+        salt += 300;
+    }
+    MPI_Comm_free(&graph);
+    MPI_Type_free(&t);
+    cudaFree(in);
+    range_free(range);
+    report("two edges of a call");
+}
+
 /* Two memories, mapped by turns at addresses that overlap. */
 static void moves(void)
 {
@@ -358,6 +391,7 @@ int main(int argc, char **argv)
     places();
     changes(plain, "other memory at the address");
     changes(again, "other memory at the address, persistent requests");
+    together();
     moves();
     remaps();
     if (!r.simulated) times();
