@@ -14,8 +14,9 @@ struct layout {
     bool named;                /* made for a named type */
     MPI_Datatype plain;        /* the named type if host_type_plain, since duplicates share the layout */
     struct tree *tree;         /* canonical; NULL if unreadable: the MPI packs it (transport_mpi.c) */
-    _Atomic(struct hulls *) hulls;   /* of locate.c; NULL until first use */
-    _Atomic(struct layout_parts *) by_memory, by_bytes;   /* of layout_parts.c; NULL until first use */
+    _Atomic(struct hulls *) hulls;   /* of locate.c; NULL until found */
+    _Atomic(struct layout_parts *) by_memory, by_bytes;   /* of layout_parts.c; NULL until found */
+    _Atomic uint32_t no_hulls, no_parts;   /* uses without them (layout_looks) */
     struct kernel *kernel;     /* NULL without tree, and for empty types */
     char *signature;           /* text of tree, for people; of the form if the list is very long; or "(unread)" */
     int64_t size;              /* packed bytes of one element */
@@ -37,6 +38,12 @@ struct layout {
     _Atomic uint64_t offered, told;   /* whether zero-copy was chosen; the last path logged (explain.c) */
 };
 
+/* Returns true at the first use and at each 64th: then a caller looks again for what was not found. It depends on
+ * memory at absolute addresses, which changes. */
+static inline bool layout_looks(_Atomic uint32_t *uses)
+{
+    return atomic_fetch_add_explicit(uses, 1, memory_order_relaxed) % 64 == 0;
+}
 /* Returns the number of contiguous runs of a tree. */
 int64_t layout_runs(const struct tree *t);
 /* Returns `block` of struct layout for a tree. */

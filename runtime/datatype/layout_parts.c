@@ -118,15 +118,15 @@ const struct layout_parts *layout_parts_by_memory(struct layout *l)
 {
     struct layout_parts *p = atomic_load_explicit(&l->by_memory, memory_order_acquire);
     struct reason why;
-    if (p) return p->n ? p : NULL;
+    if (p) return p;
     struct cut c = {.apart = true};
-    if (!l->tree || !(c.parts = calloc(1, sizeof *c.parts))) return NULL;
+    if (!l->tree || !layout_looks(&l->no_parts) || !(c.parts = calloc(1, sizeof *c.parts))) return NULL;
     bool cut = cut_tree(&c, l->tree, 0, 0, &why);
     if (!cut) {
         drop(c.parts), c.apart = false;
         cut = cut_tree(&c, l->tree, 0, 0, &why);
     }
-    if (!cut) drop(c.parts);
+    if (!cut) return layout_parts_free(c.parts), NULL;
     return keep(&l->by_memory, c.parts);
 }
 

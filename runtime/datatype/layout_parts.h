@@ -15,7 +15,7 @@ struct layout_parts {
 };
 
 /* Returns the parts of an element at absolute addresses on a device, by allocations; NULL if it can't be cut so. They
- * are found at the first call: the caller checks that each still lies in one allocation. */
+ * are kept once they are found: the caller checks that each still lies in one allocation. */
 const struct layout_parts *layout_parts_by_memory(struct layout *l);
 /* Returns the parts of these packed bytes, which add up to at most l->size; NULL if it can't be cut so, or was cut
  * otherwise at the first call. */

@@ -34,8 +34,9 @@ static void locate_memory(struct memory *m, uint64_t address)
     void *where[] = {&start, &size};
     struct allocation a;
     *m = (struct memory){at_around(address, &a), address - address % PAGE, PAGE};
-    if (a.span) *m = (struct memory){m->device, a.start, a.span};
-    if (!m->device || a.span || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
+    bool alone = a.span && !a.mapped;   /* mapped memory may continue in the next piece */
+    if (alone) *m = (struct memory){m->device, a.start, a.span};
+    if (!m->device || alone || driver_get()->cuPointerGetAttributes(2, what, where, address) != CUDA_SUCCESS) return;
     struct memory all = {m->device, start, size};
     if (holds(&all, address)) *m = all;
 }
@@ -111,7 +112,7 @@ struct location locate_tree(const struct tree *t, const void *buf, int64_t count
  * other. Each costs a question. */
 #define HULLS 32
 struct hulls {
-    int n;   /* 0: too many, or some on the host */
+    int n;   /* 0: too many, or some on the host; never published */
     int last;
     struct hull {
         uint64_t low, past;
@@ -142,15 +143,14 @@ static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
     return 0;
 }
 
-/* Returns the ranges of a layout, found at the first use; NULL without memory or where there are none. */
+/* Returns the ranges of a layout, kept once they are found; NULL without memory or where there are none. */
 static const struct hulls *hulls_of(struct layout *l)
 {
     struct hulls *s = atomic_load_explicit(&l->hulls, memory_order_acquire), *none = NULL;
-    if (!s && (s = calloc(1, sizeof *s))) {
-        tree_walk(l->tree, 1, 0, 0, l->size, add_run, s);
-        if (!atomic_compare_exchange_strong(&l->hulls, &none, s)) free(s), s = none;
-    }
-    return s && s->n ? s : NULL;
+    if (s || !layout_looks(&l->no_hulls) || !(s = calloc(1, sizeof *s))) return s;
+    tree_walk(l->tree, 1, 0, 0, l->size, add_run, s);
+    if (!s->n || !atomic_compare_exchange_strong(&l->hulls, &none, s)) free(s), s = none;
+    return s;
 }
 
 /* Returns the device that holds an element at absolute addresses, in allocations that hold whole ranges; else NULL. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "device_internal.h"
 #include "host_range.h"
+#include "mapping.h"
 #include <stdlib.h>
 
 static _Atomic(struct device *) devices;   /* grows at the head, never shrinks: read without a lock */
@@ -237,18 +238,20 @@ static bool alloc_contains(const struct allocation *a, const void *p)
     return (uint64_t)(uintptr_t)p - a->start < a->span;
 }
 
-/* Returns true for an allocation of cuMemAlloc: only those are known to have an id of their own. */
-static bool ask_allocation(const struct driver *driver, const void *p, struct allocation *a)
+/* Returns true for an allocation of cuMemAlloc and for mapped memory: only those are known to have an id of their
+ * own. */
+static bool ask_allocation(const struct driver *driver, struct device *d, const void *p, struct allocation *a)
 {
     unsigned plain = 0;
+    void *pool = NULL;
     CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                  CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    void *where[] = {&plain, &a->start, &a->span, &a->id};
-    bool told = driver->cuPointerGetAttributes(4, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
+                                  CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *where[] = {&plain, &a->start, &a->span, &a->id, &pool};
+    bool told = driver->cuPointerGetAttributes(5, what, where, (CUdeviceptr)(uintptr_t)p) == CUDA_SUCCESS;
     if (told && plain && alloc_contains(a, p)) return true;
     *a = (struct allocation){0};
-    return false;
+    return told && !pool && mapping_locate(d, p, a);
 }
 
 /* Begins at the one found last: messages of several allocations ask about them in the same order each time. */
@@ -265,6 +268,7 @@ static struct recent *recent_around(const void *p)
 static bool still_allocated(const struct driver *driver, const struct recent *m, const void *p)
 {
     unsigned long long id = 0;
+    if (m->alloc.mapped) return mapping_same(&m->alloc);
     return driver->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)p) ==
                CUDA_SUCCESS &&
            id == m->alloc.id;
@@ -284,7 +288,7 @@ struct device *device_locate(const void *p, struct allocation *a)
     if (!on_device(&o)) return NULL;
     struct device *d = find_or_insert(driver, o.context, o.ordinal);
     if (!d) return &unknown_device.device;   /* its context can't be used; already logged */
-    if (o.managed || !ask_allocation(driver, p, a)) return d;
+    if (o.managed || !ask_allocation(driver, d, p, a)) return d;
     if (!m) m = &recent_allocs[next_recent++ % RECENT_COUNT];
     *m = (struct recent){d, *a};
     return d;

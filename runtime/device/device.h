@@ -22,11 +22,13 @@ struct device {
 /* Returns the device that owns the byte at p; NULL for host memory, pinned too, and for NULL. Managed memory is device
  * memory. If neither the driver nor the process knows the memory, returns a device that can't be entered. */
 struct device *device_of(const void *p);
-/* An allocation of cuMemAlloc; `id` is the driver's number, unique in the process. */
+/* An allocation of cuMemAlloc; `id` is the driver's number, unique in the process. Or memory of cuMemCreate where it is
+ * mapped: ids differ between memories, and one memory may be mapped twice. */
 struct allocation {
     uint64_t start, span, id;
+    bool mapped;
 };
-/* Returns device_of(p); *a is the allocation, all zero if not cuMemAlloc's. A recent one costs only one query. */
+/* Returns device_of(p); *a is the allocation, all zero if none of these. A recent one costs one query, mapped two. */
 struct device *device_locate(const void *p, struct allocation *a);
 /* Sets *a to the allocation that this thread's device_locate last found around p, without a query: for memory that was
  * located in the same MPI call. Returns false if it is not known. */

@@ -33,6 +33,7 @@ static void *find_required(void *library, const char *name)
 static bool read_table(void *library)
 {
     table.graphs = true DRIVER_GRAPH_CALLS(READ_OPTIONAL);
+    table.mappings = true DRIVER_MAPPING_CALLS(READ_OPTIONAL);
     return true DRIVER_CALLS(READ_SYMBOL);
 }
 

@@ -28,6 +28,12 @@
     X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphKernelNodeSetAttribute) \
     X(cuGraphInstantiateWithFlags) X(cuGraphExecDestroy) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch)
 
+/* Older drivers may lack these; then memory mapped by cuMemMap is not shared (mapping.h). */
+#define DRIVER_MAPPING_CALLS(X) \
+    X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
+    X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAddressRange) X(cuMemRetainAllocationHandle) \
+    X(cuMemGetAllocationPropertiesFromHandle) X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle)
+
 #define NVRTC_CALLS(X) \
     X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
     X(nvrtcCreateProgram) X(nvrtcCompileProgram) X(nvrtcDestroyProgram) \
@@ -38,7 +44,8 @@
 struct driver {
     DRIVER_CALLS(DRIVER_FIELD)
     DRIVER_GRAPH_CALLS(DRIVER_FIELD)
-    bool graphs;   /* all graph calls exist */
+    DRIVER_MAPPING_CALLS(DRIVER_FIELD)
+    bool graphs, mappings;   /* all graph calls exist; all mapping calls */
 };
 struct nvrtc {
     NVRTC_CALLS(DRIVER_FIELD)

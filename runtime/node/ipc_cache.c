@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "base/spinlock.h"
 #include "device/device_internal.h"
+#include "fd_socket.h"
 #include "kernel/typed_copy.h"
+#include "mapping_import.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ struct import {
     struct ipc_cache_key key;
     uint64_t start, span;
     CUdeviceptr base;      /* 0: the driver refuses */
+    struct mapping_import *mapped;   /* NULL: opened by CUDA IPC */
     int users;
     bool across;           /* another GPU's memory */
     bool stale;            /* its last user closes it: another allocation has its place */
@@ -38,7 +41,8 @@ static struct spinlock imports_lock;
 static void ipc_cache_close(struct import *i)
 {
     if (i->base && device_try_enter(i->key.device)) {
-        driver_get()->cuIpcCloseMemHandle(i->base);
+        if (i->mapped) mapping_import_close(i->mapped);
+        else driver_get()->cuIpcCloseMemHandle(i->base);
         device_leave(i->key.device);
     }
     free(i);
@@ -56,13 +60,15 @@ static void ipc_cache_drop(struct import *i)
     if (!used) ipc_cache_close(i);
 }
 
-/* Drops freed allocations that overlap the slot's, since the driver opens nothing over open memory. */
+/* Drops freed allocations that overlap the slot's, since the driver opens nothing over open memory. Ranges of mapped
+ * memory may overlap. */
 static void ipc_cache_drop_under(const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i, *next;
     HASH_ITER(hh, imports, i, next) {
-        bool apart = i->key.rank != key->rank || i->key.device != key->device || i->start >= s->start + s->span ||
-                     s->start >= i->start + i->span;
+        bool both_mapped = i->mapped && s->id & SLOT_MAPPED;
+        bool apart = both_mapped || i->key.rank != key->rank || i->key.device != key->device ||
+                     i->start >= s->start + s->span || s->start >= i->start + i->span;
         if (!apart) ipc_cache_drop(i);
     }
 }
@@ -79,17 +85,24 @@ static void ipc_cache_bound(void)
     }
 }
 
-static struct import *ipc_cache_new(const struct ipc_cache_key *key, const struct slot *s)
+/* Opens memory by CUDA IPC. A refusal is kept: the slot's handle stays the same. */
+static void open_handle(struct import *i, const struct slot *s)
+{
+    CUresult r = driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (r == CUDA_SUCCESS) return;
+    log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)i->key.rank, driver_error(r));
+    i->base = 0;
+}
+
+static struct import *ipc_cache_new(const struct peer *p, const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i = calloc(1, sizeof *i);
     if (!i) return NULL;
-    CUresult r = driver_get()->cuIpcOpenMemHandle(&i->base, s->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    if (r != CUDA_SUCCESS) {
-        log_write(LOG_INFO, "memory of rank %d can't be opened: %s", (int)key->rank, driver_error(r));
-        i->base = 0;
-    }
     i->key = *key, i->start = s->start, i->span = s->span;
     i->across = s->gpu != device_gpu_id(key->device);
+    if (!(s->id & SLOT_MAPPED)) return open_handle(i, s), i;
+    i->mapped = mapping_import_open(p, s, key->device, &i->base);
+    if (!i->mapped) free(i), i = NULL;   /* the peer sends its handles again */
     return i;
 }
 
@@ -112,14 +125,50 @@ static struct import *use_latest(const struct ipc_cache_key *key)
     return same ? i : NULL;
 }
 
+static bool is_gone(int64_t rank, uint64_t id)
+{
+    const struct peer *p = node_world_peer((int)rank);
+    for (int at = 0; p && at < GONE_MAX; at++)
+        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == id) return true;
+    return false;
+}
+
+/* Returns the peer's count of freed allocations if it has changed; else 0. */
+static uint32_t gone_news(const struct import *i, struct peer **p)
+{
+    *p = node_world_peer((int)i->key.rank);
+    uint32_t gone_count = *p ? atomic_load_explicit(&(*p)->file->gone_count, memory_order_acquire) : 0;
+    return *p && gone_count != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? gone_count : 0;
+}
+
+/* Drops freed allocations of all peers. Caller holds `lock`. */
+static void drop_gone(void)
+{
+    struct import *i, *next;
+    struct peer *p;
+    uint32_t gone_count;
+    HASH_ITER(hh, imports, i, next)
+    if (gone_news(i, &p) && is_gone(i->key.rank, i->key.id)) ipc_cache_drop(i);
+    HASH_ITER(hh, imports, i, next)
+        if ((gone_count = gone_news(i, &p))) atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);
+}
+
+void ipc_cache_drop_gone(void)
+{
+    pthread_mutex_lock(&lock);
+    drop_gone();
+    pthread_mutex_unlock(&lock);
+}
+
 /* Returns an import with one more user; NULL if the driver refuses. Caller holds `lock`. */
-static struct import *import_use(const struct ipc_cache_key *key, const struct slot *s)
+static struct import *import_use(const struct peer *p, const struct ipc_cache_key *key, const struct slot *s)
 {
     struct import *i;
     HASH_FIND(hh, imports, key, sizeof *key, i);
     bool there = i != NULL;
     bool last = there && !i->hh.next;   /* an empty table would be freed and made again */
-    if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(key, s);
+    if (!there && s->id & SLOT_MAPPED) drop_gone(), mapping_import_drop_gone(is_gone);   /* memory that was unmapped */
+    if (!there) ipc_cache_drop_under(key, s), i = ipc_cache_new(p, key, s);
     if (!i) return NULL;
     bool opened = i->base;
     spinlock_lock(&imports_lock);
@@ -141,40 +190,11 @@ struct import *ipc_cache_open(const struct peer *p, const struct slot *s, struct
     key.device = d, key.id = s->id, key.rank = p->rank;
     if (!(i = use_latest(&key))) {
         pthread_mutex_lock(&lock);
-        i = import_use(&key, s);
+        i = import_use(p, &key, s);
         pthread_mutex_unlock(&lock);
     }
     if (i) *address = i->base + (s->user - i->start);
     return i;
-}
-
-static bool is_gone(const struct import *i)
-{
-    const struct peer *p = node_world_peer((int)i->key.rank);
-    for (int at = 0; p && at < GONE_MAX; at++)
-        if (atomic_load_explicit(&p->file->gone[at], memory_order_relaxed) == i->key.id) return true;
-    return false;
-}
-
-/* Returns the peer's count of freed allocations if it has changed; else 0. */
-static uint32_t gone_news(const struct import *i, struct peer **p)
-{
-    *p = node_world_peer((int)i->key.rank);
-    uint32_t gone_count = *p ? atomic_load_explicit(&(*p)->file->gone_count, memory_order_acquire) : 0;
-    return *p && gone_count != atomic_load_explicit(&(*p)->gone, memory_order_relaxed) ? gone_count : 0;
-}
-
-void ipc_cache_drop_gone(void)
-{
-    struct import *i, *next;
-    struct peer *p;
-    uint32_t gone_count;
-    pthread_mutex_lock(&lock);
-    HASH_ITER(hh, imports, i, next)
-    if (gone_news(i, &p) && is_gone(i)) ipc_cache_drop(i);
-    HASH_ITER(hh, imports, i, next)
-        if ((gone_count = gone_news(i, &p))) atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);
-    pthread_mutex_unlock(&lock);
 }
 
 void ipc_cache_put(struct import *i)
@@ -321,6 +341,7 @@ static void probes_try(struct peer *p, uint32_t there, struct device *d)
     pthread_mutex_lock(&lock);
     uint32_t from = atomic_load(&p->tried);
     uint8_t accepted = 0;
+    if (driver_get()->mappings) fd_socket_open();
     for (uint32_t i = from; i < there && i < PROBES && !device_enter(d); i++) {
         if (probe_reads(p, i, d)) accepted |= (uint8_t)(1u << i);
         device_leave(d);
@@ -344,4 +365,5 @@ void ipc_cache_finish(void)
     struct known *k, *next_known;
     HASH_ITER(hh, imports, i, next_import) ipc_cache_drop(i);
     HASH_END_ALL(layouts, k, next_known, known_free)
+    mapping_import_finish(), fd_socket_close();
 }

@@ -3,6 +3,7 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/spinlock.h"
+#include "mapping_export.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,23 @@ static void export_set(struct ipc_export *e, const struct allocation *a)
     e->start = a->start, e->span = a->span, e->id = a->id;
 }
 
+static bool is_mapped(const struct ipc_export *e)
+{
+    return e->id & SLOT_MAPPED;
+}
+
+static bool mapped_valid(const struct ipc_export *e)
+{
+    pthread_mutex_lock(&lock);
+    bool valid = mapping_export_valid(e->id);
+    pthread_mutex_unlock(&lock);
+    return valid;
+}
+
 bool ipc_export_valid(const struct ipc_export *e)
 {
     unsigned long long id = 0;
+    if (e->span && is_mapped(e)) return mapped_valid(e);
     return e->span &&
            driver_get()->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->start) == CUDA_SUCCESS &&
            id == e->id;
@@ -92,12 +107,9 @@ static void ask_handle(struct device *d, struct handle *h)
 /* Publishes and frees a handle if its short allocation was freed. Caller holds `lock`. */
 static void publish_gone(struct handle *h)
 {
-    struct node_file *f = node_own();
     struct ipc_export e = {.start = h->start, .span = 1, .id = h->id};
     if (!h->shared || h->span >= BLOCK || ipc_export_valid(&e)) return;
-    uint32_t at = atomic_load_explicit(&f->gone_count, memory_order_relaxed);
-    atomic_store_explicit(&f->gone[at % GONE_MAX], h->id, memory_order_relaxed);
-    atomic_store_explicit(&f->gone_count, at + 1, memory_order_release);
+    node_tell_gone(h->id);
     HASH_DEL(handles, h);
     free(h);
 }
@@ -214,18 +226,29 @@ static bool share(struct device *d, struct ipc_export *e, bool *first)
     return shared && e->probe < PROBES;
 }
 
+/* Gets the export of a range of mapped memory. */
+static bool share_mapped(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e, bool *first)
+{
+    pthread_mutex_lock(&lock);
+    e->probe = probe_of(d);
+    bool shared = mapping_export_of(d, address, bytes, e, first);
+    pthread_mutex_unlock(&lock);
+    return shared && e->probe < PROBES;
+}
+
 bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e)
 {
     struct allocation a;
     device_locate((const void *)(uintptr_t)address, &a);
     export_set(e, &a);
+    if (a.mapped) return share_mapped(d, address, bytes, e, NULL);
     return ipc_export_holds(e, address, bytes) && share(d, e, NULL);
 }
 
 bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first)
 {
     export_set(e, a);
-    return share(d, e, first);
+    return a->mapped ? share_mapped(d, a->start, (int64_t)a->span, e, first) : share(d, e, first);
 }
 
 static bool accepts(const struct peer *p, uint32_t probe)
@@ -256,11 +279,14 @@ bool ipc_export_readable(struct device *d, const struct peer *p)
 
 /* ---- NACKs ---- */
 
+#define NACKS_MAPPED 3   /* of a mapped range: the peer may have closed it, and gets its handles once more */
+
 struct nack {
     struct {
         uint64_t id;
         int64_t rank;
     } key;
+    int times;
     UT_hash_handle hh;   /* oldest first */
 };
 static struct nack *nacks;
@@ -278,32 +304,53 @@ static bool is_nacked(uint64_t id, int64_t rank)
 {
     if (!atomic_load_explicit(&any_nacked, memory_order_acquire)) return false;
     pthread_mutex_lock(&lock);
-    bool refused = nack_of(id, rank) != NULL;
+    const struct nack *r = nack_of(id, rank);
+    bool refused = r && r->times >= (id & SLOT_MAPPED ? NACKS_MAPPED : 1);
     pthread_mutex_unlock(&lock);
     return refused;
+}
+
+/* Notes a NACK, or that a range's handles could not be sent. Returns true for the first. Caller holds `lock`. */
+static bool note_nack(uint64_t id, const struct peer *p)
+{
+    struct nack *r = nack_of(id, p->rank), *oldest = nacks;
+    bool known = r != NULL;
+    if (!r && (r = calloc(1, sizeof *r))) {
+        r->key.id = id, r->key.rank = p->rank;
+        HASH_ADD(hh, nacks, key, sizeof r->key, r);
+    }
+    if (r) r->times++;
+    if (HASH_COUNT(nacks) > NACKS_MAX) {
+        HASH_DEL(nacks, oldest);
+        free(oldest);
+    }
+    atomic_store_explicit(&any_nacked, true, memory_order_release);
+    return r && !known;
 }
 
 void ipc_export_nack(uint64_t id, const struct peer *p)
 {
     pthread_mutex_lock(&lock);
-    struct nack *r = nack_of(id, p->rank) ? NULL : calloc(1, sizeof *r), *oldest = nacks;
-    if (r) {
-        r->key.id = id, r->key.rank = p->rank;
-        HASH_ADD(hh, nacks, key, sizeof r->key, r);
-    }
-    if (HASH_COUNT(nacks) > NACKS_MAX) {
-        HASH_DEL(nacks, oldest);
-        free(oldest);
-    }
+    bool new = note_nack(id, p);
+    if (id & SLOT_MAPPED) mapping_export_again(id, p);
     pthread_mutex_unlock(&lock);
-    if (!r) return;
-    log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
-    atomic_store_explicit(&any_nacked, true, memory_order_release);
+    if (new) log_write(LOG_INFO, "rank %d can't read an allocation: messages to it are packed first", p->rank);
+}
+
+/* Returns true if the peer has the handles of a mapped range. */
+static bool offered(const struct ipc_export *e, const struct peer *p)
+{
+    pthread_mutex_lock(&lock);
+    bool has = mapping_export_offer(e->id, p);
+    if (!has) note_nack(e->id, p);
+    pthread_mutex_unlock(&lock);
+    return has;
 }
 
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p)
 {
-    return p->self || (accepts(p, e->probe) && !is_nacked(e->id, p->rank));
+    if (p->self) return true;
+    return accepts(p, e->probe) && !is_nacked(e->id, p->rank) && (!is_mapped(e) || offered(e, p));
 }
 
 /* ---- layouts: a length, then the text ---- */
@@ -366,4 +413,5 @@ void ipc_export_finish(void)
     memset(probes, 0, sizeof probes);
     probe_count = 0;
     memset(lately.of, 0, sizeof lately.of);
+    mapping_export_finish();
 }

@@ -4,16 +4,17 @@
 #include "datatype/layout.h"
 #include "segment.h"
 
-/* An allocation as peers open it. */
+/* An allocation, or a range of mapped memory, as peers open it. */
 struct ipc_export {
     uint32_t probe;
     CUipcMemHandle handle;
     uint64_t start, span, id;
     bool synchronous;   /* copies by the application have arrived when they return: no drain */
 };
-/* Sets *e to the allocation of d that holds [address, address + bytes). Returns false if CUDA IPC can't share it. */
+/* Sets *e to the allocation of d, or mapped range, that holds [address, address + bytes). Returns false if CUDA can't
+ * share it. */
 bool ipc_export_of(struct device *d, uint64_t address, int64_t bytes, struct ipc_export *e);
-/* Returns true if CUDA IPC can share the allocation *a, as device_locate returned it. Unless `first` is NULL, the first
+/* Returns true if CUDA can share the allocation *a, as device_locate returned it. Unless `first` is NULL, the first
  * message of an allocation sets *first to true and gets false: making and opening a handle takes some 100 us. */
 bool ipc_export_around(struct device *d, const struct allocation *a, struct ipc_export *e, bool *first);
 /* Returns true if the allocation still exists; asks the driver once. */
@@ -31,7 +32,8 @@ bool ipc_export_readable(struct device *d, const struct peer *p);
  * allocation, or all zeros if unknown. If it is new, tells peers which freed allocations to close
  * (ipc_cache_drop_gone): the driver opens nothing that overlaps them. */
 void ipc_export_to_mpi(const void *first, const struct allocation *around);
-/* Returns true if the peer has read the device's probe and has not refused this allocation. */
+/* Returns true if the peer has read the device's probe and has not refused this allocation. Gives it the handles of
+ * mapped memory. */
 bool ipc_export_accepted(const struct ipc_export *e, const struct peer *p);
 /* Notes that the peer could not read allocation `id`: later messages to it are packed. */
 void ipc_export_nack(uint64_t id, const struct peer *p);

@@ -40,6 +40,7 @@ enum slot_memory {
     SLOT_POOL,      /* an offset in the owner's shared blocks (shm_pool.h) */
     SLOT_FILE       /* none: the payload is in the slot's file (rndv_file.h) */
 };
+#define SLOT_MAPPED ((uint64_t)1 << 63)
 struct slot {
     _Alignas(64) _Atomic uint32_t state;   /* first of the cache line that receivers poll */
     uint16_t memory;            /* enum slot_memory */
@@ -51,8 +52,9 @@ struct slot {
                                  * from host memory, the address of the struct layout */
     int64_t bytes;              /* packed */
     int64_t count, extent;
-    uint64_t id;                /* the driver's number of the allocation, unique in the process */
-    CUipcMemHandle handle;      /* of the allocation, for peers that don't know it yet */
+    uint64_t id;                /* the driver's number of the allocation, unique in the process; or with SLOT_MAPPED
+                                 * the number of a range of mapped memory (mapping_export.h) */
+    CUipcMemHandle handle;      /* of the allocation, for peers that don't know it yet; unused with SLOT_MAPPED */
     uint64_t start, span;       /* of the allocation, in the owner's address space, bytes */
     int64_t chunk;              /* bytes a chunk flag, BUFFER_FLAG_BYTES before packed byte 0 (kernel.h); 0: no flags */
     uint64_t mark;              /* value of a set chunk flag */
@@ -87,6 +89,7 @@ struct node_file {
     _Atomic uint32_t probing;   /* probes of the owner that are about to take an RTS (rndv_recv_probing) */
     _Atomic uint32_t gone_count;   /* freed allocations so far that peers may have open; */
     _Atomic uint64_t gone[GONE_MAX];   /* the driver's numbers of the last ones */
+    _Atomic uint32_t takes_fds;   /* the owner has a socket for descriptors (fd_socket.h) */
     _Atomic uint32_t takes_short, short_msgs;   /* rts_short.h: the owner accepts them; under way to it */
     _Atomic uint64_t gpu;       /* GPU where the owner last read messages (device_gpu_id); 0: none */
     int32_t pid;
@@ -166,6 +169,14 @@ bool node_lost(void);
 int64_t node_await_ready(const struct peer *p, const struct slot *s, int64_t at);
 /* Returns the own file. */
 struct node_file *node_own(void);
+/* Publishes the number of a freed allocation. One thread at a time. */
+static inline void node_tell_gone(uint64_t id)
+{
+    struct node_file *f = node_own();
+    uint32_t at = atomic_load_explicit(&f->gone_count, memory_order_relaxed);
+    atomic_store_explicit(&f->gone[at % GONE_MAX], id, memory_order_relaxed);
+    atomic_store_explicit(&f->gone_count, at + 1, memory_order_release);
+}
 /* Returns how many slots of the own file are allocated. */
 int node_slots(void);
 /* Allocates more. Returns false at SLOTS, or if the folder is full. One thread at a time. */

@@ -51,10 +51,11 @@ static bool find_calls(void)
     return cu.cuMemMap && cu.cuMemCreate && cu.cuMemSetAccess;
 }
 
-/* A range of addresses with two pieces of memory behind it, the second one first. Kept until the process ends. */
+/* A range of addresses with two pieces of memory behind it, the second one first, which peers can share. Kept until the process ends. */
 static void *map_pieces(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
     CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr range = 0;

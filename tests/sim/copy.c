@@ -93,10 +93,11 @@ static char *stage(const struct copy *c)
 }
 
 /* Copies in any context reach what is some context's own. A pool's memory, and a mapping's, are in reach of its own device alone,
- * as on two H200s, driver 580. */
+ * as on two H200s, driver 580, and a mapping's of devices that cuMemSetAccess names. */
 static bool in_reach(CUcontext c, uintptr_t p)
 {
     const struct alloc *a = memory_find(p);
+    if (a && a->kind == ALLOC_MAPPED && a->accessible >> c->device & 1) return true;
     return !a || (a->kind != ALLOC_POOL && a->kind != ALLOC_MAPPED) || a->device == c->device || c->peer[a->device];
 }
 

@@ -342,7 +342,7 @@ bool memory_imported_elsewhere(const struct alloc *wanted)
 static bool reaches(CUcontext c, const struct alloc *a)
 {
     if (!a->span) return false;
-    if (a->kind == ALLOC_MAPPED) return a->accessible && a->device == c->device;
+    if (a->kind == ALLOC_MAPPED) return a->accessible >> c->device & 1;
     if (a->context == c) return true;
     return a->kind != ALLOC_IMPORT && ((a->kind == ALLOC_POOL && a->device == c->device) || c->peer[a->device]);
 }

@@ -24,14 +24,16 @@ static CUresult attribute_of(const struct alloc *a, CUdeviceptr p, CUpointer_att
         *(void **)out = host_sees ? (void *)(uintptr_t)p : NULL;
         return host_sees ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned *)out = a->synchronous; break;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)out = a->id; break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)out = memory_mapping_id(a); break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned char *)out = a->kind == ALLOC_MANAGED; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = a->device; break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(unsigned char *)out = a->kind == ALLOC_DEVICE; break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = base; break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = bytes; break;
     case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)out = 1; break;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(unsigned long long *)out = 0; break;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *(unsigned long long *)out = a->kind == ALLOC_MAPPED ? (unsigned long long)memory_mapping_types(a) : 0;
+        break;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned char *)out = 0; break;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: *(unsigned *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool eager;
 const char *program;
@@ -166,6 +167,60 @@ static void test_mappings(void **state)
     OK(cuMemAddressFree(range, PIECES * piece));
 }
 
+/* Memory outlives its mapping and its handle while a descriptor of it, or what was made of that, is there. */
+static void test_shared_mappings(void **state)
+{
+    (void)state;
+    CUdeviceptr range, second;
+    CUmemGenericAllocationHandle memory, again, imported;
+    size_t piece;
+    unsigned long long id[2];
+    char byte = 0;
+    int fd = -1;
+    CUmemAllocationProp told, prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1}};
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const CUmemAllocationHandleType as_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    start();
+    OK(cuMemGetAllocationGranularity(&piece, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    OK(cuMemAddressReserve(&range, 3 * piece, 0, 0, 0));
+    second = range + piece;
+    assert_int_equal(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)range), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemCreate(&memory, piece, &prop, 0));
+    assert_int_equal(cuMemMap(range, piece, piece, memory, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemMap(range, 2 * piece, 0, memory, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(range, piece, 0, memory, 0));
+    OK(cuMemsetD8(range, 7, piece));
+    OK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(range + 5)));
+    assert_true(again == memory);
+    OK(cuMemGetAllocationPropertiesFromHandle(&told, again));
+    assert_true(told.location.id == 1 && told.requestedHandleTypes == as_fd);
+    OK(cuMemExportToShareableHandle(&fd, memory, as_fd, 0));
+    OK(cuMemImportFromShareableHandle(&imported, (void *)(uintptr_t)fd, as_fd));
+    OK(cuPointerGetAttribute(&id[0], CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
+    OK(cuMemUnmap(range, piece));
+    OK(cuMemRelease(memory));
+    OK(cuMemRelease(again));
+    assert_int_equal(cuMemRelease(memory), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(second, piece, 0, imported, 0));
+    OK(cuMemRelease(imported));
+    assert_int_equal(cuMemcpyDtoH(&byte, second, 1), CUDA_ERROR_INVALID_VALUE);   /* of another device */
+    OK(cuMemSetAccess(second, piece, &access, 1));
+    OK(cuPointerGetAttribute(&id[1], CU_POINTER_ATTRIBUTE_BUFFER_ID, second));
+    assert_true(id[0] != id[1]);
+    OK(cuMemcpyDtoH(&byte, second + piece - 1, 1));
+    assert_int_equal(byte, 7);
+    OK(cuMemUnmap(second, piece));
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    OK(cuMemCreate(&memory, piece, &prop, 0));
+    assert_int_equal(cuMemExportToShareableHandle(&fd, memory, as_fd, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemRelease(memory));
+    OK(cuMemAddressFree(range, 3 * piece));
+    close(fd);
+}
+
 /* --- contexts --- */
 
 static void test_contexts(void **state)
@@ -285,7 +340,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_allocator),
         cmocka_unit_test(test_host_access_dies),
         cmocka_unit_test(test_pointer_attributes),
-        cmocka_unit_test(test_mappings),
+        cmocka_unit_test(test_mappings), cmocka_unit_test(test_shared_mappings),
         cmocka_unit_test(test_work_is_deferred),
         cmocka_unit_test(test_events_order_streams),
         cmocka_unit_test(test_legacy_stream),

@@ -88,8 +88,8 @@ struct alloc {
     uint64_t block;    /* what it shares with the other small allocations of its block, or has alone */
     int opens;         /* imports: times opened */
     int owner;         /* imports: the process; file and block are those there */
-    uint64_t behind;   /* mappings: which memory, and whether its device may use it */
-    bool accessible;
+    uint64_t behind;   /* mappings: which memory, and a bit for each device that may use it */
+    unsigned accessible;
 };
 /* The allocation that holds byte p, or NULL. Valid until the next allocation or release. */
 struct alloc *memory_find(uintptr_t p);
@@ -117,6 +117,10 @@ bool memory_imported_elsewhere(const struct alloc *wanted);
 
 /* vmm.c: the whole of the range of addresses, with what lies in it or without, that p is reserved in; false where it is in none. */
 bool memory_reserved(uintptr_t p, uintptr_t *base, size_t *bytes);
+
+/* The driver's number of an allocation or mapping; the types of handles by which a mapping's memory can be shared. */
+uint64_t memory_mapping_id(const struct alloc *a);
+int memory_mapping_types(const struct alloc *a);
 
 /* fault.c */
 void fault_install(void);

@@ -1,6 +1,8 @@
 /* test_where.c: in which memories a buffer lies, where allocations end and begin. On the simulated GPU (its folder is
  * on LD_LIBRARY_PATH). Nothing at the addresses is touched. */
 #include "../../runtime/pack/typed_buffer.h"
+#include "../sim/simgpu.h"
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,6 +110,35 @@ static void test_hulls(void **state)
     free(atomic_load(&l.hulls)), tree_unref(l.tree);
 }
 
+/* Memory that comes later, where the host's was: found again, and then each use asks for each allocation alone. */
+static void test_later(void **state)
+{
+    enum { BLOCKS = 500, USES = 200 };
+    (void)state;
+    struct reason why;
+    struct simgpu_counts before, after;
+    const struct driver *driver = driver_get();
+    CUdeviceptr field[2], second;
+    static int64_t at[2 * BLOCKS];
+    for (int i = 0; i < 2; i++) assert_int_equal(driver->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
+    for (int i = 0; i < BLOCKS; i++)
+        for (int k = 0; k < 2; k++) at[2 * i + k] = (int64_t)field[k] + i * 1000;
+    struct layout l = {.size = 2 * BLOCKS * 8, .tree = tree_index(0, 2 * BLOCKS, at, tree_dense(0, 8, &why), &why)};
+    l.low = l.tree->low, l.high = l.tree->high;
+    driver->cuMemFree(field[1]);
+    for (int i = 0; i < 3; i++) assert_true(locate(&l, MPI_BOTTOM, 1).parts);
+    setenv("SIMGPU_REUSE", "1", 1);
+    for (second = 0; second != field[1];) assert_int_equal(driver->cuMemAlloc(&second, APART), CUDA_SUCCESS);
+    for (int i = 0; i < USES; i++) assert_false(locate(&l, MPI_BOTTOM, 1).parts);
+    void (*counts)(struct simgpu_counts *);
+    *(void **)&counts = dlsym(dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), "simgpu_counts");
+    counts(&before);
+    assert_ptr_equal(locate(&l, MPI_BOTTOM, 1).device, device);
+    counts(&after);
+    assert_true(after.questions - before.questions < 20);
+    free(atomic_load(&l.hulls)), tree_unref(l.tree);
+}
+
 /* What can't be read is known by its ends; it can't be packed part by part. */
 static void test_unread(void **state)
 {
@@ -130,7 +161,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_trees),
                                        cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_hulls),
+                                       cmocka_unit_test(test_hulls), cmocka_unit_test(test_later),
                                        cmocka_unit_test(test_unread)};
     CUcontext context;
     CUdeviceptr before, allocated, after;
