@@ -321,7 +321,8 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     return true;
 }
 
-struct neighbor_topology *exchange_agreed(const struct args_set *o)
+/* Returns the communicator's state if the call goes from memory to memory, else NULL. */
+static struct exchange *agreed(const struct args_set *o)
 {
     struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;
     if (!x) return NULL;
@@ -330,15 +331,22 @@ struct neighbor_topology *exchange_agreed(const struct args_set *o)
     x->due = false;
     if (x->votes) vote_on_call(x, o);
     exchange_counted = true;   /* the vote's own calls clear it */
-    return !x->call || x->call->on ? x->edges : NULL;
+    return x->edges && (!x->call || x->call->on) ? x : NULL;
+}
+
+struct neighbor_topology *exchange_agreed(const struct args_set *o)
+{
+    struct exchange *x = agreed(o);
+    return x ? x->edges : NULL;
 }
 
 bool exchange_take(struct args_set *o)
 {
+    struct exchange *x = agreed(o);
+    if (!x) return false;
     struct args_set by_edges = *o;
-    by_edges.edges = exchange_agreed(o);
-    if (!by_edges.edges) return false;
-    enum exchange_kind kind = state_of(o->comm)->kind;
+    by_edges.edges = x->edges;
+    enum exchange_kind kind = x->kind;
     bool gathers = kind == EXCHANGE_ALLGATHER || kind == EXCHANGE_ALLGATHERV;
     if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind) : !take_all(&by_edges, gathers)) return false;
     if (!neighbor_exchange_valid(&by_edges)) return false;

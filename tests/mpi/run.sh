@@ -169,7 +169,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced neighbors halo deferred pending window file
+programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced reduced_later neighbors halo deferred pending window file
     bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
     fatal devices handles edges large_count again hurried shared scarce random monitors"
 # Compiling, caching, tables: of which one MPI shows all.
