@@ -197,8 +197,9 @@ static bool run(struct exchange_reduce *r)
 /* Sets how many elements of each piece go in a round. */
 static int64_t step_of(const struct reduce_call *c)
 {
-    int64_t most = reduce_call_rounded(c->most), step = ROWS_BYTES / (c->bytes * c->ranks) / REDUCE_CALL_TOGETHER * REDUCE_CALL_TOGETHER;
-    return step < REDUCE_CALL_TOGETHER ? REDUCE_CALL_TOGETHER : step < most ? step : most;
+    const int64_t together = REDUCE_CALL_TOGETHER, most = reduce_call_rounded(c->most);
+    int64_t step = ROWS_BYTES / (c->bytes * c->ranks) / together * together;
+    return step < together ? together : step < most ? step : most;
 }
 
 static bool blocking(const struct reduce_call *c, struct neighbor_topology *e, int *rc)
@@ -212,10 +213,25 @@ static bool blocking(const struct reduce_call *c, struct neighbor_topology *e, i
     return done;
 }
 
+/* Returns true if a kernel could write the call's result, or read its elements if only some ranks get one. Requests
+ * the kernel at the first sight of the type, short or long: it is compiled when long vectors come. */
+static bool ready(const struct args_set *o, enum exchange_kind kind, MPI_Op op)
+{
+    const struct arg *in = &o->of[0], *out = &o->of[1];
+    struct reduction r;
+    if (!driver_get() || !reduction_of(op, out->type, &r)) return false;
+    struct layout *l = layout_of(out->type);
+    bool result = kind == EXCHANGE_ALLREDUCE || in->buf == MPI_IN_PLACE;
+    struct device *d = l ? reduction_device(l, result ? out->buf : in->buf, 1, r.type) : NULL;
+    return d && reduce_ready(r.type, d);
+}
+
 bool exchange_reduce(const struct args_set *o, enum exchange_kind kind, MPI_Op op, MPI_Request *request, int *rc)
 {
-    struct neighbor_topology *e = exchange_agreed(o);
     struct reduce_call c;
+    if (!exchange_possible(o->comm)) return false;
+    if (ready(o, kind, op) && request) exchange_ready(o->comm);
+    struct neighbor_topology *e = exchange_agreed(o);
     if (!e || !reduce_call_open(&c, o, kind, op, e)) return false;
     return request ? reduce_later(&c, e, request, rc) : blocking(&c, e, rc);
 }

@@ -17,8 +17,7 @@ struct reduce_later {
     struct layout *layout;
     int n;                       /* rows: of the ranks up to this number */
     int64_t count, step;         /* elements of a row; bytes between two */
-    /* Of an operation under way: */
-    char *rows;
+    char *rows;                  /* this and the next: from `begin` to `end`, else NULL */
     struct device *device;
     struct pool_buffer *buffer;  /* NULL: the rows are host memory */
 };
@@ -146,8 +145,8 @@ static int make(struct reduce_later *r, const struct args_set *o, struct neighbo
     lists(r, o, out, first, in);
     struct args_set edges = *o;
     edges.edges = e, edges.work = &r->work, edges.n = 2;
-    edges.of[0] = (struct arg){.flags = c->scatters ? ARG_IN | ARG_NEIGHBORS : ARG_IN, .buf = (void *)(uintptr_t)c->from,
-                               .counts = out, .counts_wide = true, .displs = c->scatters ? first : NULL,
+    edges.of[0] = (struct arg){.flags = ARG_IN | (c->scatters ? ARG_NEIGHBORS : 0), .counts = out, .counts_wide = true,
+                               .buf = (void *)(uintptr_t)c->from, .displs = c->scatters ? first : NULL,
                                .displs_wide = true, .type = c->type};
     /* Until `begin` the edges have no buffer: any in host memory stands for it. */
     edges.of[1] = (struct arg){.flags = ARG_OUT, .buf = r, .counts = in, .counts_wide = true, .type = c->type};

@@ -5,7 +5,7 @@ MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
 MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
-mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory)
+mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote)
 
 # Another tool of the profiling interface; a process_vm_readv that fails; an MPI_Init that takes long; what a CUDA-aware MPI misses; memory
 # that runs out.

@@ -87,7 +87,8 @@ int task_run(const struct task *k, enum form form, void *from, void *to, MPI_Com
     switch (k->call) {
     case REDUCE: return CALL(Reduce, Ireduce, in, my_rank == k->root ? to : NULL, k->count, type, op, k->root, comm);
     case ALLREDUCE: return CALL(Allreduce, Iallreduce, in, to, k->count, type, op, comm);
-    case REDUCE_SCATTER_BLOCK: return CALL(Reduce_scatter_block, Ireduce_scatter_block, in, to, k->count, type, op, comm);
+    case REDUCE_SCATTER_BLOCK:
+        return CALL(Reduce_scatter_block, Ireduce_scatter_block, in, to, k->count, type, op, comm);
     case REDUCE_SCATTER: return CALL(Reduce_scatter, Ireduce_scatter, in, to, k->counts, type, op, comm);
     case SCAN: return CALL(Scan, Iscan, in, to, k->count, type, op, comm);
     default: return CALL(Exscan, Iexscan, in, to, k->count, type, op, comm);
@@ -128,9 +129,9 @@ void task_check(const struct task *k, struct elements *from, struct elements *to
     elements_check(to, what);
 }
 
-const struct task_type task_types[] = {{"MPI_INT", SUM}, {"MPI_DOUBLE", SUM}, {"MPI_DOUBLE_INT", MINLOC}, {"MPI_C_FLOAT_COMPLEX", SUM},
-             {"MPI_UINT8_T", BXOR}, {"MPI_C_BOOL", LXOR}, {"MPI_SHORT_INT", MAXLOC}, {"MPI_FLOAT", MIN}};
-
+const struct task_type task_types[] = {
+    {"MPI_INT", SUM}, {"MPI_DOUBLE", SUM}, {"MPI_DOUBLE_INT", MINLOC}, {"MPI_C_FLOAT_COMPLEX", SUM},
+    {"MPI_UINT8_T", BXOR}, {"MPI_C_BOOL", LXOR}, {"MPI_SHORT_INT", MAXLOC}, {"MPI_FLOAT", MIN}};
 const size_t task_type_total = sizeof task_types / sizeof *task_types;
 
 const struct number *number_named(const char *name)

@@ -11,6 +11,7 @@
  * run: STRIDEC_TRANSPORT=oneshot -n 3
  * run: SIMGPU_FAIL=cuIpcOpenMemHandle -n 2
  * run: STRIDEC_ENGINE=copy -n 2 staged
+ * run: STRIDEC_CACHE_DIR=@NEW -n 2 early
  * run: -n 3 lacking
  * run: -n 3 failing
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3
@@ -25,7 +26,7 @@
 #define SECONDS 100
 
 static bool staged;      /* there are no kernels; `lacking`: at one rank; `failing`: of one rank one fails */
-static bool lacking, failing;
+static bool lacking, failing, earlier;
 
 /* Returns true if it took one launch and no copy. */
 static bool once(const struct number *t, enum operation op, struct elements *in, struct elements *inout, int count)
@@ -119,7 +120,8 @@ static void not_aligned(void)
     elements_make(&in, MEM_DEVICE, t, 10), elements_make(&inout, MEM_DEVICE, t, 10);
     elements_fill(&in, t), elements_fill(&inout, t);
     expect_equal(MPI_Reduce_local(in.at + 1, inout.at + 1, 10, MPI_INT, MPI_BXOR), MPI_SUCCESS, "at odd addresses");
-    for (size_t i = 1; i < 41; i++) inout.image[ELEMENTS_GUARD * t->extent + i] ^= in.image[ELEMENTS_GUARD * t->extent + i];
+    size_t skip = ELEMENTS_GUARD * t->extent;
+    for (size_t i = skip + 1; i < skip + 41; i++) inout.image[i] ^= in.image[i];
     elements_check(&inout, "at odd addresses");
     elements_free(&in), elements_free(&inout);
     report("elements at odd addresses");
@@ -188,8 +190,8 @@ static void task_repeat(const struct task *k)
 static void collective(enum call c, enum mem_kind from, enum mem_kind to, int bytes, size_t types, const char *what)
 {
     for (size_t i = 0; i < types; i++) {
-        struct task k = {.t = number_named(task_types[i].name), .call = c, .op = task_types[i].op, .root = (int)i % num_ranks,
-                         .from = from, .to = to};
+        struct task k = {.t = number_named(task_types[i].name), .call = c, .op = task_types[i].op,
+                         .root = (int)i % num_ranks, .from = from, .to = to};
         task_counts(&k, bytes / (c == REDUCE_SCATTER_BLOCK || bytes > 1 << 20 ? num_ranks : 1) / (int)k.t->extent + 13);
         task_repeat(&k);
         k.in_place = true;
@@ -284,6 +286,50 @@ static void among_ranks(void)
     same_bits(), not_by_kernels();
 }
 
+/* Makes a call of n elements; returns true if it went by kernels. */
+static bool went(MPI_Datatype type, const void *from, void *to, int n)
+{
+    long before = task_exchanges();
+    MPI_Allreduce(from, to, n, type, MPI_SUM, MPI_COMM_WORLD);
+    return task_exchanges() > before;
+}
+
+/* Returns true once all ranks have loaded n modules since, and a kernel reduces the type. */
+static bool loaded(const struct resources *since, int n, MPI_Datatype type, const void *from, void *to)
+{
+    struct resources now, after;
+    resources_now(&now);
+    if (!everywhere(now.modules >= since->modules + n)) return false;
+    MPI_Reduce_local(from, to, 1, type, MPI_SUM);
+    resources_now(&after);
+    return everywhere(after.launches == now.launches + 1 && after.copies == now.copies);
+}
+
+/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait
+ * for a vote once it is compiled. */
+static void early(void)
+{
+    enum { N = 20000 };
+    struct resources before;
+    int *from = mem_alloc(MEM_DEVICE, N * sizeof *from), *to = mem_alloc(MEM_DEVICE, N * sizeof *from), n = 0, more = 0;
+    double since = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&before);
+    do went(MPI_INT, from, to, 1);
+    while (!loaded(&before, 2, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and the interpreter */
+    expect(went(MPI_INT, from, to, N), "the first long vector goes by the MPI");
+    do went(MPI_INT, from, to, N);
+    while (!loaded(&before, 3, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and typed copies */
+    report("a kernel for short vectors");
+    resources_now(&before), since = 0;
+    do went(MPI_UNSIGNED, from, to, N / 2), n++;
+    while (!loaded(&before, 1, MPI_UNSIGNED, from, to) && everywhere(within(&since, SECONDS)));
+    while (!went(MPI_UNSIGNED, from, to, N / 2) && more < 100) more++;
+    expect(more <= n / 8 + 1, "%d calls, %d more by the MPI", n, more);
+    mem_free(MEM_DEVICE, from), mem_free(MEM_DEVICE, to);
+    report("a kernel while long vectors go by the MPI");
+}
+
 /* A kernel of one rank fails behind the agreement: its call and maybe others' fail, and none waits for another. */
 static void one_fails(void)
 {
@@ -304,12 +350,14 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         staged |= !strcmp(argv[i], "staged"), lacking |= !strcmp(argv[i], "lacking");
-        failing |= !strcmp(argv[i], "failing");
+        failing |= !strcmp(argv[i], "failing"), earlier |= !strcmp(argv[i], "early");
     }
     if (lacking && rank_given() == 1) setenv("STRIDEC_ENGINE", "copy", 1);
     if (failing && rank_given() == 1) setenv("SIMGPU_FAIL", "cuGraphLaunch:40+,cuLaunchKernel:40+", 1);
     check_start(&argc, &argv, -1);
     if (failing) return one_fails(), check_finish();
+    if (earlier && !host_mode) early();
+    if (earlier) return check_finish();
     if (num_ranks > 1) return among_ranks(), check_finish();
     for (int i = 0; i < number_total; i++) {
         int size = 0;
