@@ -32,6 +32,12 @@
 #if MPICH_BEFORE(40100300) && !MPICH_BEFORE(40000000)
 #define DEGREES_SWAPPED 1
 #endif
+/* MPIs with fault tolerance: after these errors calls on the communicator fail on all ranks. */
+#ifdef MPIX_ERR_REVOKED
+#define COMM_IS_BROKEN(class) ((class) == MPIX_ERR_REVOKED || (class) == MPIX_ERR_PROC_FAILED)
+#else
+#define COMM_IS_BROKEN(class) ((void)(class), false)
+#endif
 /* MPICH: MPI_Allgatherv forwards data from rank to rank, and each cuts them by the extent of its type. */
 #define ALLGATHERV_CUTS_BY_EXTENT (!IS_OPEN_MPI)
 /* MPICH: MPI_Waitall waits for some requests at a time, and leaves the statuses behind a failed one as they were. */

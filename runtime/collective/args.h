@@ -78,6 +78,7 @@ struct args_set {
     int dest;
     struct persistent_send *persist_send;   /* set if it is one, else NULL */
     struct neighbor_topology *edges;
+    struct neighbor_work *work;      /* of a reduction that goes by these edges, else NULL */
     struct partitioned *partitioned;
     struct rma_op read;              /* of a request that reads from a window */
     bool bounded;

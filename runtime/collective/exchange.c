@@ -22,12 +22,14 @@ struct calls {
     unsigned number;      /* of calls so far */
     bool on;              /* they go from memory to memory */
     bool used;            /* one since the last vote was quicker so (gains) */
+    unsigned resume;      /* on, but the ones before this number are the MPI's (exchange_went) */
 };
 
 /* Sets of nonblocking calls, by kind and size. */
 #define LATER_WORDS ((EXCHANGE_KINDS * CLASSES + 63) / 64)
 struct later {
     uint64_t called[LATER_WORDS], used[LATER_WORDS];   /* since the last vote; used: one was quicker so */
+    uint64_t unready[LATER_WORDS];                     /* but one would not be (exchange_ready) */
 };
 
 /* A rank's vote; OR makes the result of them. */
@@ -54,6 +56,7 @@ struct exchange {
     enum exchange_kind kind;
     struct calls *call;   /* NULL if it is nonblocking */
     int bit;              /* in the sets of nonblocking calls */
+    bool unready;         /* a nonblocking call like it was, since the last vote */
     bool due, votes;      /* due: exchange_take is to be called for it */
     struct calls *again;  /* the next call, if it is of these, was counted and has failed before it began */
     struct exchange *next;
@@ -190,13 +193,15 @@ bool exchange_due(enum exchange_kind kind, enum exchange_form form, MPI_Comm com
     exchange_counted = true;
     if (form == EXCHANGE_NONBLOCKING) {
         set_bit(x->later.called, x->bit);
+        x->unready = has_bit(x->later.unready, x->bit);
+        if (kind == EXCHANGE_ALLREDUCE) set_bit(x->later.unready, x->bit);   /* until exchange_ready */
         x->call = NULL, x->votes = false, x->due = has_bit(x->later_on, x->bit);
         return x->due;
     }
     struct calls *again = x->again;
     x->call = &x->calls[form][kind][class], x->again = NULL;
     x->votes = x->call != again && (votes(++x->call->number) || form == EXCHANGE_PERSISTENT);   /* again: has voted */
-    x->due = x->votes || x->call->on;
+    x->due = x->votes || (x->call->on && x->call->number >= x->call->resume);
     return x->due;
 }
 
@@ -211,12 +216,12 @@ static bool gains(const struct exchange *x, enum arg_way way)
 }
 
 /* Switches the nonblocking calls: of those made since the last vote the ones go from memory to memory that were
- * quicker so on one rank. Returns true if any does. */
+ * quicker so on one rank, and unready on none. Returns true if any does. */
 static bool switch_later(struct exchange *x, const struct later *all)
 {
     bool any = false;
     for (int i = 0; i < LATER_WORDS; i++) {
-        x->later_on[i] = (x->later_on[i] & ~all->called[i]) | all->used[i];
+        x->later_on[i] = (x->later_on[i] & ~all->called[i]) | (all->used[i] & ~all->unready[i]);
         any |= x->later_on[i] != 0;
     }
     memset(&x->later, 0, sizeof x->later);
@@ -229,7 +234,7 @@ static int vote(struct exchange *x, MPI_Comm comm, bool *quicker)
 {
     struct ballot mine = {.later = x->later, .flags = *quicker ? QUICKER : 0}, all = {.flags = 0};
     if (atomic_load(&graphs) >= GRAPHS_MOST) mine.flags |= FULL;
-    int rc = PMPI_Allreduce(&mine, &all, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_BOR, comm);
+    int rc = neighbor_topology_agree(&mine, &all, sizeof mine / sizeof(uint64_t), MPI_UINT64_T, MPI_BOR, comm);
     bool heard = rc == MPI_SUCCESS, any = heard && switch_later(x, &all.later), call = heard && all.flags & QUICKER;
     if ((any || call) && !(all.flags & FULL) && !x->edges && !x->failed) {
         x->failed = !(x->edges = neighbor_topology_complete(comm));
@@ -321,7 +326,8 @@ static bool take_rooted(struct args_set *o, enum exchange_kind kind)
     return true;
 }
 
-struct neighbor_topology *exchange_agreed(const struct args_set *o)
+/* Returns the communicator's state if the call goes from memory to memory, else NULL. */
+static struct exchange *agreed(const struct args_set *o)
 {
     struct exchange *x = exchange_counted && o->comm != MPI_COMM_NULL ? state_of(o->comm) : NULL;
     if (!x) return NULL;
@@ -330,15 +336,22 @@ struct neighbor_topology *exchange_agreed(const struct args_set *o)
     x->due = false;
     if (x->votes) vote_on_call(x, o);
     exchange_counted = true;   /* the vote's own calls clear it */
-    return !x->call || x->call->on ? x->edges : NULL;
+    return x->edges && (!x->call || x->call->on) ? x : NULL;
+}
+
+struct neighbor_topology *exchange_agreed(const struct args_set *o)
+{
+    struct exchange *x = agreed(o);
+    return x ? x->edges : NULL;
 }
 
 bool exchange_take(struct args_set *o)
 {
+    struct exchange *x = agreed(o);
+    if (!x) return false;
     struct args_set by_edges = *o;
-    by_edges.edges = exchange_agreed(o);
-    if (!by_edges.edges) return false;
-    enum exchange_kind kind = state_of(o->comm)->kind;
+    by_edges.edges = x->edges;
+    enum exchange_kind kind = x->kind;
     bool gathers = kind == EXCHANGE_ALLGATHER || kind == EXCHANGE_ALLGATHERV;
     if (kind >= EXCHANGE_BCAST ? !take_rooted(&by_edges, kind) : !take_all(&by_edges, gathers)) return false;
     if (!neighbor_exchange_valid(&by_edges)) return false;
@@ -372,10 +385,17 @@ int exchange_run(struct args_set *o, MPI_Request *request)
     return rc;
 }
 
+void exchange_ready(MPI_Comm comm)
+{
+    struct exchange *x = exchange_counted ? state_of(comm) : NULL;
+    if (x && !x->call && !x->unready) x->later.unready[x->bit / 64] &= ~(UINT64_C(1) << x->bit % 64);
+}
+
 void exchange_went(const struct args_set *o, bool refused)
 {
     struct exchange *x = state_of(o->comm);
-    if (refused) x->call->on = false;
+    unsigned so_far = x->call->number, pause = so_far / 8 < VOTE_EACH ? so_far / 8 : VOTE_EACH - 1;
+    if (refused) x->call->resume = so_far + 1 + pause;
     else atomic_fetch_add_explicit(&exchanges, 1, memory_order_relaxed);
     if (!x->call->used) x->call->used = gains(x, args_way(o));
 }

@@ -67,8 +67,13 @@ struct neighbor_topology *exchange_agreed(const struct args_set *o);
 struct edge_side;
 /* Leaves one edge of a side, all of them or none; without the own rank's if `apart`. */
 void exchange_choose(struct edge_side *s, int which, int rank, bool apart);
-/* Notes the end of the call, alike on all ranks. `refused`: the MPI does it, and the next ones until a vote. */
+/* Notes the end of the call, alike on all ranks. `refused`: the MPI does it, and the next ones: an eighth of those so
+ * far, at most up to a vote. */
 void exchange_went(const struct args_set *o, bool refused);
+
+/* Notes that this rank can do its part of the MPI_Iallreduce that exchange_due has counted by a kernel. All ranks must,
+ * as all do the same; one with host memory says nothing. */
+void exchange_ready(MPI_Comm comm);
 
 /* Set by exchange_due if it has counted the thread's call; the stub clears it before. */
 extern _Thread_local bool exchange_counted;

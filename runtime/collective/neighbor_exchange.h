@@ -17,6 +17,7 @@ struct neighbor_exchange {
     struct rndv_recvs recvs;
     bool each;               /* the edges have different send buffers */
     bool failed;             /* neighbor_exchange_empty */
+    bool plain;              /* told to the peers (struct neighbor_work) */
     bool refused;            /* a peer has failed so: its headers say it */
     int requests, rc;
     const char *what;        /* if set, rc is still to be raised */

@@ -38,6 +38,7 @@ struct nb_exchange {
     int done;
     int token;           /* tag of the message to the own rank */
     bool persistent;     /* the edges own their types */
+    struct neighbor_work *work;   /* or NULL */
     struct nb_exchange *next;
 };
 
@@ -93,11 +94,13 @@ static struct nb_exchange *neighbor_nonblocking_new(struct args_set *o, bool per
     struct neighbor_topology *e = d ? neighbor_topology_copy(o->edges) : NULL;
     if (!e) {
         if (d) exchange_put(d);
+        if (o->work) o->work->free(o->work);
         raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a neighbourhood collective");
         return NULL;
     }
     int tag = tag_of(e, persistent ? o->edges->persistent + 1 : 0);
-    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token};
+    *d = (struct nb_exchange){.x = {.e = e, .comm = o->comm, .tag = tag, .tags = TAGS_EACH - 1}, .token = d->token,
+                             .work = o->work};
     neighbor_exchange_open(&d->x, o);
     return d;
 }
@@ -126,6 +129,7 @@ static void free_types(struct edge_side *s)
 static void release(void *of)
 {
     struct nb_exchange *d = of;
+    if (d->work) d->work->free(d->work);
     if (d->persistent) free_types(&d->x.e->in), free_types(&d->x.e->out);
     neighbor_topology_put(d->x.e);
     exchange_put(d);
@@ -148,6 +152,25 @@ static void post_side(struct neighbor_exchange *x, struct edge_side *s, bool rec
         int rc = receives ? receive(x, e) : edge_send(x, e);
         e->request = neighbor_exchange_posted(x, rc, "an edge of a neighbourhood can't be posted");
     }
+}
+
+/* Returns false without memory. */
+static bool begin_work(struct nb_exchange *d)
+{
+    if (!d->work) return true;
+    bool begun = d->work->begin(d->work, &d->x.e->in);
+    d->x.plain = d->work->plain;
+    return begun;
+}
+
+static void end_work(struct nb_exchange *d)
+{
+    struct neighbor_exchange *x = &d->x;
+    const char *what = NULL;
+    bool plain = x->plain;
+    for (int i = 0; i < x->e->in.n; i++) plain |= x->e->in.header[i].plain;
+    int rc = d->work->end(d->work, x->rc == MPI_SUCCESS, plain, &what);
+    if (rc != MPI_SUCCESS) neighbor_exchange_fail(x, rc, what);
 }
 
 /* Starts the operation. An error is reported at completion, since the other ranks are about to take part. */
@@ -220,10 +243,12 @@ static bool step(void *of)
     struct neighbor_exchange *x = &d->x;
     if (d->phase == MESSAGING && messages_done(d)) {
         receive_edges(x);
+        if (d->work && !d->work->overwrites) end_work(d);
         d->phase = RENDEZVOUS;
     }
     if (d->phase == RENDEZVOUS && rndv_done(x)) {
         rndv_end_all(x);
+        if (d->work && d->work->overwrites) end_work(d);
         PMPI_Send(NULL, 0, MPI_BYTE, 0, d->token, self);
         d->phase = COMPLETE;
     }
@@ -243,6 +268,7 @@ static bool start(struct record *r, void *of, struct starts *s)
     struct nb_exchange *d = of;
     (void)r, (void)s;
     d->x.comm = MPI_COMM_WORLD;   /* the call's own may be freed */
+    if (!begin_work(d)) log_fatal("no memory for a reduction that the other ranks are about to begin");
     post(d);
     return true;
 }
@@ -260,6 +286,8 @@ int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool per
     struct nb_exchange *d = neighbor_nonblocking_new(o, persistent);
     if (!d) return MPI_ERR_NO_MEM;
     int rc = d->x.rc;
+    if (rc == MPI_SUCCESS && !persistent && !begin_work(d))
+        rc = raise_error(o->comm, MPI_ERR_NO_MEM, "no memory for a reduction");
     if (rc != MPI_SUCCESS) return release(d), rc;
     o->edges->persistent += persistent;   /* on all ranks: a call that fails before does not count */
     rc = persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, d->token, self, request)

@@ -1,6 +1,7 @@
 /* neighbor_topology.c: the edges of communicators, and the vote on their use. */
 #include "neighbor_topology.h"
 #include "base/log.h"
+#include "base/mpi_workarounds.h"
 #include "base/reserve.h"
 #include "device/driver.h"
 #include "node/segment.h"
@@ -167,18 +168,30 @@ static int tag_count(MPI_Comm comm)
     return !found ? 32768 : *most < INT_MAX ? *most + 1 : INT_MAX;
 }
 
+int neighbor_topology_agree(const void *mine, void *all, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int class = MPI_SUCCESS, length, rc = PMPI_Allreduce(mine, all, n, type, op, comm);
+    if (rc == MPI_SUCCESS) return rc;
+    PMPI_Error_class(rc, &class);
+    PMPI_Error_string(rc, text, &length);
+    if (!COMM_IS_BROKEN(class)) log_fatal("a vote of the ranks failed on this one: %s", text);
+    return rc;
+}
+
 /* Votes: if one rank lacks something, no rank uses the edges. If no rank has loaded a driver, the MPI is as fast;
  * then *driver is false. */
 static void decide(struct neighbor_topology *e, MPI_Comm comm, int topology, bool *driver)
 {
-    MPI_Comm own = node_all_armed(comm) ? own_comm(comm) : MPI_COMM_NULL;
     *driver = true;
-    if (own == MPI_COMM_NULL) return;
-    int vote[2] = {find_edges(e, comm, topology) && neighbor_nonblocking_ready(), !driver_get()}, least[2] = {0, 1};
-    bool told = PMPI_Allreduce(vote, least, 2, MPI_INT, MPI_MIN, own) == MPI_SUCCESS;
+    if (!node_all_armed(comm)) return;
+    MPI_Comm own = own_comm(comm);
+    bool able = own != MPI_COMM_NULL && find_edges(e, comm, topology) && neighbor_nonblocking_ready();
+    int vote[2] = {able, !driver_get()}, least[2] = {0, 1};
+    bool told = neighbor_topology_agree(vote, least, 2, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
     *driver = !told || !least[1];
     if (told && least[0] && !least[1]) e->comm = own, e->tags = tag_count(own);
-    else PMPI_Comm_free(&own);
+    else if (own != MPI_COMM_NULL) PMPI_Comm_free(&own);
 }
 
 static bool ensure_key(void)

@@ -18,7 +18,9 @@ enum edge_kind {
 };
 struct edge_header {
     int64_t bytes;
-    uint32_t slot, kind;
+    uint32_t slot;
+    uint16_t kind;
+    bool plain;   /* of struct neighbor_work */
 };
 
 /* One edge, and its payload in the call under way. */
@@ -79,6 +81,9 @@ struct neighbor_topology *neighbor_topology_known(MPI_Comm comm);
 /* Returns the complete graph of comm, the edges to the own rank included; NULL if a rank can't make it. All ranks of
  * comm call it together, an intracommunicator of which every rank has its file on this node. */
 struct neighbor_topology *neighbor_topology_complete(MPI_Comm comm);
+/* Does an MPI_Allreduce by which the ranks of comm agree. Returns the MPI's code. Ends the process if the MPI fails on
+ * this rank though the communicator may be sound: the others may have the result, and would wait for this rank. */
+int neighbor_topology_agree(const void *mine, void *all, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 /* Holds the vote for a communicator that all its ranks have just made. comm may be MPI_COMM_NULL. */
 void neighbor_topology_vote(MPI_Comm comm);
 /* Returns a copy for an operation of its own; NULL without memory. The caller frees it by neighbor_topology_put. */
@@ -95,9 +100,21 @@ int neighbor_blocking_run(struct args_set *o);
  * *refused if this rank or a peer did so; with all edges of the complete graph all ranks then know it. Returns
  * MPI_SUCCESS or an error, which has been raised if *what is as it was. */
 int neighbor_blocking_step(const struct args_set *o, bool able, bool *refused, const char **what);
+/* A computation on what the edges of a nonblocking or persistent operation bring (reduce_later.c). The operation owns
+ * it. Its functions wait for no rank. */
+struct neighbor_work {
+    /* Before each start: sets where the edges' data arrive. Returns false without memory. */
+    bool (*begin)(struct neighbor_work *w, struct edge_side *in);
+    /* Computes if all has arrived, and frees what `begin` got. plain: a rank on the edges is plain, maybe this one.
+     * Returns MPI_SUCCESS or an error; sets *what if it is to be raised. */
+    int (*end)(struct neighbor_work *w, bool arrived, bool plain, const char **what);
+    void (*free)(struct neighbor_work *w);
+    bool overwrites;   /* the result lies where the peers read: `end` comes once they have read */
+    bool plain;        /* set by `begin`; told to the peers */
+};
 /* neighbor_nonblocking.c. Returns true if a nonblocking call goes edge by edge: neighbor_nonblocking_make does it. */
 bool neighbor_nonblocking_take(struct args_set *o);
-/* Makes a persistent request, or begins a nonblocking operation. */
+/* Makes a persistent request, or begins a nonblocking operation. Owns o->work, also after an error. */
 int neighbor_nonblocking_make(struct args_set *o, MPI_Request *request, bool persistent);
 /* Returns false if this is not possible. Call it any number of times; neighbor_nonblocking_finish at MPI_Finalize. */
 bool neighbor_nonblocking_ready(void);

@@ -115,26 +115,28 @@ bool reduction_of(MPI_Op op, MPI_Datatype type, struct reduction *r)
     return false;
 }
 
-int reduction_run(struct device *d, const struct reduce_job *job, int *launches)
+int reduction_run(struct layout *l, struct device *d, const void *buf, const struct reduce_job *job)
 {
+    struct typed_buffer stats = typed_buffer_on(l, d, buf, job->count);
+    int64_t begun = typed_buffer_clock();
     if (device_enter(d)) return -1;
     struct stream *s = stream_get(d);
-    int rc = s ? reduce_move(d, s, job, launches) : -1;
+    int rc = s ? reduce_move(d, s, job, &stats.launches) : -1;
     if (s && stream_wait(d, s)) rc = -1;
     stream_put(d, s);
     device_leave(d);
+    typed_buffer_stats(&stats, "reduce", stats.bytes, begun);
     return rc;
 }
 
-/* ---- MPI_Reduce_local ---- */
-
-/* Returns the device that holds count > 0 elements and whose kernels can take them; NULL if there is none. */
-static struct device *device_holding(struct layout *l, const void *buf, int64_t count, enum gen_reduce_type type)
+struct device *reduction_device(struct layout *l, const void *buf, int64_t count, enum gen_reduce_type type)
 {
     if (buf == MPI_IN_PLACE || (uintptr_t)buf % (uintptr_t)reduce_alignment(type)) return NULL;
     struct location w = locate(l, buf, count);
     return w.parts ? NULL : w.device;
 }
+
+/* ---- MPI_Reduce_local ---- */
 
 bool reduction_local(const struct args_set *o, MPI_Op op, int *rc)
 {
@@ -144,15 +146,12 @@ bool reduction_local(const struct args_set *o, MPI_Op op, int *rc)
     if (count <= 0 || !driver_get() || !reduction_of(op, in->type, &r)) return false;
     struct layout *l = layout_of(in->type);
     if (!l || layout_bytes(l, count) < 0) return false;
-    struct device *d = device_holding(l, inout->buf, count, r.type);
-    if (!d || device_holding(l, in->buf, count, r.type) != d || !reduce_ready(r.type, d)) return false;
+    struct device *d = reduction_device(l, inout->buf, count, r.type);
+    if (!d || reduction_device(l, in->buf, count, r.type) != d || !reduce_ready(r.type, d)) return false;
     uint64_t from = (uint64_t)(uintptr_t)in->buf, to = (uint64_t)(uintptr_t)inout->buf;
     struct reduce_job job = {.type = r.type, .op = r.op, .from = from, .to = to, .step = (int64_t)(to - from),
                              .rows = 2, .count = count};
-    struct typed_buffer stats = typed_buffer_on(l, d, inout->buf, count);
-    int64_t begun = typed_buffer_clock();
-    int failed = reduction_run(d, &job, &stats.launches);
-    typed_buffer_stats(&stats, "reduce", layout_bytes(l, count), begun);
+    int failed = reduction_run(l, d, inout->buf, &job);
     *rc = failed ? raise_error(MPI_COMM_SELF, MPI_ERR_OTHER, "a reduction on the GPU failed") : MPI_SUCCESS;
     return true;
 }

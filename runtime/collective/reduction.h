@@ -17,8 +17,10 @@ struct reduction {
 
 /* Sets *r if kernels do the operation on the type. Returns false if not, or if the arguments are wrong. */
 bool reduction_of(MPI_Op op, MPI_Datatype type, struct reduction *r);
-/* Runs the job on d and waits. Returns 0 or -1. */
-int reduction_run(struct device *d, const struct reduce_job *job, int *launches);
+/* Returns the device that holds count > 0 elements and whose kernels can take them; NULL if there is none. */
+struct device *reduction_device(struct layout *l, const void *buf, int64_t count, enum gen_reduce_type type);
+/* Runs the job on d, waits, and counts it in the statistics of the type, with the buffer `buf`. Returns 0 or -1. */
+int reduction_run(struct layout *l, struct device *d, const void *buf, const struct reduce_job *job);
 /* Does an MPI_Reduce_local by one kernel if both buffers lie on one device, and sets *rc. Returns false if not possible
  * now; then the MPI does it, staged. */
 bool reduction_local(const struct args_set *o, MPI_Op op, int *rc);

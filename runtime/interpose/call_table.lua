@@ -13,11 +13,9 @@ local WHY = {
 }
 io.write('#include "interpose/call_table.h"\n\nconst struct call_row call_rows[] = {\n')
 for _, f in ipairs(present) do
-  local kernel = f.row.kernel and not f.keep
-  local exchanges = f.row.exchange and (kernel or not f.row.kernel)
   io.write(('    {"%s", "%s", "%s"},\n'):format(f.symbol,
-    f.row.as or kernel and "accelerated" or HOW[f.row.how] or "accelerated",
-    f.row.why or f.row.edges and WHY.edges or exchanges and (kernel and WHY.reduce or WHY.exchange)
+    f.row.as or f.row.kernel and "accelerated" or HOW[f.row.how] or "accelerated",
+    f.row.why or f.row.edges and WHY.edges or f.row.exchange and (f.row.kernel and WHY.reduce or WHY.exchange)
       or WHY[f.row.how] or ""))
 end
 for _, row in ipairs(passed) do

@@ -22,9 +22,9 @@
 -- flat: in a staged row each buffer has its own count and type, which may be replaced.
 -- edges: all ranks make the call alike; in a node it goes edge by edge (collective/neighbor_topology.h).
 -- exchange: goes from memory to memory among the ranks of a node, if these agree (collective/exchange.h): the size of
---   a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel`,
---   blocking calls only, and the size of all that is reduced (collective/exchange_reduce.h).
--- kernel: an expression, true if kernels have done the call, and then has set rc; with `exchange` of blocking calls.
+--   a piece, "bytes(COUNT, TYPE)" or the like of "bytes_at"; "LISTS" where all ranks can't know it. With `kernel` the
+--   size of all that is reduced (collective/exchange_reduce.h).
+-- kernel: an expression, true if kernels do the call, and then has set rc; %s is the request, or NULL.
 -- vote: an own row whose call_NAME stubs.lua makes: after the MPI the ranks of `newcomm` vote on edges.
 -- syncs: the call ends only when all ranks have begun it, so a vote may take its place (exchange_barrier).
 --
@@ -158,9 +158,9 @@ end
 -- Reductions: the operation may be the application's and sees the datatype, so the layout stays.
 local function reduction(name, arguments, bytes)
   row("staged", name, arguments, { forms = all, exchange = bytes,
-    kernel = ("exchange_reduce(&o, EXCHANGE_%s, op, &rc)"):format(name:upper()) })
+    kernel = ("exchange_reduce(&o, EXCHANGE_%s, op, %%s, &rc)"):format(name:upper()) })
 end
-local reduce_bytes = "reduce_bytes(comm, count, datatype, op)"
+local reduce_bytes = "reduce_bytes(count, datatype, op)"
 reduction("Reduce", "in@leaf sendbuf, out@root recvbuf, count count, type datatype, MPI_Op op, root root, comm comm",
   reduce_bytes)
 for _, r in ipairs { { "Allreduce", "out" }, { "Scan", "out" }, { "Exscan", "out>" } } do

@@ -29,8 +29,7 @@ local function takes_messages(args) return has_any(args, { source = true, messag
 local function makes_messages(args) return has_any(args, { dest = true }) end
 
 local function by_edges(f) return f.row.edges end
-local function exchanges(f) return f.row.exchange and not (f.row.kernel and f.keep) end
-local function by_kernel(f) return f.row.kernel and not (f.row.exchange and f.keep) end
+local function exchanges(f) return f.row.exchange end
 -- Returns true for those of which exchange_ended is to be told.
 local function counted(f) return exchanges(f) and f.keep ~= "request" end
 
@@ -98,9 +97,8 @@ local function exchange_asked(f, p, next, names)
   local begin = stub_begin(f, next, names)
   return (ARMED:gsub("%$(%w+)", { p = p, name = f.name, next = next, names = names, kind = f.row.name:upper(),
     form = FORM[f.keep or "none"], declarations = join(f.args, "text"),
-    bytes = (f.row.kernel and "exchange_%s" or "exchange_possible(comm) ? %s : 0")
-      :format(f.row.kernel and f.row.exchange or f.row.exchange == "LISTS" and "EXCHANGE_LISTS"
-        or "exchange_" .. f.row.exchange),
+    bytes = ("exchange_possible(comm) ? %s : 0"):format(f.row.exchange == "LISTS" and "EXCHANGE_LISTS"
+      or "exchange_" .. f.row.exchange),
     begin = counted(f) and begin:gsub("return (next_.*%));", "return exchange_ended(comm, %1);") or begin }))
 end
 
@@ -368,7 +366,7 @@ local function write_call(f)
   local one_sided = names_of.target_rank
   local message = names_of.dest or names_of.source
   for i, a in ipairs(args) do down[i] = replaced[a.name] or a.role == "status" and partial and "s" or a.name end
-  local keep = f.keep
+  local keep, request = f.keep, f.keep and "request" or "NULL"
   if (f.row.forms or ""):find "persistent of one" then keep = "persistent" end
   local ended = counted(f) and "exchange_ended(comm, next->%s(%s))" or "next->%s(%s)"
   emit([[
@@ -387,13 +385,13 @@ $brings    rc = $passed;
     name = f.name, declarations = join(args, "text"), names = join(args, "name"), n = #buffer_list,
     how = f.row.how == "packed" and "ARGS_PACKED" or "ARGS_STAGED",
     comm = names.comm or "MPI_COMM_NULL", root = names.root or "0", buffers = table.concat(texts),
-    kernel = by_kernel(f) and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel) or "",
-    rc = by_kernel(f) and "rc" or "int rc",
+    kernel = f.row.kernel and ("    int rc;\n    if (%s) return rc;\n"):format(f.row.kernel:format(request)) or "",
+    rc = f.row.kernel and "rc" or "int rc",
     own = partial and "    MPI_Status own, *s = status == MPI_STATUS_IGNORE ? &own : status;\n" or "",
     unbegun = counted(f) and "exchange_unbegun(comm, rc)" or "rc",
     passed = ended:format(f.name, table.concat(down, ", ")),
     edges = by_edges(f) and BY_EDGES[f.keep or "none"]
-      or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(f.keep and "request" or "NULL") or "",
+      or exchanges(f) and not f.row.kernel and BY_EXCHANGE:format(request) or "",
     down = table.concat(down, ", "),
     none = (names_of.source and "args_persist_recv(&o, next->%s(%s), request)" or ended)
       :format(f.name, join(args, "name")),

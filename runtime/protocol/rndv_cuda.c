@@ -29,7 +29,9 @@ void rndv_send_describe(struct rndv_send *o, const struct ipc_export *e, uint64_
 static bool export_range(struct device *d, uint64_t first, int64_t bytes, bool located, struct ipc_export *e)
 {
     struct allocation a;
-    if (!located || !device_located((const void *)(uintptr_t)first, &a)) return ipc_export_of(d, first, bytes, e);
+    /* A range of mapped memory may have several pieces. */
+    if (!located || !device_located((const void *)(uintptr_t)first, &a) || a.mapped)
+        return ipc_export_of(d, first, bytes, e);
     return ipc_export_around(d, &a, e, NULL) && ipc_export_holds(e, first, bytes);
 }
 

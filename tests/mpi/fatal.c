@@ -9,10 +9,14 @@
  * run: -n 2 collective => ends
  * run: -n 2 pack => ends
  * run: STRIDEC_TRANSPORT=staged -n 2 receive => ends
+ * run: LD_PRELOAD=@VOTE -n 2 vote => ends 9
  */
 #include "check.h"
+#include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT 3
 
@@ -75,6 +79,24 @@ static const struct {
 } ways[] = {{"abort", by_abort},     {"receive", by_receive},       {"wait", by_wait},
             {"waitall", by_waitall}, {"collective", by_collective}, {"pack", by_pack}};
 
+static void aborted(int number)
+{
+    (void)number;
+    _exit(9);
+}
+
+/* A vote of the ranks fails on rank 1 alone: it ends the job, since the other rank may wait for it from here on. */
+static void vote(void)
+{
+    MPI_Comm comm;
+    int *fails = dlsym(RTLD_DEFAULT, "vote_fails");
+    signal(SIGABRT, aborted);
+    *fails = 1;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Barrier(comm);
+}
+
 int main(int argc, char **argv)
 {
     struct buf waiting;
@@ -86,10 +108,12 @@ int main(int argc, char **argv)
     buf_make(&waiting, MEM_DEVICE, &vector, 0, 3);
     MPI_Irecv(waiting.origin, COUNT, vector.type, my_rank ^ 1, 9, MPI_COMM_WORLD, &r);
     report("messages are under way");
+    bool votes = argc > 1 && !strcmp(argv[argc - 1], "vote");
+    if (votes) vote();
     for (size_t i = 0; i < sizeof ways / sizeof *ways && my_rank == 0; i++)
         for (int a = 1; a < argc; a++)
             if (!strcmp(argv[a], ways[i].name)) ways[i].end();
-    if (my_rank == 1) MPI_Wait(&r, MPI_STATUS_IGNORE);
+    if (my_rank == !votes) MPI_Wait(&r, MPI_STATUS_IGNORE);
     printf("not ok the job goes on\n");
     fflush(stdout);
     MPI_Abort(MPI_COMM_WORLD, 125);

@@ -1,11 +1,11 @@
 # mpi.mk: the multi-rank test programs, one from each tests/mpi/NAME.c and the common files.
-MPI_COMMON = check memory types resources rows reference jobs jobs_calls offers_rest
+MPI_COMMON = check memory types resources rows reference reduce_task jobs jobs_calls offers_rest
 MPI_TESTS  = $(filter-out $(MPI_COMMON),$(patsubst tests/mpi/%.c,%,$(wildcard tests/mpi/*.c)))
 MPI_OUT    = $(BUILD)/tests/mpi
 # MPICH's MPI_STATUSES_IGNORE is the address 1: gcc takes it for an array that is too small.
 MPI_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread $(WARN) -Wno-stringop-overflow $(CFLAGS) -O1 -MMD -MP -isystem $(CUDA_INC)
 
-mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory)
+mpi-tests: $(MPI_TESTS:%=$(MPI_OUT)/%) $(patsubst %,$(MPI_OUT)/lib%.so,count attach late address memory vote)
 
 # Another tool of the profiling interface; a process_vm_readv that fails; an MPI_Init that takes long; what a CUDA-aware MPI misses; memory
 # that runs out.

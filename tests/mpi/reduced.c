@@ -11,75 +11,35 @@
  * run: STRIDEC_TRANSPORT=oneshot -n 3
  * run: SIMGPU_FAIL=cuIpcOpenMemHandle -n 2
  * run: STRIDEC_ENGINE=copy -n 2 staged
+ * run: STRIDEC_CACHE_DIR=@NEW -n 2 early
  * run: -n 3 lacking
  * run: -n 3 failing
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3
  */
 #include "check.h"
-#include "reference.h"
+#include "reduce_task.h"
 #include "resources.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECONDS 100
-#define GUARD 3          /* elements on both sides */
 
 static bool staged;      /* there are no kernels; `lacking`: at one rank; `failing`: of one rank one fails */
-static bool lacking, failing;
-
-/* Elements in memory of a kind, behind and before guards, and an image of them in host memory. */
-struct row {
-    enum mem_kind kind;
-    char *base, *image, *at;   /* at: the first element */
-    size_t bytes;
-};
-
-static void row_make(struct row *r, enum mem_kind kind, const struct number *t, int count)
-{
-    r->kind = host_mode ? MEM_HOST : kind;
-    r->bytes = (size_t)(count + 2 * GUARD) * t->extent;
-    r->base = mem_alloc(r->kind, r->bytes), r->image = malloc(r->bytes);
-    r->at = r->base + GUARD * t->extent;
-}
-
-static void row_fill(struct row *r, const struct number *t)
-{
-    memset(r->image, 0xa5, r->bytes);
-    t->fill(r->image, r->bytes / t->extent);
-    mem_write(r->kind, r->base, r->image, r->bytes);
-}
-
-static void row_check(const struct row *r, const char *what)
-{
-    char *is = malloc(r->bytes);
-    size_t at = 0;
-    mem_read(r->kind, is, r->base, r->bytes);
-    while (at < r->bytes && is[at] == r->image[at]) at++;
-    expect(at == r->bytes, "%s: byte %zu of %zu is %02x, not %02x", what, at, r->bytes, is[at] & 0xff,
-           r->image[at] & 0xff);
-    free(is);
-}
-
-static void row_free(struct row *r)
-{
-    mem_free(r->kind, r->base);
-    free(r->image);
-}
+static bool lacking, failing, earlier;
 
 /* Returns true if it took one launch and no copy. */
-static bool once(const struct number *t, enum operation op, struct row *in, struct row *inout, int count)
+static bool once(const struct number *t, enum operation op, struct elements *in, struct elements *inout, int count)
 {
     struct resources before, after;
-    row_fill(in, t), row_fill(inout, t);
+    elements_fill(in, t), elements_fill(inout, t);
     resources_now(&before);
     int rc = MPI_Reduce_local(in->at, inout->at, count, t->type, operation_mpi[op]);
     resources_now(&after);
     expect_equal(rc, MPI_SUCCESS, operation_name[op]);
-    size_t skip = GUARD * t->extent;
+    size_t skip = ELEMENTS_GUARD * t->extent;
     t->reduce(op, in->image + skip, inout->image + skip, (size_t)count);
-    row_check(in, operation_name[op]), row_check(inout, operation_name[op]);
+    elements_check(in, operation_name[op]), elements_check(inout, operation_name[op]);
     return after.launches - before.launches == 1 && after.copies == before.copies;
 }
 
@@ -94,7 +54,7 @@ static bool mpi_right(const struct number *t, enum operation op)
 }
 
 /* Until a kernel does it: the module is compiled in the background. */
-static void warm(const struct number *t, struct row *in, struct row *inout)
+static void warm(const struct number *t, struct elements *in, struct elements *inout)
 {
     enum operation op = OPERATIONS - 1;
     struct resources now;
@@ -110,8 +70,8 @@ static void all_operations(const struct number *t, enum mem_kind kind)
 {
     static const int counts[] = {1, 2, 17, 1000, MOST};
     struct resources now;
-    struct row in, inout;
-    row_make(&in, kind, t, MOST), row_make(&inout, kind, t, MOST);
+    struct elements in, inout;
+    elements_make(&in, kind, t, MOST), elements_make(&inout, kind, t, MOST);
     resources_now(&now);
     warm(t, &in, &inout);
     for (enum operation op = 0; op < OPERATIONS; op++) {
@@ -121,7 +81,7 @@ static void all_operations(const struct number *t, enum mem_kind kind)
         if (now.simulated && !host_mode)
             expect(one != staged, "%s: more than one launch, or copies", operation_name[op]);
     }
-    row_free(&in), row_free(&inout);
+    elements_free(&in), elements_free(&inout);
     report("MPI_Reduce_local of %s, %s memory", t->name, mem_name[kind]);
 }
 
@@ -129,40 +89,41 @@ static void all_operations(const struct number *t, enum mem_kind kind)
 static void left_alone(void)
 {
     const struct number *t = number_of(MPI_INT);
-    struct row in, inout;
+    struct elements in, inout;
     char what[] = "one side in host memory";
-    row_make(&in, MEM_DEVICE, t, 100), row_make(&inout, MEM_HOST, t, 100);
-    row_fill(&in, t), row_fill(&inout, t);
+    elements_make(&in, MEM_DEVICE, t, 100), elements_make(&inout, MEM_HOST, t, 100);
+    elements_fill(&in, t), elements_fill(&inout, t);
     expect_equal(MPI_Reduce_local(in.at, inout.at, 100, MPI_INT, MPI_SUM), MPI_SUCCESS, what);
-    t->reduce(SUM, in.image + GUARD * t->extent, inout.image + GUARD * t->extent, 100);
-    row_check(&inout, what);
-    row_fill(&inout, t);
+    t->reduce(SUM, in.image + ELEMENTS_GUARD * t->extent, inout.image + ELEMENTS_GUARD * t->extent, 100);
+    elements_check(&inout, what);
+    elements_fill(&inout, t);
     expect_equal(MPI_Reduce_local(inout.at, in.at, 100, MPI_INT, MPI_SUM), MPI_SUCCESS, what);
-    t->reduce(SUM, inout.image + GUARD * t->extent, in.image + GUARD * t->extent, 100);
-    row_check(&in, what);
+    t->reduce(SUM, inout.image + ELEMENTS_GUARD * t->extent, in.image + ELEMENTS_GUARD * t->extent, 100);
+    elements_check(&in, what);
     expect_equal(MPI_Reduce_local(in.at, in.at, 0, MPI_INT, MPI_SUM), MPI_SUCCESS, "no elements");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     int rc = MPI_Reduce_local(in.at, in.at + 4 * t->extent, 3, MPI_FLOAT, MPI_BAND);
     expect(rc != MPI_SUCCESS, "MPI_BAND of floats is no error");
-    row_check(&in, "after an error");
+    elements_check(&in, "after an error");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
-    row_free(&in), row_free(&inout);
+    elements_free(&in), elements_free(&inout);
     report("what the MPI does");
 }
 
 /* Elements at odd addresses, which kernels can't load. */
 static void not_aligned(void)
 {
-    struct row in, inout;
+    struct elements in, inout;
     const struct number *t = number_of(MPI_INT);
-    row_make(&in, MEM_DEVICE, t, 10), row_make(&inout, MEM_DEVICE, t, 10);
-    row_fill(&in, t), row_fill(&inout, t);
+    elements_make(&in, MEM_DEVICE, t, 10), elements_make(&inout, MEM_DEVICE, t, 10);
+    elements_fill(&in, t), elements_fill(&inout, t);
     expect_equal(MPI_Reduce_local(in.at + 1, inout.at + 1, 10, MPI_INT, MPI_BXOR), MPI_SUCCESS, "at odd addresses");
-    for (size_t i = 1; i < 41; i++) inout.image[GUARD * t->extent + i] ^= in.image[GUARD * t->extent + i];
-    row_check(&inout, "at odd addresses");
-    row_free(&in), row_free(&inout);
+    size_t skip = ELEMENTS_GUARD * t->extent;
+    for (size_t i = skip + 1; i < skip + 41; i++) inout.image[i] ^= in.image[i];
+    elements_check(&inout, "at odd addresses");
+    elements_free(&in), elements_free(&inout);
     report("elements at odd addresses");
 }
 
@@ -194,99 +155,15 @@ static void infinite(void)
 
 /* ---- collectives ---- */
 
-enum call { REDUCE, ALLREDUCE, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, SCAN, EXSCAN, CALLS };
-static const char *const call_name[CALLS] = {"Reduce", "Allreduce", "Reduce_scatter_block", "Reduce_scatter", "Scan",
-                                             "Exscan"};
-
-/* One call: each rank brings `count` elements, or a block for each rank. */
-struct task {
-    const struct number *t;
-    enum call call;
-    enum operation op;
-    bool in_place;
-    enum mem_kind from, to;
-    int root, count, counts[8];
-    int all, own, first;        /* elements of a rank; of those that it gets, and where they begin */
-};
-
-static bool scatters(const struct task *k)
-{
-    return k->call == REDUCE_SCATTER_BLOCK || k->call == REDUCE_SCATTER;
-}
-
-static void task_counts(struct task *k, int count)
-{
-    k->count = k->all = k->own = count, k->first = 0;
-    if (!scatters(k)) return;
-    for (int i = k->all = 0; i < num_ranks; i++) {
-        bool lists = k->call == REDUCE_SCATTER;
-        k->counts[i] = !lists ? count : i == 1 ? 0 : count + i * 37;
-        if (i == my_rank) k->first = k->all, k->own = k->counts[i];
-        k->all += k->counts[i];
-    }
-}
-
-static int task_run(const struct task *k, void *from, void *to, MPI_Comm comm)
-{
-    MPI_Datatype type = k->t->type;
-    MPI_Op op = operation_mpi[k->op];
-    void *in = k->in_place && (k->call != REDUCE || my_rank == k->root) ? MPI_IN_PLACE : from;
-#ifndef MPICH_VERSION   /* it refuses what need not be there */
-    if (k->call == EXSCAN && my_rank == 0 && in != MPI_IN_PLACE) to = NULL;
-#endif
-    switch (k->call) {
-    case REDUCE: return MPI_Reduce(in, my_rank == k->root ? to : NULL, k->count, type, op, k->root, comm);
-    case ALLREDUCE: return MPI_Allreduce(in, to, k->count, type, op, comm);
-    case REDUCE_SCATTER_BLOCK: return MPI_Reduce_scatter_block(in, to, k->count, type, op, comm);
-    case REDUCE_SCATTER: return MPI_Reduce_scatter(in, to, k->counts, type, op, comm);
-    case SCAN: return MPI_Scan(in, to, k->count, type, op, comm);
-    default: return MPI_Exscan(in, to, k->count, type, op, comm);
-    }
-}
-
-/* Sets `to`'s image to what the call must leave, from all ranks' elements. */
-static void task_expect(const struct task *k, const struct row *in, struct row *to)
-{
-    size_t extent = k->t->extent, bytes = (size_t)k->all * extent, skip = GUARD * extent;
-    char *all = malloc(bytes * (size_t)num_ranks);
-    MPI_Allgather(in->image + skip, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
-    int last = k->call == SCAN ? my_rank : k->call == EXSCAN ? my_rank - 1 : num_ranks - 1;
-    for (int i = 1; i <= last; i++)
-        k->t->reduce(k->op, all + (size_t)(i - 1) * bytes, all + (size_t)i * bytes, (size_t)k->all);
-    bool gets = k->call == EXSCAN ? my_rank > 0 : k->call != REDUCE || my_rank == k->root;
-    for (int i = 0; gets && i < k->own; i++) {   /* gaps stay as they were */
-        char *at = all + (size_t)last * bytes + (size_t)(k->first + i) * extent;
-        k->t->copy(to->image + skip + (size_t)i * extent, at);
-    }
-    free(all);
-}
-
-static long exchanged(void)
-{
-    static long (*calls)(void);
-    if (!calls) *(void **)&calls = dlsym(RTLD_DEFAULT, "stridec_exchanges");
-    return calls ? calls() : 0;
-}
-
-/* In place a scattered result stands before elements that the MPI may change (MPI-4.1 section 6.10.1). */
-static void task_check(const struct task *k, struct row *to, const char *what)
-{
-    size_t after = (size_t)(GUARD + k->own) * k->t->extent, past = (size_t)(GUARD + k->all) * k->t->extent;
-    if (k->in_place && scatters(k)) mem_read(to->kind, to->image + after, to->base + after, past - after);
-    row_check(to, what);
-}
-
 /* Returns true if it went by kernels. */
-static bool task_once(const struct task *k, struct row *from, struct row *to, const char *what)
+static bool task_once(const struct task *k, struct elements *from, struct elements *to, const char *what)
 {
-    long before = exchanged();
-    row_fill(from, k->t), row_fill(to, k->t);
-    bool in_place = k->in_place && (k->call != REDUCE || my_rank == k->root);
-    int rc = task_run(k, from->at, to->at, MPI_COMM_WORLD);
+    long before = task_exchanges();
+    elements_fill(from, k->t), elements_fill(to, k->t);
+    int rc = task_run(k, BLOCKING, from->at, to->at, MPI_COMM_WORLD, NULL);
     expect_equal(rc, MPI_SUCCESS, what);
-    task_expect(k, in_place ? to : from, to);
-    row_check(from, what), task_check(k, to, what);
-    return exchanged() > before;
+    task_check(k, from, to, what);
+    return task_exchanges() > before;
 }
 
 /* Until it goes by kernels; all ranks know it alike. */
@@ -297,8 +174,8 @@ static void task_repeat(const struct task *k)
     double since = 0;
     static bool more = true;   /* else time is over */
     bool waits = !staged && !lacking, went;
-    struct row from, to;
-    row_make(&from, k->from, k->t, k->all), row_make(&to, k->to, k->t, k->in_place ? k->all : k->own);
+    struct elements from, to;
+    task_make(k, &from, &to);
     resources_now(&now);
     snprintf(what, sizeof what, "MPI_%s%s, %s of %s", call_name[k->call], k->in_place ? " in place" : "",
              operation_name[k->op], k->t->name);
@@ -307,44 +184,18 @@ static void task_repeat(const struct task *k)
         MPI_Bcast(&more, 1, MPI_C_BOOL, 0, MPI_COMM_WORLD);
     }
     if (now.simulated && !host_mode) expect_equal(went, waits, what);
-    row_free(&from), row_free(&to);
-}
-
-/* Types of several classes, with an operation each that gives the MPI the same bits in any order. */
-static const struct {
-    const char *name;
-    enum operation op;
-} tasks[] = {{"MPI_INT", SUM}, {"MPI_DOUBLE", SUM}, {"MPI_DOUBLE_INT", MINLOC}, {"MPI_C_FLOAT_COMPLEX", SUM},
-             {"MPI_UINT8_T", BXOR}, {"MPI_C_BOOL", LXOR}, {"MPI_SHORT_INT", MAXLOC}, {"MPI_FLOAT", MIN}};
-
-static const struct number *number_named(const char *name)
-{
-    const struct number *t = numbers;
-    while (strcmp(t->name, name)) t++;
-    return t;
-}
-
-/* MPICH 4.0 alone crashes in MPI_Reduce in place of some vectors, if the root is not rank 0, and in a long
- * MPI_Reduce_scatter in place. */
-static bool mpi_can_place(const struct task *k)
-{
-#ifdef MPICH_VERSION
-    if (k->call == REDUCE_SCATTER) return (size_t)k->all * k->t->extent < 1 << 20;
-    return k->call != REDUCE || k->root == 0;
-#else
-    return k != NULL;
-#endif
+    elements_free(&from), elements_free(&to);
 }
 
 static void collective(enum call c, enum mem_kind from, enum mem_kind to, int bytes, size_t types, const char *what)
 {
     for (size_t i = 0; i < types; i++) {
-        struct task k = {.t = number_named(tasks[i].name), .call = c, .op = tasks[i].op, .root = (int)i % num_ranks,
-                         .from = from, .to = to};
+        struct task k = {.t = number_named(task_types[i].name), .call = c, .op = task_types[i].op,
+                         .root = (int)i % num_ranks, .from = from, .to = to};
         task_counts(&k, bytes / (c == REDUCE_SCATTER_BLOCK || bytes > 1 << 20 ? num_ranks : 1) / (int)k.t->extent + 13);
         task_repeat(&k);
         k.in_place = true;
-        if (mpi_can_place(&k)) task_repeat(&k);
+        if (task_mpi_can_place(&k)) task_repeat(&k);
     }
     report("MPI_%s, %s", call_name[c], what);
 }
@@ -364,9 +215,9 @@ static void same_bits(void)
     double *from = mem_alloc(kind, N * sizeof *in), *to = mem_alloc(kind, N * sizeof *in);
     for (int i = 0; i < N; i++) in[i] = (double)(1 + i % 100) / (3 + my_rank) * (i % 2 ? 1e10 : 1e-10);
     mem_write(kind, from, in, N * sizeof *in);
-    long before = exchanged();
+    long before = task_exchanges();
     MPI_Allreduce(from, to, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    bool went = exchanged() > before;
+    bool went = task_exchanges() > before;
     mem_read(kind, sums, to, N * sizeof *in);
     MPI_Allgather(sums, N, MPI_DOUBLE, all, N, MPI_DOUBLE, MPI_COMM_WORLD);
     for (int r = 1; r < num_ranks; r++)
@@ -396,7 +247,7 @@ static void not_by_kernels(void)
     enum mem_kind kind = host_mode ? MEM_HOST : MEM_DEVICE;
     int *ints = malloc(N * sizeof *ints), *from = mem_alloc(kind, N * sizeof *ints),
         *to = mem_alloc(kind, N * sizeof *ints);
-    long before = exchanged();
+    long before = task_exchanges();
     MPI_Op own;
     MPI_Op_create(maximum, 1, &own);
     for (int i = 0; i < N; i++) ints[i] = my_rank;
@@ -414,7 +265,7 @@ static void not_by_kernels(void)
     MPI_Allreduce(from, to, N, MPI_INT, MPI_MAX, inter);
     mem_read(kind, ints, to, N * sizeof *ints);
     for (int i = 0; i < N; i++) expect_equal(ints[i], my_rank ? 0 : num_ranks - 1, "the other group's maximum");
-    expect_equal(exchanged(), before, "calls by kernels");
+    expect_equal(task_exchanges(), before, "calls by kernels");
     MPI_Comm_free(&inter), MPI_Comm_free(&apart), MPI_Op_free(&own);
     mem_free(kind, from), mem_free(kind, to), free(ints);
     report("short ones, an own operation, one rank, two groups");
@@ -422,7 +273,7 @@ static void not_by_kernels(void)
 
 static void among_ranks(void)
 {
-    size_t types = sizeof tasks / sizeof *tasks;
+    size_t types = task_type_total;
     MPI_Barrier(MPI_COMM_WORLD);
     collectives(MEM_DEVICE, MEM_DEVICE, 70000, types, "device memory");
     if (lacking) return;   /* rank 1 lacks no kernel where all its memory is the host's */
@@ -433,6 +284,50 @@ static void among_ranks(void)
     for (enum call c = 0; c < CALLS; c++)   /* more than the rows' 32 MiB */
         if (c != REDUCE && c != SCAN) collective(c, MEM_DEVICE, MEM_DEVICE, 34 << 20, 1, "several rounds");
     same_bits(), not_by_kernels();
+}
+
+/* Makes a call of n elements; returns true if it went by kernels. */
+static bool went(MPI_Datatype type, const void *from, void *to, int n)
+{
+    long before = task_exchanges();
+    MPI_Allreduce(from, to, n, type, MPI_SUM, MPI_COMM_WORLD);
+    return task_exchanges() > before;
+}
+
+/* Returns true once all ranks have loaded n modules since, and a kernel reduces the type. */
+static bool loaded(const struct resources *since, int n, MPI_Datatype type, const void *from, void *to)
+{
+    struct resources now, after;
+    resources_now(&now);
+    if (!everywhere(now.modules >= since->modules + n)) return false;
+    MPI_Reduce_local(from, to, 1, type, MPI_SUM);
+    resources_now(&after);
+    return everywhere(after.launches == now.launches + 1 && after.copies == now.copies);
+}
+
+/* Short vectors have the kernel compiled: the first long one goes by it. Where long ones come first, they need not wait
+ * for a vote once it is compiled. */
+static void early(void)
+{
+    enum { N = 20000 };
+    struct resources before;
+    int *from = mem_alloc(MEM_DEVICE, N * sizeof *from), *to = mem_alloc(MEM_DEVICE, N * sizeof *from), n = 0, more = 0;
+    double since = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    resources_now(&before);
+    do went(MPI_INT, from, to, 1);
+    while (!loaded(&before, 2, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and the interpreter */
+    expect(went(MPI_INT, from, to, N), "the first long vector goes by the MPI");
+    do went(MPI_INT, from, to, N);
+    while (!loaded(&before, 3, MPI_INT, from, to) && everywhere(within(&since, SECONDS)));   /* and typed copies */
+    report("a kernel for short vectors");
+    resources_now(&before), since = 0;
+    do went(MPI_UNSIGNED, from, to, N / 2), n++;
+    while (!loaded(&before, 1, MPI_UNSIGNED, from, to) && everywhere(within(&since, SECONDS)));
+    while (!went(MPI_UNSIGNED, from, to, N / 2) && more < 100) more++;
+    expect(more <= n / 8 + 1, "%d calls, %d more by the MPI", n, more);
+    mem_free(MEM_DEVICE, from), mem_free(MEM_DEVICE, to);
+    report("a kernel while long vectors go by the MPI");
 }
 
 /* A kernel of one rank fails behind the agreement: its call and maybe others' fail, and none waits for another. */
@@ -455,12 +350,14 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         staged |= !strcmp(argv[i], "staged"), lacking |= !strcmp(argv[i], "lacking");
-        failing |= !strcmp(argv[i], "failing");
+        failing |= !strcmp(argv[i], "failing"), earlier |= !strcmp(argv[i], "early");
     }
     if (lacking && rank_given() == 1) setenv("STRIDEC_ENGINE", "copy", 1);
     if (failing && rank_given() == 1) setenv("SIMGPU_FAIL", "cuGraphLaunch:40+,cuLaunchKernel:40+", 1);
     check_start(&argc, &argv, -1);
     if (failing) return one_fails(), check_finish();
+    if (earlier && !host_mode) early();
+    if (earlier) return check_finish();
     if (num_ranks > 1) return among_ranks(), check_finish();
     for (int i = 0; i < number_total; i++) {
         int size = 0;

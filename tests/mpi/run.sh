@@ -3,7 +3,7 @@
 # "run:" comments each, and prints "ok" or "not ok" for it.
 #   run: [NAME=VALUE ...] -n RANKS [ARGUMENT ...] [=> warns | => ends [STATUS]]
 # @AWARE is the library that makes the MPI CUDA-aware, @ADDRESS that and one that ends jobs where such an MPI would go wrong, @SCARCE one by which what stridec asks for runs out, @TOOL another tool of the profiling interface, which stridec
-# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
+# comes before, @ATTACH one through which the reading of other processes' memory fails, @TOOL_FIRST that and then stridec, @TWICE a copy of stridec's, @LATE one that keeps rank 1 in MPI_Init, @VOTE one by which votes fail on rank 1, @NEW a new empty folder, @FILE a file that is not there yet, @KEEP one folder for all lines of a program.
 # NODES=2 starts the ranks in turn on two nodes, which share only this machine; only Open MPI can be told so.
 # "warns": standard error must hold a warning of stridec's, and no line of one rank's twice. "ends": the job ends itself
 # before its end, with that exit status or any but 0, and neither by a signal nor by the clock.
@@ -113,6 +113,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
         @TOOL) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so ;;
         @ATTACH) value=$(cd "$build" && pwd -P)/tests/mpi/libattach.so ;;
         @TOOL_FIRST) value=$(cd "$build" && pwd -P)/tests/mpi/libcount.so:$(cd "$build" && pwd -P)/libstridec.so ;;
+        @VOTE) value=$(cd "$build" && pwd -P)/tests/mpi/libvote.so ;;
         @LATE) value=$(cd "$build" && pwd -P)/tests/mpi/liblate.so ;;
         @TWICE) value=$work/libstridec.so && cp "$build/libstridec.so" "$value" ;;
         @NEW) value=$(mktemp -d "$work/new.XXXXXX") ;;
@@ -169,7 +170,7 @@ one_line() {   # PROGRAM WORDS... : in a subshell, so that its variables end wit
 }
 
 passed=0 failed=0
-programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced neighbors halo deferred pending window windows file
+programs="pack mapped owner parts host native extend attach imports self watched p2p several synchronous uneven requests outstanding collectives exchange exchange_later reductions reduced reduced_later neighbors halo deferred pending window windows file
     bottom partitioned lifetimes freed threads offers brief marks starts pipe strangers early soak odd tools left callbacks reset query limits settings worlds sessions errors failing probed capture short mixed
     fatal devices handles edges large_count again hurried shared scarce random monitors"
 # Compiling, caching, tables: of which one MPI shows all.
@@ -199,7 +200,7 @@ for name in "$@"; do
         1[12]exchange*:*"=zerocopy -n 3") continue ;;
         1[12]windows:*"pt2pt -n 3") continue ;;
         1[12]halo:*"-n 3 one") continue ;;   # all neighbours' messages are there at once by luck alone
-        1[12]collectives:* | 1[12]reductions:* | 1[12]neighbors:*) line=$(echo "$line" | sed 's/-n 3/-n 2/') ;;
+        1[12]collectives:* | 1[12]reductions:* | 1[12]reduced_later:* | 1[12]neighbors:*) line=$(echo "$line" | sed 's/-n 3/-n 2/') ;;
         esac
         since=$(date +%s)
         # shellcheck disable=SC2086
