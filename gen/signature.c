@@ -2,10 +2,18 @@
 #include "reason.h"
 #include "text.h"
 
-static const char *const letters[] = {"d", "s", "q", "i"};                   /* ORDER TREE_KIND */
-static const char *const names[] = {"dense", "stride", "seq", "index"};      /* ORDER TREE_KIND */
+static const char *const letters[] = {"d", "s", "q", "i", "q"};              /* ORDER TREE_KIND */
+static const char *const names[] = {"dense", "stride", "seq", "index", "blocks"};   /* ORDER TREE_KIND */
 
 static void write_node(struct text *x, const struct tree *t);
+
+static void write_off(struct text *x, int64_t off)
+{
+    if (off == 0)
+        return;
+    text_add(x, "@");
+    text_add_int(x, off);
+}
 
 static void write_body(struct text *x, const struct tree *t)
 {
@@ -28,6 +36,12 @@ static void write_body(struct text *x, const struct tree *t)
         text_add(x, i ? "," : ";");
         text_add_int(x, t->at[i]);
     }
+    for (int64_t i = 0; t->block && i < t->count && !text_failed(x); i++) {
+        text_add(x, i ? ",d(" : "d(");
+        text_add_int(x, t->block[i].len);
+        text_add(x, ")");
+        write_off(x, t->block[i].off);
+    }
     text_add(x, ")");
 }
 
@@ -36,10 +50,7 @@ static void write_node(struct text *x, const struct tree *t)
     if (text_failed(x))
         return;
     write_body(x, t);
-    if (t->off) {
-        text_add(x, "@");
-        text_add_int(x, t->off);
-    }
+    write_off(x, t->off);
 }
 
 char *tree_signature(const struct tree *t, struct reason *why)
@@ -79,7 +90,7 @@ static void describe_rest(struct text *x, int64_t count, const char *what)
 /* The numbers after the node's name. */
 static void describe_numbers(struct text *x, const struct tree *t)
 {
-    static const char *const units[] = {" B", " x ", " parts", " offsets"};  /* ORDER TREE_KIND */
+    static const char *const units[] = {" B", " x ", " parts", " offsets", " of lengths and offsets"};  /* ORDER TREE_KIND */
     text_add(x, " ");
     text_add_int(x, t->count);
     text_add(x, units[t->kind]);
@@ -95,7 +106,13 @@ static void describe_numbers(struct text *x, const struct tree *t)
         text_add(x, i ? " " : ": ");
         text_add_int(x, t->at[i]);
     }
-    if (t->at)
+    for (int64_t i = 0; t->block && i < t->count && i < SHOWN_MAX; i++) {
+        text_add(x, i ? " " : ": ");
+        text_add_int(x, t->block[i].len);
+        text_add(x, "@");
+        text_add_int(x, t->block[i].off);
+    }
+    if (t->at || t->block)
         describe_rest(x, t->count, " more");
     text_add(x, "\n");
 }

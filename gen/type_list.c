@@ -30,11 +30,10 @@ static bool lengths_equal(const struct blocks *l)
 
 static bool lengths_zero(const struct blocks *l)
 {
-    for (int64_t i = 0; i < l->count; i++) {
-        if (length_of(l, i) > 0)
-            return false;
-    }
-    return true;
+    int64_t i = 0;
+    while (i < l->count && length_of(l, i) == 0)
+        i++;
+    return i == l->count;
 }
 
 /* The displacements in bytes; malloc'd, NULL on failure. */
@@ -64,12 +63,17 @@ static struct type *equal_blocks(const struct blocks *l, const int64_t at[], str
     return type_over(tree_index(0, l->count, at, block, why), &b, why);
 }
 
-/* length copies of o from `at` on: one node where they touch, as in most of the longest lists. */
+/* True if copies of o make one block: o is its bytes, from 0 on, and nothing else. */
+static bool is_plain(const struct type *o)
+{
+    return o->tree->kind == TREE_DENSE && o->tree->off == 0 && o->size > 0 && type_extent(o) == o->size;
+}
+
+/* length copies of o from `at` on: one node where they touch. */
 static struct tree *block_of(int64_t at, int64_t length, const struct type *o, struct reason *why)
 {
     int64_t bytes;
-    if (o->tree->kind == TREE_DENSE && o->tree->off == 0 && type_extent(o) == o->size &&
-        !__builtin_mul_overflow(length, o->size, &bytes))
+    if (is_plain(o) && !__builtin_mul_overflow(length, o->size, &bytes))
         return tree_dense(at, bytes, why);
     return tree_stride(at, length, type_extent(o), tree_ref(o->tree), why);
 }
@@ -87,29 +91,79 @@ static int64_t first_offset(int64_t count, const int64_t at[], const int64_t len
     return first;
 }
 
-/* The seq of `count` blocks (at, length, type), those of length 0 left out: they contribute nothing, no
- * markers and no alignment either. one_old: all are of type old[0]. The seq lies where its first block does, if
- * that leaves the others in reach. */
-static struct type *seq_of_blocks(int64_t count, const int64_t at[], const int64_t lengths[],
-                                  const struct type *const old[], bool one_old, struct reason *why)
+/* The blocks (at, length, type) of a call; those of length 0 contribute nothing, no markers and no alignment either.
+ * one_old: all are of type old[0]. `first` is where the first of them lies, if that leaves the others in reach. */
+struct list {
+    int64_t count;
+    const int64_t *at, *lengths;
+    const struct type *const *old;
+    bool one_old;
+    int64_t first;
+};
+
+static const struct type *old_of(const struct list *l, int64_t i)
 {
-    struct bounds b = BOUNDS_NONE;
-    struct tree **part = malloc((size_t)count * sizeof *part);
-    int64_t n = 0, first = first_offset(count, at, lengths);
+    return l->old[l->one_old ? 0 : i];
+}
+
+/* True if the types that blocks are of are plain. */
+static bool all_plain(const struct list *l)
+{
+    const struct type *last = NULL;   /* neighbours are mostly of one type */
+    for (int64_t i = 0; i < (l->one_old ? 1 : l->count); i++) {
+        if (l->old[i] != last && !is_plain(l->old[i]) && (l->one_old || l->lengths[i] > 0))
+            return false;
+        last = l->lengths[i] > 0 || l->one_old ? l->old[i] : last;
+    }
+    return true;
+}
+
+/* Blocks of plain types: bytes at offsets. */
+static struct tree *plain_blocks(const struct list *l, struct reason *why)
+{
+    struct tree_block *block = tree_blocks_room(l->count, why);
+    int64_t n = 0;
+    bool far = false;
+    for (int64_t i = 0; block && i < l->count; i++) {
+        far |= __builtin_mul_overflow(l->lengths[i], old_of(l, i)->size, &block[n].len);
+        block[n].off = l->at[i] - l->first;
+        n += l->lengths[i] > 0;
+    }
+    if (!far)
+        return block ? tree_blocks(l->first, n, block, why) : NULL;
+    tree_blocks_drop(block);
+    return reason_overflow(why, "the packed size");
+}
+
+static struct tree *any_blocks(const struct list *l, struct reason *why)
+{
+    struct tree **part = malloc((size_t)l->count * sizeof *part);
+    int64_t n = 0;
     if (!part)
         return reason_memory(why);
-    for (int64_t i = 0; i < count; i++) {
-        const struct type *o = old[one_old ? 0 : i];
-        if (lengths[i] == 0)
+    for (int64_t i = 0; i < l->count; i++) {
+        if (l->lengths[i] == 0)
             continue;
-        bounds_block(&b, o, at[i], lengths[i]);
-        part[n] = block_of(at[i] - first, lengths[i], o, why);
+        part[n] = block_of(l->at[i] - l->first, l->lengths[i], old_of(l, i), why);
         if (!part[n++])
             break;
     }
-    struct type *t = type_over(tree_seq(first, n, part, why), &b, why);
+    struct tree *t = tree_seq(l->first, n, part, why);
     free(part);
     return t;
+}
+
+/* The blocks as blocks, or as a seq where some are not plain. */
+static struct type *type_of_list(struct list *l, struct reason *why)
+{
+    struct bounds b = BOUNDS_NONE;
+    l->first = first_offset(l->count, l->at, l->lengths);
+    for (int64_t i = 0; i < l->count; i++) {
+        const struct type *o = old_of(l, i);
+        if (o->lb_set || o->align > b.align)
+            bounds_block(&b, o, l->at[i], l->lengths[i]);
+    }
+    return type_over(all_plain(l) ? plain_blocks(l, why) : any_blocks(l, why), &b, why);
 }
 
 static struct type *type_empty(struct reason *why)
@@ -129,8 +183,8 @@ static struct type *indexed_of(const struct blocks *l, struct reason *why)
     int64_t *at = bytes_of(l, why);
     if (!at)
         return NULL;
-    struct type *t = lengths_equal(l) ? equal_blocks(l, at, why)
-                                      : seq_of_blocks(l->count, at, l->lengths, &l->old, true, why);
+    struct list list = {.count = l->count, .at = at, .lengths = l->lengths, .old = &l->old, .one_old = true};
+    struct type *t = lengths_equal(l) ? equal_blocks(l, at, why) : type_of_list(&list, why);
     free(at);
     return t;
 }
@@ -171,5 +225,5 @@ struct type *type_struct(int64_t count, const int64_t blocklengths[], const int6
         return NULL;
     if (count == 0)
         return type_empty(why);
-    return seq_of_blocks(count, displacements, blocklengths, old, false, why);
+    return type_of_list(&(struct list){.count = count, .at = displacements, .lengths = blocklengths, .old = old}, why);
 }

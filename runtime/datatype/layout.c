@@ -113,11 +113,12 @@ void layout_finish(void)
 int64_t layout_block(const struct tree *t)
 {
     while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
-    return t->kind == TREE_SEQ ? t->size / t->count : t->size;
+    return t->kind == TREE_SEQ || t->kind == TREE_BLOCKS ? t->size / t->count : t->size;
 }
 
 int64_t layout_runs(const struct tree *t)
 {
+    if (t->kind == TREE_BLOCKS) return t->count;
     int64_t runs =
         t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
     for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);

@@ -79,6 +79,8 @@ static void enumerate(const struct tree *t, int64_t base, int64_t *out, int64_t 
         if (t->kind == TREE_STRIDE) enumerate(t->child, base + i * t->step, out, used);
         if (t->kind == TREE_SEQ) enumerate(t->part[i], base, out, used);
         if (t->kind == TREE_INDEX) enumerate(t->child, base + t->at[i], out, used);
+        for (int64_t k = 0; t->kind == TREE_BLOCKS && k < t->block[i].len; k++)
+            out[(*used)++] = base + t->block[i].off + k;
     }
 }
 
