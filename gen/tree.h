@@ -101,6 +101,10 @@ bool tree_is_strided(const struct tree *t);
  * one shape, and one compiled module, since the offset is added to the address at launch. */
 char *tree_signature(const struct tree *t, struct reason *why);
 char *tree_shape_signature(const struct tree *t, struct reason *why);
+/* Returns the shape signature, or, of a tree of more numbers than TREE_KEY_NUMBERS, a hash in its place, which begins
+ * with '#'. Equal shapes have equal keys; unequal ones may have equal hashes. malloc'd. */
+#define TREE_KEY_NUMBERS 512
+char *tree_key(const struct tree *t, struct reason *why);
 /* Reads a signature; refuses anything that tree_signature would not write, but for canonical form. */
 struct tree *tree_parse(const char *text, struct reason *why);
 /* Indented lines for a person ("stride 100 x 4096 B ..."). malloc'd. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGNATURE_RUNS 4096
+#define SIGNATURE_RUNS 256   /* of a list; the text of more takes longer than the rest of a commit */
 
 static int layout_key = MPI_KEYVAL_INVALID;
 /* Named types that have a layout. MPICH never deletes their attributes. */
@@ -138,7 +138,7 @@ static void layout_opaque(struct layout *l, MPI_Datatype datatype, const struct 
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
 }
 
-/* Returns the signature; the form's for a long list, whose text takes as long to write as the rest of a commit. */
+/* Returns the signature; the form's for a long list. */
 static char *signature_of(const struct layout *l, struct reason *why)
 {
     bool lengthy = l->kernel && l->size / l->block > SIGNATURE_RUNS && !tree_is_strided(l->tree);

@@ -22,7 +22,7 @@ void kernel_warm_up(void);
  * a new kernel in the background and never waits. A contiguous shape whose elements touch needs no module. */
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
 void kernel_put(struct kernel *k);
-const char *kernel_signature(const struct kernel *k);
+const char *kernel_signature(const struct kernel *k);   /* of long lists a hash: tree_key */
 const char *kernel_form_signature(const struct kernel *k);   /* of its module: short, without long lists */
 enum gen_family kernel_family(const struct kernel *k);   /* family of its own module */
 /* Returns the origin of its module: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
