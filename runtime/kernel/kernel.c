@@ -6,8 +6,8 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Unused kernels stay up to this number, and these bytes of trees, so that committing an equal type again costs nothing.
- * The oldest go first. */
+/* Unused kernels stay up to this number, and these bytes of trees: committing an equal type again costs nothing. The
+ * oldest go first. */
 #define UNUSED_MAX 4096
 #define UNUSED_BYTES ((int64_t)64 << 20)
 

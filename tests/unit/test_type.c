@@ -331,7 +331,7 @@ static void nesting_is_bounded(void **state)
     (void)state;
     struct type *t = named(1);
     while (t) {
-        struct type *outer = type_contiguous(1, t, &why);
+        struct type *outer = type_hvector(1, 1, 0, t, &why);
         type_free(t);
         t = outer;
     }
