@@ -27,11 +27,11 @@ struct program {
     struct reason *why;
 };
 
-/* Reserves n words, zeroed; returns the index of the first, -1 when out of memory. */
-static int64_t reserve(struct program *p, size_t n)
+/* Reserves n words, of which the first `zeroed` are 0; returns the index of the first, -1 when out of memory. */
+static int64_t reserve(struct program *p, size_t n, size_t zeroed)
 {
     if (n > p->room - p->used) {
-        size_t room = (p->room + n) * 2;
+        size_t room = 2 * p->room > p->used + n ? 2 * p->room : p->used + n;
         int64_t *wider = realloc(p->word, room * sizeof *wider);
         if (!wider) {
             reason_memory(p->why);
@@ -40,7 +40,7 @@ static int64_t reserve(struct program *p, size_t n)
         p->word = wider;
         p->room = room;
     }
-    memset(p->word + p->used, 0, n * sizeof *p->word);
+    memset(p->word + p->used, 0, zeroed * sizeof *p->word);
     p->used += n;
     return (int64_t)(p->used - n);
 }
@@ -121,7 +121,8 @@ static int64_t write_node(struct program *p, const struct tree *t)
     bool shared = __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1;
     if (shared && map_get(&p->written, t, &known))
         return (int64_t)known;
-    int64_t n = reserve(p, records[kind].words + records[kind].words_per_entry * (size_t)t->count);
+    size_t head = records[kind].words, all = head + records[kind].words_per_entry * (size_t)t->count;
+    int64_t n = reserve(p, all, kind == TREE_SEQ ? all : head);
     if (n < 0)
         return -1;
     p->word[n] = kind;

@@ -46,8 +46,8 @@ struct kernel_job {
 
 /* Enqueues the job on stream s of d, which must be entered. Adds the number of launches and copies to *launches and
  * sets *way; both may be NULL. Returns 0, or -1 if the driver refuses (logged). An empty range needs no launch. Does
- * not block, with one exception: a job of more than 4096 copies waits at most 2 s for a module that the worker is
- * making. Compiling takes about 70 ms, which is less than that many copies take. */
+ * not block, with one exception: a job of more than 4096 copies waits at most 2 s for the module that the worker is
+ * making, its own or the interpreter, while neither is ready: for lists once a process. */
 int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                 int *launches, enum kernel_way *way);
 

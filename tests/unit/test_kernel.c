@@ -1,6 +1,7 @@
 /* test_kernel.c: every way of moving bytes, against a naive enumeration, on the simulated GPU (its folder is on
  * LD_LIBRARY_PATH) or a real one: random trees, counts, extents, ranges and alignments. Also places, buffers and
  * kernel states. TEST_SEED=N tries other random layouts. */
+#include "../../gen/form.h"
 #include "../../gen/hash.h"
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/kernel/kernel_internal.h"
@@ -618,6 +619,28 @@ static enum kernel_way pack_first(struct kernel *k, int64_t bytes)
     return way;
 }
 
+/* A long list of blocks is interpreted at its first use, however long its own kernel takes to compile. */
+static void list_at_once(const unsigned char *user, unsigned char *packed)
+{
+    enum { BLOCKS = 13000 };
+    struct reason why;
+    struct tree_block *block = tree_blocks_room(BLOCKS, &why);
+    assert_non_null(block);
+    for (int64_t i = 0; i < BLOCKS; i++) block[i] = (struct tree_block){i * 20 + i * i % 7, 1 + i * i % 5};
+    struct tree *t = tree_blocks(0, BLOCKS, block, &why);
+    assert_non_null(t);
+    assert_in_range(t->high, 1, SPACE);
+    struct kernel *k = kernel_get(t, &why);
+    assert_true(k && k->form->list_bytes > 65536);
+    assert_int_equal(pack_first(k, t->size), KERNEL_INTERPRETED);
+    assert_string_equal(kernel_state(k), "pending");
+    download(packed, packed_memory, SPACE);
+    for (int64_t i = 0, p = 0; i < BLOCKS; i++)
+        for (int64_t j = 0; j < t->block[i].len; j++) assert_int_equal(packed[p++], user[t->block[i].off + j]);
+    kernel_put(k);
+    tree_unref(t);
+}
+
 /* Every compile takes long: commit does not wait; few copies do not either; many wait for the interpreter. */
 static void slow(void **state)
 {
@@ -643,6 +666,7 @@ static void slow(void **state)
     assert_int_equal(pack_first(k, t->size), KERNEL_SPECIAL);
     kernel_put(k);
     tree_unref(t);
+    list_at_once(user, packed);
 }
 
 enum { CROWD = 12000, FEW = 400 };
