@@ -219,17 +219,21 @@ void layout_name(MPI_Datatype datatype)
     if (l) take_name(l, datatype);
 }
 
-/* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. */
+/* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. The
+ * type is read without the lock: a long list does not delay other threads' types. */
 static struct layout *layout_first_use(MPI_Datatype datatype)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct layout *l = layout_get(datatype), *made = l ? NULL : layout_make(datatype);
+    if (l) return l;
     pthread_mutex_lock(&lock);
-    struct layout *l = layout_get(datatype);
-    if (!l && (l = layout_make(datatype))) {
-        if (PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) layout_unref(l), l = NULL;
-        else if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
+    l = layout_get(datatype);
+    if (!l && made && PMPI_Type_set_attr(datatype, layout_key, made) == MPI_SUCCESS) {
+        l = made, made = NULL;
+        if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);
+    layout_unref(made);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }

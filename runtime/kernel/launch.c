@@ -181,8 +181,8 @@ static int move_special(struct move *v, struct module *own, struct module *speci
 }
 
 /* Moves by the interpreter, which always treats elements one by one, also where the root's stride continues. While a
- * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. It reads 16 bytes
- * a block, which stay on the device as long as the type. */
+ * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. It reads 16
+ * bytes a block, which stay on the device as long as the type. */
 static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
