@@ -11,6 +11,7 @@ bench: bench-build
 
 LAYOUTS_C = bench/layouts.c bench/layouts_list.c bench/layouts_ddt.c
 $(BUILD)/bench/pack: bench/best.c bench/limits.c bench/pack.h runtime/api/bench_hooks.h
+$(BUILD)/bench/commit: bench/commit_lists.c bench/commit_lists.h
 $(BUILD)/bench/overhead: bench/library.c bench/library.h
 $(BUILD)/bench/pingpong: bench/together.c bench/together.h bench/mixed.c bench/mixed.h
 $(BUILD)/bench/halo $(BUILD)/bench/stencil: $(patsubst %,bench/halo_%.c,block ways packed hand link run) bench/halo.h \

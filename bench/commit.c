@@ -1,14 +1,15 @@
 /* commit.c: what MPI_Type_commit costs with stridec, beside the MPI's own in the same run, and how soon after it a call
  * is served by the type's own kernel.
  *
- * usage: mpirun -n 1 stridec run -- commit [--warm] [--blocks N] [OUT.json]
+ * usage: mpirun -n 1 stridec run -- commit [--warm | --lists] [--blocks N] [OUT.json]
  *
  * Commits of regular types: each type is new, of a layout that no other has; then types of layouts that were committed
  * before. Commits of indexed types with n irregular blocks, n from 1,000 to N (default 10,000,000). The MPI's own is
  * called beside the one that stridec sees, on types of the same kind. No kernel need have been compiled for that.
  * First call: from before MPI_Type_commit to the end of the first MPI_Pack that the type's own kernel serves, as it
  * is found in the cache on disk; and the same for a second type of the same layout. --warm does only this, and so
- * fills the cache for the next process. */
+ * fills the cache for the next process. --lists does only the rows of commit_lists.c, which come first otherwise. */
+#include "commit_lists.h"
 #include "common.h"
 #include "../runtime/api/bench_hooks.h"
 #include <dlfcn.h>
@@ -19,7 +20,6 @@
 #define TYPES 101
 #define WAIT_US 20e6
 
-typedef int commit_function(MPI_Datatype *type);
 static commit_function *own;   /* past stridec */
 static stridec_kernel_ready_function *ready;
 static stridec_kernel_state_function *state;
@@ -251,10 +251,28 @@ static void first_rows(FILE *f)
         fprintf(f, "\n]}\n");
 }
 
+/* f may be NULL: first calls only. */
+static void other_rows(FILE *f, int most)
+{
+    /* First calls first, while the worker has nothing else to do. */
+    char *first = NULL;
+    size_t bytes;
+    FILE *memory = f ? open_memstream(&first, &bytes) : NULL;
+
+    first_rows(memory);
+    if (f) {
+        fclose(memory);
+        regular_rows(f);
+        indexed_rows(f, most);
+        fputs(first, f);
+        free(first);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *out = NULL;
-    bool warm = false;
+    bool warm = false, lists = false;
     int most = 10000000;
     FILE *f;
 
@@ -262,6 +280,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--warm"))
             warm = true;
+        else if (!strcmp(argv[i], "--lists"))
+            lists = true;
         else if (!strcmp(argv[i], "--blocks") && i + 1 < argc)
             most = atoi(argv[++i]);
         else
@@ -283,20 +303,14 @@ int main(int argc, char **argv)
         fprintf(f, "{\n");
         json_head(f, argc, argv);
     }
-    /* First, while the worker has nothing else to do. */
-    char *first = NULL;
-    size_t bytes;
-    FILE *memory = f ? open_memstream(&first, &bytes) : NULL;
-    first_rows(memory);
     if (f) {
-        fclose(memory);
-        regular_rows(f);
-        indexed_rows(f, most);
-        fputs(first, f);
-        free(first);
-        if (f != stdout)
-            fclose(f);
+        lists_rows(f, own, most);
+        fputs(lists ? "}\n" : ",\n", f);
     }
+    if (!lists)
+        other_rows(f, most);
+    if (f && f != stdout)
+        fclose(f);
     MPI_Finalize();
     return 0;
 }

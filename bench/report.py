@@ -87,9 +87,20 @@ def pack_report(results, peers):
     return "\n".join(out)
 
 
+def lists_report(results):
+    return table(["irregular lists", "blocks", "the MPI's own commit", "with stridec", "the first type with its first pack",
+                  "later types with theirs"],
+                 [[c["case"], f"{c['blocks']:,}", f"{c['own_ns']:.1f}", f"{c['commit_ns']:.1f}", f"{c['first_ns']:,.1f}",
+                   f"{c['later_ns']:.1f}"] for c in results["lists"]])
+
+
 def commit_report(results, _):
     checked = "Every byte was checked against the host MPI's before timing; a row that failed says so."
     out = [head(results, "MPI_Type_commit").replace(checked, "The MPI's own commit was measured in the same run.")]
+    out.append("New types of irregular lists, nanoseconds a block; the first type of a row is the process's first of it.\n")
+    out.append(lists_report(results))
+    if "commits" not in results:
+        return "\n".join(out)
     out.append(table(["regular types", "the MPI's own, µs", "with stridec, µs", "more, µs", "layout known, µs"],
                      [[c["case"], f"{c['own_us']:.2f}", f"{c['stridec_us']:.2f}",
                        f"{c['stridec_us'] - c['own_us']:.2f}", f"{c['again_us']:.2f}"] for c in results["commits"]]))
@@ -111,7 +122,7 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
         peers = json.load(f)
     sys.stdout.reconfigure(encoding="utf-8")
-    report = commit_report if "commits" in results else MESSAGES.get(results.get("benchmark"), pack_report)
+    report = commit_report if "lists" in results else MESSAGES.get(results.get("benchmark"), pack_report)
     print(report(results, peers), end="")
 
 

@@ -91,8 +91,10 @@ bench_pack() {
     plot "$name-pack"
 }
 
-# A first process fills the cache: the second one's first calls are those of a warm start.
+# Lists with an empty cache. Then a first process fills the cache: the second one's first calls are those of a warm start.
 bench_commit() {
+    STRIDEC_CACHE_DIR=$scratch/no-lists measure 1 commit --lists "$name-commit-cold.json"
+    report "$name-commit-cold"
     measure 1 commit --warm
     measure 1 commit "$name-commit.json"
     report "$name-commit"

@@ -7,7 +7,7 @@
  * - The offset of a node is the place of its first packed byte: the child of a stride or an index, the
  *   first offset of an index and the first part of a seq are at 0. Only the root of a tree and the later
  *   parts of a seq have offsets.
- * - No part of a seq is a seq.
+ * - No part of a seq is a seq, and none is blocks.
  *
  * What is guaranteed. The result depends on the packed byte sequence alone (equal layouts in equal order
  * give equal trees, one signature, one kernel), however the tree was built, if every seq in it unfolds to at
@@ -166,13 +166,15 @@ static enum canon try_rules(struct tree **t, canon_rule *const *rule, struct can
 /* True if the runs of a seq are few, or about as many as its parts. */
 static bool few_runs(const struct tree *q)
 {
-    int64_t regular = 0, most = CANON_RUNS_MAX;
+    int64_t regular = 0, most = CANON_RUNS_MAX, parts = 0;
     while (regular < q->count && tree_is_strided(q->part[regular]))
         regular++;
     if (regular == q->count)
         most = CANON_REGULAR_MAX;
-    if (q->count > most / 2 && q->count < INT64_MAX / 2)
-        most = 2 * q->count;
+    for (int64_t i = 0; i < q->count; i++)
+        parts += q->part[i]->kind == TREE_BLOCKS ? q->part[i]->count : 1;
+    if (parts > most / 2 && parts < INT64_MAX / 2)
+        most = 2 * parts;
     return canon_leaves(q, most) <= most;
 }
 
@@ -186,20 +188,23 @@ static bool blocks_touch(const struct tree *x)
     return false;
 }
 
-/* The canonical form of what needs no rules: NULL on failure, or t itself. */
-static struct tree *settle_list(struct tree *t, struct canon_work *w)
+/* True if t needs no rules, but list_settle. */
+static bool is_list(const struct tree *t)
 {
-    if (t->kind == TREE_INDEX)
-        return blocks_touch(t) ? canon_runs(t, w) : index_settle(t, w);
-    return t->kind == TREE_SEQ && few_runs(t) ? canon_runs(t, w) : t;
+    return t->kind == TREE_INDEX || t->kind == TREE_BLOCKS || (t->kind == TREE_SEQ && few_runs(t));
+}
+
+static struct tree *list_settle(const struct tree *t, struct canon_work *w)
+{
+    return t->kind == TREE_INDEX && !blocks_touch(t) ? index_settle(t, w) : canon_runs(t, w);
 }
 
 struct tree *canon_settle(struct tree *t, struct canon_work *w)
 {
     enum canon result = CANON_FIRED;
     while (t && t->size > 0 && t->kind != TREE_DENSE && result == CANON_FIRED) {
-        struct tree *form = settle_list(t, w);
-        if (form != t) {
+        if (is_list(t)) {
+            struct tree *form = list_settle(t, w);
             tree_unref(t);
             return form;
         }
@@ -214,20 +219,8 @@ struct tree *canon_settle(struct tree *t, struct canon_work *w)
 
 static struct tree *canonical(const struct tree *t, struct map *done, struct canon_work *w);
 
-/* True if all parts are blocks already, as they are in a long list of blocks. */
-static bool parts_dense(const struct tree *t)
-{
-    for (int64_t i = 0; i < t->count; i++) {
-        if (t->part[i]->kind != TREE_DENSE || t->part[i]->size == 0)
-            return false;
-    }
-    return true;
-}
-
 static struct tree *canonical_parts(const struct tree *t, struct map *done, struct canon_work *w)
 {
-    if (parts_dense(t))
-        return tree_ref((struct tree *)t);   /* nodes are never changed, only owned */
     struct tree **part = malloc((size_t)t->count * sizeof *part);
     if (!part)
         return reason_memory(w->why);
@@ -267,7 +260,9 @@ static struct tree *canonical(const struct tree *t, struct map *done, struct can
         return tree_dense(0, 0, w->why);
     }
     if (t->kind == TREE_DENSE)
-        return tree_ref((struct tree *)t);
+        return tree_ref((struct tree *)t);   /* nodes are never changed, only owned */
+    if (t->kind == TREE_BLOCKS)
+        return canon_runs(t, w);
     bool shared = __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1;
     if (shared && map_get(done, t, &known))
         return tree_ref((struct tree *)known);

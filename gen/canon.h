@@ -55,6 +55,9 @@ extern canon_rule *const canon_seq_rules[];
 /* The same from the list of contiguous runs (canon_runs.c). Does not consume t. */
 struct tree *canon_runs(const struct tree *t, struct canon_work *w);
 
+/* Returns the least divisor of n that is more than d, a divisor of n itself; n + 1 behind n. n, d >= 1. */
+int64_t canon_next_divisor(int64_t n, int64_t d);
+
 /* How many dense leaves t unfolds to; most + 1 if more than that. */
 int64_t canon_leaves(const struct tree *t, int64_t most);
 

@@ -17,10 +17,27 @@ static bool same_entries(int64_t n, const int64_t at[], struct tree *const part[
     return true;
 }
 
+int64_t canon_next_divisor(int64_t n, int64_t d)
+{
+    for (int64_t low = d + 1; low <= n / low; low++) {
+        if (n % low == 0)
+            return low;
+    }
+    /* Divisors above the root are n over those below it. */
+    int64_t root = 1;
+    for (int64_t bit = (int64_t)1 << 31; bit > 0; bit /= 2)
+        root += (root + bit) <= n / (root + bit) ? bit : 0;
+    for (int64_t low = n / d - 1 < root ? n / d - 1 : root; low > 0; low--) {
+        if (n % low == 0 && n / low > d)
+            return n / low;
+    }
+    return n + 1;
+}
+
 int64_t canon_period(int64_t n, const int64_t at[], struct tree *const part[])
 {
-    for (int64_t p = 1; p <= n / 2; p++) {
-        if (n % p == 0 && same_entries(n - p, at, part, 0, p))
+    for (int64_t p = 1; p <= n / 2; p = canon_next_divisor(n, p)) {
+        if (same_entries(n - p, at, part, 0, p))
             return p;
     }
     return 0;
@@ -30,29 +47,14 @@ int64_t canon_period(int64_t n, const int64_t at[], struct tree *const part[])
  * single entries are. */
 static int64_t greatest_group(int64_t n, const int64_t at[])
 {
-    for (int64_t groups = 2; groups <= n / 2; groups++) {
+    for (int64_t groups = canon_next_divisor(n, 1); groups <= n / 2; groups = canon_next_divisor(n, groups)) {
         int64_t g = n / groups, i = g;
-        if (n % groups != 0)
-            continue;
         while (i < n && same_entries(g, at, NULL, 0, i))
             i += g;
         if (i == n)
             return g;
     }
     return 1;
-}
-
-/* How many numbers the tree is written with but for its offset, or most + 1 if they are more. */
-static int64_t numbers(const struct tree *t, int64_t most)
-{
-    /* ORDER TREE_KIND: a length; count and step; offsets of parts but the first; offsets. */
-    const int64_t own[] = {1, 2, t->count - 1, t->count};
-    int64_t sum = own[t->kind];
-    if (t->child && sum <= most)
-        sum += numbers(t->child, most - sum);
-    for (int64_t i = 0; t->part && i < t->count && sum <= most; i++)
-        sum += numbers(t->part[i], most - sum);
-    return sum <= most ? sum : most + 1;
 }
 
 /* The list with its evenly spaced entries as strides, NULL if there are too few of those, or *failed: x comes several
@@ -75,7 +77,7 @@ static struct tree *strides_of(struct tree *x, int64_t count, const int64_t at[]
         canon_items_free(n, found);
     }
     *failed = n != 0 && !t;
-    if (t && numbers(t, 2 * count) >= count + numbers(x, count)) {
+    if (t && tree_numbers(t, 2 * count) >= count + tree_numbers(x, count)) {
         tree_unref(t);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* canon_runs.c: the canonical form of a list of contiguous runs. It depends on the runs alone, so that all
  * trees of one byte sequence end alike. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "canon.h"
 #include "reason.h"
@@ -8,15 +9,20 @@
 
 /* Maximal runs: none begins where the one before it ends. `bytes` is the sum of their lengths. */
 struct runs {
-    struct run {
-        int64_t off, len;
-    } *run;
-    int64_t count, room, bytes;
+    const struct tree_block *run;
+    int64_t count, bytes;
+    const struct tree *list;   /* blocks whose list `run` is; NULL: none */
+};
+
+/* Runs under construction. */
+struct growing {
+    struct tree_block *run;
+    int64_t count, room;
 };
 
 int64_t canon_leaves(const struct tree *t, int64_t most)
 {
-    int64_t sum = t->kind == TREE_DENSE;
+    int64_t sum = t->kind == TREE_DENSE ? 1 : t->kind == TREE_BLOCKS ? t->count : 0;
     if (t->child) {
         int64_t each = canon_leaves(t->child, most / t->count);
         return each > most / t->count ? most + 1 : each * t->count;
@@ -28,16 +34,16 @@ int64_t canon_leaves(const struct tree *t, int64_t most)
 
 static int add_run(void *arg, int64_t user, int64_t packed, int64_t len)
 {
-    struct runs *r = arg;
+    struct growing *r = arg;
     (void)packed;
     if (r->count == r->room) {
         int64_t room = r->room + r->room / 2 + 64;
-        struct run *wider = realloc(r->run, (size_t)room * sizeof *wider);
+        struct tree_block *wider = realloc(r->run, (size_t)room * sizeof *wider);
         if (!wider)
             return 1;
         r->run = wider, r->room = room;
     }
-    r->run[r->count++] = (struct run){user, len};
+    r->run[r->count++] = (struct tree_block){user, len};
     return 0;
 }
 
@@ -53,7 +59,7 @@ static bool all_alike(const struct runs *r)
 /* ---- periods ---- */
 
 /* Runs [i, i + n) lie as [j, j + n) do, `by` apart; their lengths are equal but for the last one's. */
-static bool same_runs(const struct run *i, const struct run *j, int64_t n, int64_t by)
+static bool same_runs(const struct tree_block *i, const struct tree_block *j, int64_t n, int64_t by)
 {
     for (int64_t k = 0; k < n; k++) {
         if (wrap_sub(j[k].off, i[k].off) != by || (k < n - 1 && i[k].len != j[k].len))
@@ -66,8 +72,8 @@ static bool same_runs(const struct run *i, const struct run *j, int64_t n, int64
 static int64_t plain_period(const struct runs *r)
 {
     int64_t n = r->count;
-    for (int64_t p = 1; p <= n / 2; p++) {
-        if (n % p == 0 && r->run[n - 1].len == r->run[n - 1 - p].len &&
+    for (int64_t p = 1; p <= n / 2; p = canon_next_divisor(n, p)) {
+        if (r->run[n - 1].len == r->run[n - 1 - p].len &&
             same_runs(r->run, r->run + p, n - p, wrap_sub(r->run[p].off, r->run[0].off)))
             return p;
     }
@@ -79,8 +85,8 @@ static int64_t plain_period(const struct runs *r)
 static int64_t joined_period(const struct runs *r)
 {
     int64_t n = r->count - 1, head = r->run[0].len, tail = r->run[n].len;
-    for (int64_t k = 1; k <= n / 2; k++) {
-        if (n % k == 0 && r->run[k].len == head + tail && r->run[n - k].len == head + tail &&
+    for (int64_t k = 1; k <= n / 2; k = canon_next_divisor(n, k)) {
+        if (r->run[k].len == head + tail && r->run[n - k].len == head + tail &&
             same_runs(r->run + 1, r->run + 1 + k, n - k,
                       wrap_add(wrap_sub(r->run[k].off, r->run[0].off), tail)))
             return k;
@@ -88,19 +94,21 @@ static int64_t joined_period(const struct runs *r)
     return 0;
 }
 
-static struct tree *runs_tree(struct runs *r, const struct tree *from, struct canon_work *w);
+static struct tree *runs_tree(const struct runs *r, struct canon_work *w);
 
 /* The first `bytes` bytes alone. */
 static struct tree *prefix_tree(const struct runs *r, int64_t bytes, struct canon_work *w)
 {
-    struct runs first = {.run = r->run, .bytes = bytes};
-    int64_t left = bytes;
-    while (left > r->run[first.count].len)
-        left -= r->run[first.count++].len;
-    struct run *last = &r->run[first.count++], whole = *last;
-    last->len = left;
-    struct tree *t = runs_tree(&first, NULL, w);
-    *last = whole;
+    int64_t left = bytes, count = 0;
+    while (left > r->run[count].len)
+        left -= r->run[count++].len;
+    struct tree_block *first = malloc((size_t)++count * sizeof *first);
+    if (!first)
+        return reason_memory(w->why);
+    memcpy(first, r->run, (size_t)count * sizeof *first);
+    first[count - 1].len = left;
+    struct tree *t = runs_tree(&(struct runs){first, count, bytes, NULL}, w);
+    free(first);
     return t;
 }
 
@@ -131,7 +139,7 @@ static bool as_copies(const struct runs *r, struct tree **t, struct canon_work *
 
 /* A place in the packed bytes. */
 struct cursor {
-    const struct run *run;
+    const struct tree_block *run;
     int64_t done;   /* bytes of that run */
 };
 
@@ -202,7 +210,7 @@ static bool as_blocks(const struct runs *r, struct tree **t, struct canon_work *
     while (end <= r->bytes / 2)
         end += r->run[k++].len;
     for (; k > 1; end -= r->run[--k].len) {
-        const struct run *last = &r->run[k - 1];
+        const struct tree_block *last = &r->run[k - 1];
         bool within = last->len > head && may_begin(r, last->off + last->len - head, k);
         bool behind = k < r->count && last[1].len == head && may_begin(r, last[1].off, k + 1);
         for (int j = 0; j < 2; j++) {
@@ -229,31 +237,16 @@ static bool as_blocks(const struct runs *r, struct tree **t, struct canon_work *
 
 /* ---- seq ---- */
 
-/* The parts of `from` that are runs as they are, are shared: a list of many may be nearly canonical. */
-static struct tree *flat_seq(const struct runs *r, const struct tree *from, struct canon_work *w)
+/* Nothing is regular: the runs one by one. Returns r->list where that is just this. */
+static struct tree *flat_seq(const struct runs *r, struct canon_work *w)
 {
-    struct tree **part = malloc((size_t)r->count * sizeof *part), *t = NULL;
-    int64_t n = 0, p = 0;
     canon_note(w, CANON_RUNS_SEQ, r->count, 0, 0);
-    if (!part)
-        return reason_memory(w->why);
-    for (bool good = true; good && n < r->count; n += good) {
-        int64_t off = wrap_sub(r->run[n].off, r->run->off), len = r->run[n].len, first = p;
-        int64_t left = len;
-        while (from && p < from->count && left > 0)
-            left -= from->part[p++]->size;
-        from = left == 0 ? from : NULL;   /* a part that ends within a run, and none after it */
-        bool same = from && p == first + 1 && from->part[first]->kind == TREE_DENSE && from->part[first]->off == off;
-        part[n] = same ? tree_ref(from->part[first]) : tree_dense(off, len, w->why);
-        good = part[n];
-    }
-    if (n == r->count)
-        t = tree_seq(r->run->off, n, part, w->why);
-    else
-        while (n > 0)
-            tree_unref(part[--n]);
-    free(part);
-    return t;
+    if (r->list)
+        return tree_ref((struct tree *)r->list);
+    struct tree_block *block = tree_blocks_room(r->count, w->why);
+    for (int64_t i = 0; block && i < r->count; i++)
+        block[i] = (struct tree_block){wrap_sub(r->run[i].off, r->run->off), r->run[i].len};
+    return block ? tree_blocks(r->run->off, r->count, block, w->why) : NULL;
 }
 
 static struct item *run_items(const struct runs *r, struct canon_work *w)
@@ -275,14 +268,14 @@ static int64_t lengths(const struct runs *r)
     return count;
 }
 
-static struct tree *as_seq(const struct runs *r, const struct tree *from, struct canon_work *w)
+static struct tree *as_seq(const struct runs *r, struct canon_work *w)
 {
     bool even = canon_progressions(r->count, &r->run->off, &r->run->len, 2) <= r->count / 2;
     bool lists = lengths(r) <= r->count / 4;
     struct item *item = even || lists ? run_items(r, w) : NULL, *found = NULL;
     struct tree *t = NULL;
     if (!even && !lists)
-        return flat_seq(r, from, w);
+        return flat_seq(r, w);
     if (!item)
         return NULL;
     int64_t n = even ? canon_items(r->count, item, 2, &found, w) : 0, held = r->count;
@@ -292,7 +285,7 @@ static struct tree *as_seq(const struct runs *r, const struct tree *from, struct
         n = canon_items_gather(r->count, item, true, w);
     if (n > 0)
         canon_note(w, item == found ? CANON_RUNS_STRIDES : CANON_RUNS_LISTS, r->count, n, 0);
-    t = n > 0 ? canon_items_seq(n, item, w) : n == 0 ? flat_seq(r, from, w) : NULL;
+    t = n > 0 ? canon_items_seq(n, item, w) : n == 0 ? flat_seq(r, w) : NULL;
     canon_items_free(held, item);
     return t;
 }
@@ -316,8 +309,7 @@ static struct tree *as_offsets(const struct runs *r, struct canon_work *w)
     return moved;
 }
 
-/* `from` is what the runs were made of, if it is a seq. */
-static struct tree *runs_tree(struct runs *r, const struct tree *from, struct canon_work *w)
+static struct tree *runs_tree(const struct runs *r, struct canon_work *w)
 {
     struct tree *t = NULL;
     if (r->count == 1) {
@@ -328,22 +320,47 @@ static struct tree *runs_tree(struct runs *r, const struct tree *from, struct ca
         return as_offsets(r, w);
     if (as_copies(r, &t, w) || as_blocks(r, &t, w))
         return t;
-    return as_seq(r, from, w);
+    return as_seq(r, w);
+}
+
+/* True if the blocks are maximal runs, and the first lies at 0: then they need not be copied. */
+static bool are_runs(const struct tree *t)
+{
+    if (t->kind != TREE_BLOCKS || t->block->off != 0)
+        return false;
+    int64_t touching = 0;
+    for (int64_t i = 1; i < t->count; i++)
+        touching += wrap_add(t->block[i - 1].off, t->block[i - 1].len) == t->block[i].off;
+    return touching == 0;
+}
+
+/* The form of blocks that are runs as they are: t itself where nothing is regular. */
+static struct tree *listed_runs(const struct tree *t, struct canon_work *w)
+{
+    canon_note(w, CANON_RUNS, t->count, t->count, t->size);
+    struct tree *made = runs_tree(&(struct runs){t->block, t->count, t->size, t}, w), *moved;
+    if (!made || made == t)
+        return made;
+    moved = tree_shift(made, t->off, w->why);
+    tree_unref(made);
+    return moved;
 }
 
 struct tree *canon_runs(const struct tree *t, struct canon_work *w)
 {
-    struct runs r = {.bytes = t->size};
+    struct growing g = {0};
     struct tree *made = NULL;
     int64_t span;
     if (__builtin_sub_overflow(t->high, t->low, &span))
         return reason_overflow(w->why, "a distance between offsets");
-    if (tree_walk(t, 1, 0, 0, t->size, add_run, &r) == 0) {
-        canon_note(w, CANON_RUNS, t->count, r.count, r.bytes);
-        made = runs_tree(&r, t->kind == TREE_SEQ && t->off == r.run->off ? t : NULL, w);
+    if (are_runs(t))
+        return listed_runs(t, w);
+    if (tree_walk(t, 1, 0, 0, t->size, add_run, &g) == 0) {
+        canon_note(w, CANON_RUNS, t->count, g.count, t->size);
+        made = runs_tree(&(struct runs){g.run, g.count, t->size, NULL}, w);
     } else {
         reason_memory(w->why);
     }
-    free(r.run);
+    free(g.run);
     return made;
 }

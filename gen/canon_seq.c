@@ -58,6 +58,11 @@ static enum canon seq_empty_parts(struct tree **t, struct canon_work *w)
     return canon_replace(t, parts_seq(&p, s->off, w));
 }
 
+static bool holds_parts(const struct tree *t)
+{
+    return t->kind == TREE_SEQ || t->kind == TREE_BLOCKS;
+}
+
 /* The parts of a part come in the same order when they are parts of the whole. */
 static enum canon seq_flatten(struct tree **t, struct canon_work *w)
 {
@@ -65,7 +70,7 @@ static enum canon seq_flatten(struct tree **t, struct canon_work *w)
     struct parts p;
     int64_t total = 0;
     for (int64_t i = 0; i < s->count && total <= FLAT_PARTS_MAX; i++)
-        total += s->part[i]->kind == TREE_SEQ ? s->part[i]->count : 1;
+        total += holds_parts(s->part[i]) ? s->part[i]->count : 1;
     if (total == s->count || total > FLAT_PARTS_MAX)
         return CANON_KEPT;   /* a canonical seq has two parts or more, so an inner one would show */
     if (!parts_room(&p, total, w))
@@ -73,11 +78,12 @@ static enum canon seq_flatten(struct tree **t, struct canon_work *w)
     canon_note(w, CANON_SEQ_FLATTEN, s->count, total, 0);
     for (int64_t i = 0; i < s->count; i++) {
         const struct tree *inner = s->part[i];
-        if (inner->kind != TREE_SEQ)
+        for (int64_t j = 0; inner->part && j < inner->count; j++)
+            parts_add(&p, tree_shift(inner->part[j], inner->off, w->why));
+        for (int64_t j = 0; inner->block && j < inner->count; j++)
+            parts_add(&p, tree_dense(wrap_add(inner->off, inner->block[j].off), inner->block[j].len, w->why));
+        if (!holds_parts(inner))
             parts_add(&p, tree_ref(s->part[i]));
-        else
-            for (int64_t j = 0; j < inner->count; j++)
-                parts_add(&p, tree_shift(inner->part[j], inner->off, w->why));
     }
     return canon_replace(t, parts_seq(&p, s->off, w));
 }

@@ -214,6 +214,7 @@ static enum form_kind kind_of(const struct tree *t)
     if (t->size == 0 || t->kind == TREE_DENSE) return FORM_DENSE;
     if (t->kind == TREE_STRIDE) return FORM_STRIDE;
     if (t->kind == TREE_INDEX) return t->count > INDEX_MAX ? FORM_TABLE : FORM_INDEX;
+    if (t->kind == TREE_BLOCKS) return FORM_BLOCKS;
     return t->count > PARTS_MAX ? FORM_BLOCKS : FORM_SEQ;
 }
 

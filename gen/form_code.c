@@ -64,29 +64,32 @@ static int64_t lowest(const struct form_writer *w)
     return low;
 }
 
+/* Entries of n values less `low`. The widths of most lists have loops of their own. */
+static void write_entries(unsigned char *to, int bytes, const int64_t value[], int n, int64_t low)
+{
+    for (int i = 0; bytes == 2 && i < n; i++) form_put(to + i * 2, 2, value[i] - low);
+    for (int i = 0; bytes == 4 && i < n; i++) form_put(to + i * 4, 4, value[i] - low);
+    for (int i = 0; bytes != 2 && bytes != 4 && i < n; i++) form_put(to + i * bytes, bytes, value[i] - low);
+}
+
 /* One base and its entries. */
 static void write_group(struct form_writer *w)
 {
     const struct form_code *c = w->code;
     int64_t low = c->scale ? w->value[0] >> c->scale : lowest(w);
     form_put(w->entries - ((w->written >> c->group) + 1) * c->base, c->base, low);
-    for (int i = 0; i < w->held; i++)
-        form_put(w->entries + (w->written + i) * c->entry, c->entry, w->value[i] - low * ((int64_t)1 << c->scale));
+    write_entries(w->entries + w->written * c->entry, c->entry, w->value, w->held, low * ((int64_t)1 << c->scale));
     w->written += w->held;
     w->held = 0;
 }
 
-void form_writer_add(struct form_writer *w, int64_t value)
+void form_writer_group(struct form_writer *w)
 {
-    if (!w->code->base) {
-        form_put(w->entries + w->written++ * w->code->entry, w->code->entry, value);
+    if (w->code->base) {
+        if (w->held) write_group(w);
         return;
     }
-    w->value[w->held++] = value;
-    if (w->held == 1 << w->code->group) write_group(w);
-}
-
-void form_writer_end(struct form_writer *w)
-{
-    if (w->held) write_group(w);
+    write_entries(w->entries + w->written * w->code->entry, w->code->entry, w->value, w->held, 0);
+    w->written += w->held;
+    w->held = 0;
 }

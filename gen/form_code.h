@@ -38,7 +38,7 @@ struct form_writer {
     const struct form_code *code;
     unsigned char *entries;   /* the bases lie before */
     int64_t written;
-    int held;
+    int held, most;           /* values; most: so many are written at once, a group of the code */
     int64_t value[1 << FORM_GROUP];
 };
 /* The low bytes of a number, 1, 2, 4 or 8 of them, in a GPU's order. */
@@ -53,7 +53,17 @@ static inline void form_put(unsigned char *to, int bytes, int64_t value)
     else
         *to = (unsigned char)value;
 }
-void form_writer_add(struct form_writer *w, int64_t value);
-void form_writer_end(struct form_writer *w);
+static inline void form_writer_begin(struct form_writer *w, const struct form_code *code, unsigned char *entries)
+{
+    w->code = code, w->entries = entries, w->written = w->held = 0;
+    w->most = 1 << (code->base ? code->group : FORM_GROUP);
+}
+/* Writes the values that are held; once more at the end. */
+void form_writer_group(struct form_writer *w);
+static inline void form_writer_add(struct form_writer *w, int64_t value)
+{
+    w->value[w->held++] = value;
+    if (w->held == w->most) form_writer_group(w);
+}
 
 #endif

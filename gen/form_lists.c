@@ -14,40 +14,61 @@ static unsigned char *list_of(const struct form *f, unsigned char *all, int numb
 
 static void fill_table(const struct form *f, const struct form_node *n, unsigned char *all)
 {
-    struct form_writer w = {.code = n->code, .entries = list_of(f, all, n->number)};
-    for (int64_t i = 0; i < n->tree->count; i++) form_writer_add(&w, n->tree->at[i] / n->unit);
-    form_writer_end(&w);
+    struct form_writer w;
+    int bits = __builtin_ctz((unsigned)n->unit);
+    form_writer_begin(&w, n->code, list_of(f, all, n->number));
+    for (int64_t i = 0; i < n->tree->count; i++) form_writer_add(&w, n->tree->at[i] >> bits);
+    form_writer_group(&w);
 }
 
 struct filler {
     const struct form_node *node;
     unsigned char *chunk;
+    int unit;                  /* as a shift; all offsets and lengths are multiples */
     int64_t shift, block, chunks;
     struct form_writer where, start;
 };
 
-static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
+/* `at` is an offset within the node. */
+static inline void fill_block(struct filler *l, int64_t at, int64_t packed, int64_t len)
 {
-    struct filler *l = arg;
-    int64_t unit = l->node->unit, first = packed / unit, past = (packed + len) / unit;
-    form_writer_add(&l->where, (user - l->node->off - packed) / unit);
-    form_writer_add(&l->start, first);
+    int64_t past = (packed + len) >> l->unit;
+    form_writer_add(&l->where, (at - packed) >> l->unit);
+    form_writer_add(&l->start, packed >> l->unit);
     for (; l->chunks < l->node->chunks && l->chunks << l->shift < past; l->chunks++)
         form_put(l->chunk + l->chunks * 4, 4, l->block);
     l->block++;
+}
+
+static int fill_run(void *arg, int64_t user, int64_t packed, int64_t len)
+{
+    struct filler *l = arg;
+    fill_block(l, user - l->node->off, packed, len);
     return 0;
+}
+
+/* Blocks that are runs as they are need no walk. */
+static void fill_list(struct filler *l, const struct tree *t)
+{
+    int64_t packed = 0;
+    for (const struct tree_block *b = t->block, *end = b + t->count; b < end; packed += (b++)->len)
+        fill_block(l, b->off, packed, b->len);
 }
 
 static void fill_blocks(const struct form *f, const struct form_node *n, unsigned char *all)
 {
     struct filler l = {.node = n,
                        .chunk = list_of(f, all, n->number + FORM_AT),
-                       .shift = f->number[n->number + FORM_SHIFT].value,
-                       .where = {.code = n->code, .entries = list_of(f, all, n->number + FORM_AT_ENTRIES)},
-                       .start = {.code = n->start, .entries = list_of(f, all, n->number + FORM_AT_STARTS)}};
-    tree_walk(n->tree, 1, 0, 0, n->size, fill_run, &l);
-    form_writer_end(&l.where);
-    form_writer_end(&l.start);
+                       .unit = __builtin_ctz((unsigned)n->unit),
+                       .shift = f->number[n->number + FORM_SHIFT].value};
+    form_writer_begin(&l.where, n->code, list_of(f, all, n->number + FORM_AT_ENTRIES));
+    form_writer_begin(&l.start, n->start, list_of(f, all, n->number + FORM_AT_STARTS));
+    if (n->tree->kind == TREE_BLOCKS && n->tree->count == n->blocks)
+        fill_list(&l, n->tree);
+    else
+        tree_walk(n->tree, 1, 0, 0, n->size, fill_run, &l);
+    form_writer_group(&l.where);
+    form_writer_group(&l.start);
     /* Past the end: searches stop at the last block. */
     for (; l.chunks < n->chunks; l.chunks++) form_put(l.chunk + l.chunks * 4, 4, n->blocks - 1);
 }

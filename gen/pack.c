@@ -141,6 +141,17 @@ static void move_seq(struct walk *w, const struct tree *t, uintptr_t user, int64
     }
 }
 
+static void move_blocks(struct walk *w, const struct tree *t, uintptr_t user, int64_t begin, int64_t end)
+{
+    const struct tree_block *b = t->block;
+    int64_t start = 0;
+    while (start + b->len <= begin) start += (b++)->len;
+    for (; start < end; start += (b++)->len) {
+        int64_t from = begin > start ? begin - start : 0, to = b->len < end - start ? b->len : end - start;
+        move_bytes(w, user + (uintptr_t)b->off + (uintptr_t)from, to - from);
+    }
+}
+
 static void move_node(struct walk *w, const struct tree *t, uintptr_t user, int64_t begin, int64_t end)
 {
     switch (t->kind) {
@@ -148,6 +159,7 @@ static void move_node(struct walk *w, const struct tree *t, uintptr_t user, int6
     case TREE_SEQ: move_seq(w, t, user, begin, end); break;
     case TREE_STRIDE: move_copies(w, &(struct copies){t->child, t->step, NULL}, user, begin, end); break;
     case TREE_INDEX: move_copies(w, &(struct copies){t->child, 0, t->at}, user, begin, end); break;
+    case TREE_BLOCKS: move_blocks(w, t, user, begin, end); break;
     }
 }
 

@@ -5,10 +5,12 @@
  *   stride: 1, off, size, child_size, step, child_node
  *   seq   : 2, off, size, count, then count pairs: start, node
  *   index : 3, off, size, child_size, child_node, count, then count offsets
+ *   blocks: 4, off, size, count, then count pairs: start, place
  * `off` is added on arrival at a node; the root's is written as 0, since the launch adds it to the
  * address. Packed position r within a stride or an index is in copy i = r / child_size, at r - i *
  * child_size; the copy lies i * step, or the i'th offset, further on. In a seq it is in the last part whose
- * `start` (the packed size of the parts before it) is <= r, at r - start; parts of size 0 are left out. An
+ * `start` (the packed size of the parts before it) is <= r, at r - start; parts of size 0 are left out. In blocks
+ * it is in the last block whose `start` is <= r, and lies r + place further on. An
  * empty tree is dense of size 0. Subtrees with several owners are written once.
  */
 #include <stdlib.h>
@@ -25,11 +27,11 @@ struct program {
     struct reason *why;
 };
 
-/* Reserves n words, zeroed; returns the index of the first, -1 when out of memory. */
-static int64_t reserve(struct program *p, size_t n)
+/* Reserves n words, of which the first `zeroed` are 0; returns the index of the first, -1 when out of memory. */
+static int64_t reserve(struct program *p, size_t n, size_t zeroed)
 {
     if (n > p->room - p->used) {
-        size_t room = (p->room + n) * 2;
+        size_t room = 2 * p->room > p->used + n ? 2 * p->room : p->used + n;
         int64_t *wider = realloc(p->word, room * sizeof *wider);
         if (!wider) {
             reason_memory(p->why);
@@ -38,7 +40,7 @@ static int64_t reserve(struct program *p, size_t n)
         p->word = wider;
         p->room = room;
     }
-    memset(p->word + p->used, 0, n * sizeof *p->word);
+    memset(p->word + p->used, 0, zeroed * sizeof *p->word);
     p->used += n;
     return (int64_t)(p->used - n);
 }
@@ -92,11 +94,23 @@ static bool write_index(struct program *p, const struct tree *t, int64_t n)
     return true;
 }
 
+static bool write_blocks(struct program *p, const struct tree *t, int64_t n)
+{
+    int64_t start = 0, *pair = &p->word[n + 4];
+    p->word[n + 3] = t->count;
+    for (int64_t i = 0; i < t->count; i++) {
+        pair[2 * i] = start;
+        pair[2 * i + 1] = wrap_sub(t->block[i].off, start);
+        start += t->block[i].len;
+    }
+    return true;
+}
+
 static const struct {
     size_t words, words_per_entry;   /* of a record; entries are `count` of the node */
     bool (*write)(struct program *p, const struct tree *t, int64_t n);
 } records[] = {   /* ORDER TREE_KIND */
-    {3, 0, write_dense}, {6, 0, write_stride}, {4, 2, write_seq}, {6, 1, write_index},
+    {3, 0, write_dense}, {6, 0, write_stride}, {4, 2, write_seq}, {6, 1, write_index}, {4, 2, write_blocks},
 };
 
 /* Returns the record's word index, -1 on failure. */
@@ -107,7 +121,8 @@ static int64_t write_node(struct program *p, const struct tree *t)
     bool shared = __atomic_load_n(&t->refs, __ATOMIC_RELAXED) > 1;
     if (shared && map_get(&p->written, t, &known))
         return (int64_t)known;
-    int64_t n = reserve(p, records[kind].words + records[kind].words_per_entry * (size_t)t->count);
+    size_t head = records[kind].words, all = head + records[kind].words_per_entry * (size_t)t->count;
+    int64_t n = reserve(p, all, kind == TREE_SEQ ? all : head);
     if (n < 0)
         return -1;
     p->word[n] = kind;

@@ -13,17 +13,25 @@ struct list {
     int64_t count;
 };
 
-static void *list_new(int64_t count, const void *entries)
+/* Entries of so many bytes, to be filled; NULL without memory. */
+static void *list_room(int64_t count, size_t entry)
 {
     size_t bytes;
-    if (__builtin_mul_overflow((size_t)count, sizeof(int64_t), &bytes) ||
+    if (__builtin_mul_overflow((size_t)count, entry, &bytes) ||
         __builtin_add_overflow(bytes, sizeof(struct list), &bytes))
         return NULL;
     struct list *l = malloc(bytes);
     if (!l)
         return NULL;
     *l = (struct list){1, count};
-    return memcpy(l + 1, entries, bytes - sizeof *l);
+    return l + 1;
+}
+
+/* Entries of 8 bytes. */
+static void *list_new(int64_t count, const void *entries)
+{
+    void *list = list_room(count, sizeof(int64_t));
+    return list ? memcpy(list, entries, (size_t)count * sizeof(int64_t)) : NULL;
 }
 
 static void list_ref(void *entries)
@@ -60,6 +68,8 @@ void tree_unref(struct tree *t)
     }
     if (t->at && list_unref(t->at))
         list_free(t->at);
+    if (t->block && list_unref(t->block))
+        list_free(t->block);
     free(t);
 }
 
@@ -166,11 +176,30 @@ static bool seq_measure(struct tree *t, struct reason *why)
     return depth_fits(t->depth, why) && (t->size == 0 || set_bounds(t, low, high, 0, 0, why));
 }
 
-static struct tree *parts_fail(int64_t count, struct tree *const part[])
+/* Returns NULL, for callers that fail. */
+static struct tree *parts_unref(int64_t count, struct tree *const part[])
 {
     for (int64_t i = 0; i < count; i++)
         tree_unref(part[i]);
     return NULL;
+}
+
+/* True if these parts are written as blocks. */
+static bool parts_are_blocks(int64_t count, struct tree *const part[])
+{
+    int64_t i = 0;
+    while (count >= TREE_BLOCKS_MIN && i < count && part[i]->kind == TREE_DENSE && part[i]->size > 0)
+        i++;
+    return i >= TREE_BLOCKS_MIN && i == count;
+}
+
+static struct tree *blocks_of_parts(int64_t off, int64_t count, struct tree *const part[], struct reason *why)
+{
+    struct tree_block *block = tree_blocks_room(count, why);
+    for (int64_t i = 0; block && i < count; i++)
+        block[i] = (struct tree_block){part[i]->off, part[i]->size};
+    parts_unref(count, part);
+    return block ? tree_blocks(off, count, block, why) : NULL;
 }
 
 struct tree *tree_seq(int64_t off, int64_t count, struct tree *const part[], struct reason *why)
@@ -181,15 +210,17 @@ struct tree *tree_seq(int64_t off, int64_t count, struct tree *const part[], str
         return tree_dense(0, 0, why);
     for (int64_t i = 0; i < count; i++) {
         if (!part[i])
-            return parts_fail(count, part);
+            return parts_unref(count, part);
     }
+    if (parts_are_blocks(count, part))
+        return blocks_of_parts(off, count, part, why);
     struct tree like = {.kind = TREE_SEQ, .depth = 1, .off = off, .count = count};
     struct tree *t = node_new(&like, why);
     if (!t)
-        return parts_fail(count, part);
+        return parts_unref(count, part);
     t->part = list_new(count, part);
     if (!t->part) {
-        parts_fail(count, part);
+        parts_unref(count, part);
         reason_memory(why);
         return node_fail(t);
     }
@@ -234,6 +265,63 @@ struct tree *tree_index(int64_t off, int64_t count, const int64_t at[], struct t
     return index_measure(t, why) ? t : node_fail(t);
 }
 
+struct tree_block *tree_blocks_room(int64_t count, struct reason *why)
+{
+    void *room = list_room(count, sizeof(struct tree_block));
+    return room ? room : reason_memory(why);
+}
+
+void tree_blocks_drop(struct tree_block block[])
+{
+    if (block)
+        list_free(block);
+}
+
+/* Size and bounds of blocks that are in place. */
+static bool blocks_measure(struct tree *t, struct reason *why)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN, size = 0;
+    bool far = false;
+    for (const struct tree_block *b = t->block, *end = b + t->count; b < end; b++) {
+        int64_t past;
+        far |= __builtin_add_overflow(b->off, b->len, &past);
+        far |= __builtin_add_overflow(size, b->len, &size);
+        low = b->off < low ? b->off : low;
+        high = past > high ? past : high;
+    }
+    t->size = size;
+    if (!far)
+        return set_bounds(t, low, high, 0, 0, why);
+    reason_overflow(why, "an offset or the packed size");
+    return false;
+}
+
+/* Fewer blocks than TREE_BLOCKS_MIN. */
+static struct tree *few_blocks(int64_t off, int64_t count, const struct tree_block block[], struct reason *why)
+{
+    struct tree *part[TREE_BLOCKS_MIN];
+    for (int64_t i = 0; i < count; i++)
+        part[i] = tree_dense(block[i].off, block[i].len, why);
+    return tree_seq(off, count, part, why);
+}
+
+struct tree *tree_blocks(int64_t off, int64_t count, struct tree_block block[], struct reason *why)
+{
+    if (count < TREE_BLOCKS_MIN) {
+        struct tree *few = few_blocks(off, count, block, why);
+        tree_blocks_drop(block);
+        return few;
+    }
+    struct tree like = {.kind = TREE_BLOCKS, .depth = 2, .off = off, .count = count};
+    struct tree *t = node_new(&like, why);
+    if (!t) {
+        tree_blocks_drop(block);
+        return NULL;
+    }
+    t->block = block;
+    return blocks_measure(t, why) ? t : node_fail(t);
+}
+
 struct tree *tree_shift(const struct tree *t, int64_t by, struct reason *why)
 {
     struct tree like = *t;
@@ -248,6 +336,8 @@ struct tree *tree_shift(const struct tree *t, int64_t by, struct reason *why)
         list_ref(s->part);
     if (s && s->at)
         list_ref(s->at);
+    if (s && s->block)
+        list_ref(s->block);
     return s;
 }
 
@@ -272,12 +362,28 @@ bool tree_same_shape(const struct tree *a, const struct tree *b)
         return false;
     if (a->at && a->at != b->at && memcmp(a->at, b->at, (size_t)a->count * sizeof *a->at) != 0)
         return false;
+    if (a->block && a->block != b->block && memcmp(a->block, b->block, (size_t)a->count * sizeof *a->block) != 0)
+        return false;
     return !a->part || parts_equal(a, b);
 }
 
 bool tree_equal(const struct tree *a, const struct tree *b)
 {
     return a == b || (a->off == b->off && tree_same_shape(a, b));
+}
+
+int64_t tree_numbers(const struct tree *t, int64_t most)
+{
+    /* ORDER TREE_KIND: a length; count and step; offsets of parts but the first; offsets; both. */
+    const int64_t own[] = {1, 2, t->count - 1, t->count, t->count - 1};
+    int64_t sum = own[t->kind];
+    if (t->kind == TREE_BLOCKS)
+        return sum <= most - t->count ? sum + t->count : most + 1;
+    if (t->child && sum <= most)
+        sum += tree_numbers(t->child, most - sum);
+    for (int64_t i = 0; t->part && i < t->count && sum <= most; i++)
+        sum += tree_numbers(t->part[i], most - sum);
+    return sum <= most ? sum : most + 1;
 }
 
 bool tree_is_strided(const struct tree *t)
@@ -300,6 +406,8 @@ static uint64_t number_bits(const struct tree *t)
         bits |= (uint64_t)t->child->off | number_bits(t->child);
     for (int64_t i = 0; t->at && i < t->count; i++)
         bits |= (uint64_t)t->at[i];
+    for (int64_t i = 0; t->block && i < t->count; i++)
+        bits |= (uint64_t)t->block[i].off | (uint64_t)t->block[i].len;
     for (int64_t i = 0; t->part && i < t->count; i++) {
         if (t->part[i]->size > 0)
             bits |= (uint64_t)t->part[i]->off | number_bits(t->part[i]);

@@ -8,6 +8,7 @@
  * stride(off, count, step, c)    count copies of c, step apart; a step may be negative, zero or small
  * seq(off, c, ...)               the children one after another
  * index(off, c, at[])            the same child at each listed offset
+ * blocks(off, (at, len)[])       a seq of dense children alone, TREE_BLOCKS_MIN or more: one array, no nodes
  *
  * Every node's `off` is added to its children's. An empty tree is dense(0, 0).
  *
@@ -28,8 +29,13 @@ struct reason {
     char text[256];
 };
 
-/* ORDER TREE_KIND: tables in signature.c, walk.c, program.c, canon_offsets.c and runtime/datatype/byte_types.c follow this order. */
-enum tree_kind { TREE_DENSE, TREE_STRIDE, TREE_SEQ, TREE_INDEX };
+/* ORDER TREE_KIND: tables in signature.c, walk.c, program.c, tree.c and runtime/datatype/byte_types.c follow this order. */
+enum tree_kind { TREE_DENSE, TREE_STRIDE, TREE_SEQ, TREE_INDEX, TREE_BLOCKS };
+
+/* A block of a list: `len` bytes at `off`. */
+struct tree_block {
+    int64_t off, len;
+};
 
 struct tree {
     enum tree_kind kind;
@@ -38,12 +44,17 @@ struct tree {
     int64_t off;         /* added to everything below */
     int64_t size;        /* packed bytes */
     int64_t low, high;   /* lowest byte touched, one past the highest, off included; 0, 0 when empty */
-    int64_t count;       /* dense: length; stride: copies; seq: children; index: offsets */
+    int64_t count;       /* dense: length; stride: copies; seq: children; index: offsets; blocks: blocks */
     int64_t step;        /* stride only */
     struct tree *child;  /* stride, index */
     struct tree **part;  /* seq: count children */
     int64_t *at;         /* index: count offsets */
+    struct tree_block *block;   /* blocks: count blocks, each of 1 byte or more */
 };
+
+/* tree_seq makes blocks of so many dense parts, and tree_blocks a seq of fewer: equal layouts of either have one node.
+ * Fewer are constants of a kernel's source (form.c). */
+#define TREE_BLOCKS_MIN 33
 
 /* Deeper trees are refused: recursion stays within a thread's stack. */
 #define TREE_DEPTH_MAX 512
@@ -54,10 +65,18 @@ struct tree *tree_stride(int64_t off, int64_t count, int64_t step, struct tree *
 struct tree *tree_seq(int64_t off, int64_t count, struct tree *const part[], struct reason *why);
 /* Copies the array `at`. */
 struct tree *tree_index(int64_t off, int64_t count, const int64_t at[], struct tree *child, struct reason *why);
+/* Returns room for `count` blocks, which the caller fills and gives to tree_blocks or tree_blocks_drop; NULL without
+ * memory. */
+struct tree_block *tree_blocks_room(int64_t count, struct reason *why);
+void tree_blocks_drop(struct tree_block block[]);
+/* Consumes `block`, which tree_blocks_room returned for `count` blocks or more. Each has 1 byte or more. */
+struct tree *tree_blocks(int64_t off, int64_t count, struct tree_block block[], struct reason *why);
 
 struct tree *tree_ref(struct tree *t);
 void tree_unref(struct tree *t);   /* NULL is allowed */
 bool tree_equal(const struct tree *a, const struct tree *b);   /* same nodes, same numbers */
+/* Returns how many numbers the tree is written with but for its offset, or most + 1 if they are more. */
+int64_t tree_numbers(const struct tree *t, int64_t most);
 
 /* The same tree `by` bytes further on: a new root, shared children. Does not consume t. */
 struct tree *tree_shift(const struct tree *t, int64_t by, struct reason *why);
@@ -76,12 +95,16 @@ bool tree_is_strided(const struct tree *t);
 
 /* The type signature: text, for example s(100,4096,d(400))@16. malloc'd, the caller frees. Grammar:
  *   node := body [ "@" off ]            "@off" is left out when off is 0
- *   body := "d(" len ")" | "s(" count "," step "," node ")" | "q(" node {"," node} ")"
+ *   body := "d(" len ")" | "s(" count "," step "," node ")" | "q(" node {"," node} ")"   (a seq, or blocks)
  *         | "i(" node ";" off {"," off} ")"
  * tree_shape_signature leaves out the root's offset: types that differ only in where they start have
  * one shape, and one compiled module, since the offset is added to the address at launch. */
 char *tree_signature(const struct tree *t, struct reason *why);
 char *tree_shape_signature(const struct tree *t, struct reason *why);
+/* Returns the shape signature, or, of a tree of more numbers than TREE_KEY_NUMBERS, a hash in its place, which begins
+ * with '#'. Equal shapes have equal keys; unequal ones may have equal hashes. malloc'd. */
+#define TREE_KEY_NUMBERS 512
+char *tree_key(const struct tree *t, struct reason *why);
 /* Reads a signature; refuses anything that tree_signature would not write, but for canonical form. */
 struct tree *tree_parse(const char *text, struct reason *why);
 /* Indented lines for a person ("stride 100 x 4096 B ..."). malloc'd. */

@@ -121,6 +121,21 @@ static bool align_fits(const char *call, int align, struct reason *why)
     return false;
 }
 
+/* ---- blocks ---- */
+
+bool type_is_plain(const struct type *t)
+{
+    return t->tree->kind == TREE_DENSE && t->tree->off == 0 && t->size > 0 && type_extent(t) == t->size;
+}
+
+struct tree *type_block(int64_t at, int64_t length, const struct type *old, struct reason *why)
+{
+    int64_t bytes;
+    if (type_is_plain(old) && !__builtin_mul_overflow(length, old->size, &bytes))
+        return tree_dense(at, bytes, why);
+    return tree_stride(at, length, type_extent(old), tree_ref(old->tree), why);
+}
+
 /* ---- constructors ---- */
 
 struct type *type_named(int64_t size, int align, struct reason *why)
@@ -141,19 +156,13 @@ struct type *type_pair(int64_t value_size, int64_t at, int64_t index_size, int64
     return type_new(tree_seq(0, 2, part, why), 0, extent, align, false, why);
 }
 
-/* blocklength copies of old, its extent apart. */
-static struct tree *block_tree(int64_t blocklength, const struct type *old, struct reason *why)
-{
-    return tree_stride(0, blocklength, type_extent(old), tree_ref(old->tree), why);
-}
-
 struct type *type_contiguous(int64_t count, const struct type *old, struct reason *why)
 {
     struct bounds b = BOUNDS_NONE;
     if (!type_check("contiguous", "count", count, why))
         return NULL;
     bounds_block(&b, old, 0, count);
-    return type_over(block_tree(count, old, why), &b, why);
+    return type_over(type_block(0, count, old, why), &b, why);
 }
 
 static struct type *vector_of(const char *call, int64_t count, int64_t blocklength, int64_t step,
@@ -167,7 +176,7 @@ static struct type *vector_of(const char *call, int64_t count, int64_t blockleng
         b.far = __builtin_mul_overflow(count - 1, step, &at[1]) && old->lb_set;
         bounds_blocks(&b, old, at, 2, blocklength);
     }
-    return type_over(tree_stride(0, count, step, block_tree(blocklength, old, why), why), &b, why);
+    return type_over(tree_stride(0, count, step, type_block(0, blocklength, old, why), why), &b, why);
 }
 
 struct type *type_vector(int64_t count, int64_t blocklength, int64_t stride, const struct type *old, struct reason *why)

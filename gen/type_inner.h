@@ -28,6 +28,11 @@ static inline int64_t type_extent(const struct type *t)
     return t->ub - t->lb;   /* type_marked and type_over see to it that it fits */
 }
 
+/* Returns true if copies of the type make one block: it is its bytes, from 0 on, and nothing else. */
+bool type_is_plain(const struct type *t);
+/* Returns `length` copies of old from `at` on, its extent apart: one node where they touch. */
+struct tree *type_block(int64_t at, int64_t length, const struct type *old, struct reason *why);
+
 /* True if n >= 0; else a line naming the call and the argument. */
 bool type_check(const char *call, const char *argument, int64_t n, struct reason *why);
 bool type_check_all(const char *call, const char *argument, int64_t count, const int64_t n[], struct reason *why);

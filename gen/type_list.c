@@ -30,11 +30,10 @@ static bool lengths_equal(const struct blocks *l)
 
 static bool lengths_zero(const struct blocks *l)
 {
-    for (int64_t i = 0; i < l->count; i++) {
-        if (length_of(l, i) > 0)
-            return false;
-    }
-    return true;
+    int64_t i = 0;
+    while (i < l->count && length_of(l, i) == 0)
+        i++;
+    return i == l->count;
 }
 
 /* The displacements in bytes; malloc'd, NULL on failure. */
@@ -60,18 +59,7 @@ static struct type *equal_blocks(const struct blocks *l, const int64_t at[], str
     const struct type *old = l->old;
     int64_t length = length_of(l, 0);
     bounds_blocks(&b, old, at, l->count, length);
-    struct tree *block = tree_stride(0, length, type_extent(old), tree_ref(old->tree), why);
-    return type_over(tree_index(0, l->count, at, block, why), &b, why);
-}
-
-/* length copies of o from `at` on: one node where they touch, as in most of the longest lists. */
-static struct tree *block_of(int64_t at, int64_t length, const struct type *o, struct reason *why)
-{
-    int64_t bytes;
-    if (o->tree->kind == TREE_DENSE && o->tree->off == 0 && type_extent(o) == o->size &&
-        !__builtin_mul_overflow(length, o->size, &bytes))
-        return tree_dense(at, bytes, why);
-    return tree_stride(at, length, type_extent(o), tree_ref(o->tree), why);
+    return type_over(tree_index(0, l->count, at, type_block(0, length, old, why), why), &b, why);
 }
 
 static int64_t first_offset(int64_t count, const int64_t at[], const int64_t lengths[])
@@ -87,29 +75,95 @@ static int64_t first_offset(int64_t count, const int64_t at[], const int64_t len
     return first;
 }
 
-/* The seq of `count` blocks (at, length, type), those of length 0 left out: they contribute nothing, no
- * markers and no alignment either. one_old: all are of type old[0]. The seq lies where its first block does, if
- * that leaves the others in reach. */
-static struct type *seq_of_blocks(int64_t count, const int64_t at[], const int64_t lengths[],
-                                  const struct type *const old[], bool one_old, struct reason *why)
+/* The types of a call's blocks, by block, or one for all. */
+struct olds {
+    const struct type *const *old;
+    bool one;
+};
+
+static const struct type *old_of(const struct olds *o, int64_t i)
 {
-    struct bounds b = BOUNDS_NONE;
-    struct tree **part = malloc((size_t)count * sizeof *part);
-    int64_t n = 0, first = first_offset(count, at, lengths);
+    return o->old[o->one ? 0 : i];
+}
+
+/* True if the types that blocks are of are plain. */
+static bool all_plain(const struct blocks *l, const struct olds *o)
+{
+    const struct type *last = NULL;   /* neighbours are mostly of one type */
+    for (int64_t i = 0; i < (o->one ? 1 : l->count); i++) {
+        if (o->old[i] == last || (!o->one && l->lengths[i] == 0))
+            continue;
+        if (!type_is_plain(last = o->old[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Fills in the bytes of plain blocks, from the first block's place on. Returns how many are not empty; -1 if a number
+ * does not fit. */
+static int64_t fill_plain(const struct blocks *l, const struct olds *o, struct tree_block block[], int64_t *first)
+{
+    int64_t n = 0, at;
+    bool far = false;
+    for (int64_t i = 0; i < l->count; i++) {
+        far |= __builtin_mul_overflow(l->displacements[i], l->unit, &at);
+        far |= __builtin_mul_overflow(l->lengths[i], old_of(o, i)->size, &block[n].len);
+        *first = n ? *first : at;
+        far |= __builtin_sub_overflow(at, *first, &block[n].off);
+        n += l->lengths[i] > 0;
+    }
+    return far ? -1 : n;
+}
+
+/* Blocks of any types, or far apart: `at` is their places. Empty ones contribute nothing. */
+static struct tree *any_blocks(const struct blocks *l, const int64_t at[], const struct olds *o, struct reason *why)
+{
+    struct tree **part = malloc((size_t)l->count * sizeof *part);
+    int64_t n = 0, first = first_offset(l->count, at, l->lengths);
     if (!part)
         return reason_memory(why);
-    for (int64_t i = 0; i < count; i++) {
-        const struct type *o = old[one_old ? 0 : i];
-        if (lengths[i] == 0)
+    for (int64_t i = 0; i < l->count; i++) {
+        if (l->lengths[i] == 0)
             continue;
-        bounds_block(&b, o, at[i], lengths[i]);
-        part[n] = block_of(at[i] - first, lengths[i], o, why);
+        part[n] = type_block(at[i] - first, l->lengths[i], old_of(o, i), why);
         if (!part[n++])
             break;
     }
-    struct type *t = type_over(tree_seq(first, n, part, why), &b, why);
+    struct tree *t = tree_seq(first, n, part, why);
     free(part);
     return t;
+}
+
+/* The blocks as blocks if all are plain, else as a seq. NULL also where a displacement does not fit. */
+static struct tree *tree_of(const struct blocks *l, const struct olds *o, struct reason *why)
+{
+    if (all_plain(l, o)) {
+        int64_t first = 0;
+        struct tree_block *block = tree_blocks_room(l->count, why);
+        if (!block)
+            return NULL;
+        int64_t n = fill_plain(l, o, block, &first);
+        if (n >= 0)
+            return tree_blocks(first, n, block, why);
+        tree_blocks_drop(block);
+    }
+    int64_t *at = bytes_of(l, why);
+    struct tree *t = at ? any_blocks(l, at, o, why) : NULL;
+    free(at);
+    return t;
+}
+
+/* Blocks of length 0 contribute nothing, no markers and no alignment either. */
+static struct type *type_of_list(const struct blocks *l, const struct olds *o, struct reason *why)
+{
+    struct bounds b = BOUNDS_NONE;
+    struct tree *t = tree_of(l, o, why);
+    for (int64_t i = 0; t && i < l->count; i++) {
+        const struct type *old = old_of(o, i);
+        if (old->lb_set || old->align > b.align)
+            bounds_block(&b, old, l->displacements[i] * l->unit, l->lengths[i]);
+    }
+    return type_over(t, &b, why);
 }
 
 static struct type *type_empty(struct reason *why)
@@ -126,11 +180,10 @@ static struct type *indexed_of(const struct blocks *l, struct reason *why)
         return NULL;
     if (lengths_zero(l))
         return type_empty(why);
+    if (!lengths_equal(l))
+        return type_of_list(l, &(struct olds){&l->old, true}, why);
     int64_t *at = bytes_of(l, why);
-    if (!at)
-        return NULL;
-    struct type *t = lengths_equal(l) ? equal_blocks(l, at, why)
-                                      : seq_of_blocks(l->count, at, l->lengths, &l->old, true, why);
+    struct type *t = at ? equal_blocks(l, at, why) : NULL;
     free(at);
     return t;
 }
@@ -171,5 +224,6 @@ struct type *type_struct(int64_t count, const int64_t blocklengths[], const int6
         return NULL;
     if (count == 0)
         return type_empty(why);
-    return seq_of_blocks(count, displacements, blocklengths, old, false, why);
+    struct blocks l = {"struct", count, blocklengths, 0, displacements, 1, NULL};
+    return type_of_list(&l, &(struct olds){old, false}, why);
 }

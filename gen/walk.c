@@ -86,8 +86,23 @@ static int walk_seq(struct walk *w, const struct tree *t, int64_t base, int64_t 
     return result;
 }
 
+/* The block that holds packed byte `begin` is found by going through those before it. */
+static int walk_blocks(struct walk *w, const struct tree *t, int64_t base, int64_t begin, int64_t end)
+{
+    const struct tree_block *b = t->block;
+    int64_t start = 0;
+    int result = 0;
+    while (start + b->len <= begin)
+        start += (b++)->len;
+    for (; start < end && result == 0; start += (b++)->len) {
+        int64_t from = begin > start ? begin - start : 0, to = least(b->len, end - start);
+        result = walk_bytes(w, wrap_add(base, b->off + from), to - from);
+    }
+    return result;
+}
+
 typedef int walk_kind(struct walk *, const struct tree *, int64_t, int64_t, int64_t);
-static walk_kind *const kinds[] = {walk_dense, walk_stride, walk_seq, walk_index};   /* ORDER TREE_KIND */
+static walk_kind *const kinds[] = {walk_dense, walk_stride, walk_seq, walk_index, walk_blocks};   /* ORDER TREE_KIND */
 
 static int walk_node(struct walk *w, const struct tree *t, int64_t base, int64_t begin, int64_t end)
 {

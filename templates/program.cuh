@@ -1,6 +1,6 @@
 /* Record fields, in words from the record's first: gen/program.c. */
 enum { KIND, OFF, SIZE };
-enum { DENSE, STRIDE, SEQ, INDEX };
+enum { DENSE, STRIDE, SEQ, INDEX, BLOCKS };
 enum { STRIDE_CHILD_SIZE = 3, STRIDE_STEP, STRIDE_CHILD };
 enum { SEQ_COUNT = 3, SEQ_PAIRS };
 enum { INDEX_CHILD_SIZE = 3, INDEX_CHILD, INDEX_COUNT, INDEX_OFFSETS };
@@ -11,7 +11,8 @@ static __device__ __forceinline__ unsigned long long stridec_quotient(unsigned l
     return (a | b) >> 32 ? a / b : (unsigned int)a / (unsigned int)b;
 }
 
-/* The (start, node) pair of the last part that starts at or before `rest`. The first starts at 0. */
+/* The (start, node) pair of the last part that starts at or before `rest`, or a block's (start, place). The first starts
+ * at 0. */
 static __device__ const long long *stridec_part(const long long *node, unsigned long long rest)
 {
     const long long *pairs = node + SEQ_PAIRS;
@@ -42,6 +43,8 @@ static __device__ __forceinline__ long long stridec_walk(const long long *progra
             const long long *part = stridec_part(node, rest);
             rest -= (unsigned long long)part[0];
             node = program + part[1];
+        } else if (node[KIND] == BLOCKS) {
+            return offset + stridec_part(node, rest)[1] + (long long)rest;
         } else {
             const unsigned long long digit = stridec_quotient(rest, (unsigned long long)node[INDEX_CHILD_SIZE]);
             rest -= digit * (unsigned long long)node[INDEX_CHILD_SIZE];

@@ -50,8 +50,23 @@ static int write_seq(const struct tree *t, MPI_Datatype *out)
     return rc;
 }
 
+static int write_blocks(const struct tree *t, MPI_Datatype *out)
+{
+    size_t n = (size_t)t->count;
+    int *lengths = malloc(n * sizeof *lengths), rc = MPI_SUCCESS;
+    MPI_Aint *at = malloc(n * sizeof *at);
+    if (!lengths || !at) rc = MPI_ERR_NO_MEM;
+    for (size_t i = 0; i < n && rc == MPI_SUCCESS; i++) {
+        if (t->block[i].len > INT_MAX) rc = MPI_ERR_COUNT;
+        lengths[i] = (int)t->block[i].len, at[i] = (MPI_Aint)t->block[i].off;
+    }
+    if (rc == MPI_SUCCESS) rc = PMPI_Type_create_hindexed((int)n, lengths, at, MPI_BYTE, out);
+    free(lengths), free(at);
+    return rc;
+}
+
 static write *const writers[] = {   /* ORDER TREE_KIND */
-    write_dense, write_stride, write_seq, write_index,
+    write_dense, write_stride, write_seq, write_index, write_blocks,
 };
 
 static int write_tree(const struct tree *t, MPI_Datatype *out)

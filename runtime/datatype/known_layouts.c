@@ -14,7 +14,7 @@ static _Atomic int64_t credit = PRICE;
 
 static int64_t entries(const struct tree *t)
 {
-    int64_t n = t->kind == TREE_SEQ || t->kind == TREE_INDEX ? t->count : 0;
+    int64_t n = t->kind == TREE_SEQ || t->kind == TREE_INDEX || t->kind == TREE_BLOCKS ? t->count : 0;
     if (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) n += entries(t->child);
     for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) n += entries(t->part[i]);
     return n;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGNATURE_RUNS 4096
+#define SIGNATURE_RUNS 256   /* of a list; the text of more takes longer than the rest of a commit */
 
 static int layout_key = MPI_KEYVAL_INVALID;
 /* Named types that have a layout. MPICH never deletes their attributes. */
@@ -113,11 +113,12 @@ void layout_finish(void)
 int64_t layout_block(const struct tree *t)
 {
     while (t->kind == TREE_STRIDE || t->kind == TREE_INDEX) t = t->child;
-    return t->kind == TREE_SEQ ? t->size / t->count : t->size;
+    return t->kind == TREE_SEQ || t->kind == TREE_BLOCKS ? t->size / t->count : t->size;
 }
 
 int64_t layout_runs(const struct tree *t)
 {
+    if (t->kind == TREE_BLOCKS) return t->count;
     int64_t runs =
         t->kind == TREE_STRIDE || t->kind == TREE_INDEX ? t->count * layout_runs(t->child) : t->kind == TREE_DENSE;
     for (int64_t i = 0; t->kind == TREE_SEQ && i < t->count; i++) runs += layout_runs(t->part[i]);
@@ -137,7 +138,7 @@ static void layout_opaque(struct layout *l, MPI_Datatype datatype, const struct 
     log_write(LOG_INFO, "a datatype of %lld bytes is left to the MPI: %s", (long long)size, why->text);
 }
 
-/* Returns the signature; the form's for a long list, whose text takes as long to write as the rest of a commit. */
+/* Returns the signature; the form's for a long list. */
 static char *signature_of(const struct layout *l, struct reason *why)
 {
     bool lengthy = l->kernel && l->size / l->block > SIGNATURE_RUNS && !tree_is_strided(l->tree);
@@ -218,17 +219,21 @@ void layout_name(MPI_Datatype datatype)
     if (l) take_name(l, datatype);
 }
 
-/* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. */
+/* Attaches a layout under a lock. Setting an attribute deletes the old one, so two threads must not both set it. The
+ * type is read without the lock: a long list does not delay other threads' types. */
 static struct layout *layout_first_use(MPI_Datatype datatype)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct layout *l = layout_get(datatype), *made = l ? NULL : layout_make(datatype);
+    if (l) return l;
     pthread_mutex_lock(&lock);
-    struct layout *l = layout_get(datatype);
-    if (!l && (l = layout_make(datatype))) {
-        if (PMPI_Type_set_attr(datatype, layout_key, l) != MPI_SUCCESS) layout_unref(l), l = NULL;
-        else if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
+    l = layout_get(datatype);
+    if (!l && made && PMPI_Type_set_attr(datatype, layout_key, made) == MPI_SUCCESS) {
+        l = made, made = NULL;
+        if (l->named && named_count < (int)(sizeof named / sizeof *named)) named[named_count++] = datatype;
     }
     pthread_mutex_unlock(&lock);
+    layout_unref(made);
     if (l && l->plain == datatype) host_type_add(datatype, l->size);
     return l;
 }

@@ -2,6 +2,7 @@
 #include "layout_parts.h"
 #include "locate.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define NONE (-1)
 
@@ -44,9 +45,16 @@ static bool add(struct cut *c, struct tree *t, struct reason *why)
     return l->kernel != NULL;
 }
 
-/* Sets *off to the offset of a child within its parent, and returns it. */
-static const struct tree *child_of(const struct tree *t, int64_t i, int64_t *off)
+/* Sets *off to the offset of a child within its parent, and returns it; a block as *block. */
+static const struct tree *child_of(const struct tree *t, int64_t i, int64_t *off, struct tree *block)
 {
+    if (t->kind == TREE_BLOCKS) {
+        const struct tree_block *b = &t->block[i];
+        *off = t->off;
+        *block = (struct tree){.kind = TREE_DENSE, .depth = 1, .off = b->off, .size = b->len, .low = b->off,
+                               .high = b->off + b->len, .count = b->len};
+        return block;
+    }
     *off = t->off + (t->kind == TREE_INDEX ? t->at[i] : t->kind == TREE_STRIDE ? i * t->step : 0);
     return t->kind == TREE_SEQ ? t->part[i] : t->child;
 }
@@ -58,6 +66,10 @@ static struct tree *children(const struct tree *t, int64_t first, int64_t n, int
     if (t->kind == TREE_SEQ) {
         for (int64_t i = first; i < first + n; i++) tree_ref(t->part[i]);
         return tree_seq(off, n, t->part + first, why);
+    }
+    if (t->kind == TREE_BLOCKS) {
+        struct tree_block *some = tree_blocks_room(n, why);
+        return some ? tree_blocks(off, n, memcpy(some, t->block + first, (size_t)n * sizeof *some), why) : NULL;
     }
     tree_ref(t->child);
     return t->kind == TREE_INDEX ? tree_index(off, n, t->at + first, t->child, why)
@@ -77,13 +89,14 @@ static bool cut_dense(struct cut *c, const struct tree *t, int64_t base, int64_t
 
 static bool cut_tree(struct cut *c, const struct tree *t, int64_t base, int64_t packed, struct reason *why)
 {
-    bool apart = c->apart && t->kind == TREE_SEQ;
+    bool apart = c->apart && (t->kind == TREE_SEQ || t->kind == TREE_BLOCKS);
+    struct tree block;
     if (!t->size) return true;
     if (!apart && piece_of(c, t, base, packed) != NONE) return add(c, tree_shift(t, base, why), why);
     if (t->kind == TREE_DENSE) return cut_dense(c, t, base, packed, why);
     int64_t first = 0, piece = NONE, off;
     for (int64_t i = 0; i < t->count; i++) {
-        const struct tree *child = child_of(t, i, &off);
+        const struct tree *child = child_of(t, i, &off, &block);
         int64_t here = apart ? NONE : piece_of(c, child, base + off, packed);
         if (here != piece || here == NONE) {
             if (piece != NONE && !add(c, children(t, first, i - first, base, why), why)) return false;

@@ -89,9 +89,10 @@ static bool look_tree(struct look *k, const struct tree *t, uint64_t base)
     if (k->memory.device && holds(&k->memory, base + (uint64_t)t->high - 1)) return is_second(k);
     base += (uint64_t)t->off;
     for (int64_t i = 0; i < t->count && !second; i++)
-        second = t->kind == TREE_SEQ     ? look_tree(k, t->part[i], base)
-                 : t->kind == TREE_INDEX ? look_tree(k, t->child, base + (uint64_t)t->at[i])
-                                         : look_tree(k, t->child, base + (uint64_t)i * (uint64_t)t->step);
+        second = t->kind == TREE_SEQ      ? look_tree(k, t->part[i], base)
+                 : t->kind == TREE_BLOCKS ? look_run(k, base + (uint64_t)t->block[i].off, t->block[i].len)
+                 : t->kind == TREE_INDEX  ? look_tree(k, t->child, base + (uint64_t)t->at[i])
+                                          : look_tree(k, t->child, base + (uint64_t)i * (uint64_t)t->step);
     return second;
 }
 

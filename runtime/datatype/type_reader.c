@@ -3,18 +3,20 @@
 #include "base/mpi_abi.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A datatype's contents as the MPI gives them, with a cursor on each list. A type made by a large-count constructor
- * (MPI-4 `_c`) has all counts and displacements in `large`. */
+ * (MPI-4 `_c`) has all counts and displacements in `large`. Readers use the lists where they are. */
 struct contents {
     int combiner;
     int nints, naddresses, ntypes;
     MPI_Count nlarge;
-    int *ints, *int_at;
-    MPI_Aint *addresses, *address_at;
-    MPI_Count *large, *large_at;
+    int64_t *ints, *int_at;
+    int64_t *addresses, *address_at;
+    int64_t *large, *large_at;
     MPI_Datatype *types;
 };
+_Static_assert(sizeof(MPI_Aint) == sizeof(int64_t) && sizeof(MPI_Count) == sizeof(int64_t), "lists are not copied");
 
 static int contents_envelope(MPI_Datatype datatype, struct contents *c)
 {
@@ -35,13 +37,15 @@ int read_combiner(MPI_Datatype datatype)
     return contents_envelope(datatype, &c) == MPI_SUCCESS ? c.combiner : MPI_UNDEFINED;
 }
 
-static int contents_lists(MPI_Datatype datatype, struct contents *c)
+static int contents_lists(MPI_Datatype datatype, struct contents *c, int *ints)
 {
+    MPI_Aint *addresses = (void *)c->addresses;
 #if MPI_VERSION >= 4
-    return PMPI_Type_get_contents_c(datatype, c->nints, c->naddresses, c->nlarge, c->ntypes, c->ints, c->addresses,
-                                    c->large, c->types);
+    MPI_Count *large = (void *)c->large;
+    return PMPI_Type_get_contents_c(datatype, c->nints, c->naddresses, c->nlarge, c->ntypes, ints, addresses, large,
+                                    c->types);
 #else
-    return PMPI_Type_get_contents(datatype, c->nints, c->naddresses, c->ntypes, c->ints, c->addresses, c->types);
+    return PMPI_Type_get_contents(datatype, c->nints, c->naddresses, c->ntypes, ints, addresses, c->types);
 #endif
 }
 
@@ -50,37 +54,61 @@ static void contents_free(struct contents *c)
     free(c->ints), free(c->addresses), free(c->large), free(c->types);
 }
 
+/* Makes integers of n ints in the upper half of their room. */
+static void widen(int64_t *ints, size_t n)
+{
+    const char *from = (const char *)ints + n * sizeof(int);
+    int one;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&one, from + i * sizeof one, sizeof one);
+        ints[i] = one;
+    }
+}
+
 /* Reads the lists. Each has one extra entry, so that no allocation is empty. */
 static bool contents_read(MPI_Datatype datatype, struct contents *c)
 {
-    c->int_at = c->ints = calloc((size_t)c->nints + 1, sizeof *c->ints);
-    c->address_at = c->addresses = calloc((size_t)c->naddresses + 1, sizeof *c->addresses);
-    c->large_at = c->large = calloc((size_t)c->nlarge + 1, sizeof *c->large);
-    c->types = calloc((size_t)c->ntypes + 1, sizeof *c->types);
-    return c->ints && c->addresses && c->large && c->types && contents_lists(datatype, c) == MPI_SUCCESS;
+    size_t n = (size_t)c->nints;
+    c->int_at = c->ints = malloc((n + 1) * sizeof *c->ints);
+    c->address_at = c->addresses = malloc(((size_t)c->naddresses + 1) * sizeof *c->addresses);
+    c->large_at = c->large = malloc(((size_t)c->nlarge + 1) * sizeof *c->large);
+    c->types = malloc(((size_t)c->ntypes + 1) * sizeof(MPI_Datatype));
+    if (!c->ints || !c->addresses || !c->large || !c->types) return false;
+    if (contents_lists(datatype, c, (int *)(void *)c->ints + n) != MPI_SUCCESS) return false;
+    widen(c->ints, n);
+    return true;
 }
 
 static int64_t take_int(struct contents *c)
 {
     return *c->int_at++;
 }
-static int64_t take_count(struct contents *c)
+
+/* Returns the cursor of counts, or of addresses. Old Fortran combiners (*_INTEGER) have their addresses among the
+ * integers. */
+static int64_t **counts(struct contents *c)
 {
-    return c->nlarge ? (int64_t)*c->large_at++ : *c->int_at++;
+    return c->nlarge ? &c->large_at : &c->int_at;
 }
-/* Old Fortran combiners (*_INTEGER) have their addresses among the integers. */
-static int64_t take_address(struct contents *c)
+static int64_t **addresses(struct contents *c)
 {
-    return c->nlarge || !c->naddresses ? take_count(c) : (int64_t)*c->address_at++;
+    return c->nlarge || !c->naddresses ? counts(c) : &c->address_at;
 }
 
-typedef int64_t take(struct contents *c);
-/* Returns a list of n values, which the caller frees; NULL without memory. */
-static int64_t *take_list(struct contents *c, int64_t n, take *one)
+static int64_t take_count(struct contents *c)
 {
-    int64_t *list = malloc(((size_t)n + 1) * sizeof *list);
-    for (int64_t i = 0; list && i < n; i++) list[i] = one(c);
-    return list;
+    return *(*counts(c))++;
+}
+static int64_t take_address(struct contents *c)
+{
+    return *(*addresses(c))++;
+}
+
+/* Returns a list of n values behind a cursor, which it moves. */
+static int64_t *take_list(int64_t **cursor, int64_t n)
+{
+    *cursor += n;
+    return *cursor - n;
 }
 
 typedef struct type *reader(struct contents *c, struct type *const old[], struct reason *why);
@@ -108,82 +136,47 @@ static struct type *read_hvector(struct contents *c, struct type *const old[], s
     return type_hvector(count, blocklength, stride, old[0], why);
 }
 
-typedef struct type *lists(int64_t count, const int64_t blocklengths[], const int64_t displacements[],
-                           const struct type *old, struct reason *why);
-static struct type *read_lists(struct contents *c, take *displacement, lists *build, const struct type *old,
-                               struct reason *why)
-{
-    int64_t count = take_count(c);
-    int64_t *blocklengths = take_list(c, count, take_count), *displacements = take_list(c, count, displacement);
-    struct type *t = blocklengths && displacements ? build(count, blocklengths, displacements, old, why) : NULL;
-    free(blocklengths), free(displacements);
-    return t;
-}
-
 static struct type *read_indexed(struct contents *c, struct type *const old[], struct reason *why)
 {
-    return read_lists(c, take_count, type_indexed, old[0], why);
+    int64_t count = take_count(c), *lengths = take_list(counts(c), count);
+    return type_indexed(count, lengths, take_list(counts(c), count), old[0], why);
 }
 
 static struct type *read_hindexed(struct contents *c, struct type *const old[], struct reason *why)
 {
-    return read_lists(c, take_address, type_hindexed, old[0], why);
-}
-
-typedef struct type *blocks(int64_t count, int64_t blocklength, const int64_t displacements[],
-                            const struct type *old, struct reason *why);
-static struct type *read_blocks(struct contents *c, take *displacement, blocks *build, const struct type *old,
-                                struct reason *why)
-{
-    int64_t count = take_count(c), blocklength = take_count(c);
-    int64_t *displacements = take_list(c, count, displacement);
-    struct type *t = displacements ? build(count, blocklength, displacements, old, why) : NULL;
-    free(displacements);
-    return t;
+    int64_t count = take_count(c), *lengths = take_list(counts(c), count);
+    return type_hindexed(count, lengths, take_list(addresses(c), count), old[0], why);
 }
 
 static struct type *read_indexed_block(struct contents *c, struct type *const old[], struct reason *why)
 {
-    return read_blocks(c, take_count, type_indexed_block, old[0], why);
+    int64_t count = take_count(c), length = take_count(c);
+    return type_indexed_block(count, length, take_list(counts(c), count), old[0], why);
 }
 
 static struct type *read_hindexed_block(struct contents *c, struct type *const old[], struct reason *why)
 {
-    return read_blocks(c, take_address, type_hindexed_block, old[0], why);
+    int64_t count = take_count(c), length = take_count(c);
+    return type_hindexed_block(count, length, take_list(addresses(c), count), old[0], why);
 }
 
 static struct type *read_struct(struct contents *c, struct type *const old[], struct reason *why)
 {
-    int64_t count = take_count(c);
-    int64_t *blocklengths = take_list(c, count, take_count), *displacements = take_list(c, count, take_address);
-    struct type *t = blocklengths && displacements
-                         ? type_struct(count, blocklengths, displacements, (const struct type *const *)old, why)
-                         : NULL;
-    free(blocklengths), free(displacements);
-    return t;
+    int64_t count = take_count(c), *lengths = take_list(counts(c), count);
+    return type_struct(count, lengths, take_list(addresses(c), count), (const struct type *const *)old, why);
 }
 
 static struct type *read_subarray(struct contents *c, struct type *const old[], struct reason *why)
 {
     int ndims = (int)take_int(c);
-    int64_t *sizes = take_list(c, ndims, take_count), *subsizes = take_list(c, ndims, take_count);
-    int64_t *starts = take_list(c, ndims, take_count);
+    int64_t *sizes = take_list(counts(c), ndims), *subsizes = take_list(counts(c), ndims);
+    int64_t *starts = take_list(counts(c), ndims);
     enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
-    struct type *t = sizes && subsizes && starts ? type_subarray(ndims, sizes, subsizes, starts, order, old[0], why)
-                                                 : NULL;
-    free(sizes), free(subsizes), free(starts);
-    return t;
+    return type_subarray(ndims, sizes, subsizes, starts, order, old[0], why);
 }
 
-static int64_t take_darg(struct contents *c)
+static enum type_distribution distribution(int64_t distrib)
 {
-    int64_t darg = take_int(c);
-    return darg == MPI_DISTRIBUTE_DFLT_DARG ? TYPE_DARG_DEFAULT : darg;
-}
-
-static int64_t take_distribution(struct contents *c)
-{
-    int64_t distrib = take_int(c);
     return distrib == MPI_DISTRIBUTE_BLOCK    ? TYPE_DISTRIBUTE_BLOCK
            : distrib == MPI_DISTRIBUTE_CYCLIC ? TYPE_DISTRIBUTE_CYCLIC
                                               : TYPE_DISTRIBUTE_NONE;
@@ -193,16 +186,15 @@ static struct type *read_darray(struct contents *c, struct type *const old[], st
 {
     int64_t size = take_int(c), rank = take_int(c);
     int ndims = (int)take_int(c);
-    int64_t *gsizes = take_list(c, ndims, take_count), *distribs = take_list(c, ndims, take_distribution);
-    int64_t *dargs = take_list(c, ndims, take_darg), *psizes = take_list(c, ndims, take_int);
+    int64_t *gsizes = take_list(counts(c), ndims), *distribs = take_list(&c->int_at, ndims);
+    int64_t *dargs = take_list(&c->int_at, ndims), *psizes = take_list(&c->int_at, ndims);
     enum type_order order = take_int(c) == MPI_ORDER_FORTRAN ? TYPE_ORDER_FORTRAN : TYPE_ORDER_C;
     enum type_distribution kinds[TREE_DEPTH_MAX];
-    for (int d = 0; distribs && d < ndims && d < TREE_DEPTH_MAX; d++) kinds[d] = (enum type_distribution)distribs[d];
-    struct type *t = gsizes && distribs && dargs && psizes
-                         ? type_darray(size, rank, ndims, gsizes, kinds, dargs, psizes, order, old[0], why)
-                         : NULL;
-    free(gsizes), free(distribs), free(dargs), free(psizes);
-    return t;
+    for (int d = 0; d < ndims && d < TREE_DEPTH_MAX; d++) {
+        kinds[d] = distribution(distribs[d]);
+        if (dargs[d] == MPI_DISTRIBUTE_DFLT_DARG) dargs[d] = TYPE_DARG_DEFAULT;
+    }
+    return type_darray(size, rank, ndims, gsizes, kinds, dargs, psizes, order, old[0], why);
 }
 
 static struct type *read_resized(struct contents *c, struct type *const old[], struct reason *why)
@@ -284,6 +276,7 @@ struct reading {
     int left;
     MPI_Count grain;   /* bytes of each basic element; 0: none so far; -1: they differ */
     MPI_Datatype basic;   /* their named type; MPI_DATATYPE_NULL: none so far, or they differ */
+    bool named;           /* the type read last is a named one */
 };
 
 static void note_basic(struct reading *r, MPI_Datatype named, MPI_Count size)
@@ -335,22 +328,64 @@ static void free_handle(MPI_Datatype *datatype)
 
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why);
 
+/* The types inside a type. A struct names the same few again and again: they are read once. */
+#define RECENT 8
+struct inner {
+    MPI_Datatype handle;
+    struct type *type;   /* NULL: free entry */
+    bool named;
+};
+struct inners {
+    struct inner recent[RECENT];
+    struct type **old, **owned;   /* one for each handle; those that were read */
+    int n;                        /* that are owned */
+};
+
+static const struct inner *inner_find(const struct inners *in, MPI_Datatype handle)
+{
+    for (const struct inner *e = in->recent; e < in->recent + RECENT && e->type; e++)
+        if (e->handle == handle) return e;
+    return NULL;
+}
+
+/* Returns the type of a handle; NULL on failure. */
+static struct type *inner_type(struct inners *in, MPI_Datatype handle, struct reading *r, struct reason *why)
+{
+    const struct inner *e = inner_find(in, handle);
+    struct type *t = e ? e->type : read_some(handle, r, why);
+    if (!t || e) return t;
+    in->recent[in->n % RECENT] = (struct inner){handle, t, r->named};
+    return in->owned[in->n++] = t;
+}
+
+/* Frees the types, and the handles that are not predefined. */
+static void inners_free(struct inners *in, struct contents *c)
+{
+    for (int i = 0; i < in->n; i++) type_free(in->owned[i]);
+    for (int i = 0; i < c->ntypes; i++) {
+        const struct inner *e = inner_find(in, c->types[i]);
+        if (!e || !e->named) free_handle(&c->types[i]);
+    }
+}
+
 static struct type *read_derived(MPI_Datatype datatype, struct contents *c, struct reading *r, struct reason *why)
 {
+    struct inners in = {.n = 0};
+    struct type *t = NULL;
     reader *read = find_reader(c->combiner);
     if (!read) {
         snprintf(why->text, sizeof why->text, "combiner %d has no reader", c->combiner);
         return NULL;
     }
-    struct type **old = calloc((size_t)c->ntypes + 1, sizeof(struct type *)), *t = NULL;
-    if (old && contents_read(datatype, c)) {
+    in.old = malloc(((size_t)c->ntypes + 1) * sizeof(struct type *));
+    in.owned = malloc(((size_t)c->ntypes + 1) * sizeof(struct type *));
+    if (in.old && in.owned && contents_read(datatype, c)) {
         int n = 0;
-        while (n < c->ntypes && (old[n] = read_some(c->types[n], r, why))) n++;
-        if (n == c->ntypes) t = read(c, old, why);
-        for (int i = 0; i < n; i++) type_free(old[i]);
-        for (int i = 0; i < c->ntypes; i++) free_handle(&c->types[i]);
+        while (n < c->ntypes && (in.old[n] = inner_type(&in, c->types[n], r, why))) n++;
+        if (n == c->ntypes) t = read(c, in.old, why);
+        inners_free(&in, c);
     }
-    free(old);
+    free(in.old), free(in.owned);
     contents_free(c);
     return trust_mpi(datatype, t, why);
 }
@@ -358,15 +393,18 @@ static struct type *read_derived(MPI_Datatype datatype, struct contents *c, stru
 static struct type *read_some(MPI_Datatype datatype, struct reading *r, struct reason *why)
 {
     struct contents c = {0};
+    struct type *t = NULL;
     snprintf(why->text, sizeof why->text, "out of memory");
-    if (contents_envelope(datatype, &c) != MPI_SUCCESS) {
+    if (contents_envelope(datatype, &c) != MPI_SUCCESS)
         snprintf(why->text, sizeof why->text, "the MPI does not tell how the type was made");
-        return NULL;
-    }
-    if (is_named(c.combiner)) return read_named(datatype, r, why);
-    if (r->left-- > 0) return read_derived(datatype, &c, r, why);
-    snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
-    return NULL;
+    else if (is_named(c.combiner))
+        t = read_named(datatype, r, why);
+    else if (r->left-- > 0)
+        t = read_derived(datatype, &c, r, why);
+    else
+        snprintf(why->text, sizeof why->text, "the type holds more than %d others", READS_MAX);
+    r->named = is_named(c.combiner);
+    return t;
 }
 
 struct type *read_type(MPI_Datatype datatype, int64_t *grain, MPI_Datatype *basic, struct reason *why)

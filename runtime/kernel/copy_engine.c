@@ -214,6 +214,15 @@ static int visit_copies(struct copier *c, const struct tree *t, int64_t n, int64
     return result;
 }
 
+/* `user` includes t's offset. */
+static int visit_blocks(struct copier *c, const struct tree *t, int64_t user, int64_t packed)
+{
+    int result = 0;
+    for (const struct tree_block *b = t->block, *end = b + t->count; b < end && !result; packed += (b++)->len)
+        result = take(c, &(struct box){.user = user + b->off, .packed = packed, .len = b->len, .rows = 1, .planes = 1});
+    return result;
+}
+
 /* Visits all runs of t. `user` does not include t's offset. */
 static int visit(struct copier *c, const struct tree *t, int64_t user, int64_t packed)
 {
@@ -221,6 +230,7 @@ static int visit(struct copier *c, const struct tree *t, int64_t user, int64_t p
     if (t->kind == TREE_DENSE) return visit_copies(c, t, 1, 0, user, packed);
     user += t->off;
     if (t->kind == TREE_STRIDE) return visit_copies(c, t->child, t->count, t->step, user, packed);
+    if (t->kind == TREE_BLOCKS) return visit_blocks(c, t, user, packed);
     for (int64_t i = 0; i < t->count && !result; i++) {
         const struct tree *part = t->kind == TREE_SEQ ? t->part[i] : t->child;
         result = visit(c, part, t->kind == TREE_SEQ ? user : user + t->at[i], packed);

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Unused kernels stay up to this number, so that committing an equal type again costs nothing. The oldest go first. */
+/* Unused kernels stay up to this number, and these bytes of trees: committing an equal type again costs nothing. The
+ * oldest go first. */
 #define UNUSED_MAX 4096
+#define UNUSED_BYTES ((int64_t)64 << 20)
 
 pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t kernel_changed = PTHREAD_COND_INITIALIZER;
@@ -17,6 +19,7 @@ struct kernel kernel_typed_copy = {.signature = "links", .family = GEN_LINK, .re
 static struct kernel *table;
 static struct kernel *unused[2];   /* without and with modules; the worker frees the latter: work may read them */
 static int unused_count;
+static int64_t unused_bytes;
 static atomic_ullong outcomes[ORIGINS];
 
 /* ORDER ORIGIN */
@@ -46,27 +49,19 @@ static struct kernel *kernel_of_tree(struct tree *tree, char *signature, struct 
     }
     *k = (struct kernel){.signature = signature, .tree = tree_ref(tree), .form = form, .family = form_family(form)};
     k->size = tree->size;
+    k->tree_bytes = (int64_t)sizeof(int64_t) * tree_numbers(tree, UNUSED_BYTES / (int64_t)sizeof(int64_t));
     k->word = tree_word(tree, 16);
     atomic_init(&k->origin, k->family == GEN_CONTIGUOUS ? ORIGIN_COPY : ORIGIN_PENDING);
     return k;
 }
 
-/* Returns a new kernel for the tree, shifted to offset 0. Owns `signature`. */
-static struct kernel *kernel_new(const struct tree *canonical, char *signature, struct reason *why)
+/* Returns the tree shifted to offset 0. */
+static struct tree *shape_of(const struct tree *canonical, struct reason *why)
 {
     int64_t back;
-    struct tree *tree = NULL;
-    if (__builtin_sub_overflow((int64_t)0, canonical->off, &back))
-        snprintf(why->text, sizeof why->text, "an offset is past 2^63");
-    else
-        tree = tree_shift(canonical, back, why);
-    if (!tree) {
-        free(signature);
-        return NULL;
-    }
-    struct kernel *k = kernel_of_tree(tree, signature, why);
-    tree_unref(tree);
-    return k;
+    if (!__builtin_sub_overflow((int64_t)0, canonical->off, &back)) return tree_shift(canonical, back, why);
+    snprintf(why->text, sizeof why->text, "an offset is past 2^63");
+    return NULL;
 }
 
 /*
@@ -88,14 +83,14 @@ bool kernel_add(struct kernel *k, struct reason *why)
 static void unused_remove(struct kernel *k)
 {
     DL_DELETE(unused[k->loaded], k);
-    unused_count--;
+    unused_count--, unused_bytes -= k->tree_bytes;
 }
 
 static void unused_add(struct kernel *k)
 {
     k->loaded = modules_loaded(k);
     DL_APPEND(unused[k->loaded], k);
-    unused_count++;
+    unused_count++, unused_bytes += k->tree_bytes;
 }
 
 struct kernel *kernel_find(const char *signature)
@@ -124,15 +119,32 @@ static bool add_code(struct kernel *k, struct reason *why)
     return true;
 }
 
-static struct kernel *find_or_insert(const struct tree *canonical, char *signature, struct reason *why)
+/* Returns the kernel of a key that is of this shape, with a reference; NULL if there is none. Another shape with the
+ * same hash makes the key longer; NULL also without memory for that, and then *key is NULL. */
+static struct kernel *find_shape(char **key, const struct tree *shape, struct reason *why)
 {
-    struct kernel *k = kernel_find(signature);
-    if (k) {
-        free(signature);
-        return k;
+    for (;;) {
+        pthread_mutex_lock(&kernel_lock);
+        struct kernel *k = kernel_find(*key);
+        pthread_mutex_unlock(&kernel_lock);
+        if (!k || tree_equal(k->tree, shape)) return k;
+        kernel_put(k);
+        char *longer = NULL;
+        if (asprintf(&longer, "%s'", *key) < 0) longer = NULL, snprintf(why->text, sizeof why->text, "out of memory");
+        free(*key);
+        if (!(*key = longer)) return NULL;
     }
-    k = kernel_new(canonical, signature, why);
-    if (!k) return NULL;
+}
+
+/* Adds a new kernel, or returns that which another thread has added. */
+static struct kernel *insert(struct kernel *k, struct reason *why)
+{
+    struct kernel *other = kernel_find(k->signature);
+    if (other && tree_equal(other->tree, k->tree)) {
+        kernel_free(k);
+        return other;
+    }
+    if (other) kernel_unref(other);
     if (!add_code(k, why)) {
         kernel_free(k);
         return NULL;
@@ -141,6 +153,23 @@ static struct kernel *find_or_insert(const struct tree *canonical, char *signatu
     if (kernel_add(k, why)) return k;
     if (code) kernel_unref(code);
     return NULL;
+}
+
+/* Makes a kernel without the lock: a long list takes milliseconds. */
+static struct kernel *find_or_insert(struct tree *shape, struct reason *why)
+{
+    char *key = tree_key(shape, why);
+    struct kernel *k = key ? find_shape(&key, shape, why) : NULL;
+    if (k || !key) {
+        free(key);
+        return k;
+    }
+    k = kernel_of_tree(shape, key, why);
+    if (!k) return NULL;
+    pthread_mutex_lock(&kernel_lock);
+    k = insert(k, why);
+    pthread_mutex_unlock(&kernel_lock);
+    return k;
 }
 
 /* Removes an unused kernel from the table and releases the kernels that it refers to. */
@@ -154,10 +183,15 @@ static void table_remove(struct kernel *k)
     k->code = k->from = k->to = NULL;
 }
 
+static bool too_many_unused(void)
+{
+    return unused_count > UNUSED_MAX || unused_bytes > UNUSED_BYTES;
+}
+
 void kernel_trim(bool loaded_too)
 {
     struct kernel *k;
-    while (unused_count > UNUSED_MAX) {
+    while (too_many_unused()) {
         k = unused[0] ? unused[0] : loaded_too ? unused[1] : NULL;
         if (!k) return;
         table_remove(k);
@@ -188,7 +222,7 @@ void kernel_put(struct kernel *k)
     pthread_mutex_lock(&kernel_lock);
     kernel_unref(k);
     kernel_trim(false);
-    if (unused_count > UNUSED_MAX) compile_queue_wake();
+    if (too_many_unused()) compile_queue_wake();
     pthread_mutex_unlock(&kernel_lock);
 }
 
@@ -212,15 +246,16 @@ void kernel_warm_up(void)
 
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why)
 {
-    char *signature = tree_shape_signature(canonical, why);
-    if (!signature) return NULL;
+    struct tree *shape = shape_of(canonical, why);
     struct device *devices = devices_likely();
-    pthread_mutex_lock(&kernel_lock);
-    struct kernel *k = find_or_insert(canonical, signature, why);
-    pthread_mutex_unlock(&kernel_lock);
-    /* A contiguous shape needs a module only when it is moved with gaps between its elements. */
+    struct kernel *k = shape ? find_or_insert(shape, why) : NULL;
+    tree_unref(shape);
+    /* A contiguous shape needs a module only when it is moved with gaps between its elements. The interpreter comes
+     * first for lists, whose first use would take too many copies. */
     for (struct device *d = devices; k && k->family != GEN_CONTIGUOUS && d; d = d->next) {
+        struct module *any = form_has_lists(k->form) ? module_of(&kernel_interpreter, d) : NULL;
         struct module *m = module_of(kernel_code(k), d), *list = module_of(&kernel_typed_copy, d);
+        if (any) module_request(any);
         if (m) module_request(m);
         if (list) module_request(list);   /* behind the first layout's: messages of others need no other */
     }

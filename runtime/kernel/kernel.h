@@ -22,7 +22,7 @@ void kernel_warm_up(void);
  * a new kernel in the background and never waits. A contiguous shape whose elements touch needs no module. */
 struct kernel *kernel_get(const struct tree *canonical, struct reason *why);
 void kernel_put(struct kernel *k);
-const char *kernel_signature(const struct kernel *k);
+const char *kernel_signature(const struct kernel *k);   /* of long lists a hash: tree_key */
 const char *kernel_form_signature(const struct kernel *k);   /* of its module: short, without long lists */
 enum gen_family kernel_family(const struct kernel *k);   /* family of its own module */
 /* Returns the origin of its module: "compiled", "cache", "aot", "copy" (no module needed), "failed", or "pending". */
@@ -46,8 +46,8 @@ struct kernel_job {
 
 /* Enqueues the job on stream s of d, which must be entered. Adds the number of launches and copies to *launches and
  * sets *way; both may be NULL. Returns 0, or -1 if the driver refuses (logged). An empty range needs no launch. Does
- * not block, with one exception: a job of more than 4096 copies waits at most 2 s for a module that the worker is
- * making. Compiling takes about 70 ms, which is less than that many copies take. */
+ * not block, with one exception: a job of more than 4096 copies waits at most 2 s for the module that the worker is
+ * making, its own or the interpreter, while neither is ready: for lists once a process. */
 int kernel_move(struct kernel *k, struct device *d, struct stream *s, const struct kernel_job *job,
                 int *launches, enum kernel_way *way);
 

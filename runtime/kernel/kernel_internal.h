@@ -38,13 +38,14 @@ struct module {
 };
 
 struct kernel {
-    char *signature;
+    char *signature;     /* the tree's key, or the form's signature */
     struct tree *tree;   /* the root's offset is 0; NULL: the interpreter itself */
     struct form *form; /* of tree */
     struct kernel *code;   /* owner of the modules; NULL: itself; GEN_GENERIC: interpreter; else by form, referenced */
     struct kernel *from, *to;   /* of a pair, with references: its module copies from one form into the other */
     enum gen_family family;
     int64_t size; /* packed bytes of one element */
+    int64_t tree_bytes;   /* host memory of its tree, about */
     int word;     /* widest word that the tree allows */
     atomic_int origin;
     atomic_uint uses;

@@ -21,7 +21,6 @@ struct move {
     struct stream *stream;
     struct kernel_job job;
     bool wrap;   /* the range reaches elements past the first that do not continue the root */
-    bool waited;   /* the job has already waited for a kernel */
     int launches;
 };
 
@@ -181,20 +180,12 @@ static int move_special(struct move *v, struct module *own, struct module *speci
     return launch_all(v, special, lists, v->wrap, special->plan.way[v->job.direction].word);
 }
 
-/* Returns true if waiting for the special kernel is better than interpreting. The interpreter reads about 40 bytes a
- * block, which stay on the device as long as the type; lists take 8. All types with such lists share one kernel. */
-static bool worth_waiting(const struct move *v, const struct module *special)
-{
-    return !v->waited && v->kernel->form && v->kernel->form->list_bytes > LISTS_LONG
-           && module_stage(special) == STAGE_PENDING;
-}
-
 /* Moves by the interpreter, which always treats elements one by one, also where the root's stride continues. While a
- * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. */
+ * special kernel is pending, the interpreter is not requested: the worker makes it before that kernel. It reads 16
+ * bytes a block, which stay on the device as long as the type. */
 static int move_interpreted(struct move *v, struct module *own, const struct module *special)
 {
     struct module *m = module_of(&kernel_interpreter, v->device);
-    if (worth_waiting(v, special)) return 1;
     if (!m || (module_stage(special) == STAGE_PENDING ? module_stage(m) : module_request(m)) != STAGE_READY) return 1;
     if (!reaches(m, v->kernel->size, v->job.end)) return 1;
     uint64_t program = module_program(own);
@@ -212,18 +203,17 @@ static int move_compiled(struct move *v, struct module *own, struct module *spec
 }
 
 /* Returns true while the worker is making a module for the move and no module is ready. */
-static bool awaited(const struct move *v, const struct module *special, const struct module *interpreter)
+static bool awaited(const struct module *special, const struct module *interpreter)
 {
     enum stage a = module_stage(special), b = module_stage(interpreter);
-    if (worth_waiting(v, special)) return true;
     return a != STAGE_READY && b != STAGE_READY && (a == STAGE_PENDING || b == STAGE_PENDING);
 }
 
 /* Waits until a module is ready, none is pending, or time is over. Returns false if there was nothing to wait for. */
-static bool wait_for_any(struct move *v, const struct module *special)
+static bool wait_for_any(const struct move *v, const struct module *special)
 {
     const struct module *interpreter = module_of(&kernel_interpreter, v->device);
-    if (!interpreter || !awaited(v, special, interpreter) ||
+    if (!interpreter || !awaited(special, interpreter) ||
         !copy_engine_exceeds(v->kernel, v->device, &v->job, COPIES_MANY))
         return false;
     struct timespec until;
@@ -231,10 +221,10 @@ static bool wait_for_any(struct move *v, const struct module *special)
     until.tv_sec += WAIT_SECONDS;
     int error = 0;
     pthread_mutex_lock(&kernel_lock);
-    while (error != ETIMEDOUT && awaited(v, special, interpreter))
+    while (error != ETIMEDOUT && awaited(special, interpreter))
         error = pthread_cond_timedwait(&kernel_changed, &kernel_lock, &until);
     pthread_mutex_unlock(&kernel_lock);
-    return v->waited = true;
+    return true;
 }
 
 /* Returns true if STRIDEC_ENGINE asks for the copy engine and the job has few enough copies. */

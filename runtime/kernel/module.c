@@ -129,22 +129,20 @@ static struct pool_buffer *upload(struct device *d, void *data, size_t bytes)
     return b;
 }
 
-/* Returns the device address of the data that `make` returns, uploaded at the first call; 0 on failure. */
+/* Returns the device address of the data that `make` returns, uploaded at the first call; 0 on failure. Threads that
+ * share a type's first use may each upload it: no thread waits for another type's lists. */
 static uint64_t address_of(struct module *m, _Atomic(struct pool_buffer *) *slot,
                            void *(*make)(struct kernel *, size_t *))
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct pool_buffer *b = atomic_load_explicit(slot, memory_order_acquire);
+    struct pool_buffer *b = atomic_load_explicit(slot, memory_order_acquire), *none = NULL;
+    size_t bytes;
     if (b) return b->address;
-    pthread_mutex_lock(&lock);
-    b = atomic_load(slot);
-    if (!b) {
-        size_t bytes;
-        void *data = make(m->kernel, &bytes);
-        b = upload(m->device, data, bytes);
-        atomic_store_explicit(slot, b, memory_order_release);
+    void *data = make(m->kernel, &bytes);
+    b = upload(m->device, data, bytes);
+    if (b && !atomic_compare_exchange_strong(slot, &none, b)) {
+        mempool_put(b);
+        b = none;
     }
-    pthread_mutex_unlock(&lock);
     return b ? b->address : 0;
 }
 

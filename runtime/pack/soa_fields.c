@@ -58,7 +58,7 @@ static bool split(struct fields *f, const struct tree *node, const struct chain 
 bool soa_fields_find(struct fields *f, const struct layout *l, const void *buf, int64_t count)
 {
     struct chain chain = {0};
-    for (const struct tree *node = l->tree; node->kind != TREE_DENSE; node = node->child) {
+    for (const struct tree *node = l->tree; node->kind != TREE_DENSE && node->kind != TREE_BLOCKS; node = node->child) {
         *f = (struct fields){.record = node->size, .records = layout_bytes(l, count) / node->size};
         bool worth = f->records >= RECORDS_FEW && f->record <= RECORD_LONG;
         if (worth && node->count <= FIELDS_MAX && split(f, node, &chain, buf, count, l->extent)) return true;

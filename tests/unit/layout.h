@@ -21,6 +21,8 @@ static inline void enumerate(struct stream *s, const struct tree *t, int64_t cop
         if (t->kind == TREE_STRIDE) enumerate(s, t->child, t->child->count, origin + i * t->step + t->child->off);
         if (t->kind == TREE_INDEX) enumerate(s, t->child, t->child->count, origin + t->at[i] + t->child->off);
         if (t->kind == TREE_SEQ) enumerate(s, t->part[i], t->part[i]->count, origin + t->part[i]->off);
+        for (int64_t k = 0; t->kind == TREE_BLOCKS && k < t->block[i].len; k++)
+            s->at[s->bytes++] = origin + t->block[i].off + k;
     }
 }
 

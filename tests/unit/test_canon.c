@@ -170,8 +170,10 @@ static void check_invariants(const struct tree *t, bool offset_allowed)
         check_invariants(t->child, false);
     if (t->at)
         assert_int_equal(t->at[0], 0);
+    if (t->block)
+        assert_int_equal(t->block->off, 0);
     for (int64_t i = 0; t->part && i < t->count; i++) {
-        assert_true(t->part[i]->size > 0 && t->part[i]->kind != TREE_SEQ);
+        assert_true(t->part[i]->size > 0 && t->part[i]->kind != TREE_SEQ && t->part[i]->kind != TREE_BLOCKS);
         check_invariants(t->part[i], i > 0);
     }
 }

@@ -1,6 +1,8 @@
 /* test_kernel.c: every way of moving bytes, against a naive enumeration, on the simulated GPU (its folder is on
  * LD_LIBRARY_PATH) or a real one: random trees, counts, extents, ranges and alignments. Also places, buffers and
  * kernel states. TEST_SEED=N tries other random layouts. */
+#include "../../gen/form.h"
+#include "../../gen/hash.h"
 #include "../../runtime/kernel/module_cache.h"
 #include "../../runtime/kernel/kernel_internal.h"
 #include <dlfcn.h>
@@ -79,6 +81,8 @@ static void enumerate(const struct tree *t, int64_t base, int64_t *out, int64_t 
         if (t->kind == TREE_STRIDE) enumerate(t->child, base + i * t->step, out, used);
         if (t->kind == TREE_SEQ) enumerate(t->part[i], base, out, used);
         if (t->kind == TREE_INDEX) enumerate(t->child, base + t->at[i], out, used);
+        for (int64_t k = 0; t->kind == TREE_BLOCKS && k < t->block[i].len; k++)
+            out[(*used)++] = base + t->block[i].off + k;
     }
 }
 
@@ -357,6 +361,66 @@ static void states(void **state)
     tree_unref(t);
 }
 
+/* n pieces of 8 bytes; those with `same` end in a word that hides the one before it from the hash. */
+static struct tree *long_list(int64_t n, int64_t salt, bool same)
+{
+    struct reason why;
+    int64_t *at = malloc((size_t)n * sizeof *at);
+    assert_non_null(at);
+    for (int64_t i = 0; i < n; i++) at[i] = i * 64 + 8 * (i * i % 7);
+    at[n - 2] += 8 * salt;
+    if (same) at[n - 1] = (int64_t)HASH_FACTOR;
+    struct tree *t = tree_index(0, n, at, tree_dense(0, 8, &why), &why);
+    assert_non_null(t);
+    free(at);
+    return t;
+}
+
+/* Long lists have a hash as their key. Those of one hash have kernels of their own all the same. */
+static void long_keys(void **state)
+{
+    (void)state;
+    struct reason why;
+    for (int same = 0; same < 2; same++) {
+        struct tree *t[3];
+        struct kernel *k[3], *again[3];
+        for (int i = 0; i < 3; i++) t[i] = long_list(1000, i, same), k[i] = kernel_get(t[i], &why);
+        for (int i = 0; i < 3; i++) again[i] = kernel_get(t[i], &why);
+        char *key = tree_key(t[0], &why);
+        assert_string_equal(kernel_signature(k[0]), key);
+        assert_int_equal(!strncmp(kernel_signature(k[1]), key, strlen(key)), same);
+        for (int i = 0; i < 3; i++) {
+            assert_ptr_equal(again[i], k[i]);
+            assert_ptr_not_equal(k[i], k[(i + 1) % 3]);
+            assert_int_equal(tree_equal(k[i]->tree, t[i]), true);
+            assert_ptr_equal(k[i]->code, k[0]->code);
+        }
+        for (int i = 0; i < 3; i++) kernel_put(k[i]), kernel_put(again[i]), tree_unref(t[i]);
+        free(key);
+    }
+}
+
+/* Kernels of freed types stay as long as their trees take little memory. */
+static void unused_lists(void **state)
+{
+    (void)state;
+    struct reason why;
+    enum { ENTRIES = 1 << 20, LISTS = 12 };   /* 8 MiB each; 64 MiB stay */
+    struct tree *t[LISTS];
+    int kept = 0;
+    for (int i = 0; i < LISTS; i++) t[i] = long_list(ENTRIES, i, false), kernel_put(kernel_get(t[i], &why));
+    for (int i = 0; i < LISTS; i++) {
+        char *key = tree_key(t[i], &why);
+        pthread_mutex_lock(&kernel_lock);
+        struct kernel *k = kernel_find(key);
+        pthread_mutex_unlock(&kernel_lock);
+        if (k) kernel_put(k), kept++;
+        assert_int_equal(k != NULL, i >= LISTS - 7);   /* each has a child of one number more */
+        free(key), tree_unref(t[i]);
+    }
+    assert_int_equal(kept, 7);
+}
+
 /* A module that passes the cache's check but that the driver refuses is compiled anew, and replaced. */
 static void refused(void **state)
 {
@@ -555,6 +619,28 @@ static enum kernel_way pack_first(struct kernel *k, int64_t bytes)
     return way;
 }
 
+/* A long list of blocks is interpreted at its first use, however long its own kernel takes to compile. */
+static void list_at_once(const unsigned char *user, unsigned char *packed)
+{
+    enum { BLOCKS = 13000 };
+    struct reason why;
+    struct tree_block *block = tree_blocks_room(BLOCKS, &why);
+    assert_non_null(block);
+    for (int64_t i = 0; i < BLOCKS; i++) block[i] = (struct tree_block){i * 20 + i * i % 7, 1 + i * i % 5};
+    struct tree *t = tree_blocks(0, BLOCKS, block, &why);
+    assert_non_null(t);
+    assert_in_range(t->high, 1, SPACE);
+    struct kernel *k = kernel_get(t, &why);
+    assert_true(k && k->form->list_bytes > 65536);
+    assert_int_equal(pack_first(k, t->size), KERNEL_INTERPRETED);
+    assert_string_equal(kernel_state(k), "pending");
+    download(packed, packed_memory, SPACE);
+    for (int64_t i = 0, p = 0; i < BLOCKS; i++)
+        for (int64_t j = 0; j < t->block[i].len; j++) assert_int_equal(packed[p++], user[t->block[i].off + j]);
+    kernel_put(k);
+    tree_unref(t);
+}
+
 /* Every compile takes long: commit does not wait; few copies do not either; many wait for the interpreter. */
 static void slow(void **state)
 {
@@ -580,6 +666,7 @@ static void slow(void **state)
     assert_int_equal(pack_first(k, t->size), KERNEL_SPECIAL);
     kernel_put(k);
     tree_unref(t);
+    list_at_once(user, packed);
 }
 
 enum { CROWD = 12000, FEW = 400 };
@@ -712,6 +799,7 @@ int main(int argc, char **argv)
     setenv("STRIDEC_CACHE_DIR", folder, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits),        cmocka_unit_test(places),     cmocka_unit_test(states),
+        cmocka_unit_test(long_keys),     cmocka_unit_test(unused_lists),
         cmocka_unit_test(refused),       cmocka_unit_test(special),
         cmocka_unit_test(shared_code),   cmocka_unit_test(interpreted),
         cmocka_unit_test(threads),       cmocka_unit_test(copies),     cmocka_unit_test(gathered_copies),

@@ -68,6 +68,14 @@ static struct tree *before_nothing(struct tree *t)
     return sequence(by, moved(t, -by), nothing());
 }
 
+static struct tree *some_blocks(const struct tree *t, int64_t from, int64_t to)
+{
+    struct tree_block *block = tree_blocks_room(to - from, &trees_why);
+    assert_non_null(block);
+    memcpy(block, t->block + from, (size_t)(to - from) * sizeof *block);
+    return made(tree_blocks(t->off, to - from, block, &trees_why));
+}
+
 /* The copies [from, to) of a node, the bytes of a dense block, the parts of a seq. */
 static struct tree *slice(const struct tree *t, int64_t from, int64_t to)
 {
@@ -75,6 +83,7 @@ static struct tree *slice(const struct tree *t, int64_t from, int64_t to)
     case TREE_DENSE: return made(tree_dense(t->off + from, to - from, &trees_why));
     case TREE_STRIDE: return made(tree_stride(t->off + from * t->step, to - from, t->step, tree_ref(t->child), &trees_why));
     case TREE_INDEX: return made(tree_index(t->off, to - from, t->at + from, tree_ref(t->child), &trees_why));
+    case TREE_BLOCKS: return some_blocks(t, from, to);
     case TREE_SEQ: break;
     }
     struct tree **part = room(to - from);
@@ -142,13 +151,26 @@ static struct tree *copies_as_list(struct tree *t)
     return x;
 }
 
+static struct tree *blocks_as_seq(struct tree *t)
+{
+    if (t->kind != TREE_BLOCKS)
+        return t;
+    struct tree **part = room(t->count);
+    for (int64_t i = 0; i < t->count; i++)
+        part[i] = made(tree_dense(t->block[i].off, t->block[i].len, &trees_why));
+    struct tree *s = seq_of(t->off, t->count, part);
+    tree_unref(t);
+    return s;
+}
+
 /* ---- */
 
 /* The same node over rewritten children. */
 static struct tree *over_rewritten(const struct tree *t)
 {
     switch (t->kind) {
-    case TREE_DENSE: return tree_ref((struct tree *)t);
+    case TREE_DENSE:
+    case TREE_BLOCKS: return tree_ref((struct tree *)t);
     case TREE_STRIDE: return made(tree_stride(t->off, t->count, t->step, rewritten(t->child), &trees_why));
     case TREE_INDEX: return made(tree_index(t->off, t->count, t->at, rewritten(t->child), &trees_why));
     case TREE_SEQ: break;
@@ -162,7 +184,7 @@ static struct tree *over_rewritten(const struct tree *t)
 static struct tree *rewritten(const struct tree *t)
 {
     static struct tree *(*const ways[])(struct tree *) = {
-        keep, in_stride_of_one, in_list_of_one, after_nothing, before_nothing, split, split_in_levels, dense_as_stride,
+        keep, in_stride_of_one, in_list_of_one, after_nothing, before_nothing, split, split_in_levels, dense_as_stride, blocks_as_seq,
         copies_as_seq, copies_as_list,
     };
     if (t->count == 0)

@@ -9,6 +9,8 @@ enum { BYTES_MAX = 48, MANY = 1000000 };
 static int64_t numbers(const struct tree *t)
 {
     int64_t n = t->kind == TREE_SEQ ? t->count - 1 : t->kind == TREE_INDEX ? t->count : t->kind == TREE_STRIDE ? 2 : 1;
+    if (t->kind == TREE_BLOCKS)
+        return 2 * t->count - 1;
     for (int64_t i = 0; t->part && i < t->count; i++)
         n += numbers(t->part[i]);
     return t->child ? n + numbers(t->child) : n;
@@ -124,7 +126,7 @@ static bool holds(const struct tree *t, enum tree_kind kind)
 static void check_size(const struct tree *c, const int64_t at[], int64_t count)
 {
     int64_t n = numbers(c), all = fewest(at, count, true), runs = 1;
-    bool seq = holds(c, TREE_SEQ);
+    bool seq = holds(c, TREE_SEQ) || holds(c, TREE_BLOCKS);
     const char *broken = NULL;
     for (int64_t i = 1; i < count; i++)
         runs += at[i] != at[i - 1] + 1;

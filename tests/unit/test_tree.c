@@ -91,6 +91,46 @@ static void equality_and_shift(void **state)
     }
 }
 
+static struct tree *of_parts(int64_t off, int64_t n)
+{
+    struct tree *part[2 * TREE_BLOCKS_MIN];
+    for (int64_t i = 0; i < n; i++)
+        part[i] = made(tree_dense(i * i, 1 + i % 3, &trees_why));
+    return made(tree_seq(off, n, part, &trees_why));
+}
+
+static struct tree *of_blocks(int64_t off, int64_t n, int64_t last)
+{
+    struct tree_block *block = tree_blocks_room(n, &trees_why);
+    assert_non_null(block);
+    for (int64_t i = 0; i < n; i++)
+        block[i] = (struct tree_block){i * i, i == n - 1 ? last : 1 + i % 3};
+    return tree_blocks(off, n, block, &trees_why);
+}
+
+/* A seq of dense parts is a list of blocks from a number of parts on, whichever way it was made. */
+static void blocks_are_a_seq(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 2 * TREE_BLOCKS_MIN; n++) {
+        struct tree *q = of_parts(7, n), *b = made(of_blocks(7, n, 1 + (n - 1) % 3));
+        assert_true(tree_equal(q, b));
+        assert_int_equal(q->kind == TREE_BLOCKS, n >= TREE_BLOCKS_MIN);
+        assert_int_equal(tree_numbers(b, 1000), n ? 2 * n - 1 : 1);
+        assert_int_equal(tree_numbers(b, n), n > 1 ? n + 1 : 1);
+        struct tree *moved = made(tree_shift(b, 5, &trees_why));
+        assert_int_equal(moved->low, n ? 12 : 0);
+        assert_int_equal(moved->block == b->block, true);
+        assert_int_equal(tree_word(moved, 16), n > 1 ? 1 : n ? 1 : 16);
+        tree_unref(q), tree_unref(b), tree_unref(moved);
+    }
+    struct tree *other = of_parts(0, TREE_BLOCKS_MIN), *same = of_blocks(0, TREE_BLOCKS_MIN, 99);
+    assert_false(tree_equal(other, same));
+    tree_unref(other), tree_unref(same);
+    refused(of_blocks(0, TREE_BLOCKS_MIN, INT64_MAX), "63 bits");
+    refused(of_blocks(INT64_MAX - 5, TREE_BLOCKS_MIN, 1), "63 bits");
+}
+
 static void words(void **state)
 {
     (void)state;
@@ -153,6 +193,10 @@ static int64_t interpret(const int64_t *w, int64_t r)
             r -= i * w[n + 3];
             n = w[n + 4];
             break;
+        case 4:
+            for (i = w[n + 3] - 1; w[n + 4 + 2 * i] > r;)
+                i--;
+            return at + w[n + 5 + 2 * i] + r;
         default: fail();
         }
     }
@@ -289,7 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures), cmocka_unit_test(counts_of_zero), cmocka_unit_test(refusals),
         cmocka_unit_test(depth_is_bounded), cmocka_unit_test(equality_and_shift), cmocka_unit_test(words),
-        cmocka_unit_test(strided), cmocka_unit_test(program_layout), cmocka_unit_test(programs_of_random_trees),
+        cmocka_unit_test(strided), cmocka_unit_test(blocks_are_a_seq), cmocka_unit_test(program_layout), cmocka_unit_test(programs_of_random_trees),
         cmocka_unit_test(shared_subtrees), cmocka_unit_test(text_of_limits), cmocka_unit_test(text_of_depth),
         cmocka_unit_test(text_of_long_lists),
     };

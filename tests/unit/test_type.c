@@ -331,7 +331,7 @@ static void nesting_is_bounded(void **state)
     (void)state;
     struct type *t = named(1);
     while (t) {
-        struct type *outer = type_contiguous(1, t, &why);
+        struct type *outer = type_hvector(1, 1, 0, t, &why);
         type_free(t);
         t = outer;
     }
@@ -382,13 +382,96 @@ static void ten_million_blocks(void **state)
     tree_unref(c), type_free(list), type_free(i), free(at);
 }
 
+enum { UNEVEN = 5000 };
+
+/* Irregular blocks of `unit` bytes a piece: at[] and lengths[] in units. */
+static void uneven_blocks(int64_t at[], int64_t lengths[])
+{
+    int64_t end = 0;
+    for (int64_t k = 0; k < UNEVEN; k++) {
+        uint64_t random = (uint64_t)k * UINT64_C(0x9E3779B97F4A7C15);
+        at[k] = end, lengths[k] = 1 + (int64_t)(random >> 61);
+        end += lengths[k] + 1 + (int64_t)(random >> 58 & 7);
+    }
+}
+
+static struct type *struct_of(int64_t n, const int64_t at[], const struct type *const old[])
+{
+    int64_t ones[2 * UNEVEN];
+    for (int64_t k = 0; k < n; k++) ones[k] = 1;
+    return typed(type_struct(n, ones, at, old, &why));
+}
+
+/* The blocks as a struct of arrays of 4 bytes, every other one empty. */
+static struct type *with_empty_blocks(const int64_t at[], const int64_t lengths[], const struct type *four)
+{
+    int64_t byte_at[2 * UNEVEN], length[2 * UNEVEN];
+    const struct type *old[2 * UNEVEN];
+    for (int64_t k = 0; k < 2 * UNEVEN; k++) {
+        old[k] = four, byte_at[k] = 4 * at[k / 2] - (k % 2 ? 0 : 999);
+        length[k] = k % 2 ? lengths[k / 2] : 0;
+    }
+    return typed(type_struct(2 * UNEVEN, length, byte_at, old, &why));
+}
+
+/* The blocks as a struct of types of two halves. */
+static struct type *of_halves(const int64_t at[], const int64_t lengths[], const struct type *four)
+{
+    struct type *half[2];
+    for (int64_t h = 0, n = UNEVEN / 2; h < 2; h++)
+        half[h] = typed(type_indexed(n, lengths + h * n, at + h * n, four, &why));
+    struct type *t = struct_of(2, (int64_t[]){0, 0}, (const struct type *const *)half);
+    type_free(half[0]), type_free(half[1]);
+    return t;
+}
+
+/* Each block as a type of its own, of other named types where its length allows. */
+static struct type *of_many_types(const int64_t at[], const int64_t lengths[])
+{
+    int64_t byte_at[UNEVEN];
+    struct type *old[UNEVEN];
+    for (int64_t k = 0; k < UNEVEN; k++) {
+        struct type *piece = named(lengths[k] % 2 ? 4 : 8);
+        old[k] = typed(type_contiguous(lengths[k] * 4 / piece->size, piece, &why));
+        byte_at[k] = 4 * at[k];
+        type_free(piece);
+    }
+    struct type *t = struct_of(UNEVEN, byte_at, (const struct type *const *)old);
+    for (int64_t k = 0; k < UNEVEN; k++) type_free(old[k]);
+    return t;
+}
+
+/* Whatever the call, irregular blocks are one node, and the canonical form shares its list. */
+static void uneven_blocks_are_one_list(void **state)
+{
+    (void)state;
+    int64_t at[UNEVEN], byte_at[UNEVEN], lengths[UNEVEN];
+    uneven_blocks(at, lengths);
+    for (int64_t k = 0; k < UNEVEN; k++) byte_at[k] = 4 * at[k];
+    struct type *four = named(4), *first = typed(type_indexed(UNEVEN, lengths, at, four, &why));
+    struct type *made[] = {
+        typed(type_hindexed(UNEVEN, lengths, byte_at, four, &why)), with_empty_blocks(at, lengths, four),
+        of_halves(at, lengths, four), of_many_types(at, lengths), typed(type_resized(-8, 1 << 20, first, &why)),
+        typed(type_contiguous(1, first, &why)),
+    };
+    struct tree *c = tree_canonical(first->tree, &why);
+    assert_true(c && c->kind == TREE_BLOCKS && c->count == UNEVEN);
+    assert_ptr_equal(c->block, first->tree->block);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        struct tree *same = tree_canonical(made[i]->tree, &why);
+        assert_true(same && tree_equal(same, c));
+        tree_unref(same), type_free(made[i]);
+    }
+    tree_unref(c), type_free(first), type_free(four);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tempi_constructions), cmocka_unit_test(negative_strides), cmocka_unit_test(empty_types),
         cmocka_unit_test(struct_padding), cmocka_unit_test(markers_stay), cmocka_unit_test(subarrays),
         cmocka_unit_test(darrays), cmocka_unit_test(refusals), cmocka_unit_test(nesting_is_bounded), cmocka_unit_test(many_blocks),
-        cmocka_unit_test(ten_million_blocks),
+        cmocka_unit_test(ten_million_blocks), cmocka_unit_test(uneven_blocks_are_one_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

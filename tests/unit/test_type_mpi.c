@@ -1,5 +1,6 @@
 /* test_type_mpi.c: types that the MPI at hand builds in ways of its own, read from it: pairs, markers, depth,
  * parts of distributed arrays. Random types are in test_fuzz.c. Runs as a single process. */
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include "../../runtime/datatype/type_reader.h"
@@ -77,6 +78,47 @@ static void grains(void **state)
     assert_int_equal(grain, 0);
 }
 
+/* Counts what the reader asks of named and other types. */
+static int asked;
+int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
+{
+    static int (*next)(MPI_Datatype, MPI_Count *, MPI_Count *);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "PMPI_Type_get_extent_x");
+    asked++;
+    return next(datatype, lb, extent);
+}
+
+/* A long struct of a few named types asks of each once, and of derived ones once an entry: Open MPI returns copies. */
+static void struct_of_few_types(void **state)
+{
+    enum { N = 3000 };
+    (void)state;
+    static int lengths[N], one[N];
+    static MPI_Aint at[N];
+    static int64_t bytes_at[N], bytes[N];
+    MPI_Datatype few[4] = {MPI_DOUBLE, MPI_INT, MPI_SHORT, MPI_DATATYPE_NULL}, types[N], m;
+    MPI_Type_contiguous(5, MPI_BYTE, &few[3]);
+    for (int i = 0, end = 0; i < N; i++) {
+        int size, kind = i % 1000 ? i * 7 % 11 % 3 : 3;
+        MPI_Type_size(few[kind], &size);
+        one[i] = 1, lengths[i] = 1 + i * 5 % 7 % 3, types[i] = few[kind];
+        bytes_at[i] = at[i] = end, bytes[i] = lengths[i] * size;
+        end += (int)bytes[i] + 1 + i * i % 13;
+    }
+    MPI_Type_create_struct(N, lengths, at, types, &m);
+    asked = 0;
+    struct type *t = read_made(m), *byte = type_named(1, 1, &why), *want = type_hindexed(N, bytes, bytes_at, byte, &why);
+    assert_in_range(asked, 4, 12);
+    assert_int_equal(grain, 0);
+    assert_true(t && byte && want && tree_equal(t->tree, want->tree));
+    MPI_Type_free(&m);
+    type_free(t);
+    MPI_Type_create_struct(N, one, at, types, &m);   /* the inner handles are still whole */
+    type_free(read_made(m));
+    type_free(byte), type_free(want);
+    MPI_Type_free(&m), MPI_Type_free(&few[3]);
+}
+
 /* Fortran's parametrised types are leaves, with combiners of their own. */
 static void f90_types(void **state)
 {
@@ -147,7 +189,7 @@ static void large(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),   cmocka_unit_test(grains), cmocka_unit_test(f90_types),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),   cmocka_unit_test(struct_of_few_types), cmocka_unit_test(grains), cmocka_unit_test(f90_types),
                                        cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,10 @@ static inline void bytes_of_node(struct bytes *b, const struct tree *t, int64_t 
         case TREE_STRIDE: bytes_of_node(b, t->child, base + i * t->step); break;
         case TREE_SEQ: bytes_of_node(b, t->part[i], base); break;
         case TREE_INDEX: bytes_of_node(b, t->child, base + t->at[i]); break;
+        case TREE_BLOCKS:
+            for (int64_t k = 0; k < t->block[i].len; k++)
+                bytes_add(b, base + t->block[i].off + k);
+            break;
         }
     }
 }
@@ -103,12 +107,26 @@ static inline int64_t random_step(int64_t size)
     }
 }
 
+/* Some of which touch. */
+static inline struct tree *few_blocks(int64_t off, int64_t n)
+{
+    struct tree_block *block = tree_blocks_room(n, &trees_why);
+    assert_non_null(block);
+    for (int64_t i = 0, at = random_from(-3, 3); i < n; i++) {
+        block[i] = (struct tree_block){at, random_from(1, 3)};
+        at = random_from(0, 2) ? at + block[i].len + random_from(1, 2) * random_from(0, 1) : random_step(3);
+    }
+    return made(tree_blocks(off, n, block, &trees_why));
+}
+
 static inline struct tree *random_tree(int depth)
 {
     int64_t off = random_from(0, 2) ? 0 : random_from(-20, 20), n = random_from(0, 9) ? random_from(1, 5) : 0;
-    int kind = depth > 1 ? (int)random_from(0, 3) : TREE_DENSE;
+    int kind = depth > 1 ? (int)random_from(0, 3) : random_from(0, 9) ? TREE_DENSE : TREE_BLOCKS;
     if (kind == TREE_DENSE)
         return made(tree_dense(off, n, &trees_why));
+    if (kind == TREE_BLOCKS)
+        return few_blocks(off, n && random_from(0, 3) == 0 ? random_from(30, 40) : n);
     if (kind == TREE_SEQ) {
         struct tree *part[5];
         int64_t at = 0, equal = random_from(0, 2);
