@@ -11,7 +11,7 @@ bool offers_accepted(const struct node_file *own, int rank);
 
 /* True if this rank has offered anything. */
 bool offers_used(void);
-/* True if it has offered a message of so many packed bytes. */
+/* True if it has offered a message of so many packed bytes, of late: slots are used again. */
 bool offers_sized(int64_t bytes);
 
 struct offers {
