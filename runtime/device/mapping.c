@@ -133,5 +133,6 @@ bool mapping_whole(const struct device *d, const struct allocation *piece, CUmem
     CUresult r = driver->cuMemMap(at, piece->span + more, 0, memory, 0);
     if (r == CUDA_SUCCESS) driver->cuMemUnmap(at, piece->span + more);
     driver->cuMemAddressFree(at, piece->span + more);
-    return r == CUDA_ERROR_INVALID_VALUE;
+    /* Drivers that map no memory in part say that (580). */
+    return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_NOT_SUPPORTED;
 }
