@@ -30,16 +30,28 @@ static bool launches(const char *name)
     return false;
 }
 
+static int launcher_of(int pid, unsigned long long *start)
+{
+    char name[64] = "";
+    int parent;
+    while (process(pid, name, &parent, start) && !launches(name) && parent > 1) pid = parent;
+    return launches(name) ? pid : -1;
+}
+
+int job_launcher(void)
+{
+    unsigned long long start;
+    return launcher_of(getpid(), &start);
+}
+
 bool job_id_get(char *text, size_t size)
 {
     const char *space = getenv("PMIX_NAMESPACE");
-    char name[64] = "";
     unsigned long long start;
     unsigned hash = 5381;
-    int pid = getpid(), parent;
     for (const char *c = space ? space : ""; *c; c++) hash = hash * 33 + (unsigned char)*c;
-    while (process(pid, name, &parent, &start) && !launches(name) && parent > 1) pid = parent;
-    if (!launches(name)) return false;
+    int pid = launcher_of(getpid(), &start);
+    if (pid < 0) return false;
     snprintf(text, size, "%u.%d.%llu.%x", (unsigned)geteuid(), pid, start, hash);
     return true;
 }

@@ -6,6 +6,7 @@
  * thread that still compiles (7 of 40 exits), so freeze() stops that thread first. */
 #include "base/log.h"
 #include "base/stats.h"
+#include "cores.h"
 #include "device/device_internal.h"
 #include "device/driver.h"
 #include "kernel_internal.h"
@@ -104,6 +105,7 @@ static void *worker(void *own)
 {
     struct gen *gen = NULL;
     self = own;
+    cores_spread();
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     warm_up();
     pthread_mutex_lock(&kernel_lock);

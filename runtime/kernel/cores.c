@@ -1,4 +1,5 @@
 #include "cores.h"
+#include "base/job_id.h"
 #include "module_cache.h"
 #include <limits.h>
 #include <sched.h>
@@ -9,12 +10,25 @@
 
 static atomic_bool scarce;
 
+static cpu_set_t of_job;
+static atomic_bool known;   /* of_job is set */
+
 static int usable(void)
 {
-    cpu_set_t set;
+    cpu_set_t own, set;
+    int launcher = job_launcher();
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    return online > 0 && online < INT_MAX ? (int)online : INT_MAX;   /* more processors than a set holds */
+    if (sched_getaffinity(0, sizeof own, &own))   /* more processors than a set holds */
+        return online > 0 && online < INT_MAX ? (int)online : INT_MAX;
+    if (launcher < 0 || sched_getaffinity(launcher, sizeof set, &set)) return CPU_COUNT(&own);
+    CPU_OR(&of_job, &own, &set);
+    atomic_store_explicit(&known, true, memory_order_release);
+    return CPU_COUNT(&of_job);
+}
+
+void cores_spread(void)
+{
+    if (atomic_load_explicit(&known, memory_order_acquire)) sched_setaffinity(0, sizeof of_job, &of_job);
 }
 
 void cores_start(int ranks)
