@@ -227,11 +227,39 @@ static bool on_device(const struct origin *o)
 
 /* This thread's recent allocations: a message may lie in 32 (HULLS), sent and received. */
 #define RECENT_COUNT 64
-static _Thread_local struct recent {
+struct recent {
     struct device *device;
     struct allocation alloc;
-} recent_allocs[RECENT_COUNT];
-static _Thread_local unsigned next_recent, last_recent;   /* the oldest one, and the one found last */
+};
+struct recents {
+    unsigned next, last;   /* the oldest one, and the one found last */
+    struct recent of[RECENT_COUNT];
+};
+static _Thread_local struct recents *recents;   /* freed by recents_key; thread-local storage would not hold it */
+static pthread_key_t recents_key;
+static bool recents_kept;
+
+static void recents_drop(void *table)
+{
+    recents = NULL;   /* a later destructor of the application may call the MPI */
+    free(table);
+}
+
+static void recents_make_key(void)
+{
+    recents_kept = !pthread_key_create(&recents_key, recents_drop);
+}
+
+/* Returns the thread's table; NULL without memory. */
+static struct recents *recents_table(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (recents) return recents;
+    pthread_once(&once, recents_make_key);
+    if (!recents_kept || !(recents = calloc(1, sizeof *recents))) return NULL;
+    if (pthread_setspecific(recents_key, recents)) free(recents), recents = NULL;
+    return recents;
+}
 
 static bool alloc_contains(const struct allocation *a, const void *p)
 {
@@ -257,9 +285,10 @@ static bool ask_allocation(const struct driver *driver, struct device *d, const 
 /* Begins at the one found last: messages of several allocations ask about them in the same order each time. */
 static struct recent *recent_around(const void *p)
 {
-    for (unsigned i = 0; i < RECENT_COUNT; i++) {
-        struct recent *m = &recent_allocs[(last_recent + i) % RECENT_COUNT];
-        if (alloc_contains(&m->alloc, p)) return last_recent += i, m;
+    struct recents *r = recents;
+    for (unsigned i = 0; r && i < RECENT_COUNT; i++) {
+        struct recent *m = &r->of[(r->last + i) % RECENT_COUNT];
+        if (alloc_contains(&m->alloc, p)) return r->last += i, m;
     }
     return NULL;
 }
@@ -289,8 +318,9 @@ struct device *device_locate(const void *p, struct allocation *a)
     struct device *d = find_or_insert(driver, o.context, o.ordinal);
     if (!d) return &unknown_device.device;   /* its context can't be used; already logged */
     if (o.managed || !ask_allocation(driver, d, p, a)) return d;
-    if (!m) m = &recent_allocs[next_recent++ % RECENT_COUNT];
-    *m = (struct recent){d, *a};
+    struct recents *table = m ? NULL : recents_table();
+    if (table) m = &table->of[table->next++ % RECENT_COUNT];
+    if (m) *m = (struct recent){d, *a};
     return d;
 }
 
