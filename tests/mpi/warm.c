@@ -70,8 +70,8 @@ static void cold(void)
     report("%d ranks compile a module once", num_ranks);
 }
 
-/* No module is compiled, and none is loaded but the type's own and that for messages; one launch, no copy but the
- * list's: the first pack is the special kernel's. */
+/* No module is compiled, and none is loaded but the type's own, the interpreter and that for messages; one launch, no
+ * copy but the list's: the first pack is a kernel's. */
 static void warm(void)
 {
     struct resources before, after;
@@ -85,7 +85,7 @@ static void warm(void)
     if (after.simulated) {
         expect_equal(after.compiles, 0, "compiles");
         int64_t loaded = after.modules - before.modules;
-        expect(loaded == 1 || loaded == 2, "%lld modules loaded", (long long)loaded);
+        expect(loaded >= 1 && loaded <= 3, "%lld modules loaded", (long long)loaded);
         expect_equal(after.launches - before.launches, 1, "launches");
         expect(after.copies - before.copies <= 1, "%lld copies", (long long)(after.copies - before.copies));
     }
