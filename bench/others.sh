@@ -176,9 +176,6 @@ osu() {
     [ "$2" = host ] || case $1 in latency* | bw | put_latency | get_latency) last=(D D) ;; esac
     words+=(-m "$OSU_SIZES")
     [ "$2" = host ] || alone=$(aware)
-    if [ "$2" = device ] && [ "$mpi" != aware ]; then
-        case $1 in put_latency | get_latency) return ;; esac   # windows of device memory need an MPI that knows it
-    fi
     # Types it can't check.
     [ -n "${3:-}" ] || MODES=check modes osu "$case" "$2" 1 "$program" "${words[@]}" -c -i 5 -x 2
     modes osu "$case" "$2" "$alone" "$program" "${words[@]}" -i "$i" -x "$skip"
