@@ -176,8 +176,8 @@ osu() {
     [ "$2" = host ] || case $1 in latency* | bw | put_latency | get_latency) last=(D D) ;; esac
     words+=(-m "$OSU_SIZES")
     [ "$2" = host ] || alone=$(aware)
-    # Types it can't check.
-    [ -n "${3:-}" ] || MODES=check modes osu "$case" "$2" 1 "$program" "${words[@]}" -c -i 5 -x 2
+    # Types and one-sided calls it can't check.
+    [[ -n "${3:-}" || $1 == [pg]?t_latency ]] || MODES=check modes osu "$case" "$2" 1 "$program" "${words[@]}" -c -i 5 -x 2
     modes osu "$case" "$2" "$alone" "$program" "${words[@]}" -i "$i" -x "$skip"
 }
 
