@@ -99,7 +99,7 @@ def collectives_report(results, _):
                       "leaves a rank, MB", "GB/s", "of the link"],
                      [[str(c["gpus"]), str(c["ranks"]), c["how"] + ("" if c["ok"] else " (**wrong bytes**)"),
                        str(c["n"]) if "pencils" in c["how"] else "—", number(c["us"] or None), number(c["contiguous_us"]),
-                       ratio(c["us"] or None, c["contiguous_us"]), f"{c['leaving_bytes'] / 1e6:.2f}"] +
+                       ratio(c["us"], c["contiguous_us"]) if c["us"] else "—", f"{c['leaving_bytes'] / 1e6:.2f}"] +
                       (link(results, c) if c["us"] else ["—", "—"]) for c in results["cases"]]))
     return "\n".join(out)
 
