@@ -134,6 +134,8 @@ int args_packed(struct args_set *o);
  * number of threads may call it at once, each with its own elements. */
 int args_move_part(const struct arg *p, int64_t first, int64_t n, bool pack);
 void args_free(struct args_set *o);
+/* Returns true if the type is committed; raises no error. */
+bool args_committed(struct layout *l, MPI_Datatype type);
 
 /* Operations of args_ops, on a struct args_set. */
 extern const struct request_ops args_ops;

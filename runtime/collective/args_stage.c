@@ -198,8 +198,7 @@ static int carry(const struct args_set *o, struct arg *p, const struct group *g)
     return rc;
 }
 
-/* Returns true if the type is committed; raises no error. */
-static bool is_committed(struct layout *l, MPI_Datatype type)
+bool args_committed(struct layout *l, MPI_Datatype type)
 {
     MPI_Comm quiet;
     if (atomic_load_explicit(&l->committed, memory_order_relaxed)) return true;
@@ -214,7 +213,7 @@ static bool is_committed(struct layout *l, MPI_Datatype type)
 static bool uncommitted(const struct args_set *o, const struct arg *p, const struct group *g)
 {
     struct arg_piece piece;
-    return o->comm == MPI_COMM_NULL && args_piece(o, p, g, 0, &piece) && !is_committed(piece.layout, piece.type);
+    return o->comm == MPI_COMM_NULL && args_piece(o, p, g, 0, &piece) && !args_committed(piece.layout, piece.type);
 }
 
 /* Returns true if the type's extent decides how data travel.

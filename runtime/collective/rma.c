@@ -192,7 +192,10 @@ SYNCHRONISE(Win_flush_local_all, ALL_TARGETS, window_flush_all(w), (const struct
 int call_Win_free(const struct next *next, MPI_Win *win)
 {
     struct window *w = win ? window_of(*win) : NULL;
-    if (w) return window_free(w), next->Win_free(win);
+    if (w) {
+        int failed = window_free(w), rc = next->Win_free(win);
+        return failed ? failed : rc;
+    }
     const struct rma_op last = sync_begin(win ? *win : MPI_WIN_NULL, ALL_TARGETS);
     int rc = next->Win_free(win);
     return sync_end(&last, MPI_WIN_NULL, rc);

@@ -137,7 +137,8 @@ static bool open_targets(struct window *w, MPI_Comm comm, const struct told *tol
 
 static void end(struct window *w)
 {
-    for (int i = 0; i < w->ranks; i++) ipc_cache_put(w->target[i].import);
+    /* Kernels that could not be waited for may still use the memory. */
+    for (int i = 0; i < w->ranks && !w->n; i++) ipc_cache_put(w->target[i].import);
     sigbus_guard_unmap(w->shared);
     if (w->group != MPI_GROUP_NULL) PMPI_Group_free(&w->group);
     pthread_mutex_destroy(&w->lock);
@@ -191,10 +192,6 @@ bool window_possible(MPI_Comm comm)
     return !inter && (node_all_armed(comm) || node_starting());
 }
 
-static enum window_owner of_mpi(unsigned votes)
-{
-    return votes & REFUSED ? WINDOW_NOBODY : WINDOW_MPI;
-}
 
 /* All ranks have returned from MPI_Init, as they have made the MPI's window: so they find the same. */
 enum window_owner window_decide(const struct window_ask *a, MPI_Win win)
@@ -202,7 +199,7 @@ enum window_owner window_decide(const struct window_ask *a, MPI_Win win)
     struct ipc_export e = {0};
     struct told *told = NULL;
     unsigned mine = a->refused ? REFUSED : 0, all = 0;
-    if (!node_all_armed(a->comm)) return of_mpi(mine);
+    if (!node_all_armed(a->comm)) return mine ? WINDOW_REFUSED_HERE : WINDOW_MPI;
     bool on_device = a->size > 0 && device_unmanaged(a->base);
     struct window *w = a->size > 0 && !on_device ? NULL : begin(a, win, &e);
     if (w) told = calloc((size_t)w->ranks, sizeof *told);
@@ -212,16 +209,20 @@ enum window_owner window_decide(const struct window_ask *a, MPI_Win win)
     free(told);
     if (own) add(w);
     else if (w) end(w);
-    return own ? WINDOW_OWN : of_mpi(all | mine);
+    if (own) return WINDOW_OWN;
+    if (!heard) return a->refused ? WINDOW_REFUSED_HERE : WINDOW_MPI;
+    return all & REFUSED ? WINDOW_NOBODY : WINDOW_MPI;
 }
 
-void window_free(struct window *w)
+int window_free(struct window *w)
 {
+    int rc = MPI_SUCCESS;
     pthread_mutex_lock(&w->lock);
     bool failed = window_settle(w);
     pthread_mutex_unlock(&w->lock);
     window_barrier(w);
     take_out(w);
-    if (failed) window_raise(w, MPI_ERR_OTHER, "operations on a window failed on the GPU");
+    if (failed) rc = window_raise(w, MPI_ERR_OTHER, "operations on a window failed on the GPU");
     end(w);
+    return rc;
 }

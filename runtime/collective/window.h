@@ -24,14 +24,15 @@ struct window_ask {
 };
 /* Returns true if all ranks of comm may vote, as far as this one knows before the MPI has made the window. */
 bool window_possible(MPI_Comm comm);
-enum window_owner { WINDOW_MPI, WINDOW_OWN, WINDOW_NOBODY };
+enum window_owner { WINDOW_MPI, WINDOW_OWN, WINDOW_NOBODY, WINDOW_REFUSED_HERE };
 /* Decides alike on all ranks whose a window is that they have just made. WINDOW_NOBODY: no rank can use it, as the MPI
- * can't access some of its memory. */
+ * can't access some of its memory. WINDOW_REFUSED_HERE: there was no vote, and it can't access this rank's. */
 enum window_owner window_decide(const struct window_ask *a, MPI_Win win);
 /* Returns the own window with this handle; NULL if it is the MPI's. */
 struct window *window_of(MPI_Win win);
-/* Completes all operations on all ranks, and frees the window but for the MPI's handle. Collective. */
-void window_free(struct window *w);
+/* Completes all operations on all ranks, and frees the window but for the MPI's handle. Collective. Returns
+ * MPI_SUCCESS, or an error that has been raised. */
+int window_free(struct window *w);
 /* Corrects the value of an attribute, for the MPI's window may have no memory. */
 void window_attribute(struct window *w, int keyval, void *value);
 

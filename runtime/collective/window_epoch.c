@@ -20,23 +20,30 @@
 
 typedef bool condition(struct window *w, uint64_t arg);
 
+void window_progress(void)
+{
+    rndv_send_serve();
+    comm_progress(MPI_COMM_WORLD);
+}
+
 /* Waits until `is`, and lets messages progress, for which the other ranks may wait first. Returns an MPI code. */
 static int await(struct window *w, condition *is, uint64_t arg)
 {
     for (unsigned spins = 1; !is(w, arg); spins++) {
         if (atomic_load_explicit(&w->lost, memory_order_relaxed)) return window_raise(w, MPI_ERR_OTHER, LOST);
-        if (spins % SPINS_A_TURN == 0) rndv_send_serve(), comm_progress(MPI_COMM_WORLD);
+        if (spins % SPINS_A_TURN == 0) window_progress();
         backoff(spins);
     }
     return MPI_SUCCESS;
 }
 
-/* Completes the own operations. */
+/* Completes the own operations, and lets messages progress. */
 static int complete_own(struct window *w)
 {
     pthread_mutex_lock(&w->lock);
     int failed = window_settle(w);
     pthread_mutex_unlock(&w->lock);
+    window_progress();
     return failed ? window_raise(w, MPI_ERR_OTHER, "operations on a window failed on the GPU") : MPI_SUCCESS;
 }
 
@@ -77,6 +84,7 @@ int window_fence(struct window *w, int assert)
 int window_sync(struct window *w)
 {
     int rc = show_own(w);
+    window_progress();
     atomic_thread_fence(memory_order_seq_cst);
     return rc;
 }
@@ -189,7 +197,7 @@ int window_test(struct window *w, int *flag)
     *flag = 1;
     for (int i = 0; i < w->ranks && *flag; i++) *flag = !w->target[i].exposed || has_completed(w, (uint64_t)i);
     if (*flag) end_exposure(w);
-    else rndv_send_serve(), comm_progress(MPI_COMM_WORLD);
+    else window_progress();
     return MPI_SUCCESS;
 }
 
@@ -222,6 +230,17 @@ static void release(struct window *w, int rank, enum window_hold hold)
     if (hold == HOLD_EXCLUSIVE) atomic_fetch_and_explicit(lock, ~WINDOW_WRITER, memory_order_release);
 }
 
+/* Takes all or none: a rank that waited with some would keep others from exclusive locks of them. */
+static bool try_all_shared(struct window *w, uint64_t arg)
+{
+    int taken = 0;
+    (void)arg;
+    while (taken < w->ranks && try_shared(w, (uint64_t)taken)) taken++;
+    if (taken == w->ranks) return true;
+    while (taken--) release(w, taken, HOLD_SHARED);
+    return false;
+}
+
 static bool is_rank(const struct window *w, int rank)
 {
     return rank >= 0 && rank < w->ranks;
@@ -251,12 +270,15 @@ int window_lock(struct window *w, int type, int rank, int assert)
 
 int window_lock_all(struct window *w, int assert)
 {
-    int rc = MPI_SUCCESS, held = 0;
+    bool checks = !(assert & MPI_MODE_NOCHECK), held = false;
     for (int i = 0; i < w->ranks; i++) held |= w->target[i].hold != HOLD_NONE;
     if (held) return WRONG(w, "MPI_Win_lock_all while a rank is locked");
-    for (int i = 0; i < w->ranks && rc == MPI_SUCCESS; i++) rc = take_lock(w, MPI_LOCK_SHARED, i, assert);
+    int rc = show_own(w);
+    if (rc == MPI_SUCCESS && checks) rc = await(w, try_all_shared, 0);
+    if (rc != MPI_SUCCESS) return rc;
+    for (int i = 0; i < w->ranks; i++) w->target[i].hold = checks ? HOLD_SHARED : HOLD_UNCHECKED;
     w->all_locked = true, w->fenced = false;
-    return rc;
+    return MPI_SUCCESS;
 }
 
 int window_unlock(struct window *w, int rank)

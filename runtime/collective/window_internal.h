@@ -37,6 +37,7 @@ struct window_target {
 struct window_move {
     struct stream *stream;
     struct typed_copy_batch batch;
+    struct layout *held[2];     /* whose lists the kernels read: the program may free the types meanwhile */
 };
 
 struct window {
@@ -60,6 +61,8 @@ struct window {
 
 /* Raises an error on the window: logs it, calls the window's error handler. Returns the class. No lock is held. */
 int window_raise(struct window *w, int class, const char *what);
+/* Lets messages progress: a program may wait by one-sided calls alone for a rank that waits for its message. */
+void window_progress(void);
 /* Waits for all ranks. Returns MPI_SUCCESS, or MPI_ERR_OTHER if the shared memory is lost. */
 int window_barrier(struct window *w);
 

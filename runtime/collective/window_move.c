@@ -18,7 +18,7 @@ static int elements_of(MPI_Count count, MPI_Datatype type, struct layout **l, in
     if (type == MPI_DATATYPE_NULL) return *what = "a one-sided call without a datatype", MPI_ERR_TYPE;
     struct layout *found = layout_of(type);
     if (!found) return *what = "a one-sided call: out of memory", MPI_ERR_NO_MEM;
-    if (layout_committed(found, type, MPI_COMM_SELF) != MPI_SUCCESS)
+    if (!args_committed(found, type))
         return *what = "a one-sided call with a datatype that is not committed", MPI_ERR_TYPE;
     if (!count || !found->size) return MPI_SUCCESS;
     if ((*bytes = layout_bytes(found, count)) < 0) return MPI_ERR_COUNT;
@@ -76,6 +76,7 @@ int window_settle(struct window *w)
         failed |= stream_wait(w->device, w->move[i].stream);
         typed_copy_end(&w->move[i].batch);
         stream_put(w->device, w->move[i].stream);
+        for (int k = 0; k < 2; k++) layout_unref(w->move[i].held[k]);
     }
     w->n = 0;
     device_leave(w->device);
@@ -144,6 +145,7 @@ static int move(struct window *w, const struct window_there *t, struct window_si
     struct typed_copy_side here, there = window_elements(t->layout, t->address, t->count);
     if (!m || !window_operand(w, m, s, &here) || (put && window_repack(s, bytes, true))) return -1;
     struct typed_copy_job job = {put ? here : there, put ? there : here, bytes, t->across || !s->direct};
+    m->held[0] = layout_ref(s->layout), m->held[1] = layout_ref(t->layout);
     if (window_copy(w, m, &job, &s->launches)) return -1;
     if (put || s->direct) return 0;
     return stream_wait(w->device, m->stream) ? -1 : window_repack(s, bytes, false);
@@ -203,6 +205,7 @@ bool window_take(const struct window_op *op, const struct args_set *o, int *rc)
         *rc = run(w, op, o, &what);
         if (*rc == MPI_SUCCESS && op->request && window_settle(w)) *rc = MPI_ERR_OTHER;
         pthread_mutex_unlock(&w->lock);
+        if (op->request) window_progress();
     }
     if (*rc != MPI_SUCCESS) window_raise(w, *rc, what);
     else if (op->request) *rc = complete_request(op->request);

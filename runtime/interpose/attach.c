@@ -37,10 +37,13 @@ static int refuse_attach(MPI_Win win)
         return refused ? refusal : next->name(__VA_ARGS__); \
     }
 
-static int refuse_window(const struct next *next, MPI_Comm comm, MPI_Win *win)
+/* Only if all ranks refuse it can the MPI's window be freed, which waits for all of them. */
+static int refuse_window(const struct next *next, MPI_Comm comm, MPI_Win *win, bool all)
 {
-    if (*win != MPI_WIN_NULL) next->Win_free(win);
-    return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED);
+    int rc = raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED);
+    if (all) next->Win_free(win);
+    *win = MPI_WIN_NULL;
+    return rc;
 }
 
 /* The MPI gets no memory that it can't access. All ranks have made its window before they decide whose it is. */
@@ -51,8 +54,9 @@ static int refuse_window(const struct next *next, MPI_Comm comm, MPI_Win *win)
         struct window_ask ask = {comm, base, size, disp_unit, window_refused(base, size)}; \
         if (ask.refused && !window_possible(comm)) return raise_error(comm, MPI_ERR_BASE, WINDOW_REFUSED); \
         int rc = next->name(base, ask.refused ? 0 : size, disp_unit, info, comm, win); \
-        bool unusable = rc == MPI_SUCCESS && window_decide(&ask, *win) == WINDOW_NOBODY; \
-        return unusable ? refuse_window(next, comm, win) : rc; \
+        enum window_owner owner = rc == MPI_SUCCESS ? window_decide(&ask, *win) : WINDOW_MPI; \
+        bool unusable = owner == WINDOW_NOBODY || owner == WINDOW_REFUSED_HERE; \
+        return unusable ? refuse_window(next, comm, win, owner == WINDOW_NOBODY) : rc; \
     }
 WIN_CREATE(Win_create, int)
 #ifdef HAVE_Win_create_c

@@ -4,7 +4,7 @@
  * once; attributes; errors; launches; windows that come and go; windows that are not served so.
  *
  * run: OMPI_MCA_osc=pt2pt -n 1
- * run: OMPI_MCA_osc=pt2pt -n 2
+ * run: OMPI_MCA_osc=pt2pt OMPI_MCA_btl_vader_single_copy_mechanism=none -n 2
  * run: OMPI_MCA_osc=pt2pt -n 3
  * run: OMPI_MCA_osc=pt2pt -n 4
  * run: OMPI_MCA_osc=pt2pt STRIDEC_TRANSPORT=staged -n 2 few
@@ -873,6 +873,58 @@ static void come_and_go(void)
     report("windows that come and go");
 }
 
+/* A rank that has one lock exclusively and asks for another does not meet one that waits with the other in hand. */
+static void all_locks(void)
+{
+    struct window w;
+    window_make(&w, 64);
+    for (int round = 0; round < 300; round++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (my_rank == 1) {
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, w.win);
+            for (volatile int i = 0; i < 500 * round; i++) continue;
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w.win);
+            MPI_Win_unlock(0, w.win), MPI_Win_unlock(1, w.win);
+        } else {
+            MPI_Win_lock_all(0, w.win);
+            MPI_Win_unlock_all(w.win);
+        }
+    }
+    window_end(&w);
+    report("locks of all ranks beside exclusive ones");
+}
+
+/* A rank that only looks into a window lets its messages progress. */
+static void looks(void)
+{
+    enum { LENGTH = 8 << 20 };
+    struct window w;
+    MPI_Request q;
+    int one = 1, is = 0;
+    double since = 0;
+    char *bytes = calloc(1, LENGTH);
+    window_make(&w, 64);
+    mem_write(MEM_DEVICE, w.memory, bytes, 64);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, w.win);
+    if (my_rank == 0) {
+        MPI_Isend(bytes, LENGTH, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &q);
+        while (!is && within(&since, SECONDS)) {
+            MPI_Fetch_and_op(NULL, &is, MPI_INT, 0, 0, MPI_NO_OP, w.win);
+            MPI_Win_flush(0, w.win);
+        }
+        expect(is == 1, "the other rank has not got its message");
+        MPI_Wait(&q, MPI_STATUS_IGNORE);
+    } else if (my_rank == 1) {
+        MPI_Recv(bytes, LENGTH, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_REPLACE, w.win);
+    }
+    MPI_Win_unlock_all(w.win);
+    window_end(&w);
+    free(bytes);
+    report("messages progress while a rank looks into a window");
+}
+
 #ifdef OPEN_MPI
 enum { HAS_THREADS = 0 };   /* osc/pt2pt makes no windows where threads may call the MPI */
 #else
@@ -912,6 +964,7 @@ int main(int argc, char **argv)
         if (!host_mode) errors();
         empty_ranks();
         come_and_go();
+        if (num_ranks > 1) all_locks(), looks();
     }
     for (int i = 0; i < LISTS; i++) layout_free(&lists[i]);
     return check_finish();
