@@ -303,6 +303,16 @@ static bool still_allocated(const struct driver *driver, const struct recent *m,
            id == m->alloc.id;
 }
 
+/* Adds an allocation. Forgets others that overlap it: they were freed. */
+static void recents_add(struct device *d, const struct allocation *a)
+{
+    struct recents *r = recents_table();
+    if (!r) return;
+    for (struct recent *m = r->of; m < r->of + RECENT_COUNT; m++)
+        if (m->alloc.start < a->start + a->span && a->start < m->alloc.start + m->alloc.span) *m = (struct recent){0};
+    r->of[r->next++ % RECENT_COUNT] = (struct recent){d, *a};
+}
+
 struct device *device_locate(const void *p, struct allocation *a)
 {
     const struct driver *driver = driver_get();
@@ -318,9 +328,7 @@ struct device *device_locate(const void *p, struct allocation *a)
     struct device *d = find_or_insert(driver, o.context, o.ordinal);
     if (!d) return &unknown_device.device;   /* its context can't be used; already logged */
     if (o.managed || !ask_allocation(driver, d, p, a)) return d;
-    struct recents *table = m ? NULL : recents_table();
-    if (table) m = &table->of[table->next++ % RECENT_COUNT];
-    if (m) *m = (struct recent){d, *a};
+    recents_add(d, a);
     return d;
 }
 

@@ -9,8 +9,11 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #define WAITING 1024   /* records, at most, that wait for the receiver */
+#define TRIES 64       /* connections looked at in one call: other users may make them */
 
 static int own_fd = -1;
 
@@ -18,9 +21,8 @@ static int own_fd = -1;
 static socklen_t address_of(struct sockaddr_un *a, const struct cookie *cookie)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "stridec.");
-    for (size_t i = 0; i < sizeof cookie->half[1]; i++)
-        n += snprintf(a->sun_path + 1 + n, sizeof a->sun_path - 1 - (size_t)n, "%02x", cookie->half[1][i]);
+    unsigned long long hash = XXH64(cookie, sizeof *cookie, 0);   /* all users see the name */
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "stridec.%016llx", hash);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -119,8 +121,9 @@ static bool receive(int fd, void *record, size_t bytes, int fds[FD_SOCKET_MOST],
 bool fd_socket_take(void *record, size_t bytes, int fds[FD_SOCKET_MOST], int *n)
 {
     bool taken = false;
-    int fd;
-    while (!taken && is_own(own_fd) && (fd = accept4(own_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    for (int i = 0; i < TRIES && !taken && is_own(own_fd); i++) {
+        int fd = accept4(own_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0) break;
         taken = receive(fd, record, bytes, fds, n);
         close(fd);
     }

@@ -1,7 +1,8 @@
 /* fd_socket.h: file descriptors from process to process on the node, with a record that tells what they are.
  *
  * The sender connects to the receiver's socket, sends and closes. The receiver need not be there: records wait until it
- * takes them. The socket's name has the cookie, which other users can't read, and both ends check the other's user. */
+ * takes them. The socket is named by a hash of the cookie, which other users cannot read; both ends check the other
+ * one's user. */
 #ifndef STRIDEC_FD_SOCKET_H
 #define STRIDEC_FD_SOCKET_H
 #include "segment.h"

@@ -145,18 +145,22 @@ static uint32_t gone_news(const struct import *i, struct peer **p)
 static void drop_gone(void)
 {
     struct import *i, *next;
-    struct peer *p;
-    uint32_t gone_count;
-    HASH_ITER(hh, imports, i, next)
-    if (gone_news(i, &p) && is_gone(i->key.rank, i->key.id)) ipc_cache_drop(i);
-    HASH_ITER(hh, imports, i, next)
-        if ((gone_count = gone_news(i, &p))) atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);
+    struct peer *p = NULL;
+    uint32_t gone_count = 0;
+    for (;;) {
+        HASH_ITER(hh, imports, i, next)
+            if ((gone_count = gone_news(i, &p))) break;
+        if (!i) return;
+        HASH_ITER(hh, imports, i, next)
+            if (i->key.rank == p->rank && is_gone(p->rank, i->key.id)) ipc_cache_drop(i);
+        atomic_store_explicit(&p->gone, gone_count, memory_order_relaxed);   /* as read before the search */
+    }
 }
 
 void ipc_cache_drop_gone(void)
 {
     pthread_mutex_lock(&lock);
-    drop_gone();
+    drop_gone(), mapping_import_drop_gone(is_gone);
     pthread_mutex_unlock(&lock);
 }
 

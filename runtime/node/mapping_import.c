@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define WAITING_FDS 64   /* descriptors, at most, of exports that no message has come from yet */
+#define WAITING_FDS 256   /* descriptors, and records, at most, of exports that no message has come from yet */
 
 /* Handles of an export that is not mapped yet. */
 struct waiting {
@@ -16,7 +16,7 @@ struct waiting {
     struct waiting *prev, *next;   /* oldest first */
 };
 static struct waiting *waiting;
-static int waiting_fds;
+static int waiting_fds, waiting_records;
 
 struct mapping_import {
     CUdeviceptr base;
@@ -28,7 +28,7 @@ struct mapping_import {
 static void drop(struct waiting *w)
 {
     DL_DELETE(waiting, w);
-    waiting_fds -= w->n;
+    waiting_fds -= w->n, waiting_records--;
     while (w->n) close(w->fds[--w->n]);
     free(w);
 }
@@ -38,23 +38,32 @@ static bool is_sound(const struct mapping_record *r, int n)
     return r->pieces > 0 && r->pieces <= MAPPING_PIECES && n == (r->fabric ? 0 : r->pieces);
 }
 
-/* Takes what peers have sent. An unknown export's handles are sent again after a NACK. */
-static void take(void)
-{
-    struct waiting *w;
-    while ((w = calloc(1, sizeof *w)) && fd_socket_take(&w->record, sizeof w->record, w->fds, &w->n)) {
-        DL_APPEND(waiting, w);
-        waiting_fds += w->n;
-        if (!is_sound(&w->record, w->n)) drop(w);
-        while (waiting_fds > WAITING_FDS && waiting->next) drop(waiting);
-    }
-    free(w);
-}
-
-static struct waiting *waiting_for(const struct peer *p, uint64_t id)
+static struct waiting *waiting_for(int rank, uint64_t id)
 {
     struct waiting *w = waiting;
-    while (w && (w->record.id != id || w->record.rank != p->rank)) w = w->next;
+    while (w && (w->record.id != id || w->record.rank != rank)) w = w->next;
+    return w;
+}
+
+/* Takes one record that a peer has sent; it is the last. Returns false if there is none. The handles of exports that
+ * are dropped, as too many wait, are sent again after a NACK. */
+static bool take(void)
+{
+    struct waiting *w = calloc(1, sizeof *w), *before;
+    if (!w || !fd_socket_take(&w->record, sizeof w->record, w->fds, &w->n)) return free(w), false;
+    if ((before = waiting_for((int)w->record.rank, w->record.id))) drop(before);
+    DL_APPEND(waiting, w);
+    waiting_fds += w->n, waiting_records++;
+    while ((waiting_fds > WAITING_FDS || waiting_records > WAITING_FDS) && waiting->next) drop(waiting);
+    if (!is_sound(&w->record, w->n)) drop(w);
+    return true;
+}
+
+/* Returns the handles of a peer's export, once they have come. */
+static struct waiting *await(const struct peer *p, uint64_t id)
+{
+    struct waiting *w = waiting_for(p->rank, id);
+    while (!w && take()) w = waiting_for(p->rank, id);
     return w;
 }
 
@@ -94,7 +103,7 @@ struct mapping_import *mapping_import_open(const struct peer *p, const struct sl
                                            CUdeviceptr *base)
 {
     uint64_t span = 0;
-    struct waiting *w = driver_get()->mappings ? (take(), waiting_for(p, s->id)) : NULL;
+    struct waiting *w = driver_get()->mappings ? await(p, s->id) : NULL;
     struct mapping_import *m = w ? calloc(1, sizeof *m) : NULL;
     if (!m) return NULL;
     for (int i = 0; i < w->record.pieces; i++) span += w->record.span[i];
@@ -119,7 +128,7 @@ void mapping_import_close(struct mapping_import *m)
 void mapping_import_drop_gone(bool (*is_gone)(int64_t rank, uint64_t id))
 {
     struct waiting *w, *next;
-    take();
+    while (take()) continue;
     DL_FOREACH_SAFE(waiting, w, next)
         if (is_gone(w->record.rank, w->record.id)) drop(w);
 }

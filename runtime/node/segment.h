@@ -71,7 +71,7 @@ struct slot {
 #define SLOTS 4096   /* the most; node_slots_grow allocates them, in steps */
 #define SLOTS_STEP 512
 #define PROBES 8
-#define GONE_MAX 64
+#define GONE_MAX 512
 #define ARENA_BYTES ((uint64_t)8 << 20)   /* of signatures; pages are allocated at use */
 
 struct node_file {

@@ -9,7 +9,7 @@ static void describe(struct slot *s, struct device *d, const struct ipc_export *
 {
     s->memory = SLOT_DEVICE;
     /* The rest of the line that the receiver reads tells the allocation by its number: it mostly knows it already. */
-    if (s->id != e->id || s->start != e->start)
+    if (s->id != e->id || s->start != e->start || s->span != e->span)
         s->handle = e->handle, s->start = e->start, s->span = e->span, s->id = e->id, s->gpu = device_gpu_id(d);
     s->user = user, s->layout = layout;
 }
