@@ -18,6 +18,7 @@ static int usable(void)
     cpu_set_t own, set;
     int launcher = job_launcher();
     long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (atomic_load(&known)) return CPU_COUNT(&of_job);   /* a later session; compiles may read it */
     if (sched_getaffinity(0, sizeof own, &own))   /* more processors than a set holds */
         return online > 0 && online < INT_MAX ? (int)online : INT_MAX;
     if (launcher < 0 || sched_getaffinity(launcher, sizeof set, &set)) return CPU_COUNT(&own);
