@@ -28,7 +28,7 @@
 
 #define FOLDER "/dev/shm/"
 #define SPINS_PER_CHECK 65536
-static const char magic[8] = "stride10";
+static const char magic[8] = "stridecA";
 
 atomic_bool node_is_armed, node_reads_device;
 static atomic_bool there;         /* the own file exists */
