@@ -22,14 +22,6 @@ struct run {
     void *in, *out;          /* device memory */
 };
 
-static int gpus_used(int ranks)
-{
-    int gpus;
-
-    CUDA(cudaGetDeviceCount(&gpus));
-    return gpus < ranks ? gpus : ranks;
-}
-
 static void by_types(void *run)
 {
     struct run *r = run;

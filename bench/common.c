@@ -28,6 +28,14 @@ bool gpu_select(int rank)
     return true;
 }
 
+int gpus_used(int ranks)
+{
+    int gpus;
+
+    CUDA(cudaGetDeviceCount(&gpus));
+    return gpus < ranks ? gpus : ranks;
+}
+
 void *driver_symbol(const char *name)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *symbol = driver ? dlsym(driver, name) : NULL;

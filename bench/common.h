@@ -16,6 +16,8 @@ void cuda_check(cudaError_t status, const char *what);
 
 /* Selects the GPU of this rank: rank modulo the number of GPUs. False where there is none. */
 bool gpu_select(int rank);
+/* How many GPUs so many ranks then use. */
+int gpus_used(int ranks);
 
 /* A function of libcuda.so.1; ends the run where there is none. */
 void *driver_symbol(const char *name);

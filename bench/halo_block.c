@@ -112,8 +112,7 @@ void halo_new(struct halo *h, int n, int radius)
     h->cells = (size_t)h->side * (size_t)h->side * (size_t)h->side;
     MPI_Comm_size(MPI_COMM_WORLD, &h->ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &h->rank);
-    CUDA(cudaGetDeviceCount(&h->gpus));
-    h->gpus = h->gpus < h->ranks ? h->gpus : h->ranks;
+    h->gpus = gpus_used(h->ranks);
     MPI_Dims_create(h->ranks, 3, h->dims);
     MPI_Cart_create(MPI_COMM_WORLD, 3, h->dims, periodic, 0, &h->grid);
     MPI_Cart_coords(h->grid, h->rank, 3, h->coords);

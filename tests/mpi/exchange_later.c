@@ -10,6 +10,7 @@
  * run: STRIDEC_TRANSPORT=oneshot -n 3 packed
  */
 #include "check.h"
+#include "ends.h"
 #include "persistent.h"
 #include "resources.h"
 #include "rows.h"
@@ -65,11 +66,6 @@ static void op_free(struct op *o)
 }
 
 /* ---- each kind: its bytes and its launches ---- */
-
-static void end_by_tests(MPI_Request *q)
-{
-    for (int flag = 0; !flag;) MPI_Test(q, &flag, MPI_STATUS_IGNORE);
-}
 
 /* Returns the launches of a nonblocking call, or of a start. */
 static int64_t once(struct op *o, enum form form, int round)
@@ -284,27 +280,13 @@ static void waits_alone(enum kind k)
 /* ---- several at a time ---- */
 
 #define SEVERAL 8
-#define WAYS 8
-
-static void complete(int way, int n, MPI_Request q[])
-{
-    int flag = 0, index = 0, done = 0, which[SEVERAL], left = n;
-    if (way == 0) MPI_Waitall(n, q, MPI_STATUSES_IGNORE);
-    while (way == 1 && !flag) MPI_Testall(n, q, &flag, MPI_STATUSES_IGNORE);
-    for (; way == 2 && left; left--) MPI_Waitany(n, q, &index, MPI_STATUS_IGNORE);
-    while (way == 3 && left) MPI_Waitsome(n, q, &done, which, MPI_STATUSES_IGNORE), left -= done;
-    while (way == 4 && left) MPI_Testsome(n, q, &done, which, MPI_STATUSES_IGNORE), left -= done;
-    for (; way == 5 && left; left--) MPI_Wait(&q[left - 1], MPI_STATUS_IGNORE);
-    for (; way == 6 && left; left--) end_by_tests(&q[(left + my_rank) % n]);   /* each rank in an order of its own */
-    for (; way == 7 && left; left--) MPI_Wait(&q[(left + my_rank) % n], MPI_STATUS_IGNORE);
-}
 
 /* Begins calls of all kinds on one communicator, with blocking calls between, and completes them in another order. */
 static void several(void)
 {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int round = 0; round < 3 * WAYS; round++) {
+    for (int round = 0; round < 3 * END_WAYS; round++) {
         struct op o[SEVERAL], between;
         MPI_Request q[SEVERAL];
         for (int i = 0; i < SEVERAL; i++) {
@@ -319,11 +301,11 @@ static void several(void)
             op_free(&between);
         }
         MPI_Barrier(comm);
-        complete(round % WAYS, SEVERAL, q);
+        end_all(round % END_WAYS, SEVERAL, q);
         for (int i = 0; i < SEVERAL; i++) op_check(&o[i], "one of several"), op_free(&o[i]);
     }
     MPI_Comm_free(&comm);
-    report("several at a time, completed in %d ways", WAYS);
+    report("several at a time, completed in %d ways", END_WAYS);
 }
 
 #if HAVE_PERSISTENT

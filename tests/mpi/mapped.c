@@ -6,9 +6,7 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 STRIDEC_TRANSPORT=device -n 2
  */
 #include "check.h"
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
+#include "mapping_calls.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,47 +15,15 @@ static int peer;
 static size_t piece;          /* bytes */
 static uint64_t salt = 10;
 
-/* ---- the driver's calls, which no test links with ---- */
-
-#define CALLS                                                                                                                \
-    X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)     \
-    X(cuMemUnmap) X(cuMemSetAccess)
-static struct {
-#define X(name) __typeof__(name) *name;
-    CALLS
-#undef X
-} cu;
-
-static void find_calls(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-#define X(name) *(void **)&cu.name = dlsym(driver, #name);
-    CALLS
-#undef X
-}
-
-#define OK(call)                                                               \
-    do {                                                                       \
-        CUresult r_ = (call);                                                  \
-        expect(r_ == CUDA_SUCCESS, "%s: %d", #call, (int)r_);                  \
-    } while (0)
-
-static CUmemAllocationProp of_device(void)
-{
-    int device = 0;
-    cudaGetDevice(&device);
-    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
-}
-
 static void measure_piece(void)
 {
-    CUmemAllocationProp prop = of_device();
+    CUmemAllocationProp prop = memory_of_device(0);
     OK(cu.cuMemGetAllocationGranularity(&piece, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 }
 
 static void put(CUdeviceptr at)
 {
-    CUmemAllocationProp prop = of_device();
+    CUmemAllocationProp prop = memory_of_device(0);
     CUmemGenericAllocationHandle memory = 0;
     CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     OK(cu.cuMemCreate(&memory, piece, &prop, 0));

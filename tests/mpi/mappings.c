@@ -1,6 +1,7 @@
-/* mappings.c: messages of memory that the program maps (cuMemCreate, cuMemMap), with handles by which it can be shared: read
- * where it lies, by one launch of the receiver, in one piece or over several; other memory mapped at the address between messages,
- * the memory moved to another address; memory without such handles, or mapped in part, is packed. Last, times of other memory.
+/* mappings.c: messages of memory that the program maps (cuMemCreate, cuMemMap), with handles by which it can be shared:
+ * read where it lies, by one launch of the receiver, in one piece or over several; other memory mapped at the address
+ * between messages, the memory moved to another address; memory without such handles, or mapped in part, is packed.
+ * Last, times of other memory.
  *
  * run: STRIDEC_TRANSPORT=zerocopy -n 2
  * run: STRIDEC_TRANSPORT=zerocopy -n 2 fabric
@@ -19,10 +20,8 @@
  * run: -n 2 bytes
  */
 #include "check.h"
+#include "mapping_calls.h"
 #include "resources.h"
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,43 +32,9 @@ static bool packed, bytes_only, part, offset, counts, flat;   /* flat: contiguou
 static unsigned types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 static uint64_t salt = 10;
 
-/* ---- the driver's calls, which no test links with ---- */
-
-#define CALLS                                                                                                                \
-    X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)     \
-    X(cuMemUnmap) X(cuMemSetAccess) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemAllocFromPoolAsync)
-static struct {
-#define X(name) __typeof__(name) *name;
-    CALLS
-#undef X
-} cu;
-
-static void find_calls(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-#define X(name) *(void **)&cu.name = dlsym(driver, #name);
-    CALLS
-#undef X
-}
-
-#define OK(call)                                                               \
-    do {                                                                       \
-        CUresult r_ = (call);                                                  \
-        expect(r_ == CUDA_SUCCESS, "%s: %d", #call, (int)r_);                  \
-    } while (0)
-
-static CUmemAllocationProp of_device(void)
-{
-    int device = 0;
-    cudaGetDevice(&device);
-    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .requestedHandleTypes = (CUmemAllocationHandleType)types,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
-}
-
 static CUmemGenericAllocationHandle memory_make(void)
 {
-    CUmemAllocationProp prop = of_device();
+    CUmemAllocationProp prop = memory_of_device(types);
     CUmemGenericAllocationHandle m = 0;
     OK(cu.cuMemCreate(&m, part ? 2 * piece : piece, &prop, 0));
     return m;
@@ -77,7 +42,7 @@ static CUmemGenericAllocationHandle memory_make(void)
 
 static void map(CUdeviceptr at, CUmemGenericAllocationHandle m)
 {
-    CUmemAccessDesc access = {.location = of_device().location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {.location = memory_of_device(types).location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     OK(cu.cuMemMap(at, piece, offset ? piece : 0, m, 0));
     OK(cu.cuMemSetAccess(at, piece, &access, 1));
 }
@@ -331,7 +296,7 @@ static void time_of(const char *what, void *at)
 
 static void time_pool(void)
 {
-    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = of_device().location,
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = memory_of_device(types).location,
                             .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     CUmemoryPool pool = NULL;
     CUdeviceptr p = 0;
@@ -371,8 +336,8 @@ int main(int argc, char **argv)
     struct resources r;
     bool apart = false;
     for (int i = 1; i < argc; i++) {
-        packed |= !strcmp(argv[i], "packed"), bytes_only |= !strcmp(argv[i], "bytes"), apart |= !strcmp(argv[i], "apart");
-        part |= !strcmp(argv[i], "part"), offset |= !strcmp(argv[i], "offset");
+        packed |= !strcmp(argv[i], "packed"), bytes_only |= !strcmp(argv[i], "bytes");
+        apart |= !strcmp(argv[i], "apart"), part |= !strcmp(argv[i], "part"), offset |= !strcmp(argv[i], "offset");
         if (!strcmp(argv[i], "none")) types = 0;
         if (!strcmp(argv[i], "fabric")) types = FABRIC;
     }
@@ -386,7 +351,7 @@ int main(int argc, char **argv)
     resources_now(&r);
     counts = r.simulated && !bytes_only;
     if (!r.simulated) cudaSetDevice(my_rank % devices);
-    CUmemAllocationProp prop = of_device();
+    CUmemAllocationProp prop = memory_of_device(types);
     OK(cu.cuMemGetAllocationGranularity(&piece, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     places();
     changes(plain, "other memory at the address");

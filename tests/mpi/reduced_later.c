@@ -14,6 +14,7 @@
  * run: LD_PRELOAD=@AWARE SIMGPU_OPEN=1 SIMGPU_EAGER=1 -n 3 packed
  */
 #include "check.h"
+#include "ends.h"
 #include "persistent.h"
 #include "reduce_task.h"
 #include "resources.h"
@@ -71,11 +72,6 @@ static void op_check(struct op *o, const char *what)
 static void op_free(struct op *o)
 {
     elements_free(&o->from), elements_free(&o->to);
-}
-
-static void end_by_tests(MPI_Request *q)
-{
-    for (int flag = 0; !flag;) MPI_Test(q, &flag, MPI_STATUS_IGNORE);
 }
 
 /* ---- each call: its bytes and its launches ---- */
@@ -319,25 +315,12 @@ static void waits_alone(enum call c, bool in_place)
 /* ---- several at a time ---- */
 
 #define SEVERAL 6
-#define WAYS 7
-
-static void complete(int way, int n, MPI_Request q[])
-{
-    int flag = 0, index = 0, done = 0, which[SEVERAL], left = n;
-    if (way == 0) MPI_Waitall(n, q, MPI_STATUSES_IGNORE);
-    while (way == 1 && !flag) MPI_Testall(n, q, &flag, MPI_STATUSES_IGNORE);
-    for (; way == 2 && left; left--) MPI_Waitany(n, q, &index, MPI_STATUS_IGNORE);
-    while (way == 3 && left) MPI_Waitsome(n, q, &done, which, MPI_STATUSES_IGNORE), left -= done;
-    while (way == 4 && left) MPI_Testsome(n, q, &done, which, MPI_STATUSES_IGNORE), left -= done;
-    for (; way == 5 && left; left--) end_by_tests(&q[(left + my_rank) % n]);   /* each rank in an order of its own */
-    for (; way == 6 && left; left--) MPI_Wait(&q[(left + my_rank) % n], MPI_STATUS_IGNORE);
-}
 
 static void several(void)
 {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int round = 0; round < 2 * WAYS; round++) {
+    for (int round = 0; round < 2 * END_WAYS; round++) {
         struct op o[SEVERAL], between;
         MPI_Request q[SEVERAL];
         for (int i = 0; i < SEVERAL; i++) {
@@ -351,11 +334,11 @@ static void several(void)
         op_fill(&between), op_begin(&between, BLOCKING, comm), op_check(&between, "between nonblocking ones");
         op_free(&between);
         MPI_Barrier(comm);
-        complete(round % WAYS, SEVERAL, q);
+        end_all(round % END_WAYS, SEVERAL, q);
         for (int i = 0; i < SEVERAL; i++) op_check(&o[i], "one of several"), op_free(&o[i]);
     }
     MPI_Comm_free(&comm);
-    report("several at a time, completed in %d ways", WAYS);
+    report("several at a time, completed in %d ways", END_WAYS);
 }
 
 #if HAVE_PERSISTENT

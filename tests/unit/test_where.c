@@ -83,20 +83,34 @@ static void test_fields(void **state)
     for (int i = 0; i < FIELDS; i++) driver->cuMemFree(at[i]);
 }
 
+/* Makes a list of `blocks` blocks in each of two fields, one of each by turns. The caller frees the fields, and the
+ * layout by fields_free. */
+static struct layout fields_make(CUdeviceptr field[2], int blocks)
+{
+    struct reason why;
+    int64_t *at = malloc((size_t)(2 * blocks) * sizeof *at);
+    assert_non_null(at);
+    for (int i = 0; i < 2; i++) assert_int_equal(driver_get()->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
+    for (int i = 0; i < blocks; i++)
+        for (int k = 0; k < 2; k++) at[2 * i + k] = (int64_t)field[k] + i * 1000;
+    struct layout l = {.size = 2 * blocks * 8, .tree = tree_index(0, 2 * blocks, at, tree_dense(0, 8, &why), &why)};
+    l.low = l.tree->low, l.high = l.tree->high;
+    free(at);
+    return l;
+}
+
+static void fields_free(struct layout *l)
+{
+    free(atomic_load(&l->hulls)), tree_unref(l->tree);
+}
+
 /* Lists that go from one field to the other: device memory that holds all, and what lies between that does not. */
 static void test_hulls(void **state)
 {
-    enum { BLOCKS = 1000 };
     (void)state;
-    struct reason why;
     const struct driver *driver = driver_get();
     CUdeviceptr field[2];
-    static int64_t at[2 * BLOCKS];
-    for (int i = 0; i < 2; i++) assert_int_equal(driver->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
-    for (int i = 0; i < BLOCKS; i++)
-        for (int k = 0; k < 2; k++) at[2 * i + k] = (int64_t)field[k] + i * 1000;
-    struct layout l = {.size = 2 * BLOCKS * 8, .tree = tree_index(0, 2 * BLOCKS, at, tree_dense(0, 8, &why), &why)};
-    l.low = l.tree->low, l.high = l.tree->high;
+    struct layout l = fields_make(field, 1000);
     for (int i = 0; i < 2; i++) {
         struct location w = locate(&l, MPI_BOTTOM, 1);
         assert_ptr_equal(w.device, device);
@@ -107,24 +121,18 @@ static void test_hulls(void **state)
     assert_ptr_equal(w.device, device);
     assert_true(w.parts);
     driver->cuMemFree(field[0]);
-    free(atomic_load(&l.hulls)), tree_unref(l.tree);
+    fields_free(&l);
 }
 
 /* Memory that comes later, where the host's was: found again, and then each use asks for each allocation alone. */
 static void test_later(void **state)
 {
-    enum { BLOCKS = 500, USES = 200 };
+    enum { USES = 200 };
     (void)state;
-    struct reason why;
     struct simgpu_counts before, after;
     const struct driver *driver = driver_get();
     CUdeviceptr field[2], second;
-    static int64_t at[2 * BLOCKS];
-    for (int i = 0; i < 2; i++) assert_int_equal(driver->cuMemAlloc(&field[i], APART), CUDA_SUCCESS);
-    for (int i = 0; i < BLOCKS; i++)
-        for (int k = 0; k < 2; k++) at[2 * i + k] = (int64_t)field[k] + i * 1000;
-    struct layout l = {.size = 2 * BLOCKS * 8, .tree = tree_index(0, 2 * BLOCKS, at, tree_dense(0, 8, &why), &why)};
-    l.low = l.tree->low, l.high = l.tree->high;
+    struct layout l = fields_make(field, 500);
     driver->cuMemFree(field[1]);
     for (int i = 0; i < 3; i++) assert_true(locate(&l, MPI_BOTTOM, 1).parts);
     setenv("SIMGPU_REUSE", "1", 1);
@@ -136,7 +144,7 @@ static void test_later(void **state)
     assert_ptr_equal(locate(&l, MPI_BOTTOM, 1).device, device);
     counts(&after);
     assert_true(after.questions - before.questions < 20);
-    free(atomic_load(&l.hulls)), tree_unref(l.tree);
+    fields_free(&l);
 }
 
 /* What can't be read is known by its ends; it can't be packed part by part. */
