@@ -18,8 +18,8 @@ struct exchange {
     size_t share_bytes[RANKS_MAX];       /* packed bytes that pass between this rank and each */
 };
 
-/* A case. `call` makes it from `in` to `out`, by the MPI below all that is preloaded where `alone`; `contiguous` moves as
- * many bytes between the same ranks, without gaps. Both return an MPI error code. */
+/* A case. `call` makes it from `in` to `out`, by the MPI below all that is preloaded where `alone`; `contiguous` moves
+ * as many bytes between the same ranks, without gaps. Both return an MPI error code. */
 struct collective {
     const char *name;
     void (*make)(struct exchange *e);

@@ -1,7 +1,7 @@
 /* commit_lists.c: what a type of an irregular list costs until its first use: MPI_Type_commit, and the first MPI_Pack
- * after it, in nanoseconds a block. All types are new, of layouts that no other has. The first of a row is the process's
- * first of its kind and length: with an empty cache no code for it has been compiled (`commit --lists` in a fresh
- * STRIDEC_CACHE_DIR: cold). The median of those after it is that of a warm process. */
+ * after it, in nanoseconds a block. All types are new, of layouts that no other has. The first of a row is the
+ * process's first of its kind and length: with an empty cache no code for it has been compiled (`commit --lists` in a
+ * fresh STRIDEC_CACHE_DIR: cold). The median of those after it is that of a warm process. */
 #include "commit_lists.h"
 #include "common.h"
 #include <stdlib.h>

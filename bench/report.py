@@ -88,16 +88,17 @@ def pack_report(results, peers):
 
 
 def lists_report(results):
-    return table(["irregular lists", "blocks", "the MPI's own commit", "with stridec", "the first type with its first pack",
-                  "later types with theirs"],
-                 [[c["case"], f"{c['blocks']:,}", f"{c['own_ns']:.1f}", f"{c['commit_ns']:.1f}", f"{c['first_ns']:,.1f}",
-                   f"{c['later_ns']:.1f}"] for c in results["lists"]])
+    return table(["irregular lists", "blocks", "the MPI's own commit", "with stridec",
+                  "the first type with its first pack", "later types with theirs"],
+                 [[c["case"], f"{c['blocks']:,}", f"{c['own_ns']:.1f}", f"{c['commit_ns']:.1f}",
+                   f"{c['first_ns']:,.1f}", f"{c['later_ns']:.1f}"] for c in results["lists"]])
 
 
 def commit_report(results, _):
     checked = "Every byte was checked against the host MPI's before timing; a row that failed says so."
     out = [head(results, "MPI_Type_commit").replace(checked, "The MPI's own commit was measured in the same run.")]
-    out.append("New types of irregular lists, nanoseconds a block; the first type of a row is the process's first of it.\n")
+    out.append("New types of irregular lists, nanoseconds a block; the first type of a row is the process's first of "
+               "it.\n")
     out.append(lists_report(results))
     if "commits" not in results:
         return "\n".join(out)

@@ -91,14 +91,15 @@ def stencil_report(results, _):
 def collectives_report(results, _):
     out = [head(results, "Collective calls of derived types")]
     rate = results.get("peer_GB_s")
-    out.append("Rank r on GPU r modulo their number. Median over calls of the rank that took longest; contiguous: the same "
-               "call of as many bytes without gaps, in the same run. What leaves: of the busiest rank, to others. " +
+    out.append("Rank r on GPU r modulo their number. Median over calls of the rank that took longest; contiguous: the "
+               "same call of as many bytes without gaps, in the same run. What leaves: of the busiest rank, to others. " +
                (f"The link: {rate:,.0f} GB/s, copies from one GPU to the next in this run.\n" if rate else
                 "No other GPU to measure the link to.\n"))
     out.append(table(["GPUs", "ranks", "call", "cells a side", "derived types", "contiguous", "ratio",
                       "leaves a rank, MB", "GB/s", "of the link"],
                      [[str(c["gpus"]), str(c["ranks"]), c["how"] + ("" if c["ok"] else " (**wrong bytes**)"),
-                       str(c["n"]) if "pencils" in c["how"] else "—", number(c["us"] or None), number(c["contiguous_us"]),
+                       str(c["n"]) if "pencils" in c["how"] else "—", number(c["us"] or None),
+                       number(c["contiguous_us"]),
                        ratio(c["us"], c["contiguous_us"]) if c["us"] else "—", f"{c['leaving_bytes'] / 1e6:.2f}"] +
                       (link(results, c) if c["us"] else ["—", "—"]) for c in results["cases"]]))
     return "\n".join(out)

@@ -9,7 +9,8 @@
 #   pingpong    GPU-pingpong: messages of derived types, Send and Recv, Isend and Irecv
 #   halo        GPU-halo: the 26-neighbour halo by 2, 4 and 8 ranks, as many as there are GPUs; by 2 the MPI alone too
 #   stencil     GPU-stencil: the exchange of a weakly scaled stencil by 1, 2, 4 and 8 ranks, and alike
-#   collectives GPU-collectives (no png): transposes, gathers and broadcasts by 1, 2, 4 and 8 ranks; by 2 the MPI alone too
+#   collectives GPU-collectives (no png): transposes, gathers and broadcasts by 1, 2, 4 and 8 ranks; by 2 the MPI
+#               alone too
 #   choice      GPU-choice: the automatic choice of transport, and each forced one
 #   mixed       GPU-mixed (no png): contiguous and derived messages by turns, beside the MPI alone
 #   first       GPU-first-CACHE (no png): first messages of a process with an empty and a full cache, beside the MPI alone
@@ -18,8 +19,9 @@
 # Needs the built tree, mpirun and python3 (matplotlib for the plots). Variables: NAME: the GPU's name in the files'
 # names; QUICK=1: fewer layouts in pingpong and choice, which take some 3 and 25 minutes else; TRANSPORTS: those of
 # choice, auto first, one or more times each (in turn, so that no drift of the machine is taken for a difference), and
-# NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL, COLLECTIVES: more arguments for the program. With
-# QUICK pingpong, halo, stencil and choice take at most some 90, 60, 90 and 250 seconds, nodes 60 for each run.
+# NODES those of nodes, the same; RATE: of the link between those; PINGPONG, HALO, STENCIL, COLLECTIVES: more arguments
+# for the program. With QUICK pingpong, halo, stencil and choice take at most some 90, 60, 90 and 250 seconds, nodes 60
+# for each run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 here=$PWD
@@ -91,7 +93,8 @@ bench_pack() {
     plot "$name-pack"
 }
 
-# Lists with an empty cache. Then a first process fills the cache: the second one's first calls are those of a warm start.
+# Lists with an empty cache. Then a first process fills the cache: the second one's first calls are those of a warm
+# start.
 bench_commit() {
     STRIDEC_CACHE_DIR=$scratch/no-lists measure 1 commit --lists "$name-commit-cold.json"
     report "$name-commit-cold"

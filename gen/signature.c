@@ -138,7 +138,8 @@ static void describe_rest(struct text *x, int64_t count, const char *what)
 /* The numbers after the node's name. */
 static void describe_numbers(struct text *x, const struct tree *t)
 {
-    static const char *const units[] = {" B", " x ", " parts", " offsets", " of lengths and offsets"};  /* ORDER TREE_KIND */
+    /* ORDER TREE_KIND */
+    static const char *const units[] = {" B", " x ", " parts", " offsets", " of lengths and offsets"};
     text_add(x, " ");
     text_add_int(x, t->count);
     text_add(x, units[t->kind]);

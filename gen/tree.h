@@ -29,7 +29,8 @@ struct reason {
     char text[256];
 };
 
-/* ORDER TREE_KIND: tables in signature.c, walk.c, program.c, tree.c and runtime/datatype/byte_types.c follow this order. */
+/* ORDER TREE_KIND: tables in signature.c, walk.c, program.c, tree.c and runtime/datatype/byte_types.c follow this
+ * order. */
 enum tree_kind { TREE_DENSE, TREE_STRIDE, TREE_SEQ, TREE_INDEX, TREE_BLOCKS };
 
 /* A block of a list: `len` bytes at `off`. */

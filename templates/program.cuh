@@ -11,8 +11,8 @@ static __device__ __forceinline__ unsigned long long stridec_quotient(unsigned l
     return (a | b) >> 32 ? a / b : (unsigned int)a / (unsigned int)b;
 }
 
-/* The (start, node) pair of the last part that starts at or before `rest`, or a block's (start, place). The first starts
- * at 0. */
+/* The (start, node) pair of the last part that starts at or before `rest`, or a block's (start, place). The first
+ * starts at 0. */
 static __device__ const long long *stridec_part(const long long *node, unsigned long long rest)
 {
     const long long *pairs = node + SEQ_PAIRS;

@@ -29,7 +29,8 @@ unit-tests: $(UNIT)
 # Everything that `make check` runs, for one MPI.
 check-build: all sim examples mpi-tests programs fortran-tests $(BUILD)/tests/gpu_count
 check-build-all: check-build unit-tests $(SIM)/selftest \
-                 $(patsubst %,$(BUILD)/bench/%,pack commit overhead pingpong halo stencil collectives cpu_pack cpu_pingpong)
+                 $(patsubst %,$(BUILD)/bench/%,pack commit overhead pingpong halo stencil collectives \
+                                               cpu_pack cpu_pingpong)
 	+$(MAKE) --no-print-directory MPICC=mpicc.mpich BUILD=$(MPICH_BUILD) CUDA_HOME=$(CUDA_HOME) WERROR=$(WERROR) check-build
 
 # On all cores, unless the caller says how many.

@@ -51,7 +51,8 @@ bench commit --warm && bench commit --blocks 10000 "$work/commit.json"
 result "commit"
 report "$work/commit.json" '^\| hindexed \| 1,024 \|' '10,000 \|' '^\| vector \| cache \|' 'above the MPI'
 result "commit's report, warm from disk"
-bench commit --lists --blocks 1024 "$work/lists.json" && report "$work/lists.json" '^\| struct of doubles and ints \| 1,024 \|'
+bench commit --lists --blocks 1024 "$work/lists.json" &&
+    report "$work/lists.json" '^\| struct of doubles and ints \| 1,024 \|'
 result "commit of lists alone"
 
 ranks=2

@@ -1,6 +1,6 @@
-/* hurried.c: MPI_Finalize, and then the process's exit, while NVRTC is at a compile that does not end: neither waits for it. A type
- * that waits for its own is used before, and freed after. The compile runs on the processors of the job, not only where the
- * launcher has bound the rank.
+/* hurried.c: MPI_Finalize, and then the process's exit, while NVRTC is at a compile that does not end: neither waits
+ * for it. A type that waits for its own is used before, and freed after. The compile runs on the processors of the job,
+ * not only where the launcher has bound the rank.
  *
  * run: SIMGPU_NVRTC_DELAY_MS=1000000 STRIDEC_CACHE_DIR=@NEW -n 2
  */

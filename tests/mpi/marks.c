@@ -207,8 +207,8 @@ static void broken_sender(void)
 }
 
 /* Two fields in allocations of their own, by absolute addresses, a piece of one and a piece of the other in turn: too
- * many to be read where they lie. The bytes, and whether a sender of such a message marks the chunks it packs, so that the
- * receiver goes in step. The first messages come before the ranks have met. */
+ * many to be read where they lie. The bytes, and whether a sender of such a message marks the chunks it packs, so that
+ * the receiver goes in step. The first messages come before the ranks have met. */
 static void fields(bool apart)
 {
     enum { INTS = 20000, PIECES = 40, MESSAGES = 10 };

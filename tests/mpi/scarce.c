@@ -420,7 +420,8 @@ static void round_collective(void)
     MPI_Barrier(control);
 }
 
-/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go from memory to memory. */
+/* Nonblocking ones have a communicator of their own: on a new one the first barriers let them go from memory to
+ * memory. */
 static void collectives(void)
 {
     MPI_Comm all = comm;

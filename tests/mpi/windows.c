@@ -24,7 +24,8 @@
 #include <string.h>
 
 #define SECONDS 100
-enum { SLICE = 8192, AT = 256, UNIT = 4, INTS = 240, BEHIND = 64 };   /* windows begin BEHIND an allocation's first byte */
+/* Windows begin BEHIND bytes after the first byte of an allocation. */
+enum { SLICE = 8192, AT = 256, UNIT = 4, INTS = 240, BEHIND = 64 };
 
 static struct layout lists[LISTS], one;
 static bool few, slow, refused;   /* slow: no kernels reduce; refused: peers' memory can't be opened */
@@ -496,7 +497,7 @@ static void add_together(MPI_Win win)
     buf_free(&b);
 }
 
-/* What one rank fetches is new to it, and nobody else gets it. */
+/* A rank fetches each number once, and no other rank gets it. */
 static int64_t count_up(MPI_Win win)
 {
     int one_more = 1, got, last = -1;
@@ -795,7 +796,8 @@ static void errors(void)
     wrong(MPI_Put(&i, 1, MPI_INT, num_ranks, 0, 1, MPI_INT, w.win), MPI_ERR_RANK, "MPI_Put to a rank too high");
     wrong(MPI_Put(&i, -1, MPI_INT, my_rank, 0, 1, MPI_INT, w.win), MPI_ERR_COUNT, "MPI_Put of -1");
     wrong(MPI_Put(&i, 1, MPI_DATATYPE_NULL, my_rank, 0, 1, MPI_INT, w.win), MPI_ERR_TYPE, "MPI_Put without a type");
-    wrong(MPI_Put(&i, 1, MPI_INT, my_rank, SLICE / UNIT, 1, MPI_INT, w.win), MPI_ERR_RMA_RANGE, "MPI_Put behind the end");
+    wrong(MPI_Put(&i, 1, MPI_INT, my_rank, SLICE / UNIT, 1, MPI_INT, w.win), MPI_ERR_RMA_RANGE,
+          "MPI_Put behind the end");
     wrong(MPI_Put(&i, 1, MPI_INT, my_rank, -1, 1, MPI_INT, w.win), MPI_ERR_DISP, "MPI_Put before the beginning");
     expect_equal(MPI_Put(&i, 1, MPI_INT, my_rank, SLICE / UNIT - 1, 1, MPI_INT, w.win), MPI_SUCCESS, "the last int");
     MPI_Win_unlock(my_rank, w.win);

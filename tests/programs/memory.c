@@ -51,7 +51,8 @@ static bool find_calls(void)
     return cu.cuMemMap && cu.cuMemCreate && cu.cuMemSetAccess;
 }
 
-/* A range of addresses with two pieces of memory behind it, the second one first, which peers can share. Kept until the process ends. */
+/* A range of addresses with two pieces of memory behind it, the second one first, which peers can share. Kept until
+ * the process ends. */
 static void *map_pieces(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

@@ -3,7 +3,8 @@
  * A window has one to RANKS accesses. Each has a block of its own in the window of its target, and one origin, or all ranks as
  * origins of the same sum: so no order of accesses matters. Rounds come one after another, each an epoch of its own.
  *
- * Windows over device memory on all ranks are stridec's own: what is known of the MPIs' windows does not hold for them. */
+ * Windows over device memory on all ranks are stridec's own: what is known of the MPIs' windows does not hold for
+ * them. */
 #include "known.h"
 #include "programs.h"
 #include <stdio.h>
@@ -80,7 +81,8 @@ static void plan_access(struct access *a, struct chance *c, const struct window 
     if (a->call == ACCUMULATE && a->op == OPERATIONS - 1) a->op = 0;
     if (KNOWN_ACCUMULATE_ABSOLUTE && !w->own && accumulates(a->call)) a->absolute = false;
     if (accumulates(a->call)) a->unit = (struct unit){.n = 1, .part = {{a->kind, 1}}};
-    if (!w->own && a->units * unit_bytes(&a->unit) > KNOWN_ACCESS_MOST) a->units = KNOWN_ACCESS_MOST / unit_bytes(&a->unit);
+    if (!w->own && a->units * unit_bytes(&a->unit) > KNOWN_ACCESS_MOST)
+        a->units = KNOWN_ACCESS_MOST / unit_bytes(&a->unit);
     if (single(a->call)) a->units = 1;
     a->origin_each = draw_divisor(c, a->units ? a->units : 1), a->there_each = draw_divisor(c, a->units ? a->units : 1);
     if (KNOWN_ACCUMULATE && !w->own && accumulates(a->call)) a->there_each = 1;

@@ -8,8 +8,8 @@
  *                            their questions
  *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_REUSE=1           freed addresses are used again at once, as a driver does; by default as late as possible
- *   SIMGPU_MAPPING_IDS=n     numbers of mapped memory (BUFFER_ID): 0 each mapping has its own, 1 the memory's wherever it is mapped,
- *                            2 that of the range of addresses, whatever lies there
+ *   SIMGPU_MAPPING_IDS=n     numbers of mapped memory (BUFFER_ID): 0 each mapping has its own, 1 the memory's wherever
+ *                            it is mapped, 2 that of the range of addresses, whatever lies there
  *   SIMGPU_OFFSETS=1         cuMemMap maps memory from an offset on, which CUDA 13 does not
  *   SIMGPU_OPEN=1            the host may touch device memory: with libaware.so preloaded, any MPI is CUDA-aware
  *   SIMGPU_FAIL=NAME[:n[+]],..  driver call NAME fails: at its n-th call, from it on, or always

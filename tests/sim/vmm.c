@@ -1,7 +1,7 @@
 /* vmm.c: virtual-memory mappings: ranges of addresses that are reserved, and memory that is put behind parts of them. A range
  * is there twice, too: where the program sees it, and where the simulator reads and writes. Kernels reach mappings that
- * cuMemSetAccess opens to their device. Memory lives as long as anything refers to it: a mapping, a handle, a descriptor that was
- * exported, what another process has made of that. */
+ * cuMemSetAccess opens to their device. Memory lives as long as anything refers to it: a mapping, a handle, a descriptor
+ * that was exported, what another process has made of that. */
 #include "sim.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ struct range {
 };
 static struct range *ranges;
 
-/* Memory is a file, behind whose bytes stands what it is. An allocation in the device's arena, which nobody knows the address of,
- * stands for it where memory is counted; imported memory has none. */
+/* Memory is a file, behind whose bytes stands what it is. An allocation in the device's arena, which nobody knows the
+ * address of, stands for it where memory is counted; imported memory has none. */
 struct label {
     char magic[8];
     int32_t device, types;
@@ -150,7 +150,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, co
         prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->location.id < 0 || prop->location.id >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
-    struct memory m = {.bytes = bytes, .label = {.device = prop->location.id, .types = (int)prop->requestedHandleTypes}};
+    struct label label = {.device = prop->location.id, .types = (int)prop->requestedHandleTypes};
+    struct memory m = {.bytes = bytes, .label = label};
     memcpy(m.label.magic, magic, sizeof magic);
     m.label.number = last_handle + 1;
     CUresult r = memory_device_alloc(prop->location.id, NULL, ALLOC_BEHIND, bytes, &m.at);
@@ -219,8 +220,8 @@ struct fabric {
 };
 enum { FABRIC = 8, FABRIC_BYTES = 64 };   /* CUmemFabricHandle, which CUDA 12.3 brought */
 
-CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                              unsigned long long flags)
+CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                              CUmemAllocationHandleType type, unsigned long long flags)
 {
     ENTER_ANY();
     const struct memory *m = memory_of(handle);
@@ -251,11 +252,13 @@ static int fd_of(const void *handle, int type)
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle, CUmemAllocationHandleType type)
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
+                                                CUmemAllocationHandleType type)
 {
     ENTER_ANY();
     struct stat s;
-    if (!out || (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (int)type != FABRIC)) return CUDA_ERROR_INVALID_VALUE;
+    bool known_type = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || (int)type == FABRIC;
+    if (!out || !known_type) return CUDA_ERROR_INVALID_VALUE;
     struct memory m = {.fd = fd_of(handle, (int)type)};
     bool known = m.fd >= 0 && !fstat(m.fd, &s) && s.st_size > (off_t)sizeof m.label &&
                  pread(m.fd, &m.label, sizeof m.label, s.st_size - (off_t)sizeof m.label) == (ssize_t)sizeof m.label &&

@@ -184,8 +184,8 @@ static struct tree *over_rewritten(const struct tree *t)
 static struct tree *rewritten(const struct tree *t)
 {
     static struct tree *(*const ways[])(struct tree *) = {
-        keep, in_stride_of_one, in_list_of_one, after_nothing, before_nothing, split, split_in_levels, dense_as_stride, blocks_as_seq,
-        copies_as_seq, copies_as_list,
+        keep, in_stride_of_one, in_list_of_one, after_nothing, before_nothing, split, split_in_levels, dense_as_stride,
+        blocks_as_seq, copies_as_seq, copies_as_list,
     };
     if (t->count == 0)
         return keep(tree_ref((struct tree *)t));

@@ -333,7 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures), cmocka_unit_test(counts_of_zero), cmocka_unit_test(refusals),
         cmocka_unit_test(depth_is_bounded), cmocka_unit_test(equality_and_shift), cmocka_unit_test(words),
-        cmocka_unit_test(strided), cmocka_unit_test(blocks_are_a_seq), cmocka_unit_test(program_layout), cmocka_unit_test(programs_of_random_trees),
+        cmocka_unit_test(strided), cmocka_unit_test(blocks_are_a_seq), cmocka_unit_test(program_layout),
+        cmocka_unit_test(programs_of_random_trees),
         cmocka_unit_test(shared_subtrees), cmocka_unit_test(text_of_limits), cmocka_unit_test(text_of_depth),
         cmocka_unit_test(text_of_long_lists),
     };

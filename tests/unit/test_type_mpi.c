@@ -107,7 +107,8 @@ static void struct_of_few_types(void **state)
     }
     MPI_Type_create_struct(N, lengths, at, types, &m);
     asked = 0;
-    struct type *t = read_made(m), *byte = type_named(1, 1, &why), *want = type_hindexed(N, bytes, bytes_at, byte, &why);
+    struct type *t = read_made(m), *byte = type_named(1, 1, &why);
+    struct type *want = type_hindexed(N, bytes, bytes_at, byte, &why);
     assert_in_range(asked, 4, 12);
     assert_int_equal(grain, 0);
     assert_true(t && byte && want && tree_equal(t->tree, want->tree));
@@ -189,7 +190,8 @@ static void large(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs),   cmocka_unit_test(struct_of_few_types), cmocka_unit_test(grains), cmocka_unit_test(f90_types),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(struct_of_few_types),
+                                       cmocka_unit_test(grains), cmocka_unit_test(f90_types),
                                        cmocka_unit_test(markers), cmocka_unit_test(deep),   cmocka_unit_test(large)};
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
