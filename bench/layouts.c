@@ -51,7 +51,7 @@ static int face(const int a[6], MPI_Datatype *type)
     return 1;
 }
 
-/* {n, m}: the m^4 doubles in the middle of n^4. */
+/* {n, m, odd}: m^4 of n^4 doubles: those in the middle, or, where odd, from cell (3, 5, 7, 9). */
 static int middle4(const int a[6], MPI_Datatype *type)
 {
     int sizes[4], subsizes[4], starts[4];
@@ -59,7 +59,7 @@ static int middle4(const int a[6], MPI_Datatype *type)
     for (int i = 0; i < 4; i++) {
         sizes[i] = a[0];
         subsizes[i] = a[1];
-        starts[i] = (a[0] - a[1]) / 2;
+        starts[i] = a[2] ? 3 + 2 * i : (a[0] - a[1]) / 2;
     }
     MPI_Type_create_subarray(4, sizes, subsizes, starts, MPI_ORDER_C, MPI_DOUBLE, type);
     return 1;
@@ -123,6 +123,16 @@ static const struct row pack_rows[] = {
     { "LAMMPS_full, 32,768 atoms", lammps, { 32768, 4, 1 }, 32768 * 4 },
     { "LAMMPS_atomic, 32,768 atoms", lammps, { 32768, 4, 0 }, 32768 * 4 },
     { "FFT2D, 2048^2 over 8 ranks", fft2d, { 2048, 8 }, 0 },
+    { "32^4 of 64^4 doubles, from (3,5,7,9)", middle4, { 64, 32, 1 }, 0 },
+    { "48^4 of 64^4 doubles, from (3,5,7,9)", middle4, { 64, 48, 1 }, 0 },
+    { "vector 16 MiB, 380 B blocks, pitch 1020 B", vector, { 44150 * 380, 380, 1020 }, 0 },
+    { "x-y face of 512^3 doubles", face, { 512, 0, 0 }, 0 },
+    { "lower triangle of 4096^2 doubles", lower_triangle, { 4096 }, 0 },
+    { "indexed, irregular, 8,192 blocks of 1 to 1,024 doubles", irregular_blocks, { 8192, 1024 }, 8192 * 6 },
+    { "indexed, irregular, 262,144 blocks of 1 to 32 doubles", irregular_blocks, { 262144, 32 }, 262144 * 6 },
+    { "indexed, irregular, 16,384 blocks of 1 to 2,048 bytes", irregular_bytes, { 16384, 2048 }, 16384 * 6 },
+    { "gather of 524,288 doubles, shuffled", shuffled_doubles, { 524288, 2 }, 524288 * 4 },
+    { "transpose type, 2048^2 doubles", transpose, { 2048, 0, 0 }, 0 },
 };
 
 /* What two ranks exchange: these, and then a grid of vectors, by size and block length. */

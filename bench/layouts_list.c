@@ -21,8 +21,7 @@ void layouts_scatter(int *at, int n, int mean, unsigned long long seed)
     }
 }
 
-/* {blocks, longest}: blocks of 1 to `longest` doubles, as many skipped between them at random. */
-int irregular_blocks(const int a[6], MPI_Datatype *type)
+static int blocks_of(MPI_Datatype element, const int a[6], MPI_Datatype *type)
 {
     int *lengths = malloc((size_t)a[0] * sizeof *lengths), *at = malloc((size_t)a[0] * sizeof *at), place = 0;
     unsigned long long seed = 3;
@@ -32,10 +31,22 @@ int irregular_blocks(const int a[6], MPI_Datatype *type)
         at[i] = place;
         place += lengths[i] + 1 + (int)(layouts_random(&seed) % (unsigned)a[1]);
     }
-    MPI_Type_indexed(a[0], lengths, at, MPI_DOUBLE, type);
+    MPI_Type_indexed(a[0], lengths, at, element, type);
     free(lengths);
     free(at);
     return 1;
+}
+
+/* {blocks, longest}: blocks of 1 to `longest` doubles, as many skipped between them at random ... */
+int irregular_blocks(const int a[6], MPI_Datatype *type)
+{
+    return blocks_of(MPI_DOUBLE, a, type);
+}
+
+/* ... and of bytes. */
+int irregular_bytes(const int a[6], MPI_Datatype *type)
+{
+    return blocks_of(MPI_BYTE, a, type);
 }
 
 /* {n, mean}: n doubles, `mean` apart on average. */
@@ -44,6 +55,24 @@ int gather_doubles(const int a[6], MPI_Datatype *type)
     int *at = malloc((size_t)a[0] * sizeof *at);
 
     layouts_scatter(at, a[0], a[1], 5);
+    MPI_Type_create_indexed_block(a[0], 1, at, MPI_DOUBLE, type);
+    free(at);
+    return 1;
+}
+
+/* {n, mean}: the same in any order. */
+int shuffled_doubles(const int a[6], MPI_Datatype *type)
+{
+    int *at = malloc((size_t)a[0] * sizeof *at);
+    unsigned long long seed = 7;
+
+    layouts_scatter(at, a[0], a[1], 5);
+    for (int i = a[0] - 1; i > 0; i--) {
+        int other = (int)(layouts_random(&seed) % (unsigned)(i + 1)), place = at[i];
+
+        at[i] = at[other];
+        at[other] = place;
+    }
     MPI_Type_create_indexed_block(a[0], 1, at, MPI_DOUBLE, type);
     free(at);
     return 1;

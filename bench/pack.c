@@ -1,13 +1,13 @@
 /* pack.c: MPI_Pack and MPI_Unpack on GPU memory, checked byte for byte and timed, layout by layout.
  *
- * usage: mpirun -n 1 stridec run -- pack [--check] [--span BYTES] [--best N | --no-best] [OUT.json]
+ * usage: mpirun -n 1 stridec run -- pack [--check] [--span BYTES] [--only TEXT] [--best N | --no-best] [OUT.json]
  *
  * Each layout is packed and unpacked from device to device and compared with what the MPI makes of the same
  * bytes in host memory: all packed bytes, and after unpacking the whole span, gaps included. That is done right
  * after the commit and again when 0.5 s of calls have passed, so that a kernel compiled meanwhile is checked
  * too; only then it is timed, in turns with every other kernel that the generator can make of the layout (best.c).
- * --check stops before timing. --span leaves out layouts that reach further. --best tries at most N kernels a
- * direction, --no-best none. Exit status 1 where a byte was wrong. */
+ * --check stops before timing. --span leaves out layouts that reach further; --only takes those with TEXT in their
+ * name. --best tries at most N kernels a direction, --no-best none. Exit status 1 where a byte was wrong. */
 #include "pack.h"
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +142,7 @@ struct wish {
     bool check_only;
     int most;             /* variants tried for each direction of a layout */
     size_t span_max;
+    const char *only;     /* in the layout's name; "" is in all */
 };
 
 static void json_us(FILE *f, const char *key, double us)
@@ -210,7 +211,7 @@ static int run_all(FILE *f, const struct limits *m, const struct wish *wish)
     for (size_t i = 0; i < layout_total(LAYOUTS_PACK); i++) {
         struct layout l = layout_make(LAYOUTS_PACK, i);
 
-        if (l.span_bytes <= wish->span_max) {
+        if (l.span_bytes <= wish->span_max && strstr(l.name, wish->only)) {
             if (f && done)
                 fputs(",\n", f);
             wrong += !run_one(f, &l, i, m, wish);
@@ -226,7 +227,7 @@ static int run_all(FILE *f, const struct limits *m, const struct wish *wish)
 
 static struct wish read_arguments(int argc, char **argv)
 {
-    struct wish wish = { .most = 1000, .span_max = SIZE_MAX };
+    struct wish wish = { .most = 1000, .span_max = SIZE_MAX, .only = "" };
 
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--check"))
@@ -237,6 +238,8 @@ static struct wish read_arguments(int argc, char **argv)
             wish.most = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--span") && i + 1 < argc)
             wish.span_max = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+            wish.only = argv[++i];
         else
             wish.out = argv[i];
     }
