@@ -21,10 +21,11 @@ local TILE_ROOM = 32 * 33   -- words: templates/tile.cuh
 -- "stridec_", the words that a thread moves at a time, and those that a block needs of shared memory. Widths that are
 -- seldom taken get less code: more rounds do the same.
 local function mover(p, way, width)
+  if way.move == "shift" and width == way.word then return { name = "shift", each = way.each } end
   if p.gathers then return { name = "gather", each = way.each } end
   if width < knobs.NARROWEST and width < way.word or width > way.word then return { name = "move", each = 1 } end
   if way.move == "tile" then return { name = "tile", each = way.each, room = TILE_ROOM } end
-  local each = width == way.word and way.each or math.min(way.each, 2)
+  local each = width == way.word and way.each or way.narrow_each
   if way.move == "bulk" then return { name = "bulk", each = each, room = way.threads * each } end
   return { name = "move", each = each }
 end
@@ -34,18 +35,22 @@ local function entries(p)
   local list = {}
   for i, width in ipairs(p.words) do
     local entry = { width = width, mover = {} }
-    entry.body = p.shape and index.body(p.shape, width, p.index_bits)
-      or p.tree and place.body(p.tree, width, p.index_bits)
+    local function body(runs)
+      return p.shape and index.body(p.shape, width, p.index_bits, runs)
+        or p.tree and place.body(p.tree, width, p.index_bits, runs)
+    end
+    entry.body = body(false)
     for name, way in pairs(p.way) do
       entry.mover[name] = mover(p, way, width)
       if entry.mover[name].name == "tile" then entry.columns = p.row.bytes // width end
+      if entry.mover[name].name == "shift" then entry.run = body(true) end
     end
     list[i] = entry
   end
   return list
 end
 
--- Names of the movers that entries use; each may call the first.
+-- Names of the movers that entries use, each may call the first; and the same as a set.
 local function movers(list)
   local names, seen = { "move" }, { move = true }
   for _, entry in ipairs(list) do
@@ -55,7 +60,7 @@ local function movers(list)
       seen[name] = true
     end
   end
-  return names
+  return names, seen
 end
 
 -- The kinds of load, but for plain ones, that a plan uses.
@@ -79,11 +84,13 @@ end
 -- CUDA C for a plan of plan.lua. read(name) returns the text of a file of templates/.
 function emit.source(p, title, read)
   local list = entries(p)
+  local names, used = movers(list)
   return template.render(TEMPLATES[p.family], read, {
     plan = p,
     title = title,
     entries = list,
-    movers = movers(list),
+    movers = names,
+    funnels = p.record or used.shift,
     marked = marked(p),
     loads = loads(p),
     exchanges = p.way.pack.store == "exch" or p.way.unpack.store == "exch",

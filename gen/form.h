@@ -5,10 +5,10 @@
  * their lists alone have one form signature and share one module, and a type of ten million blocks has a short one.
  * Without lists the form signature is the shape signature. Grammar of the rest (tree.h has the first four bodies):
  *   body := "i(" node ";#" code "*" unit ")"                     an index with its offsets in memory
- *         | "b(#" start "+" code "*" unit ")"                     a list of dense blocks in memory
+ *         | "b(#" start "+" code "*" unit [ "l" ] ")"             a list of dense blocks in memory
  *   code := entry | base ":" entry                                how offsets lie there (form_code.h)
  *   form := node, and with lists "~" class                        a power of 4 that one element's bytes reach
- * entry, base and start are bytes; offsets count in units, the largest power of two (up to 16) dividing them. The code
+ * "l": blocks of FORM_LONG bytes or more on average. entry, base and start are bytes; offsets count in units, the largest power of two (up to 16) dividing them. The code
  * follows from the offsets alone, the shortest that holds them: types with alike lists share a form.
  *
  * In memory an index is its offsets. A list of blocks is three arrays (Wu et al., section 3.2): for every 2^shift units
@@ -33,6 +33,8 @@
 /* ORDER FORM_KIND: letters in form_lists.c, Lua names in gen_tables.c. */
 enum form_kind { FORM_DENSE, FORM_STRIDE, FORM_SEQ, FORM_INDEX, FORM_TABLE, FORM_BLOCKS };
 
+#define FORM_LONG 64
+
 /* Numbers of a list's node, counted from `number`. A table has the first only. */
 enum { FORM_AT, FORM_AT_ENTRIES, FORM_AT_STARTS, FORM_SHIFT, FORM_LIST_NUMBERS };
 
@@ -50,6 +52,12 @@ struct form_node {
     int number;                 /* of lists: the first of their own */
     int64_t blocks, chunks;     /* of FORM_BLOCKS */
 };
+
+/* Of FORM_BLOCKS: the average length reaches FORM_LONG. */
+static inline bool form_blocks_long(const struct form_node *n)
+{
+    return n->size / FORM_LONG >= n->blocks;
+}
 
 /* What of a block's place in the packed stream its list tells. */
 static inline int form_start_bytes(const struct form_node *n)

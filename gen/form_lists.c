@@ -144,6 +144,7 @@ static void write_node(struct text *x, const struct form_node *n, bool root)
         text_add(x, "+");
     }
     if (n->code) write_code(x, n);
+    if (n->kind == FORM_BLOCKS && form_blocks_long(n)) text_add(x, "l");
     /* A size that found no number is a constant of the source. */
     if (n->varies && n->size_number < 0) {
         text_add(x, "=");

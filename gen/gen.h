@@ -34,7 +34,14 @@ struct gen_way {
     int word;                    /* the widest of gen_plan.words that this direction uses */
     int threads;                 /* per block */
     int words_per_thread;        /* a block moves threads * words_per_thread words at a time */
+    int narrow_words_per_thread; /* the same of narrower words */
 };
+
+/* The words that a block moves at a time. */
+static inline int64_t gen_block_words(const struct gen_way *way, int word)
+{
+    return (int64_t)way->threads * (word < way->word ? way->narrow_words_per_thread : way->words_per_thread);
+}
 
 /* What a launcher must know. A module holds, for each listed word width W, the entry points
  * stridec_pack_wW and stridec_unpack_wW. Each takes one struct stridec_launch by value (below). */
@@ -57,8 +64,8 @@ struct gen_kernel {
 };
 
 /* The argument of every kernel. templates/ declare the same struct; keep them equal.
- * The grid is one-dimensional; ceil(words / (threads * words_per_thread)) blocks move the direction's widest words
- * without a second round, and any other number of at least one is right as well. */
+ * The grid is one-dimensional; ceil(words / gen_block_words()) blocks move them without a second round, and any other number
+ * of at least one is right as well. */
 struct stridec_launch {
     uint64_t packed;    /* address of packed byte `begin` */
     uint64_t user;      /* address of the origin of element 0 plus the root's offset */

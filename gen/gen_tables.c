@@ -40,7 +40,7 @@ static void push_offsets(lua_State *L, const struct tree *t)
 }
 
 /* Pushes {kind=, off=, size=, count=, step=, child=, part=, at=}; no field that the kind does not have. Of lists also
- * unit, base, entry, group, scale (form_code.h), start, number; number counts the launch's numbers, and so does size_number, where size is not known. */
+ * unit, base, entry, group, scale (form_code.h), start, long (form.h), number; number counts the launch's numbers, and so does size_number, where size is not known. */
 static void push_node(lua_State *L, const struct form_node *n)
 {
     static const char *const kinds[] = {"dense", "stride", "seq", "index", "table", "blocks"}; /* ORDER FORM_KIND */
@@ -63,6 +63,10 @@ static void push_node(lua_State *L, const struct form_node *n)
         set_number(L, "group", n->code->group);
         set_number(L, "scale", n->code->scale);
         if (n->start) set_number(L, "start", form_start_bytes(n));
+        if (n->kind == FORM_BLOCKS) {
+            lua_pushboolean(L, form_blocks_long(n));
+            lua_setfield(L, -2, "long");
+        }
         set_number(L, "number", n->number);
     }
     if (n->kind == FORM_SEQ) lua_newtable(L);
@@ -103,6 +107,7 @@ static void read_way(lua_State *L, int plan, int direction, struct gen_way *out)
     out->word = plan_number(L, way, "word");
     out->threads = plan_number(L, way, "threads");
     out->words_per_thread = plan_number(L, way, "each");
+    out->narrow_words_per_thread = plan_number(L, way, "narrow_each");
     lua_pop(L, 2);
 }
 

@@ -55,9 +55,14 @@ local function lower(list, offset, bits)
 end
 
 -- Lines of the C function body that maps `word_index`, counting words of `width` bytes in the packed
--- stream, to an offset in bytes.
-function index.body(shape, width, bits)
+-- stream, to an offset in bytes; for `runs`, of blocks longer than a word, also `back` and `left` (place.lua).
+function index.body(shape, width, bits, runs)
   local lines, terms = lower(simplify(levels(shape, width)), shape.offset, bits)
+  if runs then
+    local length = ("%d%s"):format(shape.length // width, bits == 32 and "u" or "ull")
+    lines[#lines + 1] = ("back = word_index %% %s;"):format(length)
+    lines[#lines + 1] = ("left = %s - back;"):format(length)
+  end
   lines[#lines + 1] = "return " .. table.concat(terms, "\n               + ") .. ";"
   return lines
 end

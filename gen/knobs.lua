@@ -3,7 +3,7 @@
 -- A setting is a table { word =, each =, threads =, load =, store =, move =, order = }; its text is "word=8 each=1
 -- ...". A wish is one that may lack some. What a setting means is settled for a tree: c = { way = "pack" or
 -- "unpack", kind = "strided", "irregular" or "narrow" (moved in groups, gather.cuh), widest = the widest word, row
--- = shape.transposed }. A new one also wants words in why.lua, a place in gen_tables.c (read_way) and code in templates/.
+-- = shape.transposed, long = blocks of LONG bytes or more on average }. A new one also wants words in why.lua, a place in gen_tables.c (read_way) and code in templates/.
 local knobs = {}
 
 knobs.NAMES = { "word", "each", "threads", "load", "store", "move", "order" }
@@ -11,17 +11,19 @@ knobs.NAMES = { "word", "each", "threads", "load", "store", "move", "order" }
 -- The first is what a wish that says nothing gets.
 local ALLOWED = {
   word = { 16, 8, 4, 2, 1 },                   -- bytes, at most
-  each = { 1, 2, 4, 8, 16 },                   -- words a thread moves at a time
+  each = { 1, 2, 4, 8, 16, 32, 64 },           -- words a thread moves at a time
   threads = { 256, 128, 512, 1024 },           -- of a block
   load = { "plain", "nc", "first", "last" },   -- nc: past the L1 cache; first, last: out of L2
   store = { "plain", "exch" },                 -- exch: words of 4 and 8 B by atomic exchange
-  move = { "direct", "bulk", "tile" },         -- bulk: bulk.cuh, packing only; tile: tile.cuh, transposed layouts only
+  move = { "direct", "bulk", "tile", "shift" },   -- bulk: bulk.cuh, packing only; tile: tile.cuh, transposed layouts
+                                               -- only; shift: shift.cuh, words below 16 B of long blocks
   order = { "near", "far" },                   -- a thread's words: a block's threads apart, or the whole grid's
 }
 
 local TILE, GROUP, ROOM = 32 * 32, 16, 32768   -- words of a tile; bytes of a group; bytes of a block's shared memory
 local NARROWEST = 4                            -- bytes of a word that goes by tile or bulk
 knobs.NARROWEST = NARROWEST
+knobs.LONG = 64                                -- FORM_LONG
 
 local function check(name, value)
   local list = ALLOWED[name]
@@ -75,18 +77,24 @@ function settle.bulk(s)
   while s.threads * s.each * s.word > ROOM do s.each = s.each // 2 end
 end
 
+-- Whole groups, of all words that lie in one.
+function settle.shift(s)
+  s.each, s.store, s.order = math.max(s.each, GROUP // s.word), "plain", "near"
+end
+
 -- Whether a way of moving can serve c by words of this width.
 local suits = {
   direct = function() return true end,
   tile = function(c, word) return c.row and word >= NARROWEST end,
   bulk = function(c, word) return c.way == "pack" and word >= NARROWEST end,
+  shift = function(c, word) return c.long and word == c.widest and word < GROUP end,
 }
 
 -- The setting that a wish comes to: two wishes that make the same kernels come to one setting.
 function knobs.settle(wish, c)
   local s = {}
   for _, name in ipairs(knobs.NAMES) do s[name] = wish[name] or ALLOWED[name][1] end
-  if c.kind == "narrow" then
+  if c.kind == "narrow" and not (s.move == "shift" and c.long) then
     local narrow = {}
     for _, name in ipairs(knobs.NAMES) do narrow[name] = ALLOWED[name][1] end
     narrow.word, narrow.each, narrow.threads = c.widest, GROUP // c.widest, s.threads
@@ -103,6 +111,7 @@ end
 -- What is worth trying, most telling first: each row stands for all combinations of its values. Words that a tree
 -- does not allow come to narrower ones.
 local WORTH = {
+  { move = { "shift" }, each = { 2, 4, 8, 16, 32, 64 }, threads = { 256, 128, 512 } },
   { move = { "tile" }, threads = { 1024, 512, 256 }, word = { 16, 8 } },
   { word = { 16, 8 }, each = { 1, 2, 4 }, threads = { 256, 1024, 512 } },
   { word = { 16, 8 }, load = { "last", "nc", "first" }, threads = { 256, 512 }, each = { 1, 4 }, way = "pack" },

@@ -22,7 +22,7 @@ local EACH, EACH_LISTED = 4, 2
 local LONG, LONGER = 16, 40   -- nodes whose code is written out for fewer words at a time
 
 local function way(word, each)
-  return { word = word, each = each, threads = THREADS, load = "plain", store = "plain", order = "near" }
+  return { word = word, each = each, narrow_each = math.min(each, 2), threads = THREADS, load = "plain", store = "plain", order = "near" }
 end
 
 local function make(words, word, each, index_bits, why)
@@ -48,7 +48,8 @@ function link.pair(from, to, alike, target)
   local sides = { from = side_of(from), to = side_of(to) }
   local word, nodes = math.min(sides.from.word, sides.to.word), sides.from.nodes + sides.to.nodes
   local words = { word }
-  if word > 4 then words[2] = 4 end
+  if word > 8 and plan.is_long(from) and plan.is_long(to) then words[2] = 8 end   -- addresses of doubles
+  if word > 4 then words[#words + 1] = 4 end
   if word > 1 then words[#words + 1] = 1 end
   local most = math.max(from.numbers, to.numbers) > 0 and EACH_LISTED or EACH
   local each = nodes <= LONG and most or nodes <= LONGER and most // 2 or 1
@@ -81,7 +82,7 @@ local function entries(p)
   local list = {}
   for i, width in ipairs(p.words) do
     local widest = i == 1
-    list[i] = { width = width, each = widest and p.way.pack.each or math.min(p.way.pack.each, 2),
+    list[i] = { width = width, each = widest and p.way.pack.each or p.way.pack.narrow_each,
       from = body(p.sides.from, width, p.index_bits), to = body(p.sides.to, width, p.index_bits),
       cases = cases(p, widest) }
   end

@@ -2,7 +2,8 @@
 --
 -- Walks the tree once and writes statements on two variables: `rest`, the words before this one in the node at
 -- hand, and `offset`, bytes. Sizes are literals, but where they follow from the length of a list: those are numbers
--- of the launch (gen/form.h).
+-- of the launch (gen/form.h). A body of `runs` also sets `back` and `left`: the words of the dense block at hand before this
+-- one, and those from it on.
 local index = require "index"
 
 local place = {}
@@ -50,6 +51,13 @@ function Writer:copy(node, body)
   end)
 end
 
+-- The end of the walk, where `rest` still counts the words before the block, `start` of them.
+function Writer:dense(node, start)
+  if not self.runs then return end
+  self:add("back = rest%s;", start > 0 and " - " .. self:literal(start) or "")
+  self:add("left = %s - back;", self:size(node))
+end
+
 local walk   -- by kind, below
 
 function Writer:node(node) walk[node.kind](self, node) end
@@ -83,6 +91,7 @@ local function choose(w, parts, starts, first, last)
   local part, start = parts[first], starts[first]
   if part.kind == "dense" and start.words then
     w:shift_offset(part.off - start.words * w.width)
+    w:dense(part, start.words)
   else
     if start.words ~= 0 then w:add("rest -= %s;", start.text) end
     w:child(part)
@@ -114,7 +123,7 @@ local STARTS = {
 }
 
 walk = {
-  dense = function() end,
+  dense = function(w, node) w:dense(node, 0) end,
 
   stride = function(w, node)
     w:copy(node.child, function(copy) w:add("offset += %s * %s;", copy, index.literal(node.step)) end)
@@ -137,15 +146,21 @@ walk = {
   end,
 
   blocks = function(w, node)
-    w:add("offset += stridec_block<%s, %s, %d>((rest) / %s, a, %d) * %s;", offsets_type(node), STARTS[node.start],
-      8 * node.start, w:literal(node.unit // w.width), node.number, index.literal(node.unit))
+    local unit = w:literal(node.unit // w.width)
+    if w.runs then w:add("unsigned int before, after;") end
+    w:add("offset += stridec_block<%s, %s, %d>((rest) / %s, a, %d%s) * %s;", offsets_type(node), STARTS[node.start],
+      8 * node.start, unit, node.number, w.runs and ", before, after" or "", index.literal(node.unit))
+    if not w.runs then return end
+    w:add("back = before * %s + rest %% %s;", unit, unit)
+    w:add("left = after * %s - rest %% %s;", unit, unit)
+    w:add("if (left > %s - rest) left = %s - rest;", w:size(node), w:size(node))
   end,
 }
 
 -- Lines of the C function body that maps `word_index`, counting words of `width` bytes in the packed stream, to an
--- offset in bytes.
-function place.body(tree, width, bits)
-  local w = setmetatable({ lines = {}, level = 0, width = width, bits = bits }, Writer)
+-- offset in bytes, and for `runs` to what lies around it in the same block.
+function place.body(tree, width, bits, runs)
+  local w = setmetatable({ lines = {}, level = 0, width = width, bits = bits, runs = runs }, Writer)
   w:add("index rest = word_index;")
   w:add("long long offset = 0;")
   w:block("if (WRAP) ", function()

@@ -32,7 +32,25 @@ local function count_nodes(node)
   return n
 end
 
-plan.check_target, plan.count_nodes = check_target, count_nodes   -- also link.lua's
+-- Bytes of a dense block of a tree, on average; of a list LONG or 0.
+local function average(node)
+  if node.child then return average(node.child) end
+  if node.kind == "blocks" then return node.long and knobs.LONG or 0 end
+  if not node.part then return node.size end
+  local blocks, bytes = 0, 0
+  for _, part in ipairs(node.part) do
+    local length = average(part)
+    local size = part.size or length   -- one block, where the size is a number of the launch
+    if length == 0 then return 0 end
+    blocks, bytes = blocks + size / length, bytes + size
+  end
+  return blocks > 0 and bytes / blocks or 0
+end
+
+-- Of long blocks.
+local function is_long(tree) return average(tree) >= knobs.LONG end
+
+plan.check_target, plan.count_nodes, plan.is_long = check_target, count_nodes, is_long   -- also link.lua's
 
 -- What settings depend on, but for the direction: c of knobs.lua and model.lua.
 local function context(p, tree)
@@ -42,9 +60,14 @@ local function context(p, tree)
   local row = s and shape.transposed(s)
   if row then c.row, c.rows, c.columns, c.step = row, row.rows, row.bytes // c.word, row.step end
   local short = (s and #s.dims + 1 or count_nodes(tree)) <= GATHERED_NODES
-  c.kind = c.word <= NARROW and short and "narrow" or s and "strided" or "irregular"
+  c.long = is_long(tree)
+  c.kind = c.word <= NARROW and (short or c.long) and "narrow" or s and "strided" or "irregular"
   return c
 end
+
+-- Narrower words than the widest serve addresses that this does not divide: of long blocks, 8 B by 4 loads a thread. Rows
+-- of 384 B that begin at multiples of 8, 42 MB, H200: packed in 30 us, not 46 in words of 4 B by one load.
+local NARROW_EACH, NARROW_WORD = 4, 8
 
 -- The setting of one direction, and why.
 local function choose(c, way, wished)
@@ -53,14 +76,15 @@ local function choose(c, way, wished)
   local model_way = knobs.settle(chosen, c)
   local wish = knobs.read(wished)
   local setting = next(wish) and knobs.settle(knobs.over(wish, chosen), c) or model_way
+  setting.narrow_each = c.long and NARROW_EACH or math.min(setting.each, 2)
   setting.why = knobs.text(setting) == knobs.text(model_way) and reason or "it was set so, not by the model"
   return setting
 end
 
 -- Every width that a direction begins with, and those that serve what these do not divide; each once, widest first.
-local function list_words(way)
+local function list_words(way, long)
   local list, seen = {}, {}
-  for _, width in ipairs { way.pack.word, way.unpack.word, 4, 1 } do
+  for _, width in ipairs { way.pack.word, way.unpack.word, long and NARROW_WORD or 4, 4, 1 } do
     local least = math.max(way.pack.word, way.unpack.word)
     if width <= least and not seen[width] then list[#list + 1] = width end
     seen[width] = true
@@ -119,9 +143,9 @@ local function decide(tree, wishes)
   end
   local c = context(p, tree)
   for _, way in ipairs(DIRECTIONS) do p.way[way] = choose(c, way, wishes[way]) end
-  p.words = list_words(p.way)
+  p.words = list_words(p.way, c.long)
   p.row = c.row
-  p.gathers = c.kind == "narrow"
+  p.gathers = c.kind == "narrow" and (p.way.pack.move ~= "shift" or p.way.unpack.move ~= "shift")
   p.marked = marked(p, tree)
   if p.gathers and c.word == 1 then p.record = record.of(tree) end
   -- The narrowest entry counts single bytes, and a launch begins below one element's size.
@@ -151,6 +175,7 @@ function plan.generic(target, too_large, wishes)
   local p = { family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
   for _, way in ipairs(DIRECTIONS) do
     p.way[way] = knobs.settle({}, { way = way, kind = "irregular", widest = WORD_MAX })
+    p.way[way].narrow_each = 1
   end
   p.why = why.generic(p, too_large)
   return p

@@ -63,6 +63,7 @@ local LOADS = {
   last = ", loaded to stay in the L2 cache",
 }
 local MOVES = {
+  shift = "moved 16 B at a time, shifted to the other side's alignment, by %s of %d threads",
   direct = "moved by %s of %d threads",
   tile = "moved by tiles of 32 x 32 words through shared memory, by %s of %d threads",
   bulk = "gathered in shared memory and stored by asynchronous copies (from sm_90 on), by %s of %d threads",

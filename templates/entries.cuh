@@ -17,6 +17,15 @@ template <bool WRAP> struct stridec_layout_w@(entry.width) {
         @(line)
 @   end
     }
+@   if entry.run then
+    static __device__ __forceinline__ long long run(index word_index, const struct stridec_launch &a, index &back,
+                                                    index &left)
+    {
+@     for _, line in ipairs(entry.run) do
+        @(line)
+@     end
+    }
+@   end
 };
 
 @   for _, way in ipairs { "pack", "unpack" } do

@@ -3,6 +3,10 @@
 
 @ include "templates/words.cuh"
 
+@ if funnels then
+@ include "templates/funnel.cuh"
+
+@ end
 @ if numbers > 0 then
 @ include "templates/lists.cuh"
 

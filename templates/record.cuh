@@ -24,11 +24,6 @@ template <class T> static __device__ __forceinline__ T stridec_take(const unsign
     return (T)bits;
 }
 
-static __device__ __forceinline__ unsigned int stridec_funnel(unsigned int low, unsigned int high, int shift)
-{
-    return (unsigned int)(((unsigned long long)high << 32 | low) >> shift);
-}
-
 /* The 16 packed bytes from `position` on: the records that they touch are laid end to end in registers, then moved down
  * by where in the first one they begin. */
 template <class LAYOUT>

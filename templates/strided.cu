@@ -3,6 +3,10 @@
 
 @ include "templates/words.cuh"
 
+@ if funnels then
+@ include "templates/funnel.cuh"
+
+@ end
 @ for _, mover in ipairs(movers) do
 @ include("templates/" .. mover .. ".cuh")
 

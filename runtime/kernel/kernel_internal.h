@@ -136,7 +136,7 @@ bool launch_wraps(const struct tree *t, int64_t extent, int64_t end);
 int launch_entry(const struct gen_plan *plan, uint64_t all, int64_t bytes, int limit);
 /* Limits the number of blocks to the multiprocessors that kernels may use; each block then does more rounds. */
 int64_t launch_limit(int64_t blocks);
-int64_t launch_grid(const struct gen_way *way, int64_t words);
+int64_t launch_grid(const struct gen_way *way, int word, int64_t words);
 /* Enqueues one kernel of a module and counts it. `flagged`: it signals the stream's end. Returns 0 or -1 (logged). */
 struct launch {
     struct module *module;

@@ -66,14 +66,9 @@ static int choose_entry(const struct gen_plan *plan, const struct kernel_job *jo
     return launch_entry(plan, all, end - job->begin, limit);
 }
 
-static int64_t block_words(const struct gen_way *way)
-{
-    return (int64_t)way->threads * way->words_per_thread;
-}
-
 int64_t launch_end(const struct gen_plan *plan, int word, int64_t size, int64_t end)
 {
-    int64_t pack = block_words(&plan->way[GEN_PACK]), unpack = block_words(&plan->way[GEN_UNPACK]);
+    int64_t pack = gen_block_words(&plan->way[GEN_PACK], word), unpack = gen_block_words(&plan->way[GEN_UNPACK], word);
     int64_t words = INT32_MAX * (pack < unpack ? pack : unpack), limit;
     if (plan->index_bits == 32 && words > INT32_MAX) words = INT32_MAX;
     if (__builtin_mul_overflow(words, (int64_t)word, &limit) || limit >= end) return end;
@@ -86,9 +81,9 @@ int64_t launch_limit(int64_t blocks)
     return limit && blocks > limit ? limit : blocks;
 }
 
-int64_t launch_grid(const struct gen_way *way, int64_t words)
+int64_t launch_grid(const struct gen_way *way, int word, int64_t words)
 {
-    int64_t each = block_words(way);
+    int64_t each = gen_block_words(way, word);
     return launch_limit((words + each - 1) / each);
 }
 
@@ -123,7 +118,8 @@ int launch_enqueue(const struct launch *l, struct stream *s, int *launches)
 static int launch(struct move *v, struct module *m, int entry, struct stridec_launch *a, bool last)
 {
     enum kernel_direction direction = v->job.direction;
-    int64_t blocks = launch_grid(&m->plan.way[direction], (a->end - a->begin) / m->plan.words[entry]);
+    int word = m->plan.words[entry];
+    int64_t blocks = launch_grid(&m->plan.way[direction], word, (a->end - a->begin) / word);
     if (last && blocks == 1) a->done = stream_flag(v->device, v->stream, &a->ticket);
     return launch_enqueue(&(struct launch){m, direction, entry, blocks, a, a->done}, v->stream, &v->launches);
 }

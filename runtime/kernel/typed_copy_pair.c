@@ -139,7 +139,7 @@ static int64_t launch(const struct move *v, struct device *d, struct stream *s, 
     unsigned char argument[2 * sizeof *a] __attribute__((aligned(8)));
     int entry = choose_entry(plan, a, end - at), word = plan->words[entry];
     int64_t bytes = launch_bytes(plan, word, a, end - at);
-    int64_t blocks = launch_grid(&plan->way[0], bytes / word);
+    int64_t blocks = launch_grid(&plan->way[0], word, bytes / word);
     for (int i = 0; i < 2; i++) a[i].end = a[i].begin + bytes;
     a[0].packed = v->alike && a[0].begin == a[1].begin;
     if (blocks == 1 && at + bytes == end) a[1].done = stream_flag(d, s, &a[1].ticket);

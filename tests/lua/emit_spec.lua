@@ -92,13 +92,26 @@ describe("emit", function()
 
   it("writes a pack and an unpack entry for each word", function()
     local text = source(stride(3, 128, dense(64)))
-    for _, width in ipairs { 16, 4, 1 } do
+    for _, width in ipairs { 16, 8, 4, 1 } do
       for _, way in ipairs { "pack", "unpack" } do
         local entry = ("stridec_%s_w%d(const struct stridec_launch a)"):format(way, width)
         assert.truthy(text:find(entry, 1, true), entry)
       end
     end
-    assert.falsy(text:find("_w8(", 1, true))
+    assert.falsy(source(stride(3, 128, dense(48))):find("_w16(", 1, true))
+  end)
+
+  it("finds what lies around a word in its run where runs of narrow words are long", function()
+    local text = source(stride(300, 1021, dense(381)))
+    assert.matches("back = word_index %% 381u;\n        left = 381u %- back;", text)
+    assert.matches("stridec_shift<stridec_layout_w1<true>, stridec_way_unpack<16>>", text)
+    local list = trees.blocks(0)
+    list.long, list.unit = true, 1
+    text = source(trees.whole(trees.seq(list, dense(96, 4096)), "mixed", 1, 5))
+    assert.matches("offset %+= stridec_block<[^;]-, before, after%) %* 1LL;\n +back = before %* 1u %+ rest %% 1u;", text)
+    assert.matches("if %(left > %(index%)a.number%[4%] %- rest%) left = ", text)
+    list.long = false
+    assert.falsy(source(trees.whole(list, "indexed", 1, 5)):find("stridec_shift", 1, true))
   end)
 
   it("moves short blocks in chunks too", function()

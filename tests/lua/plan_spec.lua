@@ -36,19 +36,19 @@ describe("plan", function()
   end)
 
   it("takes the widest word that divides block, steps and inner offsets", function()
-    assert.same({ 16, 4, 1 }, words(dense(400)))
-    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(64))))
+    assert.same({ 16, 8, 4, 1 }, words(dense(400)))
+    assert.same({ 16, 8, 4, 1 }, words(stride(4, 512, dense(64))))   -- addresses of doubles
     assert.same({ 8, 4, 1 }, words(stride(4, 520, dense(64))))
     assert.same({ 8, 4, 1 }, words(stride(4, 512, dense(48))))   -- short blocks are quicker in narrower words
     assert.same({ 4, 1 }, words(stride(4, -512, dense(4))))
     assert.same({ 2, 1 }, words(stride(4, 512, dense(6))))
     assert.same({ 1 }, words(stride(4, 513, dense(32))))
     assert.same({ 4, 1 }, words(stride(4, 512, dense(32, 4))))
-    assert.same({ 16, 4, 1 }, words(stride(2, math.mininteger, dense(64))))
+    assert.same({ 16, 8, 4, 1 }, words(stride(2, math.mininteger, dense(64))))
   end)
 
   it("leaves the root's offset out of the word", function()
-    assert.same({ 16, 4, 1 }, words(stride(4, 512, dense(64), 3)))
+    assert.same({ 16, 8, 4, 1 }, words(stride(4, 512, dense(64), 3)))
   end)
 
   it("has chunks moved where blocks are short, and none are tiles; those of parts of sectors are touched", function()

@@ -334,7 +334,7 @@ static void launch(const char *way, int width, const char *tag, const struct gen
     *(void **)&kernel = dlsym(module, name);
     if (!kernel) fail_msg("no entry %s", name);
     const struct gen_way *how = &plan->way[*way == 'u'];
-    int64_t block = (int64_t)how->threads * how->words_per_thread;
+    int64_t block = gen_block_words(how, width);
     int64_t words = (a.end - a.begin) / width;
     int64_t whole = (words + block - 1) / block + 1, grid = draw(0, 1) ? whole : draw(1, whole);
     grid_size->x = (unsigned)grid;

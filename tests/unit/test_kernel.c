@@ -500,7 +500,7 @@ static void limits(void **state)
 {
     (void)state;
     const int64_t most = INT32_MAX;
-    struct gen_plan narrow = {.way = {{16, 256, 4}, {16, 256, 4}}, .index_bits = 32}, wide = narrow;
+    struct gen_plan narrow = {.way = {{16, 256, 4, 4}, {16, 256, 4, 4}}, .index_bits = 32}, wide = narrow;
     wide.index_bits = 64;
     assert_int_equal(launch_end(&narrow, 4, 100, 1000), 1000);
     assert_int_equal(launch_end(&narrow, 1, 100, most), most);

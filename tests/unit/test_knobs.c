@@ -23,6 +23,11 @@ static const char *const signatures[] = {
     "s(300,24,q(d(8),d(4)@8,d(4)@12,d(1)@16))",
     "i(s(9,32,d(8));" LIST ")",
     "s(3,90000,q(i(d(24);" LIST "),s(20,64,d(32))@40000,d(8)@50000))",
+    "s(70,1021,d(381))",                    /* long runs of narrow words */
+    "s(50,1020,d(380))",
+    "s(60,-520,d(264))",
+    "s(3,30001,q(i(d(77);" LIST "),s(2,500,d(250))@6000,d(333)@7100))",
+    NULL,                                   /* many_runs() */
 };
 
 static const char *const settings[][2] = {
@@ -33,6 +38,9 @@ static const char *const settings[][2] = {
     {"move=bulk word=8 each=4 load=first", "store=exch word=8 each=2 move=direct"},
     {"order=far each=4 threads=128 move=direct", "order=far each=8 threads=256 store=exch word=4 move=direct"},
     {"word=1 each=16 threads=128", "word=2 threads=512"},
+    {"move=shift", "move=shift"},
+    {"move=shift each=32 threads=128", "move=shift each=64"},
+    {"move=shift each=16", "move=direct"},
 };
 enum { FIXED = COUNT(settings), PICKED = 3, SETTINGS = FIXED + PICKED, GUARD = 64 };
 
@@ -169,6 +177,21 @@ static void open_subject(struct subject *s, const char *signature)
     if (lists) s->lists = to_device(lists, bytes);
     free(lists);
     load(s);
+}
+
+/* 70 blocks of 1 to 191 bytes at any place: a list in memory. */
+static const char *many_runs(void)
+{
+    static char text[4096];
+    char *end = text + sprintf(text, "q(");
+    int at = 5;
+    for (int i = 0; i < 70; i++) {
+        int length = (int)draw(1, 191);
+        end += sprintf(end, "%sd(%d)@%d", i ? "," : "", length, at);
+        at += length + (int)draw(1, 40);
+    }
+    strcpy(end, ")");
+    return text;
 }
 
 static void close_subject(struct subject *s)
@@ -309,7 +332,7 @@ static void compare_ranges(struct check c)
         int64_t words = t->size * c.count / c.width, length = round < 2 ? words : draw(1, words);
         c.begin = draw(0, words - length) * c.width;
         c.end = c.begin + length * c.width;
-        int64_t block = (int64_t)way->threads * way->words_per_thread, whole = (length + block - 1) / block;
+        int64_t block = gen_block_words(way, c.width), whole = (length + block - 1) / block;
         int64_t grids[] = {whole, 1, 2, whole + 3};
         c.grid = grids[draw(0, 3)];
         c.marked = false;
@@ -325,7 +348,7 @@ static void test_bytes(void **state)
     if (!driver) skip();
     for (size_t i = 0; i < COUNT(signatures); i++) {
         struct subject s;
-        open_subject(&s, signatures[i]);
+        open_subject(&s, signatures[i] ? signatures[i] : many_runs());
         for (int k = 0; k < SETTINGS; k++) {
             const struct gen_plan *plan = &s.kernel[k].plan;
             for (int w = 0; w < plan->nwords; w++)

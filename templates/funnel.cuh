@@ -1,0 +1,5 @@
+/* Of two neighbouring words the 4 bytes that begin `shift` bits, below 32, behind the first one's begin. */
+static __device__ __forceinline__ unsigned int stridec_funnel(unsigned int low, unsigned int high, int shift)
+{
+    return (unsigned int)(((unsigned long long)high << 32 | low) >> shift);
+}
