@@ -28,15 +28,15 @@ static __device__ __forceinline__ INDEX stridec_divide(INDEX n, unsigned long lo
 
 /* The block that holds packed unit `unit`, and the units of it before that one and from it on, in the unit's own 2^shift.
  * `number` is the first of the list's. Only blocks that begin in those 2^shift are searched, by the low BITS of where. */
-template <class STARTS, int BITS>
-static __device__ __forceinline__ unsigned int stridec_block_find(unsigned long long unit, const struct stridec_launch &a,
-                                                             int number, unsigned int &back, unsigned int &left)
+template <class STARTS, int BITS, class INDEX>
+static __device__ __forceinline__ unsigned int stridec_block_find(INDEX unit, const struct stridec_launch &a,
+                                                                  int number, unsigned int &back, unsigned int &left)
 {
     const stridec_plain<unsigned int> chunks = stridec_list<stridec_plain<unsigned int>>(a, number);
     const STARTS starts = stridec_list<STARTS>(a, number + 2);
     const unsigned int mask = ~0u >> (32 - BITS);
     const unsigned int shift = (unsigned int)a.number[number + 3];
-    const unsigned long long chunk = unit >> shift;
+    const INDEX chunk = unit >> shift;
     const unsigned int begin = (unsigned int)(chunk << shift), within = (unsigned int)(unit - (chunk << shift));
     const unsigned int first = chunks[chunk], last = chunks[chunk + 1];
     unsigned int low = first, high = last;
@@ -53,16 +53,15 @@ static __device__ __forceinline__ unsigned int stridec_block_find(unsigned long 
 }
 
 /* How many units further on than in the packed stream the block lies that holds packed unit `unit`. */
-template <class OFFSETS, class STARTS, int BITS>
-static __device__ __forceinline__ long long stridec_block(unsigned long long unit, const struct stridec_launch &a,
-                                                                int number, unsigned int &back, unsigned int &left)
+template <class OFFSETS, class STARTS, int BITS, class INDEX>
+static __device__ __forceinline__ long long stridec_block(INDEX unit, const struct stridec_launch &a, int number,
+                                                          unsigned int &back, unsigned int &left)
 {
-    return stridec_list<OFFSETS>(a, number + 1)[stridec_block_find<STARTS, BITS>(unit, a, number, back, left)];
+    return stridec_list<OFFSETS>(a, number + 1)[stridec_block_find<STARTS, BITS, INDEX>(unit, a, number, back, left)];
 }
-template <class OFFSETS, class STARTS, int BITS>
-static __device__ __forceinline__ long long stridec_block(unsigned long long unit, const struct stridec_launch &a,
-                                                                int number)
+template <class OFFSETS, class STARTS, int BITS, class INDEX>
+static __device__ __forceinline__ long long stridec_block(INDEX unit, const struct stridec_launch &a, int number)
 {
     unsigned int back, left;
-    return stridec_block<OFFSETS, STARTS, BITS>(unit, a, number, back, left);
+    return stridec_block<OFFSETS, STARTS, BITS, INDEX>(unit, a, number, back, left);
 }
