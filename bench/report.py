@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """report.py: results as Markdown tables: report.py RESULTS.json > RESULTS.md
 
-Reads what bench/pack.c, bench/commit.c, bench/pingpong.c, bench/halo.c, bench/stencil.c,
+Reads what bench/pack.c, bench/commit.c, bench/fresh.c, bench/pingpong.c, bench/halo.c, bench/stencil.c,
 bench/collectives.c or bench/join.py wrote, and the
 other libraries' figures from peers.json.
 """
@@ -117,13 +117,29 @@ def commit_report(results, _):
     return "\n".join(out)
 
 
+def fresh_report(results, _):
+    bounds = results["bounds_us"]
+    heads = [f"below {bounds[0]:g}"] + [f"to {b:g}" for b in bounds[1:]] + [f"above {bounds[-1]:g}"]
+    wrong = results["wrong"]
+    return "\n".join([
+        head(results, f"{results['types']:,} new types"),
+        f"Nothing compiled before; {wrong or 'no'} type{'' if wrong == 1 else 's'} with wrong bytes. How many calls took so "
+        "many µs:\n",
+        table(["call", "the first", "median", "99 %", "most"] + heads,
+              [[c["call"], number(c["first_us"]), number(c["median_us"]), number(c["p99_us"]), number(c["most_us"])]
+               + [str(n) for n in c["counts"]] for c in results["calls"]])])
+
+
+OWN = {"fresh": fresh_report}
+
+
 def main():
     with open(sys.argv[1]) as f:
         results = json.load(f)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")) as f:
         peers = json.load(f)
     sys.stdout.reconfigure(encoding="utf-8")
-    report = commit_report if "lists" in results else MESSAGES.get(results.get("benchmark"), pack_report)
+    report = commit_report if "lists" in results else OWN.get(results.get("benchmark")) or MESSAGES.get(results.get("benchmark"), pack_report)
     print(report(results, peers), end="")
 
 

@@ -2,7 +2,7 @@
 # run.sh: `bench/run.sh BUILD_DIR [OUT_DIR [PART...]]`: runs the built benchmarks on this machine's GPUs and writes to
 # OUT_DIR (default bench/results) for each part, by default all of them:
 #   pack        GPU-pack.{json,md,png}: MPI_Pack and MPI_Unpack
-#   commit      GPU-commit.{json,md}: MPI_Type_commit and first calls
+#   commit      GPU-commit.{json,md}: MPI_Type_commit and first calls; GPU-fresh.{json,md}: those of 1,000 new types
 #   beside      GPU-beside-SETTING.json, GPU-beside.md: beside a computation
 #   overhead    GPU-overhead-PROCESS.json, GPU-overhead.md: what contiguous messages in host memory pay
 # and, on two GPUs or more, each {json,md,png}:
@@ -96,6 +96,8 @@ bench_pack() {
 # Lists with an empty cache. Then a first process fills the cache: the second one's first calls are those of a warm
 # start.
 bench_commit() {
+    STRIDEC_CACHE_DIR=$scratch/no-types measure 1 fresh "$name-fresh.json"
+    report "$name-fresh"
     STRIDEC_CACHE_DIR=$scratch/no-lists measure 1 commit --lists "$name-commit-cold.json"
     report "$name-commit-cold"
     measure 1 commit --warm

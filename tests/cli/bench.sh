@@ -54,6 +54,9 @@ result "commit's report, warm from disk"
 bench commit --lists --blocks 1024 "$work/lists.json" &&
     report "$work/lists.json" '^\| struct of doubles and ints \| 1,024 \|'
 result "commit of lists alone"
+bench fresh --types 25 "$work/fresh.json" && grep -q '25 types, 0 with wrong bytes' "$work/out" &&
+    report "$work/fresh.json" '^\| first MPI_Unpack \|'
+result "fresh"
 
 ranks=2
 rows() {   # RESULTS ROWS KEY...: so many rows, each right and with these figures
