@@ -123,7 +123,7 @@ static bool list_candidates(struct contest *c, bool quick)
     struct reason why;
     int count[2];
     for (int i = 0; i < 2; i++) {
-        count[i] = kernel_candidates(c->kernel, (enum kernel_direction)i, &c->list[i], &why);
+        count[i] = kernel_candidates(c->kernel, c->call.device, (enum kernel_direction)i, &c->list[i], &why);
         if (count[i] < 0) return false;
         if (quick && count[i] > QUICK_CANDIDATES) count[i] = QUICK_CANDIDATES;
         if (count[i] > c->n) c->n = count[i];
@@ -143,7 +143,7 @@ static void compile(struct contest *c)
         trials[i].kernel = c->kernel;
         memcpy(trials[i].knobs, c->candidate[i].knobs, sizeof trials[i].knobs);
     }
-    kernel_prepare(trials, c->n, c->call.device->arch, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    kernel_prepare(trials, c->n, c->call.device, (int)sysconf(_SC_NPROCESSORS_ONLN));
     free(trials);
 }
 

@@ -210,9 +210,9 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     files_are_there() {
         local file
         for file in $(tail -n +2 "$manifest" | cut -f3); do
-            [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%%.*}.cu" ] || return 1
+            [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%.cubin}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 16 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 21 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     all_usual() {   # what the generic kernel is there for

@@ -389,7 +389,7 @@ static bool tried(void)
     uint64_t compiled = kernel_counts().compiled;
     const struct module *production = served(k);
     struct kernel_trial trial = {k, {quick[0], quick[1]}};
-    kernel_prepare(&trial, 1, device->arch, 2);
+    kernel_prepare(&trial, 1, device, 2);
     bool ok = kernel_try(k, device, quick) == 0 && served(k) != production && has(k, quick[0], quick[1]);
     ok = ok && served(k)->plan.way[GEN_UNPACK].threads == 128 && kernel_ready(k, device);
     ok = ok && kernel_try(k, device, bad) == -1 && served(k) == production;
@@ -403,7 +403,7 @@ static bool listed(void)
     char **list;
     if (!start()) return false;
     struct kernel *k = column(8, 1000);
-    int n = kernel_candidates(k, KERNEL_PACK, &list, &why);
+    int n = kernel_candidates(k, device, KERNEL_PACK, &list, &why);
     bool ok = n > 1 && n <= 60 && list[n] == NULL;
     for (int i = 0; ok && i < n; i++) ok = strstr(list[i], "word=") && strlen(list[i]) < TUNE_SETTINGS_MAX;
     gen_knob_list_free(list);
