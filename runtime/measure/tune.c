@@ -265,11 +265,11 @@ static int measure(struct tune_request *want, int rank, int ranks)
     if (ranks < 2) return say("needs two ranks: mpirun -n 2 stridec tune");
     if (!want->file) return say("no folder for the table: set HOME, or give -o FILE");
     if (!all_ready(rank || !try_file(want->file))) return 1;
+    want->quick |= want->seconds < QUICK_SECONDS;
     if (want->host) return measure_host(want, rank);
     struct device *d = take_gpu(rank);
     if (!all_ready(d != NULL)) return say("needs a GPU on every rank: stridec doctor tells what is missing");
     tune_set_origin(&t, d);
-    want->quick |= want->seconds < QUICK_SECONDS;
     if (measure_gpu(want, &t, d, rank, &gains)) return say("a measurement failed");
     if (rank) return 0;
     int rc = store(&t, want->file);
