@@ -21,7 +21,9 @@ static const struct option inspect_options[] = {
     {"--ptx", NULL, "its PTX"},
     {"--sass", NULL, "its machine code (needs nvdisasm or cuobjdump)"},
     {"--asm", NULL, "on the host: what the C compiler makes of it"},
-    {"--arch", "sm_NN", "for this architecture; default the GPU present, else the newest that NVRTC knows"},
+    {"--arch", "sm_NN",
+     "for this architecture; default the GPU present, else sm_90; for PTX and machine code the newest that NVRTC "
+     "knows"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };

@@ -37,10 +37,10 @@ struct build {
     size_t bytes;
 };
 
-/* Loads a module made ahead of time; those have the model's knobs. */
+/* Loads a module made ahead of time; those have the model's knobs, for the architecture's row. */
 static bool from_aot(struct build *b)
 {
-    return !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
+    return !b->whole_gpu && !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
 }
 
 static bool choose_target(struct build *b)
@@ -332,7 +332,7 @@ static enum stage by_knobs(struct build *b)
     struct knobs k[2] = {kernel_knobs_for(b->form, b->module->device, GEN_PACK),
                          kernel_knobs_for(b->form, b->module->device, GEN_UNPACK)};
     b->knobs[GEN_PACK] = k[GEN_PACK].text, b->knobs[GEN_UNPACK] = k[GEN_UNPACK].text;
-    if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || aot_has(b->signature, b->arch)) return by_model(b);
+    if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || !b->whole_gpu) return by_model(b);
     enum stage stage = attempt(b, &why);
     if (stage == STAGE_FAILED && given_up(b)) return stage;
     if (stage == STAGE_FAILED && *why.text) {
