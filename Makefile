@@ -27,13 +27,13 @@ comma    = ,
 ALL      = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) -MMD -MP \
            -iquote runtime -isystem $(CUDA_INC) -isystem $(LUA_INC)
 
-GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/liblua.a
+GEN_O     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard gen/*.c)) $(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o $(BUILD)/liblua.a
 SPEC_O    = $(patsubst %.c,$(BUILD)/%.o,$(wildcard spec/*.c))
 START_O   = $(patsubst %,$(BUILD)/runtime/command/%.o,main options run beside elsewhere)
 COMMAND_O = $(filter-out %/elsewhere.o,$(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/command/*.c)))
 RUNTIME_O = $(patsubst %.c,$(BUILD)/%.o,$(filter-out runtime/command/%,$(wildcard runtime/*/*.c))) \
             $(BUILD)/runtime/stubs.o $(BUILD)/runtime/table.o
-EMBED     = $(filter-out gen/embed.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
+EMBED     = $(filter-out gen/embed.lua gen/gpu_rows.lua,$(wildcard gen/*.lua)) $(wildcard templates/*)
 # What the modules of a cache depend on beside these: the order of numbers and lists that kernels read.
 HASHED    = $(wildcard gen/form*.[ch] gen/gen*.[ch])
 
@@ -58,6 +58,9 @@ $(BUILD)/liblua.a: $(LUA_LIB)
 $(BUILD)/gen/embedded.c: gen/embed.lua $(EMBED) $(HASHED)
 	@mkdir -p $(@D)
 	$(LUA) gen/embed.lua $@ $(EMBED) -- $(HASHED)
+$(BUILD)/gen/gpu_rows.c: gen/gpu_rows.lua gen/gpus.lua
+	@mkdir -p $(@D)
+	$(LUA) gen/gpu_rows.lua $@
 # The names that the MPI's headers declare: of MPIX ones those of persistent collectives count (Open MPI 4.1).
 $(BUILD)/runtime/declared: $(MAKEFILE_LIST)
 	@mkdir -p $(@D)
@@ -88,7 +91,7 @@ $(BUILD)/runtime/command/main.o: DEFINES = -DSTRIDEC_VERSION='"$(shell cat VERSI
 $(BUILD)/runtime/command/%.o: runtime/command/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(DEFINES) -c $< -o $@
-$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.c
+$(BUILD)/gen/embedded.o $(BUILD)/gen/gpu_rows.o: %.o: %.c
 	$(CC) $(ALL) -Igen -c $< -o $@
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

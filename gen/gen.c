@@ -194,6 +194,7 @@ static int make_reduce(lua_State *L)
 
 struct knob_job {
     const struct form *form;
+    const char *target;
     enum gen_direction direction;
     char **list; /* what was set before an error is freed by the caller */
     int count;
@@ -206,8 +207,9 @@ static int list_knobs(lua_State *L)
     if (job->form->root) {
         push_function(L, "plan", "knob_list");
         gen_push_form(L, job->form);
+        lua_pushstring(L, job->target);
         lua_pushstring(L, gen_directions[job->direction]);
-        lua_call(L, 2, 1);
+        lua_call(L, 3, 1);
     } else {
         lua_newtable(L);
         lua_pushliteral(L, "");
@@ -320,9 +322,10 @@ int gen_reduce(struct gen *g, enum gen_reduce_type type, const char *target, str
     return generate(g, make_reduce, &job, why);
 }
 
-int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why)
+int gen_knob_list(struct gen *g, const struct form *f, const char *target, enum gen_direction direction, char ***list,
+                  struct reason *why)
 {
-    struct knob_job job = {.form = f, .direction = direction};
+    struct knob_job job = {.form = f, .target = target, .direction = direction};
     int failed = run(g->L, list_knobs, &job, why);
     if (failed) gen_knob_list_free(job.list);
     *list = failed ? NULL : job.list;

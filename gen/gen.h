@@ -6,6 +6,7 @@
 #ifndef STRIDEC_GEN_GEN_H
 #define STRIDEC_GEN_GEN_H
 
+#include "gpu.h"
 #include "tree.h"
 
 struct gen;
@@ -149,7 +150,7 @@ enum { GEN_HOST_COPY = 2, GEN_HOST_WAYS };
 struct stridec_host_list *form_host_lists(const struct form *f, struct reason *why);
 
 /* Plans and emits for a shape signature (no root offset). GEN_CONTIGUOUS trees yield source too: it
- * serves elements that lie apart. target is "cuda" or "host". Returns 0, or -1 with *why. Free with gen_kernel_free.
+ * serves elements that lie apart. target is "host", "cuda" (an H200), or another GPU (gen_gpu_target). Returns 0, or -1 with *why. Free with gen_kernel_free.
  *
  * knobs: by gen_direction, settings that stand instead of the model's choice, such as "word=8 each=4 store=exch"
  * (gen/knobs.lua lists them); either may be NULL, and so may knobs. A setting that does not suit the tree is
@@ -162,7 +163,8 @@ int gen_kernel_form(struct gen *g, const struct form *f, const char *target, con
 /* The settings worth trying for a form in a direction, at most 60, each different from the others once the tree is
  * known: texts for `knobs`, the model's own choice first. Returns their number, or -1 with *why; *list ends with
  * NULL and is freed by gen_knob_list_free. */
-int gen_knob_list(struct gen *g, const struct form *f, enum gen_direction direction, char ***list, struct reason *why);
+int gen_knob_list(struct gen *g, const struct form *f, const char *target, enum gen_direction direction, char ***list,
+                  struct reason *why);
 void gen_knob_list_free(char **list);
 /* Whether a text is settings that there are, with values that they may have: 0, or -1 with *why. */
 int gen_knobs_check(struct gen *g, const char *knobs, struct reason *why);

@@ -3,7 +3,10 @@
 -- A setting is a table { word =, each =, threads =, load =, store =, move =, order = }; its text is "word=8 each=1
 -- ...". A wish is one that may lack some. What a setting means is settled for a tree: c = { way = "pack" or
 -- "unpack", kind = "strided", "irregular" or "narrow" (moved in groups, gather.cuh), widest = the widest word, row
--- = shape.transposed, long = blocks of LONG bytes or more on average }. A new one also wants words in why.lua, a place in gen_tables.c (read_way) and code in templates/.
+-- = shape.transposed, long = blocks of LONG bytes or more on average, gpu (gpus.lua) }. A new one also wants words in
+-- why.lua, a place in gen_tables.c (read_way) and code in templates/.
+local gpus = require "gpus"
+
 local knobs = {}
 
 knobs.NAMES = { "word", "each", "threads", "load", "store", "move", "order" }
@@ -147,7 +150,9 @@ function knobs.list(c, first)
   add(first)
   for _, row in ipairs(WORTH) do
     if not row.way or row.way == c.way then
-      combine(row, {}, 1, function(wish) add(knobs.settle(wish, c)) end)
+      combine(row, {}, 1, function(wish)
+        if gpus.serves(c.gpu, wish) then add(knobs.settle(wish, c)) end
+      end)
     end
   end
   return list

@@ -2,6 +2,7 @@
 --
 -- Plans are as plan.lua's, of family "link": words are the numbers in the names of the entries (gen.h), way.pack and
 -- way.unpack the same. Of a pair: sides.from and sides.to, alike (one form).
+local gpus = require "gpus"
 local index = require "index"
 local place = require "place"
 local plan = require "plan"
@@ -32,7 +33,7 @@ end
 
 -- Many chains of strides at once, told by numbers.
 function link.list(target)
-  plan.check_target(target)
+  gpus.of(target)
   return make(JOBS, WORD_MAX, EACH, 32, ("lists of links; up to %d in the argument"):format(JOBS[1]))
 end
 
@@ -44,7 +45,7 @@ end
 
 -- From one form into another. alike: they are the same one.
 function link.pair(from, to, alike, target)
-  plan.check_target(target)
+  gpus.of(target)
   local sides = { from = side_of(from), to = side_of(to) }
   local word, nodes = math.min(sides.from.word, sides.to.word), sides.from.nodes + sides.to.nodes
   local words = { word }

@@ -1,7 +1,7 @@
 -- model.lua: which setting of knobs.lua serves a tree without a measurement on the spot.
 --
 -- RULES is tried from the top; the first row that fits sets the knobs, and the rest stay at their first values
--- (knobs.lua). A row fits where each number that it names lies in its range, both ends included:
+-- (knobs.lua). A row fits where the GPU has what it sets, and each number that it names lies in its range, both ends included:
 --   kind    "strided", "irregular", "narrow" (knobs.lua); way: "pack" or "unpack", else both
 --   length  bytes of a dense block of a strided tree
 --   word    the widest word that the tree allows, bytes
@@ -9,15 +9,17 @@
 --   long    true: blocks of knobs.LONG bytes or more on average
 --   rows, columns, step    of a transposed layout (shape.transposed), the columns in widest words
 -- `why` completes "because". Times are of an NVIDIA H200, from bench/search: the best of some 250 variants a layout.
+--
+-- Ranges of bytes say what an H200's L2 cache holds, ranges of words what its threads move at a time. Another GPU's layout is
+-- measured by its own cache and threads (gpus.lua): half a cache, half the bytes.
+local gpus = require "gpus"
 local knobs = require "knobs"
 
 local model = {}
 
-local KiB, MiB, ANY = 1 << 10, 1 << 20, math.maxinteger
+local KiB, MiB, ANY = 1 << 10, 1 << 20, math.huge
 
--- The GPU that the loads in flight are chosen for. Others differ little in threads for a byte.
-model.GPU = { name = "H200", multiprocessors = 132, threads = 2048, bytes_per_us = 4150000, launch_us = 3 }
-local FULL = model.GPU.multiprocessors * model.GPU.threads   -- threads that run at a time
+local FULL = gpus.of("cuda").full   -- threads that run at a time
 
 local RULES = {
   -- Transposed: neighbours in the packed stream far apart, those of another dimension side by side.
@@ -126,19 +128,36 @@ local RULES = {
 
 local RANGES = { "length", "word", "bytes", "words", "rows", "columns", "step" }
 
+-- A number of c, as an H200 has to move it.
+local function number(c, name)
+  if name == "bytes" then return c.bytes / c.gpu.cached end
+  return name == "words" and c.words * c.gpu.words or c[name]
+end
+
 local function fits(rule, c)
   if rule.kind ~= c.kind or rule.way and rule.way ~= c.way or rule.long and not c.long then return false end
   for _, name in ipairs(RANGES) do
     local range = rule[name]
-    if range and not (c[name] and range[1] <= c[name] and c[name] <= range[2]) then return false end
+    if range and not (c[name] and range[1] <= number(c, name) and number(c, name) <= range[2]) then return false end
   end
-  return true
+  return gpus.serves(c.gpu, knobs.read(rule.set))
 end
 
--- The wish for c (knobs.lua, and the numbers above), and why.
+-- A rule's setting on another GPU.
+local function suit(wish, c)
+  local gpu = c.gpu
+  wish.threads = wish.threads and gpus.threads(gpu, wish.threads)
+  if wish.move ~= "bulk" and c.words >= gpu.full then wish.each = math.min((wish.each or 1) * gpu.wider, 16) end
+  return wish
+end
+
+-- The wish for c (knobs.lua, the numbers above, and gpu: gpus.lua), and why.
 function model.choose(c)
   for _, rule in ipairs(RULES) do
-    if fits(rule, c) then return knobs.read(rule.set), rule.why end
+    if fits(rule, c) then
+      local why = c.gpu.measured and rule.why or rule.why .. " (an H200's figures)"
+      return suit(knobs.read(rule.set), c), why
+    end
   end
 end
 

@@ -4,6 +4,7 @@
 -- knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families shape
 -- (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
 -- record where those make small records (record.lua).
+local gpus = require "gpus"
 local knobs = require "knobs"
 local model = require "model"
 local record = require "record"
@@ -14,11 +15,6 @@ local plan = {}
 
 local WORD_MAX = 16
 local DIRECTIONS = { "pack", "unpack" }
-local TARGETS = { cuda = true }
-
-local function check_target(target)
-  if not TARGETS[target] then error(("there is no target %q; there is cuda"):format(target), 0) end
-end
 
 -- Words so narrow that the packed side is moved in groups of them; the code for a word's place, which is written out
 -- for each word of a group, must be short.
@@ -50,12 +46,12 @@ end
 -- Of long blocks.
 local function is_long(tree) return average(tree) >= knobs.LONG end
 
-plan.check_target, plan.count_nodes, plan.is_long = check_target, count_nodes, is_long   -- also link.lua's
+plan.count_nodes, plan.is_long = count_nodes, is_long   -- also link.lua's
 
 -- What settings depend on, but for the direction: c of knobs.lua and model.lua.
 local function context(p, tree)
   local s = p.shape
-  local c = { word = s and shape.word(s, WORD_MAX) or tree.word, bytes = p.bytes, length = s and s.length }
+  local c = { gpu = p.gpu, word = s and shape.word(s, WORD_MAX) or tree.word, bytes = p.bytes, length = s and s.length }
   c.widest, c.words = c.word, c.bytes // c.word
   local row = s and shape.transposed(s)
   if row then c.row, c.rows, c.columns, c.step = row, row.rows, row.bytes // c.word, row.step end
@@ -126,7 +122,8 @@ local function marked(p, tree)
   local length = p.family ~= "contiguous" and block(tree)
   if not length or length >= MARKED or p.way.pack.move == "tile" or p.way.unpack.move == "tile" then return nil end
   local sparse = length >= TOUCHED_LEAST and length < SECTOR
-  local touched = sparse and math.min(TOUCHED_BYTES, TOUCHED_WORDS * p.way.unpack.word) or 0
+  local most = math.tointeger(TOUCHED_BYTES * p.gpu.cached)
+  local touched = sparse and math.min(most, TOUCHED_WORDS * p.way.unpack.word) or 0
   local wide = length == HALF and p.way.unpack.store == "exch" and p.way.pack.word == HALF_WORD
   return { each = p.gathers and p.way.pack.each or 1, threads = 256, touched = touched, pack = p.way.pack.word,
     unpack = wide and HALF_WORD or p.way.unpack.word,
@@ -134,8 +131,8 @@ local function marked(p, tree)
 end
 
 -- The plan for one tree, without words for it.
-local function decide(tree, wishes)
-  local p = { shape = shape.of(tree), way = {} }
+local function decide(tree, target, wishes)
+  local p = { gpu = gpus.of(target), shape = shape.of(tree), way = {} }
   if p.shape then
     p.family, p.bytes = #p.shape.dims == 0 and "contiguous" or "strided", p.shape.size
   else
@@ -155,22 +152,21 @@ end
 
 -- The plan for one tree. wishes: texts of knobs.lua by direction, which stand instead of the model's choice.
 function plan.tree(tree, target, wishes)
-  check_target(target)
-  local p = decide(tree, wishes or {})
+  local p = decide(tree, target, wishes or {})
   p.why = why.tree(p)
   return p
 end
 
 -- Texts of settings worth trying for a tree in a direction, what the model chooses first.
-function plan.knob_list(tree, way)
-  local p, c = decide(tree, {})
+function plan.knob_list(tree, target, way)
+  local p, c = decide(tree, target, {})
   c.way = way
   return knobs.list(c, p.way[way])
 end
 
 -- The interpreter's plan. `too_large`: for a tree that no other family serves. It has no knobs to turn.
 function plan.generic(target, too_large, wishes)
-  check_target(target)
+  gpus.of(target)
   for _, way in ipairs(DIRECTIONS) do knobs.read(wishes and wishes[way]) end
   local p = { family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
   for _, way in ipairs(DIRECTIONS) do

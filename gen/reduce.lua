@@ -1,6 +1,6 @@
 -- reduce.lua: kernels that reduce rows of elements to one row: a module for each type of element, with all operations
 -- that MPI defines for it. Plans are as plan.lua's, of family "reduce": one entry, of words of 16 bytes.
-local plan = require "plan"
+local gpus = require "gpus"
 local template = require "template"
 
 local reduce = {}
@@ -46,7 +46,7 @@ for name, r in pairs {
 end
 
 function reduce.plan(name, target)
-  plan.check_target(target)
+  gpus.of(target)
   local type = TYPES[name] or error(("no type %q is reduced"):format(name), 0)
   local way = { word = 16, each = EACH, narrow_each = EACH, threads = THREADS, load = "plain", store = "plain", order = "near" }
   return { family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,

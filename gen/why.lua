@@ -1,10 +1,8 @@
 -- why.lua: a plan in words, for `stridec inspect`: a sentence for each decision, and what limits the kernels.
-local model = require "model"
 local shape = require "shape"
 
 local why = {}
 
-local GPU = model.GPU
 local GRANULE = 64   -- bytes that memory moves at least, with what lies around them
 
 local function plural(n, noun) return ("%d %s%s"):format(n, noun, n == 1 and "" or "s") end
@@ -126,14 +124,14 @@ end
 
 local function say_moved(p, name, verb)
   local bytes, touched = moved(p, name)
-  local us = bytes / GPU.bytes_per_us
-  if us < GPU.launch_us then
+  local us = bytes / p.gpu.bytes_per_us
+  if us < p.gpu.launch_us then
     return ("%s an element: launch latency, since its %.0f B at %s's rate are %.1f us, below the %d us of any "
-      .. "kernel"):format(verb, bytes, "an " .. GPU.name, us, GPU.launch_us)
+      .. "kernel"):format(verb, bytes, p.gpu.like, us, p.gpu.launch_us)
   end
   local what = touched > p.bytes
     and ("the 64-byte lines that its blocks touch, %d B for %d B used"):format(touched, p.bytes) or "its bytes"
-  return ("%s an element: %s; all in all %.0f B, %.0f us of an %s's memory"):format(verb, what, bytes, us, GPU.name)
+  return ("%s an element: %s; all in all %.0f B, %.0f us of %s's memory"):format(verb, what, bytes, us, p.gpu.like)
 end
 
 local function say_limit(p)

@@ -109,7 +109,7 @@ units() {
         n=$(basename "$t") path=$CUDA_LIB unwind=
         case " ${besides[*]} " in *" unit $n "*) continue ;; esac
         case " $* " in *" $n "*) continue ;; esac
-        case $n in test_buffer | test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
+        case $n in test_buffer | test_gpus | test_host | test_kernel | test_knobs | test_launch | test_link | test_shadow | test_tune | test_where) path=$PWD/$build/sim ;; esac
         case $n in test_host | test_type_mpi | test_shadow | test_where | test_fuzz | test_wire | test_old) unwind=$slow ;; esac
         ASAN_OPTIONS=${ASAN_OPTIONS:-}:$unwind OMPI_MCA_plm_rsh_agent=/bin/false \
             LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} beside "unit $n" "$t"
@@ -137,6 +137,8 @@ fi
 units
 LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_EAGER=1 STRIDEC_SM_LIMIT=2 \
     beside "unit test_kernel, two multiprocessors" "$build/tests/unit/test_kernel"
+LD_LIBRARY_PATH=$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SIMGPU_CARD=T4 \
+    beside "unit test_kernel, T4" "$build/tests/unit/test_kernel"
 beside "command" tests/cli/cli.sh "$build/stridec"
 beside "build" tests/cli/build.sh
 [ -n "$san" ] || beside "NVRTCs of the Python index" tests/nvrtcs.sh "$build"

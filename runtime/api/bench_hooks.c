@@ -51,7 +51,7 @@ static void prepare(const struct kernel *k, const struct device *d, int n, int t
         trials[i].kernel = k;
         pair(i, trials[i].knobs);
     }
-    kernel_prepare(trials, n, d->arch, threads);
+    kernel_prepare(trials, n, d, threads);
     free(trials);
 }
 
@@ -63,7 +63,7 @@ int stridec_variants(MPI_Datatype type, const void *user, int most, int threads)
     if (!k || !d) return 0;
     for (int i = 0; i < 2; i++) {
         struct reason why;
-        int n = kernel_candidates(k, (enum kernel_direction)i, &listed[i], &why);
+        int n = kernel_candidates(k, d, (enum kernel_direction)i, &listed[i], &why);
         if (n < 0) log_write(LOG_WARN, "no variants of %s: %s", kernel_signature(k), why.text);
         counts[i] = n < 0 ? 0 : n < most ? n : most;
     }

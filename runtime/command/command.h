@@ -89,9 +89,13 @@ enum target { TARGET_CUDA, TARGET_HOST, TARGETS };
 extern const char *const target_names[TARGETS];
 /* Returns the target of that name, or TARGETS. */
 enum target target_find(const char *name);
-/* Compiles a type up to its kernel. Returns 0, or -1 with *why; free `out` with stages_free in both cases.
+/* Compiles a type up to its kernel, for a GPU of `arch` ("sm_80"), NULL being sm_90. Returns 0, or -1 with *why; free
+ * `out` with stages_free in both cases.
  * kernel.source is NULL for an empty type, and on the host if the tree is walked. */
-int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why);
+int stages_of(struct gen *g, const struct type *t, enum target target, const char *arch, struct stages *out,
+              struct reason *why);
+/* Writes the generator's name of a target. */
+void target_text(enum target target, const char *arch, char text[GEN_TARGET_MAX]);
 void stages_free(struct stages *l);
 /* Returns true if the text is a signature (gen/tree.h) and no file. */
 bool stages_signature(const char *text);

@@ -25,8 +25,8 @@ struct job {
     char arch[ARCHS_MAX][8];
     const char *chosen;      /* why these, if --arch does not say */
     FILE *manifest;          /* in memory, and written last: all files that it names exist */
-    const char **shape;      /* forms of the target that are written; owned by `stages` */
-    size_t nshapes[TARGETS];
+    const char **shape;      /* forms that are written for the target and architecture at hand; owned by `stages` */
+    size_t done, nshapes[TARGETS];
 };
 
 /* Writes one module of a form, for a GPU or the host, and its line of the manifest. */
@@ -51,52 +51,54 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     return status == 0 ? 0 : -1;
 }
 
-/* Writes the source of one form, and its modules for GPUs or its library for the host. */
-static int write_shape(struct job *job, enum target target, const char *shape, const char *source, struct reason *why)
+/* Writes the source of one form, and its module for an architecture, or its library for the host (NULL). */
+static int write_shape(struct job *job, const char *shape, const char *source, const char *arch, struct reason *why)
 {
     char path[PATH_MAX];
-    bool host = target == TARGET_HOST;
     uint64_t hash = XXH64(shape, strlen(shape), 0);
-    snprintf(path, sizeof path, "%s/%016llx.%s", job->folder, (unsigned long long)hash, host ? "c" : "cu");
+    snprintf(path, sizeof path, "%s/%016llx.%s%s", job->folder, (unsigned long long)hash, arch ? arch : "c",
+             arch ? ".cu" : "");
     int status = write_output(path, source, strlen(source), why);
-    if (host && status == 0)
-        return write_module(job, target, shape, source, host_compiler_machine(), why);
-    for (int i = 0; i < job->narchs && status == 0; i++)
-        status = write_module(job, target, shape, source, job->arch[i], why);
+    if (status == 0)
+        status = write_module(job, arch ? TARGET_CUDA : TARGET_HOST, shape, source,
+                              arch ? arch : host_compiler_machine(), why);
     return status;
 }
 
-static bool is_done(const struct job *job, enum target target, const char *shape)
+static bool is_done(const struct job *job, const char *shape)
 {
-    for (size_t i = 0; i < job->nshapes[target]; i++)
+    for (size_t i = 0; i < job->done; i++)
         if (strcmp(job->shape[i], shape) == 0)
             return true;
     return false;
 }
 
-/* Writes a target's modules, except for types that the interpreter serves. */
-static int write_types(struct job *job, struct gen *g, const struct spec *spec, enum target target,
+/* Writes the modules for an architecture, or the host (NULL), except for types that the interpreter serves. */
+static int write_types(struct job *job, struct gen *g, const struct spec *spec, const char *arch,
                        struct stages *stages)
 {
+    enum target target = arch ? TARGET_CUDA : TARGET_HOST;
+    job->done = 0;
     for (size_t i = 0; i < spec->count; i++) {
         struct reason why;
         struct stages *l = &stages[i];
-        if (stages_of(g, spec->item[i].type, target, l, &why) != 0)
+        if (stages_of(g, spec->item[i].type, target, arch, l, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
         const char *shape = form_signature(l->form), *source = l->kernel.source;
-        if (!l->whole || !source || is_done(job, target, shape))
+        if (!l->whole || !source || is_done(job, shape))
             continue;
-        job->shape[job->nshapes[target]++] = shape;
-        if (write_shape(job, target, shape, source, &why) != 0)
+        job->shape[job->done++] = shape;
+        if (write_shape(job, shape, source, arch, &why) != 0)
             return failure("gen", "%s: %s", spec->item[i].name, why.text);
     }
+    job->nshapes[target] = job->done;
     return 0;
 }
 
-static int write_target(struct job *job, struct gen *g, const struct spec *spec, enum target target)
+static int write_for(struct job *job, struct gen *g, const struct spec *spec, const char *arch)
 {
     struct stages *stages = calloc(spec->count, sizeof *stages);
-    int status = stages ? write_types(job, g, spec, target, stages) : failure("gen", "out of memory");
+    int status = stages ? write_types(job, g, spec, arch, stages) : failure("gen", "out of memory");
     for (size_t i = 0; stages && i < spec->count; i++)
         stages_free(&stages[i]);
     free(stages);
@@ -105,7 +107,9 @@ static int write_target(struct job *job, struct gen *g, const struct spec *spec,
 
 static int write_one(struct job *job, int made, struct gen_kernel *k, const char *shape, struct reason *why)
 {
-    int status = made == 0 ? write_shape(job, TARGET_CUDA, shape, k->source, why) : -1;
+    int status = made;
+    for (int i = 0; i < job->narchs && status == 0; i++)
+        status = write_shape(job, shape, k->source, job->arch[i], why);
     if (made == 0)
         gen_kernel_free(k);
     return status == 0 ? 0 : failure("gen", "%s kernel: %s", shape, why->text);
@@ -146,9 +150,10 @@ static int write_all(struct job *job, struct gen *g, const struct spec *spec)
     } else {
         fprintf(job->manifest, "stridec manifest 1\n");
         status = job->targets & 1 << TARGET_CUDA && write_common(job, g);
-        for (int t = 0; t < TARGETS && status == 0; t++)
-            if (job->targets & 1 << t)
-                status = write_target(job, g, spec, (enum target)t);
+        for (int i = 0; i < job->narchs && status == 0; i++)
+            status = write_for(job, g, spec, job->arch[i]);
+        if (status == 0 && job->targets & 1 << TARGET_HOST)
+            status = write_for(job, g, spec, NULL);
     }
     if (job->manifest && (fclose(job->manifest) != 0 || !text) && status == 0)
         status = failure("gen", "out of memory");

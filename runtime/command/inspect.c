@@ -9,7 +9,8 @@
 
 /* Holds the arguments. */
 struct request {
-    const char *path, *arch;
+    const char *path, *arch;   /* NULL: not asked for, and no GPU here */
+    char here[16];
     enum target target;
     const struct view *view;
     int nnames;
@@ -208,7 +209,7 @@ static int show_items(const struct request *r, const struct spec *spec, struct g
         struct reason why;
         if (!is_wanted(r, spec->item[i].name))
             continue;
-        if (stages_of(g, spec->item[i].type, r->target, &l, &why) != 0)
+        if (stages_of(g, spec->item[i].type, r->target, r->arch, &l, &why) != 0)
             status = failure("inspect", "%s: %s", spec->item[i].name, why.text);
         else
             status = r->view->show(r, &spec->item[i], &l);
@@ -230,6 +231,8 @@ int inspect_main(const struct args *a)
     if (!spec)
         return failure("inspect", "%s", why.text);
     struct gen *g = gen_open(&why);
+    int here = r.target == TARGET_CUDA && !r.arch ? gpu_arch(0) : 0;
+    if (here && snprintf(r.here, sizeof r.here, "sm_%d", here) > 0) r.arch = r.here;
     bool needs_arch = r.view->code == PTX || r.view->code == SASS;
     if (!g || (needs_arch && !r.arch && !(r.arch = arch_default(&why))))
         status = failure("inspect", "%s", why.text);

@@ -21,7 +21,9 @@ static const struct option inspect_options[] = {
     {"--ptx", NULL, "its PTX"},
     {"--sass", NULL, "its machine code (needs nvdisasm or cuobjdump)"},
     {"--asm", NULL, "on the host: what the C compiler makes of it"},
-    {"--arch", "sm_NN", "for this architecture; default the GPU present, else the newest that NVRTC knows"},
+    {"--arch", "sm_NN",
+     "for this architecture; default the GPU present, else sm_90; for PTX and machine code the newest that NVRTC "
+     "knows"},
     {"--cache", NULL, "the modules in the cache folder: what for, whether of this version of stridec, of which type"},
     {NULL, NULL, NULL},
 };
@@ -36,8 +38,9 @@ static const struct option gen_options[] = {
 
 static const struct option tune_options[] = {
     {"-o", "FILE", "default: where STRIDEC_TUNE points, else the user's configuration folder"},
+    {"--seconds", "N", "the time that it may take, about, the most telling measurements first; default 60"},
     {"--quick", NULL, "a rough table: few sizes, few kernels"},
-    {"--no-kernels", NULL, "leave out the search for quicker kernels, which takes most of the time"},
+    {"--no-kernels", NULL, "leave out the search for quicker kernels"},
     {"--pipeline", NULL, "how messages between nodes are cut, though ranks 0 and 1 share one: for tests"},
     {"--host", NULL, "data in host memory alone: needs no GPU"},
     {"--show", NULL,
@@ -71,7 +74,7 @@ const struct command commands[] = {
      inspect_options, false, inspect_main},
     {"gen", "SPEC -o DIR [--target cuda,host] [--arch sm_NN,...]",
      "compile the types of a spec file ahead of time, for STRIDEC_AOT=DIR", "", gen_options, false, gen_main},
-    {"tune", "[-o FILE] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
+    {"tune", "[-o FILE] [--seconds N] [--quick] [--no-kernels] [--pipeline] [--host], or --show [FILE] [TYPE COUNT]...",
      "measure this system (under mpirun), or show a table of measurements", "", tune_options, false, tune_main},
     {"doctor", "[--calls]",
      "check driver, GPUs, NVRTC, C compiler, MPI, cache and tuned table; or list the MPI's calls", "", doctor_options,

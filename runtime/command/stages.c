@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +17,18 @@ enum target target_find(const char *name)
     return (enum target)t;
 }
 
-int stages_of(struct gen *g, const struct type *t, enum target target, struct stages *out, struct reason *why)
+void target_text(enum target target, const char *arch, char text[GEN_TARGET_MAX])
 {
+    if (target == TARGET_CUDA && arch)
+        gen_arch_target(atoi(arch + strlen("sm_")), text);
+    else
+        snprintf(text, GEN_TARGET_MAX, "%s", target_names[target]);
+}
+
+int stages_of(struct gen *g, const struct type *t, enum target target, const char *arch, struct stages *out,
+              struct reason *why)
+{
+    char text[GEN_TARGET_MAX];
     memset(out, 0, sizeof *out);
     out->canonical = tree_canonical_explained(t->tree, &out->steps, why);
     if (!out->canonical)
@@ -33,7 +44,8 @@ int stages_of(struct gen *g, const struct type *t, enum target target, struct st
     out->whole = form_family(out->form) != GEN_GENERIC;
     if (target == TARGET_HOST && !out->whole)
         return 0;
-    return gen_kernel_form(g, out->form, target_names[target], NULL, &out->kernel, why);
+    target_text(target, arch, text);
+    return gen_kernel_form(g, out->form, text, NULL, &out->kernel, why);
 }
 
 static struct spec *spec_of_tree(struct tree *t, struct reason *why)

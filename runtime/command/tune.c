@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TUNE_SECONDS 60
+
 /* ---- types ---- */
 
 static int show_tree(const struct tune_shown *s, const char *name, const struct tree *built, int64_t extent)
@@ -144,7 +146,7 @@ static int show(int n, char **words)
 /* Rejects options that exclude each other. Returns 0 or the exit status. */
 static int read_arguments(const struct args *a)
 {
-    static const char *const measures[] = {"-o", "--quick", "--no-kernels", "--pipeline", "--host", NULL};
+    static const char *const measures[] = {"-o", "--seconds", "--quick", "--no-kernels", "--pipeline", "--host", NULL};
     bool shows = option(a, "--show"), host = option(a, "--host");
     for (const char *const *name = measures; *name && shows; name++)
         if (option(a, *name))
@@ -165,7 +167,10 @@ int tune_main(const struct args *a)
         return status;
     if (option(a, "--show"))
         return show(a->words, a->word);
-    return tune_run((struct tune_request){.file = option(a, "-o"), .quick = option(a, "--quick"),
-                                          .no_kernels = option(a, "--no-kernels"), .pipeline = option(a, "--pipeline"),
-                                          .host = option(a, "--host")});
+    int64_t seconds = TUNE_SECONDS;
+    if (option(a, "--seconds") && !read_count(option(a, "--seconds"), &seconds))
+        return usage_error("tune", "--seconds %s: it is a number of seconds, at least 1", option(a, "--seconds"));
+    return tune_run((struct tune_request){.file = option(a, "-o"), .seconds = (double)seconds,
+                                          .quick = option(a, "--quick"), .no_kernels = option(a, "--no-kernels"),
+                                          .pipeline = option(a, "--pipeline"), .host = option(a, "--host")});
 }

@@ -76,6 +76,18 @@ static int attribute(const struct driver *driver, CUdevice_attribute what, CUdev
     return driver->cuDeviceGetAttribute(&value, what, ordinal) == CUDA_SUCCESS ? value : 0;
 }
 
+static struct gen_gpu properties_of(const struct driver *driver, CUdevice ordinal)
+{
+    int sm = 10 * attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal) +
+             attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
+    int64_t bits = attribute(driver, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, ordinal);
+    int64_t khz = attribute(driver, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, ordinal);
+    return gen_gpu_of(sm, attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal),
+                      attribute(driver, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, ordinal),
+                      attribute(driver, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, ordinal) >> 20,
+                      (int)(2 * khz * (bits / 8) / 1000000));   /* two transfers a clock */
+}
+
 /* Returns a GPU's number on this machine, never 0. */
 static uint64_t gpu_of(const struct driver *driver, CUdevice ordinal)
 {
@@ -95,9 +107,7 @@ static struct device_state *device_state_new(const struct driver *driver, CUcont
     struct device *d = &p->device;
     d->context = context;
     d->ordinal = ordinal;
-    d->arch = 10 * attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal) +
-              attribute(driver, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
-    d->multiprocessors = attribute(driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
+    d->gpu = properties_of(driver, ordinal);
     if (driver->cuDeviceGetName(d->name, sizeof d->name, ordinal) != CUDA_SUCCESS) d->name[0] = '\0';
     if (driver->cuDeviceTotalMem(&total, ordinal) != CUDA_SUCCESS) total = 0;
     size_t keep = env_get()->keep ? (size_t)env_get()->keep << 20 : total / POOL_SHARE;
@@ -151,7 +161,7 @@ static void publish(struct device_state *p)
     error_set_device_lost(false), atomic_store(&lost_logged, false);   /* the program may use the device again */
     p->device.next = device_first();
     atomic_store_explicit(&devices, &p->device, memory_order_release);
-    log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.arch);
+    log_write(LOG_INFO, "device %d: %s, sm_%d", p->device.ordinal, p->device.name, p->device.gpu.sm);
 }
 
 static struct device *add(const struct driver *driver, CUcontext context, CUdevice ordinal)

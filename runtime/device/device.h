@@ -4,6 +4,7 @@
  * device_leave restores the application's current context. */
 #ifndef STRIDEC_DEVICE_H
 #define STRIDEC_DEVICE_H
+#include "../../gen/gpu.h"
 #include "driver.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -13,8 +14,7 @@
 struct device {
     CUcontext context;
     CUdevice ordinal;
-    int arch;               /* 90 for compute capability 9.0 */
-    int multiprocessors;
+    struct gen_gpu gpu;     /* its properties */
     char name[64];
     struct device *next;    /* all devices of the process */
 };

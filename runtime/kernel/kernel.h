@@ -77,14 +77,16 @@ bool kernel_ready(struct kernel *k, struct device *d);
  * NULL knobs: the production module again. Waits for the module. Returns 0, or -1 if there is none; then the
  * production module stays in use. No other thread may move bytes meanwhile. For tune and benchmarks. */
 int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2]);
-/* Makes modules for kernel_try in `threads` threads, in the disk cache. Returns when all are made or have failed. */
+/* Makes modules for kernel_try on d in `threads` threads, in the disk cache. Returns when all are made or have
+ * failed. */
 struct kernel_trial {
     const struct kernel *kernel;
     const char *knobs[2];
 };
-void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads);
-/* Lists settings to try, the model's first (free: gen_knob_list_free). Returns their number, or -1 with *why. */
-int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why);
+void kernel_prepare(const struct kernel_trial *trials, int n, const struct device *d, int threads);
+/* Lists settings to try on d, the model's first (free: gen_knob_list_free). Returns their number, or -1 with *why. */
+int kernel_candidates(const struct kernel *k, const struct device *d, enum kernel_direction direction, char ***list,
+                      struct reason *why);
 /* Stops the worker and frees all modules; for MPI_Finalize. Returns false if a compile does not end within a second.
  * Then the modules stay, and tables that the worker reads must stay too. */
 bool kernel_finish(void);

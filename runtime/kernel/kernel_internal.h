@@ -118,9 +118,9 @@ void compile_queue_in_nvrtc(bool enters);
 /* Creates a thread that may call NVRTC and takes no signals; not a worker. Returns 0 or an error number. */
 int compile_queue_thread(pthread_t *to, void *(*run)(void *arg), void *arg);
 
-/* module_load.c. Generates, finds or compiles a module for an architecture (90) and stores it in the disk cache
- * only. Opens *gen at need. Returns 0, or -1 on failure. */
-int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch);
+/* module_load.c. Generates, finds or compiles a module for a GPU and stores it in the disk cache only. Opens *gen at
+ * need. Returns 0, or -1 on failure. */
+int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], const struct gen_gpu *gpu);
 
 /* launch.c. Removes whole elements from the front of a job. Two's complement makes a negative extent a step back. */
 void launch_skip(struct kernel_job *job, int64_t size);

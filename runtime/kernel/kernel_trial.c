@@ -26,12 +26,15 @@ int kernel_try(struct kernel *k, struct device *d, const char *const knobs[2])
     return 0;
 }
 
-int kernel_candidates(const struct kernel *k, enum kernel_direction direction, char ***list, struct reason *why)
+int kernel_candidates(const struct kernel *k, const struct device *d, enum kernel_direction direction, char ***list,
+                      struct reason *why)
 {
+    char target[GEN_TARGET_MAX];
     struct gen *gen = k->form ? gen_open(why) : NULL;
     *list = NULL;
     if (!k->form) return 0;
-    int n = gen ? gen_knob_list(gen, k->form, (enum gen_direction)direction, list, why) : -1;
+    gen_gpu_target(&d->gpu, target);
+    int n = gen ? gen_knob_list(gen, k->form, target, (enum gen_direction)direction, list, why) : -1;
     gen_close(gen);
     return n;
 }
@@ -44,7 +47,8 @@ int kernel_candidates(const struct kernel *k, enum kernel_direction direction, c
 
 struct ahead {
     const struct kernel_trial *trials;
-    int n, arch;
+    int n;
+    const struct gen_gpu *gpu;
     atomic_int next;
 };
 
@@ -54,15 +58,15 @@ static void *prepare(void *arg)
     struct gen *gen = NULL;
     for (int i; (i = atomic_fetch_add(&a->next, 1)) < a->n;) {
         const struct kernel *code = kernel_code(a->trials[i].kernel);
-        if (code->form) module_prepare(&gen, code->form, a->trials[i].knobs, a->arch);
+        if (code->form) module_prepare(&gen, code->form, a->trials[i].knobs, a->gpu);
     }
     gen_close(gen);
     return NULL;
 }
 
-void kernel_prepare(const struct kernel_trial *trials, int n, int arch, int threads)
+void kernel_prepare(const struct kernel_trial *trials, int n, const struct device *d, int threads)
 {
-    struct ahead a = {trials, n, arch, 0};
+    struct ahead a = {trials, n, &d->gpu, 0};
     pthread_t thread[THREADS_MAX];
     int started = 0;
     if (threads > THREADS_MAX) threads = THREADS_MAX;

@@ -4,8 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the malloc'd key of a module: form signature, kernel_knobs_text, generator version, "sm_NN", NVRTC
- * version. File names are hashes of keys; each file holds its key. */
+/* Returns the malloc'd key of a module: form signature, kernel_knobs_text, generator version, "sm_NN" (and the GPU's
+ * other properties, if the generator looks at them; no spaces), NVRTC version. File names are hashes of keys; each file
+ * holds its key. */
 char *module_cache_key(const char *signature, const char *knobs, const char *arch, int nvrtc_major, int nvrtc_minor);
 
 /* Returns 0 and malloc'd *data, or -1. Verifies header, length and checksum; removes a bad file and warns once. */

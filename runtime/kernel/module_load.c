@@ -25,7 +25,9 @@ struct build {
     char *knobs_text;
     char *name;                 /* signature and knobs, for dumps */
     struct gen_kernel code;
-    int device_arch;            /* 90 */
+    const struct gen_gpu *gpu;
+    bool whole_gpu;             /* the kernel depends on all properties of the GPU, not on the architecture alone */
+    char gpu_text[GEN_TARGET_MAX];   /* of these, the generator's target */
     char arch[16];              /* the device's: "sm_90" */
     char target[16];            /* NVRTC's target: older than arch if NVRTC does not know arch */
     bool ptx;                   /* the target's PTX, which the driver compiles for arch */
@@ -35,18 +37,18 @@ struct build {
     size_t bytes;
 };
 
-/* Loads a module made ahead of time; those have the model's knobs. */
+/* Loads a module made ahead of time; those have the model's knobs, for the architecture's row. */
 static bool from_aot(struct build *b)
 {
-    return !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
+    return !b->whole_gpu && !*b->knobs_text && aot_load(b->signature, b->arch, &b->image, &b->bytes) == 0;
 }
 
 static bool choose_target(struct build *b)
 {
     int n;
     const int *archs = nvrtc_archs(&n);
-    int best = nvrtc_version_target(archs, n, b->device_arch);
-    b->ptx = best != b->device_arch;
+    int best = nvrtc_version_target(archs, n, b->gpu->sm);
+    b->ptx = best != b->gpu->sm;
     snprintf(b->target, sizeof b->target, "sm_%d", best);
     if (archs && !best)
         log_once(LOG_WARN, "old device", "NVRTC does not compile for %s: such a GPU uses copies instead of kernels",
@@ -56,8 +58,11 @@ static bool choose_target(struct build *b)
 
 static bool make_key(struct build *b, int major, int minor)
 {
-    char arch[24];
-    snprintf(arch, sizeof arch, "%s%s", b->target, b->ptx ? "-ptx" : "");
+    char arch[80];
+    int n = snprintf(arch, sizeof arch, "%s%s", b->target, b->ptx ? "-ptx" : "");
+    if (b->whole_gpu)
+        snprintf(arch + n, sizeof arch - (size_t)n, ",%dx%d,%d,%d", b->gpu->multiprocessors, b->gpu->threads,
+                 b->gpu->cache, b->gpu->memory);
     free(b->key);
     b->key = module_cache_key(b->signature, b->knobs_text, arch, major, minor);
     return b->key != NULL;
@@ -250,9 +255,9 @@ static enum stage obtain(struct build *b)
 static bool from_note(struct build *b)
 {
     int target, major, minor;
-    if (env_get()->dump || env_get()->aot || !nvrtc_version_guess(b->device_arch, &target, &major, &minor))
+    if (env_get()->dump || env_get()->aot || !nvrtc_version_guess(b->gpu->sm, &target, &major, &minor))
         return false;
-    b->ptx = target != b->device_arch;
+    b->ptx = target != b->gpu->sm;
     snprintf(b->target, sizeof b->target, "sm_%d", target);
     return make_key(b, major, minor) && load_cached(b) && use_image(b, ORIGIN_CACHE);
 }
@@ -262,11 +267,11 @@ static int generate(struct build *b, const char *const knobs[2], struct gen_kern
     const struct kernel *k = b->module ? b->module->kernel : NULL;
     if (!*b->gen && !(*b->gen = gen_open(why))) return -1;
     if (k && k->family == GEN_LINK)
-        return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, "cuda", code, why);
+        return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, b->gpu_text, code, why);
     if (k && k->family == GEN_REDUCE)
-        return gen_reduce(*b->gen, (enum gen_reduce_type)(k - kernel_reduce), "cuda", code, why);
-    if (!b->form) return gen_generic(*b->gen, "cuda", code, why);
-    return gen_kernel_form(*b->gen, b->form, "cuda", knobs, code, why);
+        return gen_reduce(*b->gen, (enum gen_reduce_type)(k - kernel_reduce), b->gpu_text, code, why);
+    if (!b->form) return gen_generic(*b->gen, b->gpu_text, code, why);
+    return gen_kernel_form(*b->gen, b->form, b->gpu_text, knobs, code, why);
 }
 
 /* Makes the module with b->knobs. Sets *why if nothing was generated, else makes it empty. */
@@ -327,7 +332,7 @@ static enum stage by_knobs(struct build *b)
     struct knobs k[2] = {kernel_knobs_for(b->form, b->module->device, GEN_PACK),
                          kernel_knobs_for(b->form, b->module->device, GEN_UNPACK)};
     b->knobs[GEN_PACK] = k[GEN_PACK].text, b->knobs[GEN_UNPACK] = k[GEN_UNPACK].text;
-    if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || aot_has(b->signature, b->arch)) return by_model(b);
+    if ((!k[GEN_PACK].text && !k[GEN_UNPACK].text) || !b->whole_gpu) return by_model(b);
     enum stage stage = attempt(b, &why);
     if (stage == STAGE_FAILED && given_up(b)) return stage;
     if (stage == STAGE_FAILED && *why.text) {
@@ -337,10 +342,14 @@ static enum stage by_knobs(struct build *b)
     return stage == STAGE_FAILED ? by_model(b) : stage;
 }
 
-static struct build build_of(struct gen **gen, const char *signature, const struct form *form, int arch)
+static struct build build_of(struct gen **gen, const char *signature, const struct form *form,
+                             const struct gen_gpu *gpu)
 {
-    struct build b = {.gen = gen, .signature = signature, .form = form, .device_arch = arch, .lock = -1};
-    snprintf(b.arch, sizeof b.arch, "sm_%d", arch);
+    struct build b = {.gen = gen, .signature = signature, .form = form, .gpu = gpu, .lock = -1};
+    snprintf(b.arch, sizeof b.arch, "sm_%d", gpu->sm);
+    b.whole_gpu = form && !aot_has(signature, b.arch);   /* `stridec gen` knows the architecture alone */
+    if (b.whole_gpu) gen_gpu_target(gpu, b.gpu_text);
+    else gen_arch_target(gpu->sm, b.gpu_text);
     return b;
 }
 
@@ -348,7 +357,7 @@ static enum stage module_load(struct gen **gen, struct module *m)
 {
     struct reason why;
     if (module_stage(m) == STAGE_READY) return STAGE_READY;
-    struct build b = build_of(gen, m->kernel->signature, m->kernel->form, m->device->arch);
+    struct build b = build_of(gen, m->kernel->signature, m->kernel->form, &m->device->gpu);
     b.module = m;
     if (!b.form) return by_model(&b);
     if (!m->trial) return by_knobs(&b);
@@ -375,10 +384,10 @@ static void cuda_unload(struct module *m)
 
 const struct code_target cuda_target = {.load = cuda_load, .unload = cuda_unload};
 
-int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], int arch)
+int module_prepare(struct gen **gen, const struct form *f, const char *const knobs[2], const struct gen_gpu *gpu)
 {
     struct reason why;
-    struct build b = build_of(gen, form_signature(f), f, arch);
+    struct build b = build_of(gen, form_signature(f), f, gpu);
     b.knobs[GEN_PACK] = knobs[GEN_PACK], b.knobs[GEN_UNPACK] = knobs[GEN_UNPACK];
     return attempt(&b, &why) == STAGE_READY ? 0 : -1;
 }

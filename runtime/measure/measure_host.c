@@ -2,6 +2,7 @@
  * shared memory (shm_send.h). */
 #include "hostpack/host_pack.h"
 #include "node/segment.h"
+#include "progress.h"
 #include "timing.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,16 +12,18 @@
 
 enum way { WAY_MPI, WAY_SHM, WAYS };
 #define LENGTHS 9
+#define RUNS 7
 /* The points: all, and those of --quick. */
 static const struct {
-    int runs, lengths;
-    int64_t run[7], length[LENGTHS];
+    int runs, lengths, order[RUNS];   /* the most telling runs first */
+    int64_t run[RUNS], length[LENGTHS];
 } points[2] = {
     {7,
      9,
+     {0, 3, 1, 2, 5, 4, 6},
      {8, 64, 256, 1024, 2048, 8192, 65536},
      {1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}},
-    {2, 2, {8, 1024}, {1 << 13, 1 << 16}},
+    {2, 2, {0, 1}, {8, 1024}, {1 << 13, 1 << 16}},
 };
 
 /* Measures half a round trip of each way, in turns. Returns false if a message failed. */
@@ -92,13 +95,20 @@ static bool thresholds(struct tune_end *e, int64_t run, const int64_t length[], 
 bool tune_host(struct tune_table *t, bool quick, int rank)
 {
     struct tune_end e = {.rank = rank, .count = 1, .peer = node_own() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL};
+    int n = points[quick].runs, measured = 0;
+    int64_t offers[RUNS];
     t->offers.rows = 0;
-    if (rank == 0) fprintf(stderr, "stridec tune: messages in host memory\n");
-    for (int i = 0; i < points[quick].runs; i++) {
-        int64_t run = points[quick].run[i], first = i ? run : 1, offers;
-        if (!thresholds(&e, run, points[quick].length, points[quick].lengths, &offers))
-            return t->offers.rows = 0, false;
-        if (i == 0 || offers != tune_shm_least(&t->offers, run)) tune_shm_add(&t->offers, first, offers);
+    for (int i = 0; i < n; i++) offers[i] = tune_shm_least(tune_shm_default, points[quick].run[i]);
+    while (measured < n && tune_follow(rank, progress_time_for(measured ? progress_mean(measured) : 0))) {
+        int i = points[quick].order[measured++];
+        if (!thresholds(&e, points[quick].run[i], points[quick].length, points[quick].lengths, &offers[i]))
+            return false;
+        progress_step(measured, n);
     }
+    for (int i = 0; i < n && measured; i++) {
+        int64_t run = points[quick].run[i];
+        if (i == 0 || offers[i] != tune_shm_least(&t->offers, run)) tune_shm_add(&t->offers, i ? run : 1, offers[i]);
+    }
+    if (measured < n) progress_say("messages in host memory: %d of %d lengths of runs measured", measured, n);
     return true;
 }

@@ -2,13 +2,17 @@
  * of a few layouts of each family in threads, verifies them, and times them in turns. */
 #include "kernel/kernel_internal.h"
 #include "kernel/kernel_knobs.h"
+#include "progress.h"
 #include "timing.h"
 #include "tune/table_knobs.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ROW_WORTH 0.97        /* a row needs a time below this share of the model's */
+/* A row needs a gain of this share of the model's time: medians of so many calls repeat to within that on a quiet
+ * machine, and to within a quarter of the scatter (tune_scatter) on others. */
+#define ROW_WORTH 0.03
+#define ROW_SCATTER 0.25
 #define FINALISTS 5
 #define ROUNDS 3          /* of all candidates, then of the finalists */
 #define CALLS 5           /* a round, after one that is not timed */
@@ -17,6 +21,7 @@
 
 static const int64_t blocks[] = {4, 8, 16, 32, 64, 128, 512};
 static const int64_t sizes[] = {65536, 1048576, 4194304, 67108864};
+static const int block_turns[] = {2, 0, 1, 4, 2, 5, 6}, size_turns[] = {2, 0, 1, 3};   /* their sum: a column's turn */
 
 /* --- layouts: each function makes one of about `bytes` packed bytes --- */
 
@@ -68,31 +73,39 @@ static struct tree *beside(int64_t block, int64_t bytes, struct reason *why)
     return tree_seq(0, 2, part, why);
 }
 
-struct row {
+struct spot {
     struct tree *(*make)(int64_t block, int64_t bytes, struct reason *why);
     int64_t block, bytes;
+    int turn;   /* the most telling first */
+};
+struct row {
+    struct spot spot;
+    bool measured;
+    struct tune_knobs best[2];   /* by gen_direction; of measured ones */
 };
 
 /* The layouts besides columns; in each family in the order that tune_knobs_add needs. */
-static const struct row others[] = {
-    {records, 0, 65536}, {records, 0, 1048576}, {records, 0, 16777216},
-    {runs, 8, 65536}, {runs, 8, 1048576}, {runs, 8, 16777216},
-    {gather, 4, 65536}, {gather, 4, 1048576}, {gather, 4, 16777216},
-    {gather, 8, 65536}, {gather, 8, 1048576}, {gather, 8, 16777216},
-    {beside, 8, 65536}, {beside, 8, 1048576},
+static const struct spot others[] = {
+    {records, 0, 65536, 4}, {records, 0, 1048576, 1}, {records, 0, 16777216, 5},
+    {runs, 8, 65536, 4}, {runs, 8, 1048576, 2}, {runs, 8, 16777216, 5},
+    {gather, 4, 65536, 5}, {gather, 4, 1048576, 3}, {gather, 4, 16777216, 6},
+    {gather, 8, 65536, 4}, {gather, 8, 1048576, 1}, {gather, 8, 16777216, 5},
+    {beside, 8, 65536, 6}, {beside, 8, 1048576, 4},
 };
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
 /* Returns the rows to measure, *n of them; the caller frees them. */
 static struct row *plan(bool quick, int *n)
 {
-    struct row *rows = malloc((LENGTH(blocks) * LENGTH(sizes) + LENGTH(others)) * sizeof *rows);
+    struct row *rows = calloc(1, (LENGTH(blocks) * LENGTH(sizes) + LENGTH(others)) * sizeof *rows);
     *n = 0;
     for (int i = 0; rows && i < LENGTH(blocks); i++)
         for (int j = 0; j < LENGTH(sizes); j++)
-            if (!quick || (i == 1 && j == 0)) rows[(*n)++] = (struct row){tune_column, blocks[i], sizes[j]};
+            if (!quick || (i == 1 && j == 0))
+                rows[(*n)++] = (struct row){
+                    .spot = {tune_column, blocks[i], sizes[j], block_turns[i] + size_turns[j]}};
     for (int i = 0; rows && i < LENGTH(others); i++)
-        if (!quick || (others[i].bytes == sizes[0] && i % 2 == 0)) rows[(*n)++] = others[i];
+        if (!quick || (others[i].bytes == sizes[0] && i % 2 == 0)) rows[(*n)++] = (struct row){.spot = others[i]};
     return rows;
 }
 
@@ -123,7 +136,7 @@ static bool list_candidates(struct contest *c, bool quick)
     struct reason why;
     int count[2];
     for (int i = 0; i < 2; i++) {
-        count[i] = kernel_candidates(c->kernel, (enum kernel_direction)i, &c->list[i], &why);
+        count[i] = kernel_candidates(c->kernel, c->call.device, (enum kernel_direction)i, &c->list[i], &why);
         if (count[i] < 0) return false;
         if (quick && count[i] > QUICK_CANDIDATES) count[i] = QUICK_CANDIDATES;
         if (count[i] > c->n) c->n = count[i];
@@ -143,8 +156,13 @@ static void compile(struct contest *c)
         trials[i].kernel = c->kernel;
         memcpy(trials[i].knobs, c->candidate[i].knobs, sizeof trials[i].knobs);
     }
-    kernel_prepare(trials, c->n, c->call.device->arch, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    kernel_prepare(trials, c->n, c->call.device, (int)sysconf(_SC_NPROCESSORS_ONLN));
     free(trials);
+}
+
+static const char *said(const char *knobs)
+{
+    return knobs ? knobs : "by the model";
 }
 
 static bool verify(struct contest *c)
@@ -152,11 +170,11 @@ static bool verify(struct contest *c)
     if (kernel_try(c->kernel, c->call.device, c->candidate[0].knobs)) return false;
     struct tune_reference *r = tune_reference(&c->call);
     for (int i = 1; r && i < c->n; i++) {
-        c->candidate[i].wrong = !tune_verify(r, c->candidate[i].knobs);
-        if (c->candidate[i].wrong)
-            fprintf(stderr, "stridec tune: %s with pack %s, unpack %s: not compiled, or other bytes: left out\n",
-                    kernel_signature(c->kernel), c->candidate[i].knobs[0] ? c->candidate[i].knobs[0] : "by the model",
-                    c->candidate[i].knobs[1] ? c->candidate[i].knobs[1] : "by the model");
+        struct candidate *one = &c->candidate[i];
+        one->wrong = !tune_verify(r, one->knobs);
+        if (one->wrong)
+            progress_say("%s with pack %s, unpack %s: not compiled, or other bytes: left out",
+                         kernel_signature(c->kernel), said(one->knobs[0]), said(one->knobs[1]));
     }
     tune_reference_free(r);
     return r != NULL;
@@ -196,6 +214,13 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Returns the part of the model's time that a row must stay below. */
+static double worth(void)
+{
+    double scatter = ROW_SCATTER * tune_scatter();
+    return 1 - (scatter > ROW_WORTH ? scatter : ROW_WORTH);
+}
+
 /* Returns the quickest in a direction, 0 if none is worth a row, or -1 on failure. */
 static int winner(struct contest *c, int way)
 {
@@ -208,41 +233,53 @@ static int winner(struct contest *c, int way)
     n = n > FINALISTS + 1 ? FINALISTS + 1 : n;
     ok = ok && time_some(c, way, some, n, FINAL_CALLS);
     if (ok) qsort(some, (size_t)n, sizeof *some, by_time);
-    int best = !ok ? -1 : some[0].us < ROW_WORTH * c->candidate[0].us[way] ? some[0].candidate : 0;
+    int best = !ok ? -1 : some[0].us < worth() * c->candidate[0].us[way] ? some[0].candidate : 0;
     free(some);
     return best;
 }
 
 /* --- rows --- */
 
-static bool record(struct tune_table *t, const struct contest *c, int way, int best)
+/* The row of a direction of a form, with the model's settings. */
+static struct tune_knobs knobs_of(const struct form *f, int way)
 {
-    const struct candidate *b = &c->candidate[best];
-    struct tune_knobs k = {.direction = (enum gen_direction)way, .family = kernel_family(c->kernel)};
-    kernel_knobs_measure(kernel_code(c->kernel)->form, &k.block, &k.bytes);
-    if (best) snprintf(k.settings, sizeof k.settings, "%s", b->knobs[way]);
-    if (best)
-        fprintf(stderr, "    %s: %.1f us by the model, %.1f us with %s\n", tune_direction_name(k.direction),
-                c->candidate[0].us[way], b->us[way], k.settings);
-    return tune_knobs_add(t, &k);
+    struct tune_knobs k = {.direction = (enum gen_direction)way, .family = form_family(f)};
+    kernel_knobs_measure(f, &k.block, &k.bytes);
+    return k;
 }
 
-static int compete(struct tune_table *t, struct contest *c, bool quick)
+static void record(struct row *row, const struct contest *c, int way, int best, struct tune_gains *gains)
+{
+    const struct candidate *b = &c->candidate[best];
+    struct tune_knobs *k = &row->best[way];
+    double gain = 1 - b->us[way] / c->candidate[0].us[way];
+    *k = knobs_of(kernel_code(c->kernel)->form, way);
+    if (!best) return;
+    snprintf(k->settings, sizeof k->settings, "%s", b->knobs[way]);
+    gains->better++, gains->sum += gain;
+    if (gain > gains->most) gains->most = gain;
+    progress_say("%s %s: %.1f us by the model, %.1f us with %s", tune_direction_name(k->direction),
+                 kernel_signature(c->kernel), c->candidate[0].us[way], b->us[way], k->settings);
+}
+
+static int compete(struct row *row, struct contest *c, bool quick, struct tune_gains *gains)
 {
     if (!list_candidates(c, quick)) return -1;
     compile(c);
     if (!verify(c)) return -1;
     for (int way = 0; way < 2; way++) {
         int best = winner(c, way);
-        if (best < 0 || !record(t, c, way, best)) return -1;
+        if (best < 0) return -1;
+        record(row, c, way, best, gains);
     }
+    row->measured = true;
     return kernel_try(c->kernel, c->call.device, NULL);
 }
 
-static int measure(struct tune_table *t, struct device *d, struct stream *s, const struct row *row, bool quick)
+static int measure(struct row *row, struct device *d, struct stream *s, bool quick, struct tune_gains *gains)
 {
     struct reason why;
-    struct layout *l = tune_layout(row->make(row->block, row->bytes, &why));
+    struct layout *l = tune_layout(row->spot.make(row->spot.block, row->spot.bytes, &why));
     struct contest c = {.call = {.device = d, .stream = s}};
     struct typed_buffer *p = &c.call.buffer;
     struct pool_buffer *user = l ? mempool_get(d, BUFFER_DEVICE, (size_t)l->high) : NULL;
@@ -250,7 +287,7 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     if (user) {
         c.kernel = l->kernel;
         *p = tune_buffer(&transport_device, l, d, user);
-        if (p->transport->acquire(p)) rc = compete(t, &c, quick);
+        if (p->transport->acquire(p)) rc = compete(row, &c, quick, gains);
     }
     for (int way = 0; way < 2; way++)
         if (c.list[way]) gen_knob_list_free(c.list[way]);
@@ -261,17 +298,45 @@ static int measure(struct tune_table *t, struct device *d, struct stream *s, con
     return rc;
 }
 
-int tune_kernels(struct tune_table *t, struct device *d, bool quick)
+/* Adds a row's two lines: the model's where there was no time, so that shorter layouts' settings stay with those. */
+static bool add_lines(struct tune_table *t, struct row *row)
+{
+    struct reason why;
+    struct tree *built = row->measured ? NULL : row->spot.make(row->spot.block, row->spot.bytes, &why);
+    struct tree *canonical = built ? tree_canonical(built, &why) : NULL;
+    struct form *f = canonical ? form_of(canonical, &why) : NULL;
+    bool ok = row->measured || f;
+    for (int way = 0; way < 2 && ok; way++) {
+        if (f) row->best[way] = knobs_of(f, way);
+        ok = tune_knobs_add(t, &row->best[way]);
+    }
+    form_free(f), tree_unref(canonical), tree_unref(built);
+    return ok;
+}
+
+/* Returns the row whose turn is next, of those that are not measured. */
+static struct row *next_row(struct row *rows, int n)
+{
+    struct row *next = NULL;
+    for (int i = 0; i < n; i++)
+        if (!rows[i].measured && (!next || rows[i].spot.turn < next->spot.turn)) next = &rows[i];
+    return next;
+}
+
+int tune_kernels(struct tune_table *t, struct device *d, bool quick, struct tune_gains *gains)
 {
     int n;
     struct row *rows = plan(quick, &n);
     if (!rows || device_enter(d)) return free(rows), -1;
     struct stream *s = stream_get(d);
     int rc = s ? 0 : -1;
-    for (int i = 0; rc == 0 && i < n; i++) {
-        fprintf(stderr, "stridec tune: kernels, layout %d of %d\n", i + 1, n);
-        rc = measure(t, d, s, &rows[i], quick);
+    gains->layouts = n;
+    while (rc == 0 && gains->measured < n &&
+           progress_time_for(gains->measured ? progress_mean(gains->measured) : 0)) {
+        rc = measure(next_row(rows, n), d, s, quick, gains);
+        progress_step(++gains->measured, n);
     }
+    for (int i = 0; rc == 0 && gains->measured && i < n; i++) rc = add_lines(t, &rows[i]) ? 0 : -1;
     if (s) stream_put(d, s);
     device_leave(d);
     free(rows);

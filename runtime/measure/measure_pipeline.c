@@ -129,7 +129,6 @@ bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank)
     int64_t longest = quick ? 1 << 20 : 1 << 24, memory[2] = {0, 1};
     int all = quick ? 2 : LENGTH(chunks), few = quick ? 1 : LENGTH(depths);
     if (!pipeline_get()) return false;
-    if (rank == 0) fprintf(stderr, "stridec tune: messages in chunks\n");
     bool ok = choose(&e, longest, &p, &p.chunk, chunks + (quick ? 2 : 0), all) &&
               choose(&e, longest, &p, &p.depth, depths + (quick ? 1 : 0), few) &&
               (!mpi_cuda_aware() || choose(&e, longest, &p, &p.device, memory, 2));

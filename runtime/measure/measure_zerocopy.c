@@ -3,6 +3,7 @@
 #include "kernel/typed_copy.h"
 #include "node/ipc_cache.h"
 #include "node/ipc_export.h"
+#include "progress.h"
 #include "timing.h"
 #include <string.h>
 
@@ -106,6 +107,18 @@ static bool measure_point(struct tune_table *t, struct pair *p, const struct tun
     return true;
 }
 
+void tune_zerocopy_prepare(struct device *d, const struct tune_points *points)
+{
+    struct pair p = {.end = {.rank = 1, .device = d}};
+    if (device_enter(d)) return;
+    for (int i = 0; i < points->blocks; i++)
+        for (int j = 0; j < points->sizes; j++) {
+            pair_open(&p, points->block[i], points->bytes[j]);
+            tune_column_close(&p.end);
+        }
+    device_leave(d);
+}
+
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank)
 {
     struct pair p = {.end = {.rank = rank, .way = &tune_by_rndv, .device = d}};
@@ -114,15 +127,13 @@ int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_poin
     p.end.peer = node_armed() ? node_peer(MPI_COMM_WORLD, 1 - rank) : NULL;
     ok = tune_both(rank, p.stream != NULL);
     int rc = ok ? 0 : -1;
-    for (int i = 0; ok && i < points->blocks; i++) {
-        if (rank == 0)
-            fprintf(stderr, "stridec tune: zero-copy, blocks of %.0f B (%d of %d)\n", points->block[i], i + 1,
-                    points->blocks);
-        for (int j = 0; ok && j < points->sizes; j++) ok = measure_point(t, &p, points, i, j);
-    }
+    for (int i = 0; ok && i < points->blocks && tune_follow(rank, i == 0 || progress_time_for(0)); i++)
+        for (int j = 0; ok && j < points->sizes; j++) {
+            ok = measure_point(t, &p, points, i, j);
+            progress_step((points->blocks + i) * points->sizes + j + 1, 2 * points->blocks * points->sizes);
+        }
     if (!ok) t->grid[TUNE_ZEROCOPY].blocks = t->grid[TUNE_PEER_READ].blocks = 0;
-    if (!ok && rc == 0 && rank == 0)
-        fprintf(stderr, "stridec tune: ranks 0 and 1 can't read each other's memory: zero-copy is left out\n");
+    if (!ok && rc == 0) progress_say("ranks 0 and 1 can't read each other's memory: zero-copy is left out");
     if (p.stream) stream_put(d, p.stream), device_leave(d);
     return rc;
 }
@@ -181,7 +192,6 @@ int tune_fused(struct tune_table *t, struct device *d, bool quick)
     if (device_enter(d)) return -1;
     struct moves m = {.device = d, .stream = stream_get(d)};
     bool ok = m.stream != NULL;
-    fprintf(stderr, "stridec tune: many layouts in one launch\n");
     for (int j = 0; ok && j < sizes; j++) ok = time_size(t, &m, quick, j);
     for (int c = TUNE_FUSED; ok && c <= TUNE_APART; c++) t->grid[c].blocks = rows, t->grid[c].sizes = sizes;
     if (m.stream) stream_put(d, m.stream);

@@ -1,4 +1,5 @@
 /* timing.c: times kernels and messages for `stridec tune`, and fills the curves that decide between transports. */
+#include "progress.h"
 #include "timing.h"
 #include "node/ipc_cache.h"
 #include "node/peer_access.h"
@@ -7,6 +8,7 @@
 #include "protocol/shm_send.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double blocks[] = {4, 16, 64, 256, 1024, 4096};
 static const double sizes[] = {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
@@ -30,6 +32,7 @@ void tune_set_point(struct tune_grid *g, const struct tune_points *points, int b
 #define POINT_NS 20000000
 #define WARM_NS 5000000
 #define TRIPS_MIN 21
+#define SLOW_NS 50000000   /* a trip, there and back */
 #define TRIPS_PER_CHECK 3
 
 static int by_value(const void *a, const void *b)
@@ -42,6 +45,25 @@ double tune_median(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof *v, by_value);
     return v[n / 2];
+}
+
+#define SCATTERS_MAX 8192
+#define SCATTERS_MIN 10
+static double scatters[SCATTERS_MAX];
+static int scatter_count;
+
+/* Returns the median, and notes how far the values lie apart. */
+static double median_noted(double *us, int n)
+{
+    double median = tune_median(us, n);
+    if (n >= TUNE_REPEATS_MIN && scatter_count < SCATTERS_MAX)
+        scatters[scatter_count++] = (us[3 * n / 4] - us[n / 4]) / median;
+    return median;
+}
+
+double tune_scatter(void)
+{
+    return scatter_count < SCATTERS_MIN ? 0 : tune_median(scatters, scatter_count);
 }
 
 double tune_once(void *call)
@@ -65,7 +87,7 @@ double tune_repeat(double (*once)(void *), void *arg)
         if (us[n] < 0) return -1;
         if (n == 0 && us[0] * 1e3 > POINT_NS) return us[0];
     }
-    return tune_median(us, n);
+    return median_noted(us, n);
 }
 
 bool tune_both(int rank, bool mine)
@@ -73,6 +95,14 @@ bool tune_both(int rank, bool mine)
     int ready = mine, its = 0, other = 1 - rank;
     PMPI_Sendrecv(&ready, 1, MPI_INT, other, 0, &its, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return ready && its;
+}
+
+bool tune_follow(int rank, bool mine)
+{
+    int answer = mine;
+    if (rank == 0) PMPI_Send(&answer, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    else PMPI_Recv(&answer, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return answer;
 }
 
 int tune_message_repeats(double bytes)
@@ -90,31 +120,33 @@ double tune_trip(const struct tune_end *e)
 }
 
 /* Exchanges messages until the link and the GPU are awake and know the memory; rank 0 has the clock. After three trips
- * only, 4 MiB from GPU to GPU took five times as long as later ones. */
-static bool warm_up(const struct tune_end *e)
+ * only, 4 MiB from GPU to GPU took five times as long as later ones. *slow is true on both ranks if trips take so long
+ * that few are enough. */
+static bool warm_up(const struct tune_end *e, bool *slow)
 {
-    int64_t begin = stats_now();
+    int64_t begin = stats_now(), trips = 0;
     int more = 1;
     bool ok = true;
     while (more) {
-        for (int i = 0; i < TRIPS_PER_CHECK; i++) ok &= tune_trip(e) >= 0;
+        for (int i = 0; i < TRIPS_PER_CHECK; i++, trips++) ok &= tune_trip(e) >= 0;
         more = ok && stats_now() - begin < WARM_NS;
         if (e->rank == 0) PMPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
         else PMPI_Recv(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
+    *slow = tune_follow(e->rank, (stats_now() - begin) / trips > SLOW_NS);
     return ok;
 }
 
 double tune_exchange(const struct tune_end *e, double bytes)
 {
     double us[TUNE_REPEATS_MAX];
-    int n = tune_message_repeats(bytes);
-    bool ok = warm_up(e);
+    bool slow, ok = warm_up(e, &slow);
+    int n = slow ? TUNE_REPEATS_MIN : tune_message_repeats(bytes);
     for (int i = 0; i < n; i++) {
         us[i] = tune_trip(e);
         ok &= us[i] >= 0;
     }
-    return tune_both(e->rank, ok) ? tune_median(us, n) : -1;
+    return tune_both(e->rank, ok) ? median_noted(us, n) : -1;
 }
 
 #define TAG 0
@@ -184,7 +216,8 @@ static bool take_mpi(const struct tune_end *e)
 
 const struct tune_way tune_by_mpi = {give_mpi, take_mpi}, tune_by_rndv = {give_rndv, take_rndv};
 
-struct layout *tune_layout(struct tree *built)
+/* Returns a layout of one element whose kernel is on its way; takes `built`. NULL without memory. */
+static struct layout *layout_begin(struct tree *built)
 {
     struct reason why;
     struct layout *l = built ? layout_new() : NULL;
@@ -199,7 +232,13 @@ struct layout *tune_layout(struct tree *built)
     }
     l->size = l->tree->size, l->extent = l->high = l->tree->high, l->low = 0;
     l->signature = tree_signature(l->tree, &why), l->stats = stats_row(NULL, NULL);
-    kernel_wait(l->kernel);
+    return l;
+}
+
+struct layout *tune_layout(struct tree *built)
+{
+    struct layout *l = layout_begin(built);
+    if (l) kernel_wait(l->kernel);
     return l;
 }
 
@@ -284,17 +323,35 @@ static int measure_layout(const struct point *at, struct device *d, struct strea
     return rc;
 }
 
+/* Compiles the points' kernels on all cores, into the cache. */
+static void prepare(struct device *d, const struct tune_points *points)
+{
+    enum { MOST = LENGTH(blocks) * LENGTH(sizes) };
+    struct layout *l[MOST];
+    struct kernel_trial trials[MOST] = {0};
+    struct reason why;
+    int n = 0;
+    for (int i = 0; i < points->blocks; i++)
+        for (int j = 0; j < points->sizes; j++) {
+            l[n] = layout_begin(tune_column((int64_t)points->block[i], (int64_t)points->bytes[j], &why));
+            if (l[n]) trials[n].kernel = l[n]->kernel, n++;
+        }
+    kernel_prepare(trials, n, d, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    for (int i = 0; i < n; i++) layout_unref(l[i]);
+}
+
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points)
 {
     struct point at = {t, points, 0, 0};
     if (device_enter(d)) return -1;
     struct stream *s = stream_get(d);
     int rc = s ? 0 : -1;
-    for (; rc == 0 && at.block < points->blocks; at.block++) {
-        fprintf(stderr, "stridec tune: curves, blocks of %.0f B (%d of %d)\n", points->block[at.block], at.block + 1,
-                points->blocks);
-        for (at.size = 0; rc == 0 && at.size < points->sizes; at.size++) rc = measure_layout(&at, d, s);
-    }
+    prepare(d, points);
+    for (; rc == 0 && at.block < points->blocks && (at.block == 0 || progress_time_for(0)); at.block++)
+        for (at.size = 0; rc == 0 && at.size < points->sizes; at.size++) {
+            rc = measure_layout(&at, d, s);
+            progress_step(at.block * points->sizes + at.size + 1, 2 * points->blocks * points->sizes);
+        }
     if (s) stream_put(d, s);
     device_leave(d);
     return rc;

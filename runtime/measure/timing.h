@@ -1,6 +1,7 @@
 /* timing.h: the parts of `stridec tune`, and the functions for timing that they share. */
 #ifndef STRIDEC_TUNE_MEASURE_H
 #define STRIDEC_TUNE_MEASURE_H
+#include "findings.h"
 #include "pack/typed_buffer.h"
 #include "tune/table.h"
 
@@ -24,6 +25,12 @@ double tune_repeat(double (*once)(void *arg), void *arg);
 
 /* Returns true if `mine` is true on ranks 0 and 1, which both call it. */
 bool tune_both(int rank, bool mine);
+/* Returns rank 0's `mine` on ranks 0 and 1, which both call it. */
+bool tune_follow(int rank, bool mine);
+
+/* Returns how far repeated measurements lie apart in this process so far: the median, over all medians that tune_repeat
+ * and tune_exchange returned, of the middle half's width as a part of the median. 0 if there are too few. */
+double tune_scatter(void);
 
 /* Ways of messages: `give` sends one and `take` receives it. They return false if it failed. */
 struct tune_end;
@@ -79,13 +86,18 @@ int64_t tune_column_step(int64_t block);
 struct typed_buffer tune_buffer(const struct transport *t, struct layout *l, struct device *d,
                                 const struct pool_buffer *user);
 
-/* Measures pack and unpack of each transport. Returns 0 or -1. */
+/* Measures pack and unpack of each transport, of fewer blocks if the stage's time ends (progress.h), of at least one.
+ * Returns 0 or -1. */
 int tune_curves(struct tune_table *t, struct device *d, const struct tune_points *points);
-/* Finds settings that are quicker than the model's (measure_kernels.c). Returns 0 or -1. */
-int tune_kernels(struct tune_table *t, struct device *d, bool quick);
+/* Finds settings that are quicker than the model's (measure_kernels.c), of the most telling layouts first, as long as
+ * the stage has time; the model's stay elsewhere. Returns 0 or -1. */
+int tune_kernels(struct tune_table *t, struct device *d, bool quick, struct tune_gains *gains);
 
+/* Compiles the kernels of tune_zerocopy into the cache. */
+void tune_zerocopy_prepare(struct device *d, const struct tune_points *points);
 /* Measure zero-copy (measure_zerocopy.c); return 0 or -1. Ranks 0 and 1 both call tune_zerocopy, which leaves the
- * curves out if they can't read each other's memory. One rank calls tune_fused, for many layouts at once. */
+ * curves out if they can't read each other's memory, and long blocks if the stage's time ends. One rank calls
+ * tune_fused, for many layouts at once. */
 int tune_zerocopy(struct tune_table *t, struct device *d, const struct tune_points *points, int rank);
 int tune_fused(struct tune_table *t, struct device *d, bool quick);
 
@@ -93,8 +105,9 @@ int tune_fused(struct tune_table *t, struct device *d, bool quick);
  * can't, and leaves the table as it is. */
 bool tune_chunks(struct tune_table *t, struct device *d, bool quick, int rank);
 
-/* Finds which messages in host memory stridec sends (measure_host.c). Ranks 0 and 1 both call it. Returns false if it
- * can't; then the table has no such rows. */
+/* Finds which messages in host memory stridec sends (measure_host.c), of the most telling runs first, as long as the
+ * stage has time; others have the built-in rows. Ranks 0 and 1 both call it. Returns false if it can't; then the table
+ * has no such rows. */
 bool tune_host(struct tune_table *t, bool quick, int rank);
 
 /* verify.c: checks that a module moves the same bytes as the model's. `call` uses the device transport. */

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "kernel/module_cache.h"
 #include "node/segment.h"
+#include "progress.h"
 #include "timing.h"
 #include "tune/table_origin.h"
 #include <errno.h>
@@ -21,6 +22,14 @@ static bool all_ready(bool ready)
     int mine = ready, all = 0;
     PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return all;
+}
+
+/* Returns rank 0's answer on all ranks. */
+static bool all_follow(bool mine)
+{
+    int answer = mine;
+    PMPI_Bcast(&answer, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return answer;
 }
 
 /* --- messages --- */
@@ -48,21 +57,30 @@ static int measure_messages(struct tune_table *t, struct device *d, const struct
 
 /* --- the curves --- */
 
-enum { PASSES = 5, QUICK_PASSES = 2 };
+#define PASSES 5
+#define QUICK_PASSES 2
+#define QUICK_SECONDS 20     /* less time is enough for few points only */
+#define CORES_TO_SPARE 4     /* with fewer, compiling disturbs the other rank */
+#define SCATTER_LOUD 0.1     /* tune_scatter of a noisy machine: verdict.c trusts differences beyond that */
+/* Parts of the whole time, by which stages end. */
+#define CHUNKS_UNTIL 0.5
+#define KERNELS_UNTIL 0.75
+#define HOST_UNTIL 0.9
 
-/* Makes one pass over all curves: rank 0 measures its own GPU, ranks 0 and 1 together the messages. */
-static int measure_curves(struct tune_table *t, struct device *d, bool quick, int rank)
+/* Makes one pass over all curves: rank 0 measures its own GPU, ranks 0 and 1 together the messages. At the first, rank
+ * 1 meanwhile compiles what zero-copy needs. */
+static int measure_curves(struct tune_table *t, struct device *d, bool quick, int rank, bool first)
 {
     const struct tune_points *points = tune_points(quick);
+    if (rank == 1 && first && sysconf(_SC_NPROCESSORS_ONLN) >= CORES_TO_SPARE) tune_zerocopy_prepare(d, points);
     int rc = rank == 0 ? tune_curves(t, d, points) : 0;
-    if (rank == 0 && rc == 0) rc = tune_fused(t, d, quick);
-    if (rank == 0) fprintf(stderr, "stridec tune: messages\n");
+    if (rank == 0 && rc == 0 && progress_time_for(0)) rc = tune_fused(t, d, quick);
     PMPI_Barrier(MPI_COMM_WORLD);
     if (rank < 2 && measure_messages(t, d, points, BUFFER_PINNED, TUNE_MESSAGE_HOST, rank)) rc = -1;
     if (rank < 2 && mpi_cuda_aware() && measure_messages(t, d, points, BUFFER_DEVICE, TUNE_MESSAGE_DEVICE, rank))
         rc = -1;
     if (rank < 2 && tune_zerocopy(t, d, points, rank)) rc = -1;
-    return rc;
+    return all_ready(rc == 0) ? 0 : -1;
 }
 
 /* Keeps the lesser time of two passes at each point, and curves that only one of them has. */
@@ -78,19 +96,30 @@ static void keep_least(struct tune_table *t, const struct tune_table *other)
     }
 }
 
-/* Makes several passes: a disturbance or a low clock for a while spoils only one of them. */
-static int measure_passes(struct tune_table *t, struct device *d, bool quick, int rank)
+/* Makes more passes while there is time for one as long as the first: a disturbance or a low clock for a while spoils
+ * only one of them. */
+static int measure_again(struct tune_table *t, struct device *d, bool quick, int rank, double seconds)
 {
     static struct tune_table again;
     int passes = quick ? QUICK_PASSES : PASSES, rc = 0;
-    for (int i = 0; rc == 0 && i < passes; i++) {
-        if (rank == 0) fprintf(stderr, "stridec tune: pass %d of %d\n", i + 1, passes);
+    progress_stage("curves once more", 1);
+    for (int i = 1; rc == 0 && i < passes && all_follow(progress_time_for(seconds)); i++) {
         memset(&again, 0, sizeof again);
-        rc = measure_curves(i ? &again : t, d, quick, rank);
-        if (rc == 0 && i) keep_least(t, &again);
-        if (!all_ready(rc == 0)) rc = -1;
+        rc = measure_curves(&again, d, quick, rank, false);
+        if (rc == 0) keep_least(t, &again);
+        progress_step(i, passes - 1);
     }
     return rc;
+}
+
+static void warn_of_noise(void)
+{
+    double scatter = tune_scatter();
+    if (scatter > SCATTER_LOUD)
+        progress_say("warning: this machine is noisy: the middle half of repeated measurements is %.0f %% wide, below "
+                     "%.0f %% on a quiet one: do other programs run? Going on; kernels "
+                     "must gain more to count",
+                     100 * scatter, 100 * SCATTER_LOUD);
 }
 
 /* --- the command --- */
@@ -139,9 +168,9 @@ static int store(const struct tune_table *t, const char *file)
     return 1;
 }
 
-static int say(int rank, const char *what)
+static int say(const char *what)
 {
-    if (rank == 0) fprintf(stderr, "stridec tune: %s\n", what);
+    progress_say("%s", what);
     return 1;
 }
 
@@ -163,9 +192,13 @@ static void measure_chunks(const struct tune_request *want, struct tune_table *t
     int same_node = node_armed() && node_peer(MPI_COMM_WORLD, 1 - rank), other_says = 0;
     PMPI_Sendrecv(&same_node, 1, MPI_INT, 1 - rank, 0, &other_says, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD,
                   MPI_STATUS_IGNORE);
-    if ((same_node || other_says) && !want->pipeline)
-        say(rank, "ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
-    else if (!tune_chunks(t, d, want->quick, rank)) say(rank, "messages can't be sent in chunks: left as they are");
+    if ((same_node || other_says) && !want->pipeline) {
+        say("ranks 0 and 1 share a node: how messages between nodes are cut is not measured");
+        return;
+    }
+    progress_stage("messages in chunks", CHUNKS_UNTIL);
+    if (!tune_follow(rank, progress_time_for(0))) say("no time for messages in chunks: left as they are");
+    else if (!tune_chunks(t, d, want->quick, rank)) say("messages can't be sent in chunks: left as they are");
 }
 
 /* Returns rank 0's table, to change a part of it. NULL if it can't be read, or is another MPI's or stridec's. */
@@ -194,30 +227,54 @@ static int measure_host(const struct tune_request *want, int rank)
         if (rank == 0) free(t);
         return 1;
     }
-    int rc =
-        rank < 2 && !tune_host(t, want->quick, rank) ? say(rank, "ranks 0 and 1 have no host memory in common") : 0;
+    progress_stage("messages in host memory", 1);
+    int rc = rank < 2 && !tune_host(t, want->quick, rank) ? say("ranks 0 and 1 have no host memory in common") : 0;
+    progress_end();
     if (rank == 0 && rc == 0) rc = store(t, want->file);
     if (rank == 0) free(t);
     return rc;
 }
 
-static int measure(const struct tune_request *want, int rank, int ranks)
+/* Measures the most telling first: what decides between transports, then kernels, then messages in host memory. More
+ * passes over the first take the rest of the time. */
+static int measure_gpu(const struct tune_request *want, struct tune_table *t, struct device *d, int rank,
+                       struct tune_gains *gains)
+{
+    progress_stage("curves", 1);
+    int rc = measure_curves(t, d, want->quick, rank, true);
+    double seconds = progress_elapsed();
+    warn_of_noise();
+    if (rc == 0 && rank < 2) measure_chunks(want, t, d, rank);
+    if (rank == 0 && rc == 0 && !want->no_kernels) {
+        progress_stage("kernels", KERNELS_UNTIL);
+        rc = tune_kernels(t, d, want->quick, gains);
+    }
+    if (!all_ready(rc == 0)) return -1;
+    progress_stage("messages in host memory", HOST_UNTIL);
+    if (rank < 2 && !tune_host(t, want->quick, rank))
+        say("ranks 0 and 1 have no host memory in common: its messages are left out");
+    rc = measure_again(t, d, want->quick, rank, seconds);
+    progress_end();
+    return rc;
+}
+
+static int measure(struct tune_request *want, int rank, int ranks)
 {
     struct tune_table t = {.pipeline = CHUNK_SETTINGS_DEFAULT};
-    if (ranks < 2) return say(rank, "needs two ranks: mpirun -n 2 stridec tune");
-    if (!want->file) return say(rank, "no folder for the table: set HOME, or give -o FILE");
+    struct tune_gains gains = {0};
+    if (ranks < 2) return say("needs two ranks: mpirun -n 2 stridec tune");
+    if (!want->file) return say("no folder for the table: set HOME, or give -o FILE");
     if (!all_ready(rank || !try_file(want->file))) return 1;
+    want->quick |= want->seconds < QUICK_SECONDS;
     if (want->host) return measure_host(want, rank);
     struct device *d = take_gpu(rank);
-    if (!all_ready(d != NULL)) return say(rank, "needs a GPU on every rank: stridec doctor tells what is missing");
+    if (!all_ready(d != NULL)) return say("needs a GPU on every rank: stridec doctor tells what is missing");
     tune_set_origin(&t, d);
-    int rc = measure_passes(&t, d, want->quick, rank);
-    if (rank == 0 && rc == 0 && !want->no_kernels) rc = tune_kernels(&t, d, want->quick);
-    if (!all_ready(rc == 0)) return say(rank, "a measurement failed");
-    if (rank < 2) measure_chunks(want, &t, d, rank);
-    if (rank < 2 && !tune_host(&t, want->quick, rank))
-        say(rank, "ranks 0 and 1 have no host memory in common: its messages are left out");
-    return rank == 0 ? store(&t, want->file) : 0;
+    if (measure_gpu(want, &t, d, rank, &gains)) return say("a measurement failed");
+    if (rank) return 0;
+    int rc = store(&t, want->file);
+    findings_print(&t, &d->gpu, want->no_kernels ? NULL : &gains);
+    return rc;
 }
 
 int tune_run(struct tune_request want)
@@ -230,7 +287,9 @@ int tune_run(struct tune_request want)
     interpose_depth++;   /* messages here pass to the MPI */
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    progress_begin(want.seconds, rank == 0);
     rc = measure(&want, rank, ranks);
+    progress_end();
     interpose_depth--;
     MPI_Finalize();
     return rc;

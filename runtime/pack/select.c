@@ -55,7 +55,8 @@ static struct tune_verdict judge(const struct layout *l, int64_t count, int64_t 
 {
     struct tune_message m = {aware, layout_contiguous(l, count), table_is_foreign(), (double)l->block, (double)bytes};
     check_aware(aware);
-    return tune_judge(table_active(NULL), &m);
+    struct device *d = device_first();
+    return tune_judge(table_for(d ? &d->gpu : NULL), &m);
 }
 
 /* Returns the last answer for a layout; -1 if for other bytes. Bytes and answer share a word, so are consistent. */

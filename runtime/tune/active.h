@@ -1,6 +1,7 @@
 /* active.h: the tuned table in use. */
 #ifndef STRIDEC_TUNE_ACTIVE_H
 #define STRIDEC_TUNE_ACTIVE_H
+#include "../../gen/gpu.h"
 #include "table.h"
 #include <stdbool.h>
 
@@ -10,6 +11,9 @@ void table_start(void);
 void table_finish(void);
 /* Returns the table from table_start on, else NULL. Sets *file, unless NULL, to the table's file or "built-in". */
 const struct tune_table *table_active(const char **file);
+/* Returns the table for messages of a GPU: the active one, or if its curves are the built-in ones, these as they would
+ * be on the GPU (table_fit.h; of all GPUs of a process, the first asked for). NULL gpu: the active one. Thread safe. */
+const struct tune_table *table_for(const struct gen_gpu *gpu);
 /* Returns true if the table was read from a file. */
 bool table_from_file(void);
 

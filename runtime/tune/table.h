@@ -85,7 +85,7 @@ const char *tune_transport_name(enum tune_transport w);
 struct tune_table *tune_read(const char *file, struct reason *why);
 struct tune_table *tune_parse(const char *text, const char *file, struct reason *why);
 void tune_write(const struct tune_table *t, FILE *f);
-/* Measured on an H200, for systems without a table. */
+/* Measured on an H200, for systems without a table (table_fit.h: other GPUs). */
 extern const char tune_builtin[];
 
 /* Returns the row for a layout by the rule above; NULL if none. */

@@ -210,9 +210,9 @@ if "$stridec" inspect --ptx "$root/spec/faces.lua" face_yz --arch sm_90 >"$work/
     files_are_there() {
         local file
         for file in $(tail -n +2 "$manifest" | cut -f3); do
-            [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%%.*}.cu" ] || return 1
+            [ -s "$work/new/aot/$file" ] && [ -s "$work/new/aot/${file%.cubin}.cu" ] || return 1
         done
-        [ "$(ls "$work/new/aot" | wc -l)" -eq 16 ]   # no temporary file is left
+        [ "$(ls "$work/new/aot" | wc -l)" -eq 21 ]   # no temporary file is left
     }
     check "the manifest's files are there" files_are_there
     all_usual() {   # what the generic kernel is there for
@@ -317,6 +317,9 @@ check "doctor finds a missing table" unreadable
 unwritable() { STRIDEC_CACHE_DIR=/proc/none/cache returns 0 out '^warn +cache.*STRIDEC_CACHE_DIR' doctor; }
 check "doctor finds an unwritable cache" unwritable
 check "tune with a word" returns 2 err "unexpected table: a table is written to -o FILE" tune --host table
+check "tune in no time" returns 2 err '[-]-seconds 0: it is a number of seconds' tune --seconds 0
+check "tune in a time that is none" returns 2 err '[-]-seconds 5s: it is a number of seconds' tune --seconds 5s
+check "tune that shows in a time" returns 2 err '[-]-show measures nothing: it does not go with --seconds' tune --show --seconds 3
 check "tune that measures and shows" returns 2 err '[-]-show measures nothing: it does not go with --host' tune --show --host
 check "tune of host memory with what is of GPUs" returns 2 err '[-]-pipeline does not go with --host' tune --host --pipeline
 open_to_all() { mkdir "$work/open" && chmod 777 "$work/open" && STRIDEC_CACHE_DIR=$work/open returns 0 out '^warn +cache.*others may write' doctor; }
@@ -402,13 +405,22 @@ if [ -e "$(dirname "$library")/sim/libcuda.so.1" ] && [ -z "$asan" ]; then
         # Behind `run`, whose copy of the library it must not take for the MPI.
         "$root/tests/mpirun.sh" -n 2 "$stridec" run --sim -- "$stridec" tune --quick -o "$work/tuned/table" "$@" >"$work/tuned.log" 2>&1 ||
             { cat "$work/tuned.log"; return 1; }
-        grep -qx 'stridec tune: pass 2 of 2' "$work/tuned.log" &&
-            grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table" &&
-            grep -qx 'curve fused' "$work/tuned/table"
+        grep -Eqx 'stridec tune: curves, at most [0-9]+ s left' "$work/tuned.log" && found &&
+            grep -qx 'machine Simulated GPU' "$work/tuned/table" && grep -q '^stridec ' "$work/tuned/table"
+    }
+    # Five lines, of what was found against what was assumed.
+    found() {
+        [ "$(sed -nE 's/^([a-z]+) +found: .*; assumed: .*/\1/p' "$work/tuned.log" | tr '\n' ' ')" = "crossover launch link packing kernels " ] ||
+            { cat "$work/tuned.log"; return 1; }
     }
     unread() { SIMGPU_FAIL=cuIpcGetMemHandle quick --no-kernels && ! grep -q 'curve zerocopy' "$work/tuned/table"; }
     check "tune without kernels, and without zero-copy where the ranks can't" unread
-    both() { quick --pipeline && grep -Eqx 'pipeline chunk=(262144|524288) depth=4 least=[0-9]+ device=0' "$work/tuned/table" &&
+    no_time() {
+        quick --seconds 1 && grep -Eq '^kernels +found: not measured; assumed: ' "$work/tuned.log" && ! grep -q '^knobs' "$work/tuned/table" &&
+            show_says '^curve zerocopy' 'choice with an MPI' -- "$work/tuned/table"
+    }
+    check "tune without time is right in what it has" no_time
+    both() { quick --pipeline --seconds 300 && grep -qx 'curve fused' "$work/tuned/table" && grep -Eq '^kernels +found: .*[(]4 of 4 layouts[)]; ' "$work/tuned.log" && grep -Eqx 'pipeline chunk=(262144|524288) depth=4 least=[0-9]+ device=0' "$work/tuned/table" &&
         grep -qx 'curve zerocopy' "$work/tuned/table" && grep -qx 'curve peer_read' "$work/tuned/table"; }
     check "tune, quickly" both
     check "tune shows its table" returns 0 out 'choice with an MPI' tune --show "$work/tuned/table"

@@ -66,7 +66,7 @@ describe("knobs", function()
       NARROW }
     for _, tree in ipairs(all) do
       for _, way in ipairs { "pack", "unpack" } do
-        local list, seen = plan.knob_list(tree, way), {}
+        local list, seen = plan.knob_list(tree, "cuda", way), {}
         assert.equal(knobs.text(plan.tree(tree, "cuda").way[way]), list[1])
         assert.is_true(#list >= 4 and #list <= 60)
         for _, text in ipairs(list) do

@@ -79,6 +79,47 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total)
     return CUDA_SUCCESS;
 }
 
+/* Cards that SIMGPU_CARD names, as their drivers tell; the first without it. */
+static const struct {
+    const char *name;
+    int sm, multiprocessors, threads, cache_mib, memory_khz, bus_bits;
+} cards[] = {
+    {"H100", 90, 132, 2048, 50, 2619000, 5120},   {"H200", 90, 132, 2048, 60, 3201000, 6144},
+    {"V100", 70, 80, 2048, 6, 877000, 4096},      {"T4", 75, 40, 1024, 4, 5001000, 256},
+    {"A100", 80, 108, 2048, 40, 1593000, 5120},   {"A40", 86, 84, 1536, 6, 7251000, 384},
+    {"L40S", 89, 142, 1536, 96, 9001000, 384},    {"L4", 89, 58, 1536, 48, 6251000, 192},
+    {"B200", 100, 148, 2048, 126, 3996000, 8192},
+    {"RTX PRO 6000", 120, 188, 1536, 128, 14001000, 512},
+};
+
+static int card(void)
+{
+    const char *name = getenv("SIMGPU_CARD");
+    for (int i = 0; name && i < (int)(sizeof cards / sizeof *cards); i++)
+        if (!strcmp(cards[i].name, name)) return i;
+    return 0;
+}
+
+int device_sm(void)
+{
+    return cards[card()].sm;
+}
+
+/* Sets what differs between cards. */
+static void card_attribute(CUdevice_attribute attribute, int *value)
+{
+    int i = card();
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = cards[i].sm / 10; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = cards[i].sm % 10; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = cards[i].multiprocessors; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = cards[i].threads; break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = cards[i].cache_mib << 20; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = cards[i].memory_khz; break;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = cards[i].bus_bits; break;
+    }
+}
+
 /* Attributes that are not listed are 0. */
 static const struct {
     CUdevice_attribute attribute;
@@ -97,17 +138,10 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0x7fffffff},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000000},
-    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
-    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 50 << 20},
-    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
@@ -125,6 +159,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     if (attribute == CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *value = getenv("SIMGPU_CLOCK") ? atoi(getenv("SIMGPU_CLOCK")) : 1000000;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
+    card_attribute(attribute, value);
     return CUDA_SUCCESS;
 }
 

@@ -20,7 +20,7 @@ struct CUmod_st {
 };
 static struct CUmod_st *modules;
 
-/* The length of the shared object in a good image for compute capability 9.0. */
+/* The length of the shared object in a good image for the card. */
 static CUresult check_image(const unsigned char *image, size_t *bytes)
 {
     if (memcmp(image, ELFMAG, SELFMAG)) return CUDA_ERROR_INVALID_IMAGE;
@@ -30,7 +30,7 @@ static CUresult check_image(const unsigned char *image, size_t *bytes)
     memcpy(&t, image + *bytes, sizeof t);
     if (memcmp(t.mark, IMAGE_MARK, sizeof t.mark) || t.hash != image_hash(image, *bytes))
         return CUDA_ERROR_INVALID_IMAGE;
-    return t.arch == 90 ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return t.arch == (unsigned)device_sm() ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 static bool write_all(int fd, const void *data, size_t bytes)

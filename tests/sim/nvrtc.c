@@ -16,7 +16,7 @@ struct _nvrtcProgram {
     int compiled;
 };
 
-static const int archs[] = {75, 80, 86, 89, 90, 100, 120};
+static const int archs[] = {70, 75, 80, 86, 89, 90, 100, 120};
 enum { ARCHS = sizeof archs / sizeof *archs, OPTIONS_MAX = 48 };
 
 nvrtcResult nvrtcVersion(int *major, int *minor)

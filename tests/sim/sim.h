@@ -43,6 +43,7 @@ long sim_number(const char *variable, long otherwise);
 
 /* device.c */
 int device_count(void);
+int device_sm(void);                    /* 90 for compute capability 9.0 */
 
 /* context.c */
 struct CUctx_st {

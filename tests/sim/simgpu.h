@@ -6,6 +6,7 @@
  *   SIMGPU_EAGER=1           work runs when it is enqueued; by default only when someone waits for it
  *   SIMGPU_CLOCK=n           kHz that the device tells of its clock (default 1000000); kernels that ask for the time count
  *                            their questions
+ *   SIMGPU_CARD=NAME         the properties of a V100, T4, A100, A40, L40S, L4, H200, B200 or RTX PRO 6000; by default an H100's
  *   SIMGPU_PEERS=0           no device reaches another's memory
  *   SIMGPU_REUSE=1           freed addresses are used again at once, as a driver does; by default as late as possible
  *   SIMGPU_MAPPING_IDS=n     numbers of mapped memory (BUFFER_ID): 0 each mapping has its own, 1 the memory's wherever

@@ -426,9 +426,10 @@ static void refused(void **state)
 {
     (void)state;
     struct reason why;
-    char arch[16];
+    char arch[64];
     if (getenv("STRIDEC_SM_LIMIT")) skip(); /* the key is that of the model's settings */
-    snprintf(arch, sizeof arch, "sm_%d", device->arch);
+    snprintf(arch, sizeof arch, "sm_%d,%dx%d,%d,%d", device->gpu.sm, device->gpu.multiprocessors, device->gpu.threads,
+             device->gpu.cache, device->gpu.memory);
     const struct nvrtc *n = nvrtc_get(&why);
     assert_non_null(n);
     char *key = module_cache_key("s(9,48,d(8))", "", arch, n->major, n->minor);

@@ -109,7 +109,7 @@ static void pick(struct subject *s)
     struct reason why;
     for (int way = 0; way < 2; way++) {
         char **list;
-        int n = gen_knob_list(generator, s->form, (enum gen_direction)way, &list, &why);
+        int n = gen_knob_list(generator, s->form, "cuda", (enum gen_direction)way, &list, &why);
         if (n < 1) fail_msg("%s: %s", s->signature, n ? why.text : "no setting is worth trying");
         assert_null(list[n]);
         for (int i = FIXED; i < SETTINGS; i++)

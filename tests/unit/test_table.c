@@ -2,6 +2,7 @@
  * Needs no GPU; what is read once a process runs in children. */
 #include "../../runtime/pack/explain.h"
 #include "../../runtime/tune/active.h"
+#include "../../runtime/tune/table_fit.h"
 #include "../../runtime/tune/table_origin.h"
 #include "../../runtime/tune/verdict.h"
 #include <locale.h>
@@ -79,6 +80,65 @@ static void reasons(void **state)
     tune_explain(&v, v.direct, "FILE", why);
     assert_non_null(strstr(why, "(no figures of it in FILE)"));
     free(t);
+}
+
+/* --- the built-in curves on other GPUs --- */
+
+static struct tune_table *fitted(int sm, int memory)
+{
+    struct gen_gpu gpu = gen_gpu_of(sm, 0, 0, 0, memory);
+    struct tune_table *t = parse(tune_builtin);
+    tune_fit(t, &gpu);
+    return t;
+}
+
+/* H100 and H200 keep the figures; slower memory and links make long messages slower, short ones take what they took. */
+static void fits(void **state)
+{
+    (void)state;
+    struct tune_table *t = parse(tune_builtin), *h100 = fitted(90, 3352), *h200 = fitted(90, 4916), *v100 = fitted(70, 898);
+    struct tune_table *a100 = fitted(80, 2039), *b200 = fitted(100, 8183);
+    assert_memory_equal(t->grid, h100->grid, sizeof t->grid);
+    assert_memory_equal(t->grid, h200->grid, sizeof t->grid);
+    for (int c = 0; c < TUNE_CURVES; c++)
+        for (int i = 0; i < t->grid[c].blocks; i++)
+            for (int j = 0; j < t->grid[c].sizes; j++) {
+                assert_true(v100->grid[c].us[i][j] >= t->grid[c].us[i][j]);
+                assert_true(v100->grid[c].us[i][j] >= a100->grid[c].us[i][j]);
+                assert_true(b200->grid[c].us[i][j] <= t->grid[c].us[i][j]);
+            }
+    double large = 4194304;
+    /* 88.82 - 6.83 us by a way to the host of 64 GB/s, on a V100 of 16 */
+    assert_float_equal(tune_time(v100, TUNE_PACK_MAPPED, 1024, large), 6.83 + 4 * (88.82 - 6.83), 0.1);
+    assert_float_equal(tune_time(v100, TUNE_MESSAGE_DEVICE, 1, large), 8.12 + 3 * (19.80 - 8.12), 0.1);
+    assert_float_equal(tune_time(v100, TUNE_MESSAGE_HOST, 1, large), 335.58, 0.01);
+    free(t), free(h100), free(h200), free(v100), free(a100), free(b200);
+}
+
+/* The table in use: fitted to the process's GPU unless it was measured. */
+static bool uses_fitted(void)
+{
+    struct gen_gpu v100 = *gen_gpu_row(70), h200 = *gen_gpu_row(90);
+    table_start();
+    const struct tune_table *active = table_active(NULL), *t = table_for(&v100);
+    bool own = table_from_file() && !active->borrowed, ok = table_for(NULL) == active;
+    ok = ok && (own ? t == active : t != active && t == table_for(&h200) &&
+         tune_time(t, TUNE_PACK_MAPPED, 64, 4194304) > tune_time(active, TUNE_PACK_MAPPED, 64, 4194304));
+    table_finish();
+    return ok && !table_for(&v100);
+}
+
+static void fitted_tables(void **state)
+{
+    (void)state;
+    char tune[80];
+    char file[] = "/tmp/stridec-table-XXXXXX";
+    int fd = mkstemp(file);
+    assert_true(fd >= 0 && dprintf(fd, HEAD PACKED) > 0 && !close(fd));
+    snprintf(tune, sizeof tune, "STRIDEC_TUNE=%s", file);
+    in_child(true, (const char *const[]){"STRIDEC_TUNE=", NULL}, uses_fitted);
+    in_child(true, (const char *const[]){tune, NULL}, uses_fitted);
+    unlink(file);
 }
 
 /* --- where a table is from --- */
@@ -342,6 +402,7 @@ int main(void)
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fits), cmocka_unit_test(fitted_tables),
         cmocka_unit_test(verdicts), cmocka_unit_test(reasons), cmocka_unit_test(origins), cmocka_unit_test(written),
         cmocka_unit_test(refused),  cmocka_unit_test(cut),     cmocka_unit_test(warned),  cmocka_unit_test(locales),
         cmocka_unit_test(tells_once),

@@ -1,0 +1,24 @@
+/* progress.h: the time that `stridec tune` may take, and the lines that tell how far it is. One measurement a process;
+ * only ranks that tell print. */
+#ifndef STRIDEC_MEASURE_PROGRESS_H
+#define STRIDEC_MEASURE_PROGRESS_H
+#include <stdbool.h>
+
+/* Starts the clock. `tells`: this rank prints, on standard error: a bar on a terminal, else a line a stage. */
+void progress_begin(double seconds, bool tells);
+/* Begins a stage that may last until a share (0 to 1) of the whole time has passed. */
+void progress_stage(const char *what, double until);
+/* Tells that `done` of the stage's `total` parts are done. */
+void progress_step(int done, int total);
+/* Returns true if the stage has time for so many seconds more. */
+bool progress_time_for(double seconds);
+/* Returns the mean seconds of the stage's first `done` parts. */
+double progress_mean(int done);
+/* Returns the seconds since progress_begin. */
+double progress_elapsed(void);
+/* Prints a line, beside the bar. A rank that does not tell prints nothing. */
+void progress_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Ends the bar. */
+void progress_end(void);
+
+#endif
