@@ -16,9 +16,15 @@ static struct spinlock lock;
 /* Always in the table, never looked up: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
+/* Handles seen before their requests were complete, by a hash of each. The MPI gives no such handle to all sends that
+ * are complete at once, as long as it runs. */
+#define OWN_BITS 10
+static _Atomic(MPI_Request) own_handles[1 << OWN_BITS];
+
 void record_begin(bool multiple)
 {
     spinlock_needed |= multiple;
+    for (int i = 0; i < 1 << OWN_BITS; i++) atomic_store_explicit(&own_handles[i], (MPI_Request)0, memory_order_relaxed);
 }
 
 bool record_threads(void)
@@ -188,13 +194,16 @@ static int cancel_sent(void *nothing, int complete)
 }
 
 /* Makes the handle of a send unique. MPIs give one handle to all sends that are complete at once: a completed
- * generalized request takes the place of such a one. */
+ * generalized request takes the place of such a one. The MPI is asked once about each other handle: it would look for
+ * messages at each question, and a window of sends waits for that. */
 static bool make_unique(MPI_Request *request)
 {
     MPI_Request own;
     int sent = 0;
+    _Atomic(MPI_Request) *known = &own_handles[hash_place((uintptr_t)*request, OWN_BITS)];
+    if (atomic_load_explicit(known, memory_order_relaxed) == *request) return true;
     PMPI_Request_get_status(*request, &sent, MPI_STATUS_IGNORE);
-    if (!sent) return true;
+    if (!sent) return atomic_store_explicit(known, *request, memory_order_relaxed), true;
     if (PMPI_Grequest_start(query_sent, free_sent, cancel_sent, NULL, &own) != MPI_SUCCESS) return false;
     PMPI_Grequest_complete(own);
     PMPI_Wait(request, MPI_STATUS_IGNORE);
