@@ -32,12 +32,13 @@ bool record_threads(void)
     return spinlock_needed;
 }
 
-struct record *record_new(struct record values)
+struct record *record_new(MPI_Request request, const struct record_kind *kind)
 {
     struct record *r = freelist_get(FREELIST_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
-    *r = values;
-    spinlock_count(r->dormant ? &request_dormant : &request_records, 1);
+    memset(r, 0, offsetof(struct record, found));
+    r->request = request, r->kind = kind, r->state = RECORD_ACTIVE;
+    spinlock_count(&request_records, 1);
     return r;
 }
 
@@ -118,58 +119,49 @@ void record_finish(void)
 
 /* ---- adding ---- */
 
-static void add(struct record values)
-{
-    record_keep(record_new(values));
-}
-
 void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm)
 {
-    add((struct record){.request = request,
-                        .kind = receive ? &kind_receive : &kind_send,
-                        .state = RECORD_ACTIVE,
-                        .tbuf = p,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = record_new(request, receive ? &kind_receive : &kind_send);
+    r->tbuf = p, r->error_comm = error_comm_of(comm);
+    record_keep(r);
 }
 
 void record_add_probed(MPI_Request request, struct typed_buffer *p, const struct probed_at *at)
 {
-    add((struct record){.request = request,
-                        .kind = at->message == MPI_MESSAGE_NULL ? &kind_resent : &kind_matched,
-                        .state = RECORD_ACTIVE,
-                        .tbuf = p,
-                        .error_comm = error_comm_of(at->from_comm),
-                        .source = at->from_source,
-                        .tag = at->from_tag});
+    struct record *r = record_new(request, at->message == MPI_MESSAGE_NULL ? &kind_resent : &kind_matched);
+    r->tbuf = p, r->error_comm = error_comm_of(at->from_comm);
+    r->source = at->from_source, r->tag = at->from_tag;
+    record_keep(r);
+}
+
+static struct record *new_operation(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
+{
+    struct record *r = record_new(request, ops->step ? &kind_stepped : &kind_operation);
+    r->ops = ops, r->of = of, r->error_comm = error_comm_of(comm);
+    return r;
 }
 
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent)
 {
     if (ops->step) spinlock_count(&with_steps, 1);
-    add((struct record){.request = request,
-                        .kind = ops->step ? &kind_stepped : &kind_operation,
-                        .state = persistent ? RECORD_INACTIVE : RECORD_ACTIVE,
-                        .ops = ops,
-                        .of = of,
-                        .persistent = persistent,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = new_operation(request, ops, of, comm);
+    if (persistent) r->persistent = true, r->state = RECORD_INACTIVE;
+    record_keep(r);
 }
 
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
-    add((struct record){.request = request,
-                        .kind = &kind_operation,
-                        .ops = ops,
-                        .of = of,
-                        .persistent = true,
-                        .dormant = true,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = new_operation(request, ops, of, comm);
+    r->persistent = r->dormant = true, r->state = RECORD_INACTIVE;
+    spinlock_count(&request_dormant, 1), spinlock_count(&request_records, -1);
+    record_keep(r);
 }
 
 void record_add_pipelined(MPI_Request request, struct pipeline_send *o)
 {
-    add((struct record){
-        .request = request, .kind = &kind_pipelined, .state = RECORD_ACTIVE, .pipelined = pipeline_send_hold(o)});
+    struct record *r = record_new(request, &kind_pipelined);
+    r->pipelined = pipeline_send_hold(o);
+    record_keep(r);
 }
 
 static int query_sent(void *nothing, MPI_Status *status)
@@ -215,7 +207,9 @@ int record_add_rndv(MPI_Request *request, struct rndv_send *o)
 {
     if (rndv_send_feed(o) || !make_unique(request)) return rndv_send_end(o);
     spinlock_count(&record_rndvs, 1);
-    add((struct record){.request = *request, .kind = &kind_rndv, .state = RECORD_ACTIVE, .rndv = o});
+    struct record *r = record_new(*request, &kind_rndv);
+    r->rndv = o;
+    record_keep(r);
     return 0;
 }
 
