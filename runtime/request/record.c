@@ -16,15 +16,16 @@ static struct spinlock lock;
 /* Always in the table, never looked up: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
-/* Handles seen before their requests were complete, by a hash of each. The MPI gives no such handle to all sends that
- * are complete at once, as long as it runs. */
+/* Handles seen before their requests were complete, by a hash of each. While the MPI runs, it gives no such handle to
+ * all sends that are complete at once. */
 #define OWN_BITS 10
 static _Atomic(MPI_Request) own_handles[1 << OWN_BITS];
 
 void record_begin(bool multiple)
 {
     spinlock_needed |= multiple;
-    for (int i = 0; i < 1 << OWN_BITS; i++) atomic_store_explicit(&own_handles[i], (MPI_Request)0, memory_order_relaxed);
+    for (int i = 0; i < 1 << OWN_BITS; i++)
+        atomic_store_explicit(&own_handles[i], (MPI_Request)0, memory_order_relaxed);
 }
 
 bool record_threads(void)

@@ -68,8 +68,8 @@ struct record {
 
 extern atomic_int record_rndvs, record_helds;   /* records of the kind rndv; records that are held */
 
-/* Returns a new active record, zeroed up to `found`; ends the process without memory. The caller sets the rest and keeps
- * it in the table. It is written in place: to read a record whose parts were just stored, the processor waits for all
+/* Returns a new active record, zeroed up to `found`; ends the process without memory. The caller sets the rest and
+ * keeps it in the table. Nothing copies a record just written: a load of bytes that several stores wrote waits for all
  * earlier stores, also for those of the MPI to memory shared with the receiver. */
 struct record *record_new(MPI_Request request, const struct record_kind *kind);
 void record_free(struct record *r);
