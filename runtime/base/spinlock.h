@@ -22,7 +22,8 @@ static inline void spinlock_unlock(struct spinlock *l)
 }
 
 /* Set once threads may be in MPI calls at the same time (MPI_THREAD_MULTIPLE). Until then data that only MPI calls
- * touch needs no lock: 20 of a message's 35 atomic operations. record_begin sets it before such threads exist. */
+ * touch needs no lock: most of the atomic operations of a message. Each waits for all earlier stores. record_begin sets
+ * it before such threads exist. */
 #pragma GCC visibility push(hidden)   /* read without the linker's table */
 extern bool spinlock_needed;
 #pragma GCC visibility pop
