@@ -22,7 +22,8 @@ static inline void spinlock_unlock(struct spinlock *l)
 }
 
 /* Set once threads may be in MPI calls at the same time (MPI_THREAD_MULTIPLE). Until then data that only MPI calls
- * touch needs no lock: 20 of a message's 35 atomic operations. record_begin sets it before such threads exist. */
+ * touch needs no lock: most of the atomic operations of a message. Each waits for all earlier stores. record_begin sets
+ * it before such threads exist. */
 #pragma GCC visibility push(hidden)   /* read without the linker's table */
 extern bool spinlock_needed;
 #pragma GCC visibility pop
@@ -38,11 +39,13 @@ static inline void spinlock_leave(struct spinlock *l)
     if (spinlock_needed) spinlock_unlock(l);
 }
 
-/* Adds to a counter that only MPI calls change and others may read. */
-static inline void spinlock_count(atomic_int *n, int more)
+/* Adds to a counter that only MPI calls change and others may read. Returns what it was before. */
+static inline int spinlock_count(atomic_int *n, int more)
 {
-    if (spinlock_needed) atomic_fetch_add_explicit(n, more, memory_order_release);
-    else atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + more, memory_order_release);
+    if (spinlock_needed) return atomic_fetch_add_explicit(n, more, memory_order_acq_rel);
+    int before = atomic_load_explicit(n, memory_order_relaxed);
+    atomic_store_explicit(n, before + more, memory_order_release);
+    return before;
 }
 
 #endif

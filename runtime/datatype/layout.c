@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/reserve.h"
+#include "base/spinlock.h"
 #include "device/host_range.h"
 #include "layout_parts.h"
 #include "type_filter.h"
@@ -24,13 +25,13 @@ static char unread[] = "(unread)";   /* signature of a layout that the MPI must 
 
 struct layout *layout_ref(struct layout *l)
 {
-    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    spinlock_count(&l->refs, 1);
     return l;
 }
 
 void layout_unref(struct layout *l)
 {
-    if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!l || spinlock_count(&l->refs, -1) != 1) return;
     MPI_Datatype made[] = {atomic_load(&l->bytes_type), atomic_load(&l->runs_type)};
     for (int i = 0; i < 2; i++)
         if (made[i] != MPI_DATATYPE_NULL) PMPI_Type_free(&made[i]);

@@ -175,19 +175,22 @@ static bool ends_together(const struct layout *l, const struct device *d, int64_
     return span < NEAR && (!d || (l->tree && tree_is_strided(l->tree)));
 }
 
-struct location locate(struct layout *l, const void *buf, int64_t count)
+void locate_to(struct location *w, struct layout *l, const void *buf, int64_t count)
 {
     int64_t first, past;
     uint64_t base = (uint64_t)(uintptr_t)buf;
+    *w = (struct location){0};
     if (buf == MPI_BOTTOM && l->tree) {
-        struct device *d = count == 1 ? device_of_hulls(l) : NULL;
-        return d ? (struct location){.device = d} : locate_tree(l->tree, buf, count, l->extent);
+        w->device = count == 1 ? device_of_hulls(l) : NULL;
+        if (!w->device) *w = locate_tree(l->tree, buf, count, l->extent);
+        return;
     }
     layout_span(l, count, &first, &past);
-    struct allocation a;
-    struct device *d = at_around(base + (uint64_t)first, &a);
-    if (base + (uint64_t)past - a.start <= a.span) return (struct location){.device = d, .around = a};
-    if (ends_together(l, d, count, (uint64_t)past - (uint64_t)first)) return (struct location){.device = d};
+    w->device = at_around(base + (uint64_t)first, &w->around);
+    if (base + (uint64_t)past - w->around.start <= w->around.span) return;
+    w->around = (struct allocation){0};
+    if (ends_together(l, w->device, count, (uint64_t)past - (uint64_t)first)) return;
     struct device *last = device_at(base + (uint64_t)past - 1);
-    return (struct location){.device = d ? d : last, .parts = d != last};
+    w->parts = w->device != last;
+    if (!w->device) w->device = last;
 }

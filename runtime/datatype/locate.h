@@ -12,8 +12,14 @@ struct location {
     bool on_host;            /* false from `locate`; callers may set it: no device memory for packed bytes */
     struct allocation around;   /* the allocation that holds all of it, if known; else all zeros */
 };
-/* Returns the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */
-struct location locate(struct layout *l, const void *buf, int64_t count);
+/* Sets *w to the location of count > 0 elements at buf, for counts that layout_bytes accepts and nonempty types. */
+void locate_to(struct location *w, struct layout *l, const void *buf, int64_t count);
+static inline struct location locate(struct layout *l, const void *buf, int64_t count)
+{
+    struct location w;
+    locate_to(&w, l, buf, count);
+    return w;
+}
 /* Returns the location of a nonempty tree; checks all its parts wherever buf is. */
 struct location locate_tree(const struct tree *t, const void *buf, int64_t count, int64_t extent);
 

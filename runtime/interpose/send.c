@@ -57,8 +57,8 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm) \
     { \
-        struct message m = {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}; \
-        struct call c = {next, down_##name, m, tag, false, NULL}; \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}, \
+                         tag, false, NULL}; \
         return send(&c); \
     }
 #define ISEND(name, number, when, sync) \
@@ -69,8 +69,8 @@ static int send(struct call *c)
     int call_##name(const struct next *next, const void *buf, number count, MPI_Datatype datatype, int dest, int tag, \
                     MPI_Comm comm, MPI_Request *request) \
     { \
-        struct message m = {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}; \
-        struct call c = {next, down_##name, m, tag, true, request}; \
+        struct call c = {next, down_##name, {buf, count, datatype, dest, comm, .reuse = when, .synchronous = sync}, \
+                         tag, true, request}; \
         return send(&c); \
     }
 

@@ -178,82 +178,81 @@ static int make(const struct typed_copy_job *job, struct stridec_link out[NEST_L
 
 #define NEST_CACHE_BITS 8
 
-static struct nest_cache_entry {
-    struct spinlock spin_lock;
-    const struct tree *tree[2];   /* with a reference, so that no other tree gets its address */
+struct nest_key {
+    const struct tree *tree[2];   /* in the cache with a reference, so that no other tree gets its address */
     int64_t extent[2], bytes;
     uint64_t aligned;             /* both sides' addresses modulo WORD_MAX */
+};
+static struct nest_cache_entry {
+    struct spinlock spin_lock;
     int n;                        /* number of links, with addresses relative to the sides'; 0: empty entry */
+    struct nest_key key;
     struct stridec_link links[NEST_LINKS];
 } nest_cache[1 << NEST_CACHE_BITS];
 
-static struct nest_cache_entry nest_cache_key(const struct typed_copy_job *job)
+static struct nest_key nest_key_of(const struct typed_copy_job *job)
 {
-    const struct typed_copy_side *side[2] = {&job->from, &job->to};
-    struct nest_cache_entry key = {.bytes = job->bytes};
-    for (int i = 0; i < 2; i++) {
-        key.tree[i] = side[i]->tree;
-        key.extent[i] = side[i]->tree ? side[i]->extent : 0;
-        key.aligned = key.aligned * WORD_MAX + side[i]->user % WORD_MAX;
-    }
-    return key;
+    const struct typed_copy_side *from = &job->from, *to = &job->to;
+    return (struct nest_key){.tree = {from->tree, to->tree},
+                             .extent = {from->tree ? from->extent : 0, to->tree ? to->extent : 0},
+                             .bytes = job->bytes,
+                             .aligned = from->user % WORD_MAX * WORD_MAX + to->user % WORD_MAX};
 }
 
-static struct nest_cache_entry *nest_cache_slot(const struct nest_cache_entry *k)
+static struct nest_cache_entry *nest_cache_slot(const struct nest_key *k)
 {
     uint64_t mixed = ((uint64_t)(uintptr_t)k->tree[0] * 31 + (uint64_t)(uintptr_t)k->tree[1]) * 31 + (uint64_t)k->bytes;
     return &nest_cache[hash_place(mixed, NEST_CACHE_BITS)];
 }
 
-static bool same(const struct nest_cache_entry *a, const struct nest_cache_entry *b)
+static bool same(const struct nest_key *a, const struct nest_key *b)
 {
     return a->tree[0] == b->tree[0] && a->tree[1] == b->tree[1] && a->extent[0] == b->extent[0] &&
            a->extent[1] == b->extent[1] && a->bytes == b->bytes && a->aligned == b->aligned;
 }
 
-static int nest_cache_get(struct nest_cache_entry *r, const struct nest_cache_entry *key,
-                          struct stridec_link out[NEST_LINKS])
+static int nest_cache_get(struct nest_cache_entry *r, const struct nest_key *key, struct stridec_link out[NEST_LINKS])
 {
-    spinlock_lock(&r->spin_lock);
-    int n = same(r, key) ? r->n : 0;
+    spinlock_enter(&r->spin_lock);
+    int n = same(&r->key, key) ? r->n : 0;
     for (int i = 0; i < n; i++) out[i] = r->links[i];
-    spinlock_unlock(&r->spin_lock);
+    spinlock_leave(&r->spin_lock);
     return n;
 }
 
 /* Stores an entry and releases the references of the previous one. */
-static void nest_cache_put(struct nest_cache_entry *r, const struct nest_cache_entry *what)
+static void nest_cache_put(struct nest_cache_entry *r, const struct nest_key *key, int n,
+                           const struct stridec_link links[NEST_LINKS])
 {
     struct tree *before[2];
     for (int i = 0; i < 2; i++)
-        if (what->tree[i]) tree_ref((struct tree *)(uintptr_t)what->tree[i]);
-    spinlock_lock(&r->spin_lock);
-    for (int i = 0; i < 2; i++) {
-        before[i] = (struct tree *)(uintptr_t)r->tree[i];
-        r->tree[i] = what->tree[i], r->extent[i] = what->extent[i];
-        r->links[i] = what->links[i];
-    }
-    r->bytes = what->bytes, r->aligned = what->aligned, r->n = what->n;
-    spinlock_unlock(&r->spin_lock);
+        if (key->tree[i]) tree_ref((struct tree *)(uintptr_t)key->tree[i]);
+    spinlock_enter(&r->spin_lock);
+    for (int i = 0; i < 2; i++) before[i] = (struct tree *)(uintptr_t)r->key.tree[i];
+    for (int i = 0; i < n; i++) r->links[i] = links[i];
+    r->key = *key, r->n = n;
+    spinlock_leave(&r->spin_lock);
     for (int i = 0; i < 2; i++) tree_unref(before[i]);
 }
 
 void typed_copy_nest_forget(void)
 {
-    for (int i = 0; i < 1 << NEST_CACHE_BITS; i++) nest_cache_put(&nest_cache[i], &(struct nest_cache_entry){.n = 0});
+    const struct nest_key none = {.bytes = 0};
+    for (int i = 0; i < 1 << NEST_CACHE_BITS; i++) nest_cache_put(&nest_cache[i], &none, 0, NULL);
 }
 
 int typed_copy_nest(const struct typed_copy_job *job, struct stridec_link out[NEST_LINKS])
 {
-    struct nest_cache_entry key = nest_cache_key(job), *r = nest_cache_slot(&key);
+    struct nest_key key = nest_key_of(job);
+    struct nest_cache_entry *r = nest_cache_slot(&key);
     int n = nest_cache_get(r, &key, out);
     for (int i = 0; i < n; i++) out[i].from += job->from.user, out[i].to += job->to.user;
     if (n || !(n = make(job, out))) return n;
-    key.n = n;
+    struct stridec_link links[NEST_LINKS];
     for (int i = 0; i < n; i++) {
-        key.links[i] = out[i];
-        key.links[i].from -= job->from.user, key.links[i].to -= job->to.user;
+        links[i] = out[i];
+        links[i].from -= job->from.user, links[i].to -= job->to.user;
     }
-    nest_cache_put(r, &key);
+    nest_cache_put(r, &key, n, links);
     return n;
 }

@@ -193,21 +193,21 @@ static struct {
 static bool share_recent(const struct device *d, struct ipc_export *e)
 {
     const struct lately *same = NULL;
-    spinlock_lock(&lately.spin_lock);
+    spinlock_enter(&lately.spin_lock);
     for (unsigned i = 0; i < LATELY && !same; i++) {
         const struct lately *l = &lately.of[(lately.found + i) % LATELY];
         if (l->device == d && l->export.id == e->id && l->export.start == e->start) lately.found += i, same = l;
     }
     if (same) *e = same->export;
-    spinlock_unlock(&lately.spin_lock);
+    spinlock_leave(&lately.spin_lock);
     return same;
 }
 
 static void remember(struct device *d, const struct ipc_export *e)
 {
-    spinlock_lock(&lately.spin_lock);
+    spinlock_enter(&lately.spin_lock);
     lately.of[lately.next++ % LATELY] = (struct lately){d, *e};
-    spinlock_unlock(&lately.spin_lock);
+    spinlock_leave(&lately.spin_lock);
 }
 
 /* Gets the handle of e. Unless `first` is NULL, the first use sets *first to true and shares nothing. */

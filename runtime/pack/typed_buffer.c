@@ -43,7 +43,7 @@ struct typed_buffer *typed_buffer_new(struct layout *l, struct device *d, const 
 {
     struct typed_buffer *p = freelist_get(FREELIST_TYPED_BUFFER, sizeof *p);
     if (!p) return NULL;
-    *p = typed_buffer_on(l, d, buf, count);
+    typed_buffer_set(p, l, d, buf, count);
     layout_ref(l);
     return p;
 }
@@ -59,7 +59,7 @@ struct layout *typed_buffer_find(const void *buf, int64_t count, MPI_Datatype da
                                   struct location *w)
 {
     struct layout *l = movable(count, datatype, comm);
-    if (l) *w = locate(l, buf, count);
+    if (l) locate_to(w, l, buf, count);
     return l && w->device ? l : NULL;
 }
 
@@ -69,7 +69,7 @@ struct layout *typed_buffer_claim(const void *buf, int64_t count, MPI_Datatype d
     struct layout *l = movable(count, datatype, comm);
     /* One piece passes to the MPI wherever it lies; only absolute addresses can put it into several memories. */
     if (!l || (mpi_cuda_aware() && !l->low && layout_contiguous(l, count))) return NULL;
-    *w = locate(l, buf, count);
+    locate_to(w, l, buf, count);
     return w->device && !typed_buffer_mpi_takes(l, buf, count, *w) ? l : NULL;
 }
 

@@ -3,15 +3,20 @@
 #include "base/env.h"
 #include "base/stats.h"
 #include "explain.h"
+#include <string.h>
+
+void typed_buffer_set(struct typed_buffer *p, struct layout *l, struct device *d, const void *buf, int64_t count)
+{
+    memset(p, 0, sizeof *p);
+    p->layout = l, p->device = d, p->user = (char *)(uintptr_t)buf, p->count = count;
+    p->bytes = layout_bytes(l, count), p->datatype = MPI_DATATYPE_NULL;
+}
 
 struct typed_buffer typed_buffer_on(struct layout *l, struct device *d, const void *buf, int64_t count)
 {
-    return (struct typed_buffer){.layout = l,
-                                 .device = d,
-                                 .user = (char *)buf,
-                                 .count = count,
-                                 .bytes = layout_bytes(l, count),
-                                 .datatype = MPI_DATATYPE_NULL};
+    struct typed_buffer p;
+    typed_buffer_set(&p, l, d, buf, count);
+    return p;
 }
 
 int64_t typed_buffer_clock(void)

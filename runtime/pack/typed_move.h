@@ -28,6 +28,8 @@ struct typed_buffer {
 
 /* Returns a typed buffer without bounce buffers, for typed_buffer_move. Borrows l; must not be closed. */
 struct typed_buffer typed_buffer_on(struct layout *l, struct device *d, const void *buf, int64_t count);
+/* Sets *p to that. */
+void typed_buffer_set(struct typed_buffer *p, struct layout *l, struct device *d, const void *buf, int64_t count);
 /* Returns stats_now() if the log or the statistics need times, else 0. */
 int64_t typed_buffer_clock(void);
 /* Adds p's launches, `bytes`, and the time since `begun` (typed_buffer_clock) to its datatype's statistics. */

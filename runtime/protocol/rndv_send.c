@@ -27,7 +27,7 @@ void rndv_send_publish(struct rndv_send *o)
     struct rts *d = &o->descriptor;
     rts_mark(d, &node_own()->cookie);
     d->rank = (uint32_t)node_own()->rank, d->slot = (uint32_t)(o->slot - node_own()->slot), d->bytes = o->tbuf->bytes;
-    o->begun = stats_now();
+    o->begun = atomic_load_explicit(&o->peer->late, memory_order_relaxed) > 0 ? stats_now() : typed_buffer_clock();
     atomic_store_explicit(&o->slot->state, SLOT_POSTED, memory_order_release);
 }
 
@@ -100,7 +100,7 @@ bool rndv_send_move_away(struct rndv_send *o, bool may_file)
 static bool impatient(struct rndv_send *o)
 {
     int64_t now = stats_now();
-    if (!o->since) o->since = node_skip_next(&o->peer->late) ? o->begun : now;
+    if (!o->since) o->since = o->begun && node_skip_next(&o->peer->late) ? o->begun : now;
     if (now - o->since <= PATIENCE_NS) return false;
     if (o->since != o->begun) atomic_store_explicit(&o->peer->late, LATE, memory_order_relaxed);
     return true;

@@ -12,7 +12,9 @@
 
 static struct rndv_send *free_sends[2];   /* free lists: in heap memory, in pinned memory */
 static struct pool_buffer *slabs;   /* pinned memory */
-static struct rndv_send *of_slot[SLOTS];   /* NULL: free */
+/* NULL: free. The progress thread looks at these alone, under the lock (rndv_send_of_slot). So a send that comes needs
+ * the lock only where several threads may send, and one that goes needs it always. */
+static _Atomic(struct rndv_send *) of_slot[SLOTS];
 static atomic_int hint;   /* the next slot that is likely to be free */
 static int taken, reservations;   /* numbers of slots taken, and reserved but not taken */
 static struct spinlock spin_lock;
@@ -26,17 +28,24 @@ static bool any_free(void)
     return !full;
 }
 
-/* Takes a slot that is there. Called under the lock. */
+static struct rndv_send *holder(int slot)
+{
+    return atomic_load_explicit(&of_slot[slot], memory_order_acquire);
+}
+
+/* Takes a slot that is there; sets o->slot if it is the first. Called under the lock. */
 static struct slot *take_one(struct rndv_send *o)
 {
     int n = node_slots(), at = atomic_load_explicit(&hint, memory_order_relaxed);
-    for (int i = 0; i < n && of_slot[at]; i++) at = (at + 1) % n;
-    if (of_slot[at]) return NULL;
-    of_slot[at] = o;
-    atomic_store_explicit(&hint, (at + 1) % n, memory_order_relaxed);
+    for (int i = 0; i < n && holder(at); i++) at = at + 1 < n ? at + 1 : 0;
+    if (holder(at)) return NULL;
+    struct slot *s = &node_own()->slot[at];
+    if (!o->slot) o->slot = s;
+    atomic_store_explicit(&of_slot[at], o, memory_order_release);
+    atomic_store_explicit(&hint, at + 1 < n ? at + 1 : 0, memory_order_relaxed);
     taken++;
-    node_own()->slot[at].next = 0;
-    return &node_own()->slot[at];
+    s->next = 0;
+    return s;
 }
 
 /* Frees a slot. Called under the lock. */
@@ -44,7 +53,7 @@ static void give_back(struct slot *s)
 {
     atomic_store_explicit(&s->state, SLOT_FREE, memory_order_relaxed);
     int at = (int)(s - node_own()->slot);
-    of_slot[at] = NULL;
+    atomic_store_explicit(&of_slot[at], NULL, memory_order_relaxed);
     taken--;
     if (at < atomic_load_explicit(&hint, memory_order_relaxed)) atomic_store_explicit(&hint, at, memory_order_relaxed);
 }
@@ -63,7 +72,7 @@ static void give_back_more(struct rndv_send *o)
 bool rndv_send_slots(struct rndv_send *o, int n)
 {
     bool all = true;
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     for (struct slot *last = o->slot; n && all; n--) {
         struct slot *s = any_free() ? take_one(o) : NULL;
         all = s != NULL;
@@ -72,17 +81,17 @@ bool rndv_send_slots(struct rndv_send *o, int n)
         last->next = (uint16_t)(s - node_own()->slot + 1), last = s;
     }
     if (!all) o->slot->next = 0, give_back_more(o);
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
     return all;
 }
 
 bool rndv_send_slot(struct rndv_send *o)
 {
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     bool kept = o->reserved && *o->reserved;
-    if (kept || any_free()) o->slot = take_one(o);
+    if (kept || any_free()) take_one(o);
     if (o->slot && kept) reservations--, *o->reserved = false;
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
     /* This store finds a truncated file (node_lost). */
     if (o->slot) {
         atomic_store_explicit(&o->slot->state, SLOT_FREE, memory_order_relaxed);
@@ -101,34 +110,34 @@ void rndv_send_next_near(void)
 
 bool rndv_send_reserve(bool *reserved)
 {
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     bool free = any_free();
     reservations += free, *reserved = free;
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
     return free;
 }
 
 void rndv_send_unreserve(bool *reserved)
 {
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     reservations -= *reserved, *reserved = false;
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
 }
 
 void rndv_send_stays(struct rndv_send *o)
 {
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     if (o->reserved && any_free()) reservations++, *o->reserved = true;
     o->reserved = NULL;
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
 }
 
 static struct rndv_send *rndv_send_reuse(bool pinned)
 {
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     struct rndv_send *o = free_sends[pinned];
     if (o) free_sends[pinned] = o->next;
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
     if (!o) return NULL;
     memset(o, 0, offsetof(struct rndv_send, pinned));
     memset(&o->descriptor, 0, RTS_TOLD);
@@ -145,13 +154,13 @@ static struct rndv_send *cut_slab(struct pool_buffer *slab)
 {
     struct rndv_send *o = slab->host;
     memset(o, 0, SLAB * sizeof *o);
-    spinlock_lock(&spin_lock);
+    spinlock_enter(&spin_lock);
     slab->next = slabs, slabs = slab;
     for (int i = 0; i < SLAB; i++) {
         o[i].pinned = true;
         if (i) o[i].next = free_sends[true], free_sends[true] = &o[i];
     }
-    spinlock_unlock(&spin_lock);
+    spinlock_leave(&spin_lock);
     return o;
 }
 
@@ -186,7 +195,8 @@ void rndv_send_withdraw(struct rndv_send *o)
 struct rndv_send *rndv_send_of_slot(int slot, bool (*is)(struct rndv_send *))
 {
     spinlock_lock(&spin_lock);
-    struct rndv_send *o = of_slot[slot] && is(of_slot[slot]) ? of_slot[slot] : NULL;
+    struct rndv_send *o = holder(slot);
+    if (o && !is(o)) o = NULL;
     spinlock_unlock(&spin_lock);
     return o;
 }

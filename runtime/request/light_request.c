@@ -130,11 +130,8 @@ struct record *light_request_record(MPI_Request request, struct light_request *w
 {
     struct typed_buffer *p = typed_buffer_of(w);
     if (!p) log_fatal("no memory for the record of a message that is awaited");
-    struct record *r = record_new((struct record){.request = request,
-                                                  .kind = w->sends ? &kind_send : &kind_receive,
-                                                  .state = RECORD_ACTIVE,
-                                                  .tbuf = p,
-                                                  .error_comm = w->error_comm});
+    struct record *r = record_new(request, w->sends ? &kind_send : &kind_receive);
+    r->tbuf = p, r->error_comm = w->error_comm;
     light_request_end(w);
     return r;
 }

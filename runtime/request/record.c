@@ -16,9 +16,16 @@ static struct spinlock lock;
 /* Always in the table, never looked up: an empty table would be freed, and made again for the next message. */
 static struct record anchor = {.request = MPI_REQUEST_NULL};
 
+/* Handles seen before their requests were complete, by a hash of each. While the MPI runs, it gives no such handle to
+ * all sends that are complete at once. */
+#define OWN_BITS 10
+static _Atomic(MPI_Request) own_handles[1 << OWN_BITS];
+
 void record_begin(bool multiple)
 {
     spinlock_needed |= multiple;
+    for (int i = 0; i < 1 << OWN_BITS; i++)
+        atomic_store_explicit(&own_handles[i], (MPI_Request)0, memory_order_relaxed);
 }
 
 bool record_threads(void)
@@ -26,12 +33,13 @@ bool record_threads(void)
     return spinlock_needed;
 }
 
-struct record *record_new(struct record values)
+struct record *record_new(MPI_Request request, const struct record_kind *kind)
 {
     struct record *r = freelist_get(FREELIST_RECORD, sizeof *r);
     if (!r) log_fatal("no memory for the record of a request that has begun");
-    *r = values;
-    spinlock_count(r->dormant ? &request_dormant : &request_records, 1);
+    memset(r, 0, offsetof(struct record, found));
+    r->request = request, r->kind = kind, r->state = RECORD_ACTIVE;
+    spinlock_count(&request_records, 1);
     return r;
 }
 
@@ -112,58 +120,49 @@ void record_finish(void)
 
 /* ---- adding ---- */
 
-static void add(struct record values)
-{
-    record_keep(record_new(values));
-}
-
 void record_add(MPI_Request request, struct typed_buffer *p, bool receive, MPI_Comm comm)
 {
-    add((struct record){.request = request,
-                        .kind = receive ? &kind_receive : &kind_send,
-                        .state = RECORD_ACTIVE,
-                        .tbuf = p,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = record_new(request, receive ? &kind_receive : &kind_send);
+    r->tbuf = p, r->error_comm = error_comm_of(comm);
+    record_keep(r);
 }
 
 void record_add_probed(MPI_Request request, struct typed_buffer *p, const struct probed_at *at)
 {
-    add((struct record){.request = request,
-                        .kind = at->message == MPI_MESSAGE_NULL ? &kind_resent : &kind_matched,
-                        .state = RECORD_ACTIVE,
-                        .tbuf = p,
-                        .error_comm = error_comm_of(at->from_comm),
-                        .source = at->from_source,
-                        .tag = at->from_tag});
+    struct record *r = record_new(request, at->message == MPI_MESSAGE_NULL ? &kind_resent : &kind_matched);
+    r->tbuf = p, r->error_comm = error_comm_of(at->from_comm);
+    r->source = at->from_source, r->tag = at->from_tag;
+    record_keep(r);
+}
+
+static struct record *new_operation(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
+{
+    struct record *r = record_new(request, ops->step ? &kind_stepped : &kind_operation);
+    r->ops = ops, r->of = of, r->error_comm = error_comm_of(comm);
+    return r;
 }
 
 void record_add_of(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm, bool persistent)
 {
     if (ops->step) spinlock_count(&with_steps, 1);
-    add((struct record){.request = request,
-                        .kind = ops->step ? &kind_stepped : &kind_operation,
-                        .state = persistent ? RECORD_INACTIVE : RECORD_ACTIVE,
-                        .ops = ops,
-                        .of = of,
-                        .persistent = persistent,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = new_operation(request, ops, of, comm);
+    if (persistent) r->persistent = true, r->state = RECORD_INACTIVE;
+    record_keep(r);
 }
 
 void record_add_dormant(MPI_Request request, const struct request_ops *ops, void *of, MPI_Comm comm)
 {
-    add((struct record){.request = request,
-                        .kind = &kind_operation,
-                        .ops = ops,
-                        .of = of,
-                        .persistent = true,
-                        .dormant = true,
-                        .error_comm = error_comm_of(comm)});
+    struct record *r = new_operation(request, ops, of, comm);
+    r->persistent = r->dormant = true, r->state = RECORD_INACTIVE;
+    spinlock_count(&request_dormant, 1), spinlock_count(&request_records, -1);
+    record_keep(r);
 }
 
 void record_add_pipelined(MPI_Request request, struct pipeline_send *o)
 {
-    add((struct record){
-        .request = request, .kind = &kind_pipelined, .state = RECORD_ACTIVE, .pipelined = pipeline_send_hold(o)});
+    struct record *r = record_new(request, &kind_pipelined);
+    r->pipelined = pipeline_send_hold(o);
+    record_keep(r);
 }
 
 static int query_sent(void *nothing, MPI_Status *status)
@@ -188,13 +187,16 @@ static int cancel_sent(void *nothing, int complete)
 }
 
 /* Makes the handle of a send unique. MPIs give one handle to all sends that are complete at once: a completed
- * generalized request takes the place of such a one. */
+ * generalized request takes the place of such a one. The MPI is asked once about each other handle: it would look for
+ * messages at each question, and a window of sends waits for that. */
 static bool make_unique(MPI_Request *request)
 {
     MPI_Request own;
     int sent = 0;
+    _Atomic(MPI_Request) *known = &own_handles[hash_place((uintptr_t)*request, OWN_BITS)];
+    if (atomic_load_explicit(known, memory_order_relaxed) == *request) return true;
     PMPI_Request_get_status(*request, &sent, MPI_STATUS_IGNORE);
-    if (!sent) return true;
+    if (!sent) return atomic_store_explicit(known, *request, memory_order_relaxed), true;
     if (PMPI_Grequest_start(query_sent, free_sent, cancel_sent, NULL, &own) != MPI_SUCCESS) return false;
     PMPI_Grequest_complete(own);
     PMPI_Wait(request, MPI_STATUS_IGNORE);
@@ -206,7 +208,9 @@ int record_add_rndv(MPI_Request *request, struct rndv_send *o)
 {
     if (rndv_send_feed(o) || !make_unique(request)) return rndv_send_end(o);
     spinlock_count(&record_rndvs, 1);
-    add((struct record){.request = *request, .kind = &kind_rndv, .state = RECORD_ACTIVE, .rndv = o});
+    struct record *r = record_new(*request, &kind_rndv);
+    r->rndv = o;
+    record_keep(r);
     return 0;
 }
 

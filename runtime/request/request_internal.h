@@ -60,15 +60,18 @@ struct record {
     int source, tag;              /* the status of a matched or resent message tells these */
     int refused;                  /* error class of a payload that can't be received */
     int64_t rndv_bytes;           /* bytes of a payload that an RTS announced */
-    MPI_Status found;
+    /* The rest of a new record is not set. */
+    MPI_Status found;             /* of a held record */
     struct record *next;          /* in a completion, among starts, or in a queue of freed.c */
     UT_hash_handle hh;
 };
 
 extern atomic_int record_rndvs, record_helds;   /* records of the kind rndv; records that are held */
 
-/* Returns a new record; ends the process without memory. The caller keeps it in the table. */
-struct record *record_new(struct record values);
+/* Returns a new active record, zeroed up to `found`; ends the process without memory. The caller sets the rest and
+ * keeps it in the table. Nothing copies a record just written: a load of bytes that several stores wrote waits for all
+ * earlier stores, also for those of the MPI to memory shared with the receiver. */
+struct record *record_new(MPI_Request request, const struct record_kind *kind);
 void record_free(struct record *r);
 
 /* Returns true if the status tells how many bytes came. */
