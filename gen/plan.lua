@@ -1,6 +1,6 @@
 -- plan.lua: decides how a tree's kernels work.
 --
--- A plan is a table: family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
+-- A plan is a table: target, family, words (widths in bytes, widest first, the last 1), way.pack and way.unpack (settings of
 -- knobs.lua, with `why`: the reason), index_bits, marked, why (lines for a person: why.lua); for the strided families shape
 -- (see shape.lua), for the irregular ones tree; gathers where a thread's words are neighbours in the packed stream,
 -- record where those make small records (record.lua).
@@ -14,10 +14,12 @@ local plan = {}
 
 local WORD_MAX = 16
 local DIRECTIONS = { "pack", "unpack" }
-local TARGETS = { cuda = true }
+local TARGETS = { cuda = true, hip = true }
 
+-- The target, if there is such a one.
 local function check_target(target)
-  if not TARGETS[target] then error(("there is no target %q; there is cuda"):format(target), 0) end
+  if not TARGETS[target] then error(("there is no target %q; there are cuda and hip"):format(target), 0) end
+  return target
 end
 
 -- Words so narrow that the packed side is moved in groups of them; the code for a word's place, which is written out
@@ -133,6 +135,7 @@ end
 function plan.tree(tree, target, wishes)
   check_target(target)
   local p = decide(tree, wishes or {})
+  p.target = target
   p.why = why.tree(p)
   return p
 end
@@ -148,7 +151,7 @@ end
 function plan.generic(target, too_large, wishes)
   check_target(target)
   for _, way in ipairs(DIRECTIONS) do knobs.read(wishes and wishes[way]) end
-  local p = { family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
+  local p = { target = target, family = "generic", words = { 16, 8, 4, 1 }, index_bits = 64, way = {} }
   for _, way in ipairs(DIRECTIONS) do
     p.way[way] = knobs.settle({}, { way = way, kind = "irregular", widest = WORD_MAX })
   end

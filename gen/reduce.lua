@@ -46,10 +46,9 @@ for name, r in pairs {
 end
 
 function reduce.plan(name, target)
-  plan.check_target(target)
   local type = TYPES[name] or error(("no type %q is reduced"):format(name), 0)
   local way = { word = 16, each = EACH, threads = THREADS, load = "plain", store = "plain", order = "near" }
-  return { family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,
+  return { target = plan.check_target(target), family = "reduce", words = { 16 }, way = { pack = way, unpack = way }, index_bits = 64, type = type,
     why = { ("rows of %s, all operations in one entry"):format(name) } }
 end
 
