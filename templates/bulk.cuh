@@ -1,6 +1,6 @@
 /* Packs by blocks of words that lie together in the packed stream: gathered in shared memory, each leaves in one
- * asynchronous copy. Where there are none (target.cuh), and where the packed bytes do not begin at a multiple of 16, words
- * are moved one by one. */
+ * asynchronous copy. Where there are none (target.cuh), and where the packed bytes do not begin at a multiple of
+ * 16, words are moved one by one. */
 template <class LAYOUT, class WAY>
 static __device__ __forceinline__ void stridec_bulk(const struct stridec_launch &a, typename LAYOUT::word *room)
 {

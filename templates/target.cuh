@@ -1,9 +1,9 @@
-/* What compilers and GPUs do not share, each with a plain way for those without it: this is the only place that asks which
- * they are. NVCC and NVRTC define __CUDACC_VER_MAJOR__; HIP's compilers __HIP__; those for a processor neither. */
+/* What compilers and GPUs do not share, each with a plain way for those without it: no other template asks which they
+ * are. NVCC and NVRTC define __CUDACC_VER_MAJOR__; HIP's compilers __HIP__; those for a processor neither. */
 @ if in_place then
 
-/* How an argument is declared that is read where it lies. GPUs older than Volta know no such thing, and copy it; HIP's compilers
- * need no word for it. */
+/* How an argument is declared that is read where it lies. GPUs older than Volta know no such thing, and copy it; HIP's
+ * compilers need no word for it. */
 #if defined(__HIP__) || defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ < 700
 #define STRIDEC_IN_PLACE
 #else
@@ -45,8 +45,8 @@ struct stridec_load_@(name) {
 @ end
 @ if bulk then
 
-/* Asynchronous copies of shared memory, each begun by one thread. Where the GPU has none or CUDA, before 12, knows none,
- * STRIDEC_BULK is not defined. */
+/* Asynchronous copies of shared memory, each begun by one thread. STRIDEC_BULK is not defined where the GPU has none or
+ * CUDA, before 12, knows none. */
 #if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ >= 12 && __CUDA_ARCH__ >= 900
 #define STRIDEC_BULK
 /* Every thread's stores to shared memory come before a copy that begins behind the next barrier. */
@@ -72,8 +72,8 @@ static __device__ __forceinline__ void stridec_bulk_end()
 @ end
 @ if plan.marked then
 
-/* Marks, which another GPU reads or writes: what one thread has seen of the others' stores before it writes, the other sees
- * once it has read. stridec_clock counts up for longer than any kernel runs. */
+/* Marks, which another GPU reads or writes: what one thread has seen of the others' stores before it writes, the other
+ * sees once it has read. stridec_clock counts up for longer than any kernel runs. */
 #if defined(__CUDACC_VER_MAJOR__) && __CUDA_ARCH__ >= 700
 static __device__ __forceinline__ unsigned long long stridec_mark_read(const unsigned long long *at)
 {

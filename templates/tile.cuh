@@ -1,6 +1,6 @@
 /* Moves words by tiles, where neighbouring packed words lie far apart, but words COLUMNS of the packed stream apart
- * lie side by side: a transpose. The packed stream is rows of COLUMNS words. A tile is @(edge) rows by @(edge) columns; on
- * the user's side neighbouring threads take neighbouring rows, on the packed side neighbouring columns. In between
+ * lie side by side: a transpose. The packed stream is rows of COLUMNS words. A tile is @(edge) rows by @(edge) columns;
+ * on the user's side neighbouring threads take neighbouring rows, on the packed side neighbouring columns. In between
  * words lie in `room`, whose lines are a word longer than a tile's, so that a column's words lie in different banks.
  * COLUMNS is below 2^25 (gen/shape.lua): what a tile reaches past the range counts in 32 bits. Threads
  * meet at barriers of the block alone, so that a wave of the GPU may have any number of lanes. */

@@ -18,6 +18,12 @@ bool arch_is_valid(const char *arch)
     return digits >= 2 && digits <= 3 && (!*rest || (islower((unsigned char)*rest) && !rest[1]));
 }
 
+bool arch_is_amd(const char *arch)
+{
+    size_t digits = strncmp(arch, "gfx", 3) == 0 ? strspn(arch + 3, "0123456789abcdef") : 0;
+    return digits >= 3 && digits <= 4 && !arch[3 + digits];
+}
+
 int gpu_arch(int ordinal)
 {
     const struct driver *d = driver_load();

@@ -1,4 +1,4 @@
-/* kinds.h: every kind of kernel that the generator makes, for tests that compile them all. Include it after cmocka.h. */
+/* kinds.h: every kind of kernel that the generator makes, for tests that compile them all. It follows cmocka.h. */
 #ifndef STRIDEC_TESTS_UNIT_KINDS_H
 #define STRIDEC_TESTS_UNIT_KINDS_H
 #include "../../gen/gen.h"
@@ -111,12 +111,14 @@ static inline void kinds_each_type(struct gen *g, const char *target, kinds_visi
     struct gen_kernel k;
     struct reason why;
     for (size_t i = 0; i < COUNT(kinds_signatures); i++) {
-        if (gen_kernel(g, kinds_signatures[i], target, NULL, &k, &why)) fail_msg("%s: %s", kinds_signatures[i], why.text);
-        kinds_tell(visit, kinds_signatures[i], &k);
+        const char *signature = kinds_signatures[i];
+        if (gen_kernel(g, signature, target, NULL, &k, &why)) fail_msg("%s: %s", signature, why.text);
+        kinds_tell(visit, signature, &k);
     }
     for (size_t i = 0; i < COUNT(kinds_settings); i++) {
-        if (gen_kernel(g, kinds_settings[i].signature, target, kinds_settings[i].knobs, &k, &why)) fail_msg("%s", why.text);
-        kinds_tell(visit, kinds_settings[i].signature, &k);
+        const char *signature = kinds_settings[i].signature;
+        if (gen_kernel(g, signature, target, kinds_settings[i].knobs, &k, &why)) fail_msg("%s", why.text);
+        kinds_tell(visit, signature, &k);
     }
     if (gen_generic(g, target, &k, &why)) fail_msg("%s", why.text);
     kinds_tell(visit, "any type", &k);

@@ -1,6 +1,6 @@
-/* test_hip.c: every kind of emitted kernel, compiled for AMD's GPUs by clang, without HIP's headers. Nothing runs. For each GPU
- * the first clang is taken that knows it; where none does, that is said, and the GPU is left out. QUICK=1: each kernel for
- * one GPU, in turn. */
+/* test_hip.c: every kind of emitted kernel, compiled for AMD's GPUs by clang, without HIP's headers. Nothing runs. For
+ * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. QUICK=1: each
+ * kernel for one GPU, in turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,11 +39,9 @@ static char clang[64];
 
 static char *path_of(const char *ending)
 {
-    static char path[2][64];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/kernel.%s", folder, ending);
-    return path[turn];
+    static char path[64];
+    snprintf(path, sizeof path, "%s/kernel.%s", folder, ending);
+    return path;
 }
 
 static void write_source(const char *text)
@@ -58,8 +56,8 @@ static void write_source(const char *text)
 static bool runs(const char *compiler)
 {
     char command[512];
-    snprintf(command, sizeof command, "%s " OPTIONS " --offload-arch=%s -S -o %s %s >%s 2>&1", compiler, gpu, path_of("s"),
-             path_of("hip"), path_of("log"));
+    snprintf(command, sizeof command, "cd %s && %s " OPTIONS " --offload-arch=%s -S -o kernel.s kernel.hip >kernel.log 2>&1",
+             folder, compiler, gpu);
     return system(command) == 0;
 }
 
