@@ -106,7 +106,7 @@ bool find_beside(const char *const places[], char path[PATH_MAX]);
 
 /* ---- files (files.c) ---- */
 
-/* Returns true for an architecture's name, "sm_90" or "sm_90a" (nvrtc_compile.h). */
+/* Returns true for an architecture's name, "sm_90" or "sm_90a". */
 bool arch_is_valid(const char *arch);
 /* Returns true for the name of an AMD GPU's architecture, "gfx90a". */
 bool arch_is_amd(const char *arch);

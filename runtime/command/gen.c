@@ -4,9 +4,9 @@
  * hex digits, generator version. Of the target hip there are sources alone: no backend loads such modules. */
 #include "base/file.h"
 #include "command.h"
+#include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
 #include "kernel/module_cache.h"
-#include "kernel/nvrtc_compile.h"
 
 #define XXH_INLINE_ALL
 #include <errno.h>
@@ -42,7 +42,7 @@ static int write_module(struct job *job, enum target target, const char *shape, 
     snprintf(file, sizeof file, "%016llx.%s.%s", (unsigned long long)hash, arch, host ? "so" : "cubin");
     snprintf(path, sizeof path, "%s/%s", job->folder, file);
     int status = host ? host_compiler_compile(source, CC_LIBRARY, NULL, &image, &bytes, why)
-                      : compile(source, file, arch, false, &image, &bytes, why);
+                      : gpu_runtime->jit_compile(source, file, arch, false, &image, &bytes, why);
     if (status == 0)
         status = write_output(path, image, bytes, why);
     if (status == 0)
@@ -211,7 +211,7 @@ static int choose_archs(struct job *job, struct reason *why)
     if (job->narchs)
         return 0;
     job->chosen = "no GPU here: the usual ones; --arch names others";
-    const int *all = nvrtc_archs(&known);
+    const int *all = gpu_runtime->jit_archs(&known);
     for (size_t i = 0; all && i < sizeof usual / sizeof *usual; i++)
         for (int k = 0; k < known; k++)
             if (all[k] == usual[i] && snprintf(name, sizeof name, "sm_%d", usual[i]) > 0)

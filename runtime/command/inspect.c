@@ -1,7 +1,7 @@
 /* inspect.c: stridec inspect: shows how the compiler treats each type of a spec. --cache is in cached.c. */
 #include "command.h"
+#include "device/gpu_runtime.h"
 #include "hostpack/host_compiler.h"
-#include "kernel/nvrtc_compile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +116,10 @@ static int show_code(const struct request *r, const struct spec_item *item, cons
     print_header(item, l);
     if (!l->kernel.source)
         return 0;
-    int status = code == ASSEMBLY ? host_compiler_compile(l->kernel.source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
-                                  : compile(l->kernel.source, item->name, r->arch, code == PTX, &text, &bytes, &why);
+    const char *source = l->kernel.source;
+    int status = code == ASSEMBLY
+                     ? host_compiler_compile(source, CC_ASSEMBLY, NULL, &text, &bytes, &why)
+                     : gpu_runtime->jit_compile(source, item->name, r->arch, code == PTX, &text, &bytes, &why);
     if (status == 0 && code == SASS)
         status = disassemble(text, bytes, &why);
     else if (status == 0)

@@ -3,11 +3,11 @@
 #include "base/log.h"
 #include "cores.h"
 #include "device/device_internal.h"
+#include "device/gpu_runtime.h"
 #include "dump.h"
 #include "kernel_internal.h"
 #include "kernel_knobs.h"
 #include "module_cache.h"
-#include "nvrtc_compile.h"
 #include "nvrtc_version.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static bool from_aot(struct build *b)
 static bool choose_target(struct build *b)
 {
     int n;
-    const int *archs = nvrtc_archs(&n);
+    const int *archs = gpu_runtime->jit_archs(&n);
     int best = nvrtc_version_target(archs, n, b->device_arch);
     b->ptx = best != b->device_arch;
     snprintf(b->target, sizeof b->target, "sm_%d", best);
@@ -67,14 +67,14 @@ static bool find_key(struct build *b)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct reason why;
-    const struct nvrtc *n = nvrtc_get(&why);
+    int major, minor;
     free(b->key), b->key = NULL;   /* drop a guessed key */
-    if (!n) {
+    if (!gpu_runtime->jit_version(&major, &minor, &why)) {
         log_once(LOG_WARN, "no nvrtc", "kernels can't be compiled, copies serve instead: %s", why.text);
         return false;
     }
     pthread_once(&once, compile_queue_guard_exit);
-    return choose_target(b) && make_key(b, n->major, n->minor);
+    return choose_target(b) && make_key(b, major, minor);
 }
 
 /* Loads a cached module: the plan as it lies in memory (the key has the generator's version), then the image. */
@@ -151,7 +151,7 @@ static bool from_source(struct build *b)
     int turn = b->module ? cores_compile_lock(compile_queue_stopped) : -1;
     if (given_up(b)) return cores_compile_unlock(turn), false;
     compile_queue_in_nvrtc(true);
-    int failed = compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
+    int failed = gpu_runtime->jit_compile(b->code.source, "stridec.cu", b->target, b->ptx, &b->image, &b->bytes, &why);
     compile_queue_in_nvrtc(false);
     cores_compile_unlock(turn);
     if (!failed) return true;
@@ -260,13 +260,14 @@ static bool from_note(struct build *b)
 static int generate(struct build *b, const char *const knobs[2], struct gen_kernel *code, struct reason *why)
 {
     const struct kernel *k = b->module ? b->module->kernel : NULL;
+    const char *target = gpu_runtime->target;
     if (!*b->gen && !(*b->gen = gen_open(why))) return -1;
     if (k && k->family == GEN_LINK)
-        return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, "cuda", code, why);
+        return gen_link(*b->gen, k->from ? k->from->form : NULL, k->to ? k->to->form : NULL, target, code, why);
     if (k && k->family == GEN_REDUCE)
-        return gen_reduce(*b->gen, (enum gen_reduce_type)(k - kernel_reduce), "cuda", code, why);
-    if (!b->form) return gen_generic(*b->gen, "cuda", code, why);
-    return gen_kernel_form(*b->gen, b->form, "cuda", knobs, code, why);
+        return gen_reduce(*b->gen, (enum gen_reduce_type)(k - kernel_reduce), target, code, why);
+    if (!b->form) return gen_generic(*b->gen, target, code, why);
+    return gen_kernel_form(*b->gen, b->form, target, knobs, code, why);
 }
 
 /* Makes the module with b->knobs. Sets *why if nothing was generated, else makes it empty. */
