@@ -1,6 +1,6 @@
 /* test_hip.c: every kind of emitted kernel, compiled for AMD's GPUs by clang, without HIP's headers. Nothing runs. For
- * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. QUICK=1: each
- * kernel for one GPU, in turn. */
+ * each GPU the first clang is taken that knows it; where none does, that is said, and the GPU is left out. QUICK=1:
+ * each kernel for one GPU, in turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,8 +56,9 @@ static void write_source(const char *text)
 static bool runs(const char *compiler)
 {
     char command[512];
-    snprintf(command, sizeof command, "cd %s && %s " OPTIONS " --offload-arch=%s -S -o kernel.s kernel.hip >kernel.log 2>&1",
-             folder, compiler, gpu);
+    snprintf(command, sizeof command,
+             "cd %s && %s " OPTIONS " --offload-arch=%s -S -o kernel.s kernel.hip >kernel.log 2>&1", folder, compiler,
+             gpu);
     return system(command) == 0;
 }
 
